@@ -1,0 +1,25 @@
+"""Wall-clock times as text: ISO 8601 in UTC, to the millisecond."""
+
+import datetime
+import time
+
+
+def iso(seconds: float) -> str:
+    """Seconds since the epoch as `2026-11-21T12:08:05.123Z`."""
+    at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def now() -> str:
+    """The time now, as `iso` writes it."""
+    return iso(time.time())
+
+
+def stamp() -> str:
+    """The time now for a file name: `20261121T120805Z`."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+
+
+def epoch_s(text: str) -> float:
+    """The inverse of `iso`. Raises ValueError for anything else."""
+    return datetime.datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,45 @@
+"""Errors and exit codes. Every message names the value, the limit and the remedy."""
+
+EXIT_OK = 0
+EXIT_REGRESSION = 1
+EXIT_USAGE = 2
+EXIT_NOTHING_MEASURED = 3
+EXIT_FAILED = 4
+
+
+class HostbenchError(Exception):
+    """Something the person at the terminal can mend; the CLI prints it as one line.
+
+    `exit_code` is the process's exit code when nobody catches it.
+    """
+
+    exit_code = EXIT_USAGE
+
+
+class UsageError(HostbenchError):
+    """A flag, a name, a file or a setting is wrong."""
+
+
+class NothingMeasured(HostbenchError):
+    """The command had nothing to work on: no results, or every case was skipped."""
+
+    exit_code = EXIT_NOTHING_MEASURED
+
+
+class BrokenError(HostbenchError):
+    """Something that should work on this machine does not (a GPU without a working torch.cuda)."""
+
+    exit_code = EXIT_FAILED
+
+
+class DataError(HostbenchError):
+    """A stored file is damaged; nothing is deleted, the message names the file."""
+
+    exit_code = EXIT_FAILED
+
+
+class Unavailable(NotImplementedError):
+    """This machine cannot do this case. It is a skip with a reason, never a failure.
+
+    It derives from NotImplementedError because that is how asv knows a skip.
+    """

@@ -1,0 +1,28 @@
+"""Writing a file so that a reader sees all of it or none of it."""
+
+import os
+from pathlib import Path
+
+from hostbench.errors import UsageError
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write to a temporary file beside `path`, flush it to disk, rename it.
+
+    Raises UsageError where the folder cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}; make the folder writable or name another "
+            "with --results"
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)

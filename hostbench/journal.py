@@ -1,0 +1,194 @@
+"""The journal: the append-only file of one run in progress, a JSON object per line.
+
+The first line is the header, then `facts` and `case` lines, then `finish`. A line is written by one
+`write` to a file opened for appending, so a killed run loses at most the case in flight. The writer
+holds a lock while it lives: a journal that can be locked is an orphan, or finished, and may be
+archived.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from hostbench.case import AxisValue, Case
+from hostbench.errors import DataError, UsageError
+
+FORMAT = 1
+SUFFIX = ".journal.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHeader:
+    """What is known of a run before its first case. Times are ISO 8601 in UTC."""
+
+    run_id: str
+    """`<UTC start>-<commit8 or nogit>-<4 hex digits>`."""
+    machine: str | None
+    """None while asv measures by itself: which machine it files under shows only afterwards."""
+    commit: str | None
+    """40 hex digits; None without git."""
+    committed_at: str | None
+    scratch: str | None
+    """Why the run is never judged nor given to asv (`quick`, `uncommitted changes`, ...)."""
+    profile: str
+    launches: int
+    device: str
+    seed: int
+    started_at: str
+    hostbench: str
+    planned: tuple[str, ...] = ()
+    """Every case the run means to measure, so that what is missing can be told."""
+    resumes: str | None = None
+    """run_id of the run whose missing launches this one adds."""
+    by: str = "hostbench run"
+    """`hostbench run`, or `asv` when asv measured by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseRecord:
+    """One case in one launch."""
+
+    case: Case
+    version: str
+    launch: int
+    position: int
+    """Place in the launch's random order, from 0."""
+    status: str
+    """`ok`, `skipped` or `failed`; a case that was not measured has no record."""
+    reason: str | None
+    started_at: str
+    seconds: float | None
+    """Median of the launch's end-to-end samples; None unless ok, or failed by a proof."""
+    nbytes: int | None = None
+    measurement: Mapping[str, Any] = field(default_factory=dict)
+    """`hostbench.measure.as_json`: the three clocks, findings, proofs; empty unless measured."""
+    expected: Mapping[str, bool] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        values = asdict(self)
+        values["case"] = {"workload": self.case.workload, "axes": dict(self.case.axes)}
+        return {"kind": "case", **values}
+
+    @classmethod
+    def from_json(cls, line: Mapping[str, Any]) -> "CaseRecord":
+        values = {key: line[key] for key in cls.__dataclass_fields__ if key in line}
+        axes: dict[str, AxisValue] = line["case"]["axes"]
+        values["case"] = Case.of(line["case"]["workload"], axes)
+        return cls(**values)
+
+
+@dataclass(slots=True, kw_only=True)
+class Journal:
+    """A journal as read: whole or as far as it got."""
+
+    path: Path
+    header: RunHeader
+    records: list[CaseRecord] = field(default_factory=list)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """`before`, `after` -> facts as JSON."""
+    finish: dict[str, Any] | None = None
+    """`{"at": ..., "status": "complete" | "interrupted"}`; None when the writer was killed."""
+    damaged: list[int] = field(default_factory=list)
+    """Numbers of the lines that could not be read (a half-written last line is normal)."""
+
+
+class JournalWriter:
+    """Appends lines; holds the lock. Use as a context manager."""
+
+    def __init__(self, path: Path, header: RunHeader) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write results to {path.parent}: {error.strerror}; "
+                "make it writable or name another folder with --results"
+            ) from error
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        self._write({"kind": "run", "format": FORMAT, **asdict(header)})
+
+    def facts(self, when: str, facts: Mapping[str, Any]) -> None:
+        self._write({"kind": "facts", "when": when, "facts": facts})
+
+    def case(self, record: CaseRecord) -> None:
+        self._write(record.to_json())
+
+    def finish(self, status: str, at: str) -> None:
+        self._write({"kind": "finish", "status": status, "at": at})
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> "JournalWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        data = json.dumps(line).encode() + b"\n"
+        while data:  # a signal may cut a write short
+            data = data[os.write(self._fd, data) :]
+
+
+def is_alive(path: Path) -> bool:
+    """Whether some process is still writing this journal."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def read(path: Path) -> Journal:
+    """Read a journal, as far as it can be read. Raises DataError when even its header cannot."""
+    lines = path.read_bytes().split(b"\n")
+    try:
+        header = _header(json.loads(lines[0]))
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(
+            f"{path} is no readable journal ({error}); move it away to go on without it"
+        ) from error
+    journal = Journal(path=path, header=header)
+    for number, line in enumerate(lines[1:], start=2):
+        if line.strip():
+            try:
+                _take(journal, json.loads(line))
+            except (ValueError, TypeError, KeyError):
+                journal.damaged.append(number)
+    return journal
+
+
+def find(results: Path) -> Iterator[Path]:
+    """Every journal below a results folder, oldest first."""
+    yield from sorted(results.rglob(f"*{SUFFIX}"))
+
+
+def _header(line: Mapping[str, Any]) -> RunHeader:
+    if line.get("kind") != "run" or line.get("format") != FORMAT:
+        raise ValueError(f"format {line.get('format')!r}, this hostbench reads {FORMAT}")
+    values = {key: line[key] for key in RunHeader.__dataclass_fields__ if key in line}
+    return RunHeader(**{**values, "planned": tuple(line["planned"])})
+
+
+def _take(journal: Journal, line: Mapping[str, Any]) -> None:
+    kind = line["kind"]
+    if kind == "case":
+        journal.records.append(CaseRecord.from_json(line))
+    elif kind == "facts":
+        journal.facts[line["when"]] = line["facts"]
+    elif kind == "finish":
+        journal.finish = {"at": line["at"], "status": line["status"]}

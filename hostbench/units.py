@@ -1,0 +1,69 @@
+"""Seconds and bytes inside; words for people only here.
+
+Sizes are binary (1 MiB = 2**20 bytes), rates are decimal (1 GB/s = 10**9 bytes per second).
+"""
+
+import math
+
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+GB = 1e9
+
+_TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_SIZE_UNITS = ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
+
+
+def gb_per_s(nbytes: float, seconds: float) -> float:
+    """Rate in GB/s (10**9 bytes per second). Raises ValueError for a time that is not positive."""
+    if seconds <= 0:
+        raise ValueError(f"a rate needs a positive time, not {seconds!r} s")
+    return nbytes / seconds / GB
+
+
+def format_seconds(seconds: float) -> str:
+    """Three significant digits with the unit that reads best: `4.82 ms`."""
+    if not math.isfinite(seconds):
+        return "n/a"
+    fits = (pair for pair in _TIME_UNITS if abs(seconds) >= pair[0])
+    scale, unit = next(fits, _TIME_UNITS[-1])
+    return f"{_three_digits(seconds / scale)} {unit}"
+
+
+def format_bytes(nbytes: int) -> str:
+    """Binary size: `64 KiB`, `1.5 MiB`, `12 B`."""
+    for scale, unit in _SIZE_UNITS:
+        if abs(nbytes) >= scale:
+            return f"{nbytes / scale:.4g} {unit}"
+    return f"{nbytes} B"
+
+
+def format_rate(rate_gb_per_s: float) -> str:
+    """Decimal rate: `55.4 GB/s`."""
+    return f"{_three_digits(rate_gb_per_s)} GB/s"
+
+
+def format_factor(factor: float) -> str:
+    """A ratio for a sentence: `2.9x`."""
+    return f"{_three_digits(factor)}x" if factor < 10 else f"{factor:.0f}x"
+
+
+def format_duration(seconds: float) -> str:
+    """A waiting time on a clock face: `1:05`, `1:02:03`."""
+    whole = max(0, round(seconds))
+    hours, rest = divmod(whole, 3600)
+    minutes, secs = divmod(rest, 60)
+    return f"{hours}:{minutes:02d}:{secs:02d}" if hours else f"{minutes}:{secs:02d}"
+
+
+def parse_bytes(text: str) -> int:
+    """`65536`, `64KiB` or `1 GiB` as bytes. Raises ValueError for anything else."""
+    cleaned = text.strip()
+    for scale, unit in _SIZE_UNITS:
+        if cleaned.lower().endswith(unit.lower()):
+            return round(float(cleaned[: -len(unit)]) * scale)
+    return int(cleaned)
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,0 +1,74 @@
+"""What every test shares: no silent skips in CI, and long forms by `make soak`."""
+
+import os
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
+SOAK = os.environ.get("HOSTBENCH_SOAK") == "1"
+MUST_RUN_IN_CI = ("browser", "namespace", "asv")
+GPU_TESTS = Path(__file__).parent / "gpu"
+
+SoakSeeds = Callable[[int, int], Iterator[int]]
+_seed = pytest.StashKey[int]()
+
+
+@pytest.fixture
+def soak_seeds(request: pytest.FixtureRequest) -> SoakSeeds:
+    """`for seed in soak_seeds(5, 500):` is 5 seeds in `make test` and 500 in `make soak`.
+
+    A test that asks for it is marked soak by that alone; its failure names the seed.
+    """
+
+    def seeds(short: int, long: int) -> Iterator[int]:
+        for seed in range(long if SOAK else short):
+            request.node.stash[_seed] = seed
+            yield seed
+
+    return seeds
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest reads `-m soak`
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test with a short form always runs; one that is only long waits for HOSTBENCH_SOAK=1."""
+    waiting = []
+    for item in items:
+        if "soak_seeds" in getattr(item, "fixturenames", ()):
+            item.add_marker("soak")
+        elif item.get_closest_marker("soak") and not SOAK:
+            waiting.append(item)
+    if waiting:
+        items[:] = [item for item in items if item not in waiting]
+        config.hook.pytest_deselected(items=waiting)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    marks = [name for name in MUST_RUN_IN_CI if item.get_closest_marker(name)]
+    if IN_CI and marks and report.skipped and not hasattr(report, "wasxfail"):
+        _fail(report, f"a test marked {marks[0]} may not be skipped in CI")
+    if report.failed and _seed in item.stash:
+        report.sections.append(("soak_seeds", f"seed {item.stash[_seed]}"))
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A whole file that skips itself would hide its marks: in CI only tests/gpu may."""
+    report = yield
+    if IN_CI and report.skipped and GPU_TESTS not in collector.path.parents:
+        _fail(report, f"{collector.path.name} may not be skipped as a whole in CI")
+    return report
+
+
+def _fail(report: pytest.TestReport | pytest.CollectReport, why: str) -> None:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    report.outcome = "failed"
+    report.longrepr = f"{why}. {reason}"
