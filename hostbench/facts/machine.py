@@ -1,0 +1,153 @@
+"""The machine's name, and its entry in asv's list of machines."""
+
+import json
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hostbench.errors import DataError, UsageError
+from hostbench.facts.record import Facts, gpu_groups, number_of, text_of
+from hostbench.units import GIB
+
+MAX_NAME = 64
+ASV_VERSION_OF_FILE = 1
+
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_NOISE = re.compile(
+    r"\(r\)|\(tm\)|@.*$|\b\d+-core\b|\b(?:amd|intel|cpu|processor|genuine)\b|\bwith\b.*$",
+    re.IGNORECASE,
+)
+
+
+def machine_name(
+    override: str | None, facts: Facts, environ: Mapping[str, str] | None = None
+) -> str:
+    """`--machine`, else HOSTBENCH_MACHINE, else a name built from the hardware.
+
+    Raises UsageError where the chosen name cannot be a directory of results.
+    """
+    given = (os.environ if environ is None else environ).get("HOSTBENCH_MACHINE")
+    if override is not None:
+        return checked_name(override, "--machine")
+    if given:
+        return checked_name(given, "HOSTBENCH_MACHINE")
+    return _gpu_name(facts) or _cpu_name(facts)
+
+
+def checked_name(name: str, source: str = "machine") -> str:
+    """The name itself. Raises UsageError with the value, the limit and the remedy."""
+    if len(name) <= MAX_NAME and _NAME.fullmatch(name):
+        return name
+    raise UsageError(
+        f"{source} {name!r} cannot name a machine: use 1 to {MAX_NAME} letters, digits, dots, "
+        "dashes and underscores, not starting with a dot, as in 1x-nvidia-h200"
+    )
+
+
+def asv_machine_entry(name: str, facts: Facts) -> dict[str, str]:
+    """asv's facts of a machine, as text: only what never changes of itself.
+
+    asv starts a new line in its graphs when one of them differs.
+    """
+    entry = {
+        "machine": name,
+        "os": text_of(facts, "host", "os") or "unknown",
+        "arch": text_of(facts, "host", "arch") or "unknown",
+        "cpu": text_of(facts, "host", "cpu_model") or "unknown",
+        "num_cpu": _whole(number_of(facts, "host", "num_logical_cores")),
+        "ram": _installed(number_of(facts, "host", "memory_bytes")),
+    }
+    models = _gpu_models(facts)
+    if models:
+        entry["gpu"] = ", ".join(sorted(models))
+        entry["num_gpu"] = str(models.total())
+    return entry
+
+
+def register_with_asv(entry: Mapping[str, str], path: Path | None = None) -> None:
+    """Add or replace this machine in ~/.asv-machine.json; other entries stay as they are.
+
+    Raises DataError for a file that asv did not write, UsageError where it cannot be written.
+    """
+    target = (path or Path.home() / ".asv-machine.json").resolve()
+    machines = _read_machines(target)
+    if machines.get(entry["machine"]) == dict(entry):
+        return
+    machines[entry["machine"]] = dict(entry)
+    try:
+        _write(target, json.dumps(machines, indent=4, sort_keys=True))
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {target}: {error.strerror}; asv keeps its machines there, so make it "
+            "writable or point HOME elsewhere"
+        ) from error
+
+
+def _read_machines(path: Path) -> dict[str, Any]:
+    remedy = "mend it or move it away; nothing was changed"
+    try:
+        machines = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {"version": ASV_VERSION_OF_FILE}
+    except OSError as error:
+        raise UsageError(f"cannot read asv's machine file {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise DataError(f"asv's machine file {path} is damaged ({error}): {remedy}") from error
+    if not isinstance(machines, dict) or machines.get("version") != ASV_VERSION_OF_FILE:
+        found = machines.get("version") if isinstance(machines, dict) else type(machines).__name__
+        raise DataError(
+            f"asv's machine file {path} is damaged (version {found!r}, not "
+            f"{ASV_VERSION_OF_FILE}): {remedy}"
+        )
+    return machines
+
+
+def _write(path: Path, text: str) -> None:
+    """All or nothing, also when killed half way."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _gpu_models(facts: Facts) -> Counter[str]:
+    return Counter(text_of(facts, group, "name") or "NVIDIA GPU" for group in gpu_groups(facts))
+
+
+def _gpu_name(facts: Facts) -> str | None:
+    parts = [f"{count}x-{_slug(name)}" for name, count in sorted(_gpu_models(facts).items())]
+    return "-".join(parts)[:MAX_NAME].rstrip("-") or None
+
+
+def _cpu_name(facts: Facts) -> str:
+    cores = number_of(facts, "host", "num_usable_cores")
+    ending = f"-{cores:.0f}c" if cores else ""
+    model = _slug(_NOISE.sub(" ", text_of(facts, "host", "cpu_model") or "")) or "unknown"
+    return f"cpu-{model}"[: MAX_NAME - len(ending)].rstrip("-") + ending
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _whole(number: float | None) -> str:
+    return "unknown" if number is None else f"{number:.0f}"
+
+
+def _installed(nbytes: float | None) -> str:
+    """Installed memory: what the kernel reports is a little less, and differs between kernels."""
+    if not nbytes:
+        return "unknown"
+    gib = nbytes / GIB
+    step = max(1, 2 ** (math.floor(math.log2(gib)) - 4)) if gib >= 1 else 1
+    return f"{math.ceil(gib / step) * step} GiB"

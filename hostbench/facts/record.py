@@ -1,0 +1,158 @@
+"""One fact: a value, or the reason why there is none. A facts set is group -> name -> Fact.
+
+Groups are `host`, `software`, `nvml` and `gpu0`, `gpu1`, ... Names carry their unit (`_bytes`,
+`_s`, `_ns`, `_mhz`, `_w`, `_mj`, `_c`); a name with `_total` is a counter that only grows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hostbench.errors import DataError
+
+Value = str | int | float | bool | None
+
+VOLATILE = frozenset(
+    {"load_average_1min", "steal_share_since_boot", "temperature_c", "sm_clock_mhz"}
+    | {"memory_clock_mhz", "throttle_reasons", "num_other_processes"}
+)
+"""Facts that move from minute to minute; counters do too. `differences` leaves both out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """`why` says why there is no value; it is None exactly when there is one."""
+
+    value: Value
+    why: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.value is None) != bool(self.why):
+            raise ValueError(f"a fact has a value or a reason, not {self.value!r} and {self.why!r}")
+
+    def __str__(self) -> str:
+        return str(self.value) if self.why is None else f"unknown ({self.why})"
+
+
+Group = dict[str, Fact]
+Facts = dict[str, Group]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One fact that changed; None on a side where it was not recorded at all."""
+
+    group: str
+    name: str
+    before: Fact | None
+    after: Fact | None
+
+
+def known(value: str | int | float | bool) -> Fact:
+    return Fact(value=value)
+
+
+def unknown(why: str) -> Fact:
+    return Fact(value=None, why=why)
+
+
+def value_of(facts: Facts, group: str, name: str) -> Value:
+    """The value, or None where the fact is unknown or was not recorded."""
+    fact = facts.get(group, {}).get(name)
+    return None if fact is None else fact.value
+
+
+def number_of(facts: Facts, group: str, name: str) -> float | None:
+    """The value where it is a number, else None."""
+    value = value_of(facts, group, name)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def text_of(facts: Facts, group: str, name: str) -> str | None:
+    """The value where it is text, else None."""
+    value = value_of(facts, group, name)
+    return value if isinstance(value, str) else None
+
+
+def gpu_groups(facts: Facts) -> list[str]:
+    """`gpu0`, `gpu1`, ... in numeric order."""
+    names = [name for name in facts if name.startswith("gpu") and name[3:].isdigit()]
+    return sorted(names, key=lambda name: int(name[3:]))
+
+
+def is_counter(name: str) -> bool:
+    return name.endswith("_total") or "_total_" in name
+
+
+def to_json(facts: Facts) -> dict[str, dict[str, Any]]:
+    """A known fact is its value; an unknown one is `{"value": null, "why": reason}`."""
+    return {
+        group: {
+            name: fact.value if fact.why is None else {"value": None, "why": fact.why}
+            for name, fact in members.items()
+        }
+        for group, members in facts.items()
+    }
+
+
+def from_json(data: Any) -> Facts:
+    """The inverse of `to_json`. Raises DataError for anything that is not a facts set."""
+    if not isinstance(data, Mapping):
+        raise DataError(f"facts are groups of named values, not {type(data).__name__}")
+    facts: Facts = {}
+    for group, members in data.items():
+        if not isinstance(members, Mapping):
+            raise DataError(f"facts group {group!r} holds no named values")
+        facts[group] = {name: _fact(group, name, stored) for name, stored in members.items()}
+    return facts
+
+
+def differences(a: Facts, b: Facts, *, volatile: bool = False) -> list[Difference]:
+    """Facts whose value changed from `a` to `b`, in the order of the records.
+
+    Reasons are not compared: a fact that is unknown on both sides has not changed. Counters and
+    VOLATILE facts only where asked for.
+    """
+    changed = []
+    for group in {**a, **b}:
+        before, after = a.get(group, {}), b.get(group, {})
+        for name in {**before, **after}:
+            if not volatile and (name in VOLATILE or is_counter(name)):
+                continue
+            old, new = before.get(name), after.get(name)
+            if (old.value if old else None) != (new.value if new else None):
+                changed.append(Difference(group=group, name=name, before=old, after=new))
+    return changed
+
+
+def counter_deltas(before: Facts, after: Facts) -> Facts:
+    """How much each counter grew, with the reason where that cannot be told."""
+    deltas: Facts = {}
+    for group, members in after.items():
+        for name in filter(is_counter, members):
+            deltas.setdefault(group, {})[name] = _delta(before, after, group, name)
+    return deltas
+
+
+def _delta(before: Facts, after: Facts, group: str, name: str) -> Fact:
+    start, end = number_of(before, group, name), number_of(after, group, name)
+    if end is None:
+        return unknown(after[group][name].why or "no number")
+    if start is None:
+        fact = before.get(group, {}).get(name)
+        return unknown((fact.why if fact else None) or "not read before the run")
+    if end < start:
+        return unknown("the counter wrapped or was reset in between")
+    return known(end - start)
+
+
+def _fact(group: str, name: str, stored: Any) -> Fact:
+    if isinstance(stored, Mapping):
+        value, why = stored.get("value"), stored.get("why")
+    else:
+        value, why = stored, None
+    if not isinstance(value, str | int | float | None) or not isinstance(why, str | None):
+        raise DataError(f"fact {group}.{name} holds {type(value).__name__}, not one plain value")
+    if value is None:
+        return unknown(why or "no reason was recorded")
+    return known(value)

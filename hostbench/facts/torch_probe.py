@@ -1,0 +1,101 @@
+"""What torch says of itself, asked in a process of its own: the asking process imports no torch."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+PROBE_TIMEOUT_S = 60.0
+
+_PROBE = """
+import json, warnings
+state = {"installed": True, "importable": False, "devices": []}
+try:
+    import torch
+    state["importable"] = True
+    state["version"] = str(torch.__version__)
+    state["cuda_runtime"] = torch.version.cuda
+    cudnn = torch.backends.cudnn.version()
+    state["cudnn"] = str(cudnn) if cudnn else None
+    dist = torch.distributed
+    if torch.version.cuda and dist.is_available() and dist.is_nccl_available():
+        state["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.zeros(1, device="cuda").add_(1).cpu()
+        count = torch.cuda.device_count()
+        state["devices"] = [torch.cuda.get_device_name(i) for i in range(count)]
+        state["cuda_works"] = True
+except ModuleNotFoundError as error:
+    state["installed"] = error.name != "torch"
+    state["error"] = str(error)
+except Exception as error:
+    state["error"] = (str(error).strip() or type(error).__name__).splitlines()[0]
+print(json.dumps(state))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchState:
+    """The answer; None where it is not known or torch was built without it."""
+
+    installed: bool
+    importable: bool
+    version: str | None = None
+    cuda_runtime: str | None = None
+    """The CUDA that torch was built for; None for a CPU build."""
+    cudnn: str | None = None
+    nccl: str | None = None
+    cuda_works: bool = False
+    """A tensor was made, added to and read back on the GPU."""
+    devices: tuple[str, ...] = ()
+    error: str | None = None
+    """The first thing that went wrong, in torch's words."""
+
+
+def probe_torch(
+    python: str = sys.executable,
+    *,
+    timeout_s: float = PROBE_TIMEOUT_S,
+    environ: Mapping[str, str] | None = None,
+    code: str = _PROBE,
+) -> TorchState:
+    """Ask torch of that interpreter. Never raises: what goes wrong is in `error`."""
+    try:
+        done = subprocess.run(
+            [python, "-P", "-c", code],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=dict(os.environ if environ is None else environ),
+        )
+    except subprocess.TimeoutExpired:
+        return _failed(f"importing torch and touching the GPU took over {timeout_s:g} s")
+    except OSError as error:
+        return _failed(f"cannot start {python}: {error.strerror}")
+    return _parsed(done)
+
+
+def _parsed(done: subprocess.CompletedProcess[str]) -> TorchState:
+    """The last line is the answer: libraries may print before it."""
+    lines = done.stdout.strip().splitlines()
+    try:
+        answer: Any = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        answer = None
+    if done.returncode or not isinstance(answer, dict):
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return _failed(f"the process that imports torch ended with {done.returncode}: {last}")
+    names = {field.name for field in fields(TorchState)}
+    answer["devices"] = tuple(answer.get("devices", ()))
+    return TorchState(**{name: value for name, value in answer.items() if name in names})
+
+
+def _failed(error: str) -> TorchState:
+    return TorchState(installed=True, importable=False, error=error)

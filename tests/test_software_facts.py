@@ -1,0 +1,98 @@
+"""Facts of the software, and what torch says of itself in a process of its own."""
+
+import json
+import sys
+
+import pytest
+
+from hostbench.facts import software, torch_probe
+from hostbench.facts.record import known, unknown
+from hostbench.facts.torch_probe import TorchState, probe_torch
+
+
+def test_environment_values_come_from_an_allow_list():
+    environ = {
+        "CUDA_VISIBLE_DEVICES": "GPU-00000000-1111-2222-3333-444444444444,1",
+        "PYTORCH_ALLOC_CONF": "expandable_segments:True",
+        "NCCL_TOPO_FILE": "/home/somebody/topo.xml",
+        "NCCL_COMM_ID": "10.1.2.3:4000",
+        "NCCL_DEBUG": "INFO",
+        "SECRET": "hunter2",
+    }
+    group = software.software_facts(environ=environ)
+    assert group["env_PYTORCH_ALLOC_CONF"] == known("expandable_segments:True")
+    assert group["env_NCCL_DEBUG"] == known("INFO")
+    assert group["env_OMP_NUM_THREADS"] == unknown("not set")
+    assert group["env_NCCL_TOPO_FILE"].value is None
+    assert group["env_NCCL_COMM_ID"].value is None
+    hashed = software.hash_uuid("GPU-00000000-1111-2222-3333-444444444444")
+    assert group["env_CUDA_VISIBLE_DEVICES"] == known(f"uuid-sha256:{hashed},1")
+    text = str(group)
+    assert not any(hidden in text for hidden in ("hunter2", "somebody", "10.1.2.3", "3333"))
+
+
+def test_torch_is_told_or_unknown():
+    assert "not imported" in (software.software_facts()["torch_cuda_runtime"].why or "")
+    state = TorchState(installed=True, importable=True, cuda_runtime="13.0", cudnn="91200")
+    group = software.software_facts(torch_state=state)
+    assert (group["torch_cuda_runtime"].value, group["torch_cudnn"].value) == ("13.0", "91200")
+    assert group["torch_nccl"] == unknown("this torch was built without it")
+    failed = TorchState(installed=True, importable=False, error="libcudart is missing")
+    assert software.software_facts(torch_state=failed)["torch_nccl"].why == "libcudart is missing"
+
+
+def test_an_absent_package_is_unknown(monkeypatch):
+    monkeypatch.setitem(software.PACKAGES, "asv", "no-such-package-anywhere")
+    assert software.software_facts()["asv"] == unknown("not installed")
+
+
+def test_torch_facts_of_this_process():
+    pytest.importorskip("torch")
+    group = software.software_facts(with_torch=True)
+    assert all(
+        (group[f"torch_{name}"].value is None) != (group[f"torch_{name}"].why is None)
+        for name in ("cuda_runtime", "cudnn", "nccl")
+    )
+
+
+def test_a_broken_torch_is_a_reason(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert "torch" in (software.software_facts(with_torch=True)["torch_cudnn"].why or "")
+
+
+def ask(code: str, **options: float) -> TorchState:
+    return probe_torch(code=code, **options)  # type: ignore[arg-type]
+
+
+def test_the_probe_reads_the_last_line():
+    answer = {"installed": True, "importable": True, "version": "2.9", "devices": ["A"], "new": 1}
+    state = ask(f"print('noise'); print({json.dumps(json.dumps(answer))})")
+    assert state == TorchState(installed=True, importable=True, version="2.9", devices=("A",))
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("import sys; sys.exit('boom')", "ended with 1: boom"),
+        ("print('no json')", "ended with 0: no message"),
+        ("", "ended with 0"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with -9"),
+    ],
+)
+def test_a_probe_that_dies_is_a_reason(code, text):
+    state = ask(code)
+    assert not state.importable
+    assert text in (state.error or "")
+
+
+def test_a_probe_that_hangs_or_cannot_start_is_a_reason():
+    hung = ask("import threading; threading.Event().wait()", timeout_s=0.2)
+    assert "over 0.2 s" in (hung.error or "")
+    assert "cannot start" in (probe_torch("/no/such/python").error or "")
+
+
+def test_the_probe_without_torch(tmp_path):
+    hidden = "import sys; sys.modules['torch'] = None\n"
+    state = ask(hidden + torch_probe._PROBE)
+    assert (state.installed, state.importable) == (False, False)
+    assert "torch" in (state.error or "")
