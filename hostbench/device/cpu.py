@@ -1,0 +1,225 @@
+"""The cpu device: host/device mechanics on a machine without an accelerator. All of it is real.
+
+A stream is an ordered queue run by one worker thread. A transfer is a memory copy between two
+distinct buffers in RAM. Compute is torch work with one intra-op thread. torch releases the GIL
+inside each operation, so streams overlap as far as there are cores and memory bandwidth. There is
+no pinned memory and no caching allocator: those cases are refused, never measured under two names.
+Every number is labelled `cpu` and is no statement about a GPU.
+"""
+
+import gc
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
+import torch
+
+from hostbench.device.protocol import Buffer, Fill, Step
+from hostbench.errors import Unavailable
+
+_MATRIX = 128
+_CALIBRATION_STEPS = 200
+
+
+class CpuEvent:
+    """A mark that the stream's worker thread stamps with the host clock when it gets there."""
+
+    def __init__(self, device: "CpuDevice") -> None:
+        self._device = device
+        self._reached = threading.Event()
+        self._reached.set()  # as in CUDA, an event that was never recorded is complete
+        self._stamp_s = 0.0
+
+    def record(self, stream: "CpuStream | None" = None) -> None:
+        self._reached = reached = threading.Event()
+
+        def mark() -> None:
+            self._stamp_s = time.perf_counter()
+            reached.set()
+
+        (stream or self._device.current).enqueue(mark)
+
+    def synchronize(self) -> None:
+        self._reached.wait()
+
+    def query(self) -> bool:
+        return self._reached.is_set()
+
+    def seconds_since(self, earlier: "CpuEvent") -> float:
+        return self._stamp_s - earlier._stamp_s
+
+    def waiter(self) -> Step:
+        """A task that waits for the mark as it is recorded now."""
+        reached = self._reached
+        return lambda: _ignore(reached.wait())
+
+
+class CpuStream:
+    """An ordered queue of callables, run by one daemon thread."""
+
+    def __init__(self) -> None:
+        self._tasks: queue.SimpleQueue[Step | None] = queue.SimpleQueue()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="hostbench-stream", daemon=True)
+        self._thread.start()
+
+    def enqueue(self, task: Step) -> None:
+        self._tasks.put(task)
+
+    def wait(self, event: CpuEvent) -> None:
+        self.enqueue(event.waiter())
+
+    def synchronize(self) -> None:
+        done = threading.Event()
+        self.enqueue(done.set)
+        done.wait()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def close(self) -> None:
+        self._tasks.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task()
+            except BaseException as error:
+                self._error = self._error or error
+            del task  # a queued copy holds its buffers only until it ran
+
+
+class CpuDevice:
+    """See the module's docstring. Sets torch to one intra-op thread for the whole process."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        torch.set_num_threads(1)
+        self.default = CpuStream()
+        self.current = self.default
+        self._streams = [self.default]
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def settle(self) -> None:
+        """Nothing to bind or to wake: the first warm-up of a case is enough."""
+
+    def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
+        if pinned:
+            raise Unavailable("the cpu device has no pinned memory; it needs a GPU")
+        return torch.zeros(nbytes, dtype=torch.uint8).fill_(0)
+
+    def buffer(self, nbytes: int) -> Buffer:
+        return self.host_buffer(nbytes, pinned=False)
+
+    def fill_pattern(self, buffer: Buffer, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        head = buffer[: 1 << 20]
+        head.random_(0, 256, generator=generator)
+        filled = head.numel()
+        while filled < buffer.numel():  # double what is there; the first byte of each part differs
+            part = buffer[filled : 2 * filled]
+            part.copy_(buffer[: part.numel()])
+            part[0] = seed + filled // head.numel() & 0xFF
+            filled *= 2
+
+    def same_bytes(self, left: Buffer, right: Buffer) -> bool:
+        return torch.equal(left.view(torch.uint8), right.view(torch.uint8))
+
+    def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
+        self._enqueue(lambda: _ignore(target.copy_(source)), blocking=blocking)
+
+    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
+        num = nbytes // 4
+        if on_host:
+            if fill == "randn":
+                return torch.randn(num)
+            return torch.zeros(num) if fill == "zeros" else torch.empty(num)
+        made = torch.empty(num)
+        if fill == "zeros":
+            self.current.enqueue(lambda: _ignore(made.zero_()))
+        elif fill == "randn":
+            self.current.enqueue(lambda: _ignore(made.normal_()))
+        return made
+
+    def move(self, source: Buffer) -> Buffer:
+        moved = torch.empty_like(source)
+        self.copy(moved, source, blocking=True)
+        return moved
+
+    def compute(self, seconds: float) -> Step:
+        num = max(1, round(seconds / self._matmul_s))
+        left, right, out = (torch.ones(_MATRIX, _MATRIX) for _ in range(3))
+
+        def work() -> None:
+            for _ in range(num):
+                torch.mm(left, right, out=out)
+
+        return lambda: self.current.enqueue(work)
+
+    def delay(self, seconds: float) -> None:
+        self.current.enqueue(lambda: time.sleep(seconds))
+
+    def stream(self) -> CpuStream:
+        made = CpuStream()
+        self._streams.append(made)
+        return made
+
+    @contextmanager
+    def on(self, stream: CpuStream) -> Iterator[None]:
+        before, self.current = self.current, stream
+        try:
+            yield
+        finally:
+            self.current = before
+
+    def event(self, *, timing: bool = True) -> CpuEvent:
+        return CpuEvent(self)
+
+    def synchronize(self) -> None:
+        for stream in self._streams:
+            stream.synchronize()
+
+    def memory_stats(self) -> dict[str, int]:
+        return {}
+
+    def reset(self) -> None:
+        self.synchronize()
+        for stream in self._streams[1:]:
+            stream.close()
+        self._streams = [self.default]
+        self.current = self.default
+        gc.collect()
+
+    def close(self) -> None:
+        for stream in self._streams:
+            stream.close()
+
+    def _enqueue(self, task: Step, *, blocking: bool) -> None:
+        stream = self.current
+        stream.enqueue(task)
+        if blocking:
+            stream.synchronize()
+
+    @cached_property
+    def _matmul_s(self) -> float:
+        """Seconds of one matrix product on one thread: the unit of `compute`."""
+        left, right, out = (torch.ones(_MATRIX, _MATRIX) for _ in range(3))
+
+        def once() -> float:
+            start = time.perf_counter()
+            for _ in range(_CALIBRATION_STEPS):
+                torch.mm(left, right, out=out)
+            return (time.perf_counter() - start) / _CALIBRATION_STEPS
+
+        return min(once() for _ in range(3))
+
+
+def _ignore(_: object) -> None:
+    """A task returns nothing, so that the queue keeps no tensor alive."""

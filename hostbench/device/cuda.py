@@ -1,0 +1,198 @@
+"""The cuda device: torch streams, events, the caching and the pinned allocator. The real thing.
+
+Facts to know when reading numbers: pinned blocks are rounded up to powers of two and cached;
+streams come from a pool of 32; `compute` and `delay` spin on the SM clock without touching memory,
+so their length follows the clock; the first of them calibrates and therefore waits for the device.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, partial
+from typing import Any
+
+import torch
+
+from hostbench.device import numa
+from hostbench.device.cuda_open import pci_address, require_cuda
+from hostbench.device.protocol import Buffer, Fill, Step
+from hostbench.samples import median
+from hostbench.units import MIB
+
+_PATTERN_BYTES = MIB - 3  # the largest prime under 1 MiB: a misplaced block does not match
+_CALIBRATION_CYCLES = 4_000_000  # about 2 ms
+_CALIBRATION_READINGS = 7
+_SETTLE_BYTES = 64 * MIB
+_SETTLE_LEAST_S = 0.3
+_SETTLE_LIMIT_S = 2.0
+_STEADY_ROUNDS = 5
+_STEADY_SHARE = 0.02
+
+_cuda: Any = torch.cuda  # torch leaves these calls without types
+
+
+class CudaStream:
+    """A torch stream. Streams do not wait for the default stream unless told to by an event."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def wait(self, event: "CudaEvent") -> None:
+        self.raw.wait_event(event.raw)
+
+    def synchronize(self) -> None:
+        self.raw.synchronize()
+
+
+class CudaEvent:
+    """A torch event."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def record(self, stream: CudaStream | None = None) -> None:
+        self.raw.record(None if stream is None else stream.raw)
+
+    def synchronize(self) -> None:
+        self.raw.synchronize()
+
+    def query(self) -> bool:
+        return bool(self.raw.query())
+
+    def seconds_since(self, earlier: "CudaEvent") -> float:
+        return float(earlier.raw.elapsed_time(self.raw)) / 1e3
+
+
+class CudaDevice:
+    """See the module's docstring. Raises BrokenError where torch.cuda does not work."""
+
+    name = "cuda"
+
+    def __init__(self, index: int = 0) -> None:
+        require_cuda(index)
+        torch.cuda.set_device(index)
+        self._device = torch.device("cuda", index)
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def settle(self) -> None:
+        numa.bind_near(pci_address(self._device))
+        source = self.host_buffer(_SETTLE_BYTES, pinned=True)
+        target = self.buffer(_SETTLE_BYTES)
+        rounds: list[float] = []
+        start_s = self.now()
+        while not _is_settled(rounds, self.now() - start_s):
+            rounds.append(self._seconds(partial(self._settle_round, source, target)))
+        del source, target
+        self.reset()
+
+    def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
+        return torch.empty(nbytes, dtype=torch.uint8, pin_memory=pinned).fill_(0)
+
+    def buffer(self, nbytes: int) -> Buffer:
+        return torch.empty(nbytes, dtype=torch.uint8, device=self._device).fill_(0)
+
+    def fill_pattern(self, buffer: Buffer, seed: int) -> None:
+        flat = buffer.view(torch.uint8)
+        length = min(flat.numel(), _PATTERN_BYTES)
+        generator = torch.Generator().manual_seed(seed)
+        block = torch.randint(0, 256, (length,), dtype=torch.uint8, generator=generator)
+        block = block.to(flat.device)
+        for start in range(0, flat.numel(), max(1, length)):
+            part = flat[start : start + length]
+            part.copy_(block[: part.numel()])
+        self.synchronize()
+
+    def same_bytes(self, left: Buffer, right: Buffer) -> bool:
+        where = left.device if left.is_cuda else right.device
+        here, there = (side.view(torch.uint8).to(where) for side in (left, right))
+        return torch.equal(here, there)
+
+    def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
+        target.copy_(source, non_blocking=not blocking)
+
+    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
+        makers: dict[str, Callable[..., Buffer]]
+        makers = {"empty": torch.empty, "zeros": torch.zeros, "randn": torch.randn}
+        where = torch.device("cpu") if on_host else self._device
+        return makers[fill](nbytes // 4, dtype=torch.float32, device=where)
+
+    def move(self, source: Buffer) -> Buffer:
+        return source.to(self._device)
+
+    def compute(self, seconds: float) -> Step:
+        return partial(_cuda._sleep, round(seconds * self._cycles_per_s))
+
+    def delay(self, seconds: float) -> None:
+        _cuda._sleep(round(seconds * self._cycles_per_s))
+
+    def stream(self) -> CudaStream:
+        return CudaStream(_cuda.Stream(self._device))
+
+    @contextmanager
+    def on(self, stream: CudaStream) -> Iterator[None]:
+        with torch.cuda.stream(stream.raw):
+            yield
+
+    def event(self, *, timing: bool = True) -> CudaEvent:
+        return CudaEvent(_cuda.Event(enable_timing=timing))
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize(self._device)
+
+    def memory_stats(self) -> dict[str, int]:
+        stats = torch.cuda.memory_stats(self._device)
+        return {
+            "allocated": stats.get("allocated_bytes.all.current", 0),
+            "peak_allocated": stats.get("allocated_bytes.all.peak", 0),
+            "reserved": stats.get("reserved_bytes.all.current", 0),
+        }
+
+    def reset(self) -> None:
+        self.synchronize()
+        gc.collect()
+        torch.cuda.empty_cache()
+        _empty_host_cache()
+        torch.cuda.reset_peak_memory_stats(self._device)
+
+    def close(self) -> None:
+        """Nothing to stop; the process's end gives everything back."""
+
+    def _settle_round(self, source: Buffer, target: Buffer) -> None:
+        self.copy(target, source, blocking=False)
+        self.copy(source, target, blocking=False)
+        _cuda._sleep(_CALIBRATION_CYCLES)
+
+    def _seconds(self, work: Step) -> float:
+        """Device seconds of `work` on the current stream; waits for it."""
+        start, end = self.event(), self.event()
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        return end.seconds_since(start)
+
+    @cached_property
+    def _cycles_per_s(self) -> float:
+        """SM clock as `_sleep` counts it: the median of several readings after one to wake up."""
+        spin = partial(_cuda._sleep, _CALIBRATION_CYCLES)
+        self._seconds(partial(_cuda._sleep, 10 * _CALIBRATION_CYCLES))
+        readings = [self._seconds(spin) for _ in range(_CALIBRATION_READINGS)]
+        return _CALIBRATION_CYCLES / median(readings)
+
+
+def _is_settled(rounds: list[float], elapsed_s: float) -> bool:
+    """Whether the last rounds took equally long, or the time for waiting is over."""
+    last = rounds[-_STEADY_ROUNDS:]
+    steady = len(last) == _STEADY_ROUNDS and max(last) - min(last) < _STEADY_SHARE * min(last)
+    return elapsed_s > (_SETTLE_LEAST_S if steady else _SETTLE_LIMIT_S)
+
+
+def _empty_host_cache() -> None:
+    """Give cached pinned blocks back: public since torch 2.12, private since 2.5."""
+    public = getattr(torch.accelerator, "empty_host_cache", None)
+    empty = public or getattr(torch._C, "_host_emptyCache", None)
+    if empty is not None:
+        empty()

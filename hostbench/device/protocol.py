@@ -1,0 +1,104 @@
+"""The one seam to the machine: what a workload may ask of a device.
+
+Three devices answer it: `cuda` (the real thing), `cpu` (real copies and compute on worker threads,
+for machines without an accelerator) and `simulated` (a virtual clock, exact). Code outside this
+package never asks which it is; what a device cannot do, it refuses with `Unavailable` and a reason.
+A device takes back only the streams and events that it made itself: those parameters are `Any`.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol
+
+Buffer = Any
+"""Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer."""
+
+Fill = Literal["empty", "zeros", "randn"]
+Step = Callable[[], None]
+
+
+class Event(Protocol):
+    """A mark in a stream."""
+
+    def record(self, stream: Any = None) -> None:
+        """Enqueue the mark on `stream`, or on the current stream."""
+
+    def synchronize(self) -> None:
+        """Block the host until the mark has been reached."""
+
+    def query(self) -> bool:
+        """Whether the mark has been reached; never blocks."""
+
+    def seconds_since(self, earlier: Any) -> float:
+        """Device seconds from `earlier` to this mark; both must have been reached."""
+
+
+class Stream(Protocol):
+    """An ordered queue of device work."""
+
+    def wait(self, event: Any) -> None:
+        """Let everything enqueued from now on wait for `event`; the host does not wait."""
+
+    def synchronize(self) -> None:
+        """Block the host until everything enqueued so far has finished."""
+
+
+class Device(Protocol):
+    """See the module's docstring. All sizes are bytes, all times seconds."""
+
+    name: str
+
+    def now(self) -> float:
+        """The host's clock in seconds, monotonic; virtual on the simulated device."""
+
+    def settle(self) -> None:
+        """Once per launch, before anything is allocated: bind to the device's NUMA node where it
+        has one, and wake link and clocks until they are steady."""
+
+    def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
+        """Touched host memory. Raises Unavailable where it cannot be pinned."""
+
+    def buffer(self, nbytes: int) -> Buffer:
+        """Touched device memory."""
+
+    def fill_pattern(self, buffer: Buffer, seed: int) -> None:
+        """Write bytes that depend on `seed`, and wait until they are there."""
+
+    def same_bytes(self, left: Buffer, right: Buffer) -> bool:
+        """Whether two buffers, wherever they are, hold equal bytes now. Does not synchronize."""
+
+    def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
+        """Copy `source` into `target` on the current stream; direction follows from the two."""
+
+    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
+        """A new float32 tensor of `nbytes` in host memory, or directly on the device."""
+
+    def move(self, source: Buffer) -> Buffer:
+        """`tensor.to(device)`: allocate on the device and copy, blocking as torch's default is."""
+
+    def compute(self, seconds: float) -> Step:
+        """A calibrated step that keeps the device busy about `seconds` on the current stream."""
+
+    def delay(self, seconds: float) -> None:
+        """Enqueue about `seconds` of waiting on the current stream; the call itself returns."""
+
+    def stream(self) -> Stream:
+        """A new stream."""
+
+    def on(self, stream: Any) -> AbstractContextManager[None]:
+        """Make `stream` the current stream inside the block."""
+
+    def event(self, *, timing: bool = True) -> Event:
+        """A new event."""
+
+    def synchronize(self) -> None:
+        """Block the host until all streams have finished. Raises what the device's work raised."""
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes: `allocated`, `peak_allocated`, `reserved`; empty where nobody counts."""
+
+    def reset(self) -> None:
+        """Between cases: synchronize, drop caches of the device and the host, reset peaks."""
+
+    def close(self) -> None:
+        """Stop worker threads; the device is not used again."""

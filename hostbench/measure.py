@@ -1,0 +1,213 @@
+"""One case in one launch: warm-up, three clocks, the stop rule, findings and proofs.
+
+Inside the timer is the step alone: `depth` calls, then one device-wide synchronize. Building,
+filling, the delay probe, the device clock's pass and the check of the data are all outside.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hostbench.device.protocol import Device, Step
+from hostbench.samples import Samples, median, relative_iqr
+
+PROBE_DELAY_S = 0.05
+"""How long the delay probe keeps the stream busy before the call under test."""
+EVENT_DELAY_S = 0.002
+"""How long the stream is held back so that enqueueing is outside the device clock."""
+HOST_ONLY_READING_S = 200e-6
+"""Host-only steps are repeated until one timer reading is at least this long."""
+MAX_NUMBER = 10_000
+MAX_WARMUPS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The stop rule: sample until the dispersion is small, time is up or there are many."""
+
+    budget_s: float = 0.2
+    """Sampling time per case and launch; one sample more than it holds is always taken."""
+    warmup_s: float = 0.05
+    """Warm-up time after the first step, and at least one more step."""
+    min_samples: int = 3
+    max_samples: int = 40
+    dispersion: float = 0.01
+    """Stop once the interquartile range is at most this share of the median."""
+    device_samples: int = 3
+    """Readings of the device clock; fewer, but one, once they took a quarter of the budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What is measured: a step that was built once, and how it wants to be run."""
+
+    step: Step
+    """The callable that is timed."""
+    verify: Callable[[], str | None] | None = None
+    """Called once after timing and a synchronize: None when the result is right, else what is
+    wrong. Evidence outside the timer (the proof `data`)."""
+    depth: int = 1
+    """Steps enqueued before one synchronize."""
+    host_only: bool = False
+    """The step enqueues nothing: it may be repeated inside one timer reading."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Everything learned about one case in one launch."""
+
+    samples: Samples
+    findings: dict[str, bool | float | None] = field(default_factory=dict)
+    """What the case turned out to do; None where it could not be found out."""
+    proofs: dict[str, str] = field(default_factory=dict)
+    """Proof name to `passed`, `failed: why` or `unavailable: why`."""
+    memory: dict[str, int] = field(default_factory=dict)
+
+
+def measure(device: Device, prepared: Prepared, settings: Settings) -> Measurement:
+    """Measure a prepared step on its device. Raises what running the step raises."""
+    run = _Run(device, prepared.step, prepared.depth)
+    first_s = run.once()[0]
+    _warm_up(run, settings)
+    host_only = prepared.host_only
+    number = _number(run) if host_only else 1
+    timed = _sample(run, settings, number)
+    asynchronous = None if host_only else _asynchronous(run, median([call for _, call in timed]))
+    device_s, device_reason = _device_clock(run, settings, asynchronous, host_only)
+    samples = Samples(
+        end_to_end_s=tuple(end for end, _ in timed),
+        call_s=tuple(call for _, call in timed),
+        device_s=device_s,
+        device_reason=device_reason,
+        first_s=first_s,
+        depth=prepared.depth,
+        number=number,
+    )
+    return Measurement(
+        samples=samples,
+        findings={"asynchronous": asynchronous},
+        proofs=_proofs(device, prepared),
+        memory=device.memory_stats(),
+    )
+
+
+def asyncness(call_s: float, end_to_end_s: float) -> float:
+    """1 - call / end to end: 0 when the call waits for all of the work, near 1 when for none."""
+    return 1 - call_s / end_to_end_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    device: Device
+    step: Step
+    depth: int
+
+    def once(self, number: int = 1) -> tuple[float, float]:
+        """(end to end, until the last call returned) in seconds per step."""
+        step, now = self.step, self.device.now
+        count = self.depth * number
+        start_s = now()
+        for _ in range(count):
+            step()
+        called_s = now()
+        self.device.synchronize()
+        end_s = now()
+        return (end_s - start_s) / count, (called_s - start_s) / count
+
+
+def _warm_up(run: _Run, settings: Settings) -> None:
+    end_s = run.device.now() + settings.warmup_s
+    for _ in range(MAX_WARMUPS):
+        run.once()
+        if run.device.now() >= end_s:
+            break
+
+
+def _number(run: _Run) -> int:
+    """Repetitions that make one reading of a host-only step long enough for the clock."""
+    number = 1
+    while number < MAX_NUMBER and run.once(number)[0] * number * run.depth < HOST_ONLY_READING_S:
+        number *= 2
+    return number
+
+
+def _sample(run: _Run, settings: Settings, number: int) -> list[tuple[float, float]]:
+    timed: list[tuple[float, float]] = []
+    end_s = run.device.now() + settings.budget_s
+    while len(timed) < settings.max_samples:
+        timed.append(run.once(number))
+        if len(timed) < settings.min_samples:
+            continue
+        steady = relative_iqr([end for end, _ in timed]) <= settings.dispersion
+        if steady or run.device.now() >= end_s:
+            break
+    return timed
+
+
+def _asynchronous(run: _Run, usual_call_s: float) -> bool:
+    """The delay probe: with the stream kept busy, does the call wait for it?
+
+    The call is asynchronous when it takes less than half of the delay longer than it usually does.
+    Enqueueing the delay is outside. Source: the observation in torch's pinned-memory tutorial that
+    an unpinned non_blocking copy waits for its stream; here it is measured, at every size.
+    """
+    device = run.device
+    device.delay(PROBE_DELAY_S)
+    start_s = device.now()
+    run.step()
+    called_s = device.now() - start_s
+    device.synchronize()
+    return called_s - usual_call_s < PROBE_DELAY_S / 2
+
+
+def _device_clock(
+    run: _Run, settings: Settings, asynchronous: bool | None, host_only: bool
+) -> tuple[tuple[float, ...], str | None]:
+    """Seconds per step between two events. Asynchronous steps run behind a delay, so that the time
+    to enqueue them is hidden; the others cannot, for they would wait for the delay itself."""
+    if host_only:
+        return (), "the step enqueues nothing on the device"
+    device = run.device
+    seconds: list[float] = []
+    late_s = device.now() + settings.budget_s / 4
+    while len(seconds) < settings.device_samples and (not seconds or device.now() < late_s):
+        start, end = device.event(), device.event()
+        if asynchronous:
+            device.delay(EVENT_DELAY_S)
+        start.record()
+        for _ in range(run.depth):
+            run.step()
+        end.record()
+        device.synchronize()
+        seconds.append(end.seconds_since(start) / run.depth)
+    return tuple(seconds), None
+
+
+def _proofs(device: Device, prepared: Prepared) -> dict[str, str]:
+    if prepared.verify is None:
+        return {}
+    device.synchronize()
+    wrong = prepared.verify()
+    return {"data": "passed" if wrong is None else f"failed: {wrong}"}
+
+
+def summary_s(measurement: Measurement) -> float:
+    """The one number of a launch: the median of its end-to-end samples, in seconds per step."""
+    return median(measurement.samples.end_to_end_s)
+
+
+def as_json(measurement: Measurement) -> dict[str, Any]:
+    """The measurement as plain JSON values, for the worker's pipe and the journal."""
+    samples = measurement.samples
+    return {
+        "end_to_end_s": list(samples.end_to_end_s),
+        "call_s": list(samples.call_s),
+        "device_s": list(samples.device_s),
+        "device_reason": samples.device_reason,
+        "first_s": samples.first_s,
+        "depth": samples.depth,
+        "number": samples.number,
+        "findings": measurement.findings,
+        "proofs": measurement.proofs,
+        "memory": measurement.memory,
+    }

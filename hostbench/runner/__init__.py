@@ -1,0 +1,1 @@
+"""Cases in fresh worker processes: launches, deadlines, crash isolation, progress, records."""

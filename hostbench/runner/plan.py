@@ -1,0 +1,107 @@
+"""What a run measures: profiles, the choice of cases, their random order."""
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hostbench.case import Case, Selector
+from hostbench.errors import UsageError
+from hostbench.facts.hardware import Hardware
+from hostbench.measure import Settings
+from hostbench.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How thorough a run is; never which depth or size a case has."""
+
+    name: str
+    launches: int
+    settings: Settings = field(default_factory=Settings)
+    deadline_s: float = 60.0
+
+
+STANDARD = Profile(name="standard", launches=10)
+QUICK = Profile(name="quick", launches=3)
+MIN_LAUNCHES_FOR_VERDICT = 7
+"""Below it the rank test of `asv compare` can never fire (research/asv.md, trap 15)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Cases times launches, less what is already done."""
+
+    profile: Profile
+    cases: tuple[Case, ...]
+    stand_in: str | None = None
+    """`simulated` in place of the device that each case names; None otherwise."""
+    seed: int = 0
+    done: frozenset[tuple[Case, int]] = frozenset()
+    """(case, launch) pairs that an earlier part of the run has measured."""
+
+    def families(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(case.family for case in self.cases))
+
+    def order(self, family: str, launch: int) -> tuple[Case, ...]:
+        """The family's cases of a launch in the order they are measured, shuffled by the seed."""
+        cases = [
+            case for case in self.cases if case.family == family and (case, launch) not in self.done
+        ]
+        random.Random(f"{self.seed}-{family}-{launch}").shuffle(cases)
+        return tuple(cases)
+
+    def total(self) -> int:
+        return len(self.cases) * self.profile.launches - len(self.done)
+
+
+def default_device(hardware: Hardware) -> str:
+    """cuda where NVIDIA hardware is visible, even if torch cannot use it: that is a failure with a
+    remedy, never a silent run on the CPU."""
+    return "cuda" if hardware.visible else "cpu"
+
+
+def choose(
+    workloads: Mapping[str, Workload],
+    device: str,
+    *,
+    selectors: Sequence[Selector] = (),
+    quick: bool = False,
+) -> tuple[Case, ...]:
+    """The static cases of `device`, narrowed by selectors (any of them) and to the quick ones.
+
+    Raises UsageError for a selector that selects nothing.
+    """
+    every = [case for work in workloads.values() for case in work.cases()]
+    for selector in selectors:
+        _check(selector, every, workloads)
+    named = "cuda" if device == "simulated" else device
+    chosen = [case for case in every if case.values["device"] == named]
+    if selectors:
+        chosen = [case for case in chosen if any(s.selects(case) for s in selectors)]
+    if quick:
+        chosen = [case for case in chosen if workloads[case.workload].is_quick(case)]
+    if not chosen:
+        raise UsageError(
+            f"no case is left for device {device!r}"
+            + (" among the quick ones" if quick else "")
+            + "; `hostbench list` names them all"
+        )
+    return tuple(chosen)
+
+
+def with_launches(profile: Profile, launches: int | None) -> Profile:
+    """The profile with another number of launches. Raises UsageError below 1."""
+    if launches is None:
+        return profile
+    if launches < 1:
+        raise UsageError(f"--launches {launches} is below 1; {profile.launches} is the default")
+    return replace(profile, launches=launches)
+
+
+def _check(selector: Selector, every: Iterable[Case], workloads: Mapping[str, Workload]) -> None:
+    if not any(selector.selects(case) for case in every):
+        families = sorted({work.family for work in workloads.values()})
+        raise UsageError(
+            f"--case {selector.text!r} selects no case; there are the families "
+            f"{', '.join(families)}, and `hostbench list` names every case"
+        )

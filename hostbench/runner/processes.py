@@ -1,0 +1,89 @@
+"""Process hygiene on Linux: who dies with whom, and nothing left behind. Pure stdlib."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies, and die now if it already did.
+
+    The signal is tied to the parent's thread that made this process: start children from a thread
+    that lives as long as the parent.
+    """
+    parent = os.getppid()
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def become_subreaper() -> None:
+    """Adopt orphaned descendants, so that `kill_strays` can see them."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> set[int]:
+    """Process ids of this process's children, adopted ones included."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found.update(map(int, task.read_text().split()))
+    return found
+
+
+def kill_strays(keep: set[int]) -> int:
+    """Kill and reap every child that is not in `keep`, and what those leave behind in turn.
+
+    Returns how many were killed. Meant for a subreaper, between launches and at the end.
+    """
+    killed = 0
+    for _ in range(20):
+        strays = children() - keep
+        if not strays:
+            break
+        for pid in strays:
+            killed += _kill(pid)
+        time.sleep(0.005)
+    return killed
+
+
+def kill_group(pid: int) -> None:
+    """SIGKILL the process group that `pid` leads, and `pid` itself."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def describe_exit(status: int) -> str:
+    """A wait status in words: `killed by SIGKILL`, `exit code 3`."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        try:
+            return f"killed by {signal.Signals(number).name}"
+        except ValueError:
+            return f"killed by signal {number}"
+    return f"exit code {os.waitstatus_to_exitcode(status)}"
+
+
+def _kill(pid: int) -> int:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        done, _ = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return 0
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return 1
+    return 0
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")

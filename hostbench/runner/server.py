@@ -1,0 +1,55 @@
+"""The fork server: a process that has imported torch and done nothing else, forked per launch.
+
+It reads one JSON request per line from stdin and writes JSON lines to stdout. A request is a
+launch; the forked worker writes its messages to the same pipe, then the server adds how the worker
+ended. Forking is safe because no torch operation ever runs in the server: no thread pool, no CUDA
+context.
+"""
+
+import importlib
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import hostbench
+from hostbench.runner.processes import die_with_parent
+
+
+def main() -> None:
+    """Serve until stdin closes. The pipe leaves fd 1, so that a library's print is no message."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    out = os.dup(1)
+    os.dup2(2, 1)
+    importlib.import_module("torch")
+    worker = importlib.import_module("hostbench.runner.worker")
+    send(out, {"event": "ready", "hostbench": hostbench.__file__, "pid": os.getpid()})
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            _work(worker, out, json.loads(line))
+        _, status = os.waitpid(pid, 0)
+        send(out, {"event": "exit", "pid": pid, "status": status})
+
+
+def _work(worker: Any, out: int, request: dict[str, Any]) -> None:
+    """The forked worker: never returns."""
+    code = 1
+    try:
+        os.setsid()
+        die_with_parent()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        send(out, {"event": "worker", "pid": os.getpid()})
+        worker.walk(request, lambda message: send(out, message))
+        code = 0
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def send(out: int, message: dict[str, Any]) -> None:
+    data = json.dumps(message).encode() + b"\n"
+    while data:
+        data = data[os.write(out, data) :]

@@ -1,0 +1,115 @@
+"""The Workload record, the decorator that makes one, and the registry. Knows no torch."""
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hostbench.case import AxisValue, Case
+from hostbench.device.protocol import Device, Step
+from hostbench.errors import UsageError
+from hostbench.measure import Prepared
+
+DEVICES = ("cuda", "cpu")
+"""The values of every workload's first axis. `simulated` stands in for either, on request only."""
+
+
+Build = Callable[..., Prepared | Step]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One thing to measure: its axes, what it moves, and how to build its step."""
+
+    name: str
+    """`family.function`, as in `transfer.host_to_device`."""
+    axes: Mapping[str, tuple[AxisValue, ...]]
+    """Axis name to its values; `device` is the first."""
+    version: str
+    """Bumped when numbers stop being comparable."""
+    build: Build = field(repr=False)
+    """Called as build(device, **other axes) with an opened Device."""
+    moves: Callable[..., int] | None = None
+    """Bytes moved per step, from the axes; None where no rate has a meaning."""
+    expects: Callable[..., Mapping[str, bool]] | None = None
+    """Findings that the case should show, from the axes: `{"asynchronous": True}`."""
+    quick: Callable[..., bool] | None = None
+    """Which cases belong to the quick profile."""
+    depth: int = 1
+    """Steps enqueued before one synchronize."""
+    host_only: Callable[..., bool] | None = None
+    """Cases whose step enqueues nothing: they may be repeated inside one timer reading."""
+
+    @property
+    def family(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def question(self) -> str:
+        """First line of the workload's docstring."""
+        return (inspect.getdoc(self.build) or "").partition("\n")[0]
+
+    def cases(self) -> Iterator[Case]:
+        for values in itertools.product(*self.axes.values()):
+            yield Case.of(self.name, dict(zip(self.axes, values, strict=True)))
+
+    def nbytes(self, case: Case) -> int | None:
+        return self.moves(**case.values) if self.moves else None
+
+    def expected(self, case: Case) -> dict[str, bool]:
+        return dict(self.expects(**case.values)) if self.expects else {}
+
+    def is_host_only(self, case: Case) -> bool:
+        return self.host_only is not None and self.host_only(**case.values)
+
+    def is_quick(self, case: Case) -> bool:
+        return self.quick is not None and self.quick(**case.values)
+
+
+_REGISTRY: dict[str, Workload] = {}
+
+
+def workload(
+    *, axes: Mapping[str, tuple[AxisValue, ...]], version: str, **options: Any
+) -> Callable[[Build], Build]:
+    """Register the decorated function as a workload; the family is the name of its file.
+
+    Axis names must be the function's parameter names, in order, `device` first. Raises ValueError
+    for anything else and for a name that is taken.
+    """
+
+    def register(build: Build) -> Build:
+        family = build.__module__.rpartition(".")[2]
+        name = f"{family}.{build.__name__}"
+        parameters = tuple(inspect.signature(build).parameters)
+        if parameters != tuple(axes) or parameters[:1] != ("device",):
+            raise ValueError(f"{name}: axes {tuple(axes)} must equal parameters {parameters}")
+        if name in _REGISTRY:
+            raise ValueError(f"workload {name} is registered twice")
+        _REGISTRY[name] = Workload(name=name, axes=axes, version=version, build=build, **options)
+        return build
+
+    return register
+
+
+def registry() -> dict[str, Workload]:
+    """Every workload registered so far, by name. `hostbench.workloads.load()` fills it."""
+    return dict(_REGISTRY)
+
+
+def prepare(work: Workload, device: Device, case: Case) -> Prepared:
+    """Build the case's step on an opened device."""
+    axes = {name: value for name, value in case.axes if name != "device"}
+    built = work.build(device, **axes)
+    prepared = built if isinstance(built, Prepared) else Prepared(step=built)
+    return replace(prepared, depth=work.depth, host_only=work.is_host_only(case))
+
+
+def find(name: str) -> Workload:
+    """The workload of that name. Raises UsageError with the names that exist."""
+    try:
+        return _REGISTRY[name]
+    except KeyError:
+        known = ", ".join(sorted(_REGISTRY)) or "none"
+        raise UsageError(f"unknown workload {name!r}; there are: {known}") from None
