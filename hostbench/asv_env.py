@@ -1,0 +1,78 @@
+"""asv's environment plugin: asv's own interpreter and torch, each commit's own hostbench.
+
+asv.conf.json names it with a leading dot (`".hostbench.asv_env"`), or asv ignores it. The commit's
+package is installed by pip into a folder of its own, which comes first on the benchmark's path:
+an editable install of hostbench in the same interpreter is never measured by mistake. The
+environment's name has neither a path nor torch's version in it, so that one machine writes one
+series; which torch it was is in the archive.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from asv import environment, util
+
+_GUARD = str(Path(__file__).with_name("asv_guard.py"))
+
+
+class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
+    """See the module's docstring."""
+
+    tool_name = "hostbench"
+
+    def __init__(
+        self, conf: Any, python: str, requirements: dict[str, str], tagged_env_vars: Any
+    ) -> None:
+        self._python = f"{sys.version_info.major}.{sys.version_info.minor}"
+        if python not in (self._python, "same", sys.executable):
+            raise environment.EnvironmentUnavailable(
+                f"hostbench measures with asv's own Python {self._python}, not {python!r}: "
+                "leave `pythons` out of asv.conf.json"
+            )
+        self._requirements = requirements  # asv's constructor reads it before it sets it
+        super().__init__(conf, self._python, requirements, tagged_env_vars)
+
+    @classmethod
+    def matches(cls, python: str) -> bool:
+        return True
+
+    @property
+    def _site(self) -> Path:
+        return Path(self._path) / "site"
+
+    def check_presence(self) -> bool:
+        return Path(self._path).is_dir()
+
+    def find_executable(self, executable: str) -> str:
+        found: str = sys.executable if executable.startswith("python") else util.which(executable)
+        return found
+
+    def run(self, args: list[str], **kwargs: Any) -> Any:
+        """Run asv's script (or `-c`, `-m`) with the commit's package first on its path."""
+        env = dict(kwargs.pop("env", None) or os.environ)
+        env.update(self._global_env_vars)
+        env["ASV_PYTHONPATH"] = str(self._site)
+        env.pop("PYTHONPATH", None)
+        guarded = [_GUARD, *args] if args and args[0].endswith(".py") else args
+        return util.check_output([sys.executable, "-P", *guarded], env=env, **kwargs)
+
+    def _setup(self) -> None:
+        (Path(self._path) / "bin").mkdir(parents=True, exist_ok=True)
+
+    def _build_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
+        """Nothing: pip builds and installs in one step."""
+
+    def _install_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
+        shutil.rmtree(self._site, ignore_errors=True)
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        options = ["--no-deps", "--no-build-isolation", "--no-index", "--no-compile"]
+        util.check_call(
+            [*pip, *options, "--target", str(self._site), build_dir], timeout=self._install_timeout
+        )
+
+    def _uninstall_project(self) -> None:
+        shutil.rmtree(self._site, ignore_errors=True)
+        self._set_installed_commit_hash(None)

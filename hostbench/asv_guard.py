@@ -1,0 +1,39 @@
+"""Run as a script: start another script or `-m module` so that it dies when its parent dies.
+
+asv leaves its servers and setup_cache processes alive when it is killed. Imports nothing of
+hostbench: the script under test chooses which hostbench is imported.
+"""
+
+import ctypes
+import os
+import runpy
+import signal
+import sys
+
+
+def drop_editable_finder() -> None:
+    """Forget an editable install of hostbench: where an old commit lacks a module, Python would
+    silently import the checkout's."""
+    sys.meta_path[:] = [
+        finder
+        for finder in sys.meta_path
+        if not getattr(finder, "__module__", "").startswith("__editable___hostbench")
+    ]
+
+
+def main() -> None:
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        sys.exit("the parent died")
+    drop_editable_finder()
+    del sys.argv[0]
+    if sys.argv[0] == "-m":
+        del sys.argv[0]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

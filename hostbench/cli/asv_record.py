@@ -1,0 +1,54 @@
+"""Have asv record a run that hostbench has just measured."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import hostbench
+from hostbench import suite
+from hostbench.case import Case
+from hostbench.errors import EXIT_OK
+from hostbench.journal import JournalWriter
+from hostbench.store.runs import WholeRun
+
+_ASV_BENCHMARK_FAILED = 2
+"""asv's exit code when a benchmark failed: the failure is in our records too."""
+
+
+def record(run: WholeRun, root: Path) -> str | None:
+    """Run asv on the run's commit; its setup_cache reads the records instead of measuring.
+
+    Returns None, or what went wrong. The archive is complete either way.
+    """
+    with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
+        recorded = Path(folder) / "recorded.journal.jsonl"
+        with JournalWriter(recorded, replace(run.header, resumes=None)) as journal:
+            for one in run.winners().values():
+                journal.case(one)
+        cases = [result.case for result in run.results()]
+        done = subprocess.run(
+            _command(run, cases),
+            cwd=root,
+            env={**os.environ, suite.RECORDED: str(recorded)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    if done.returncode in (EXIT_OK, _ASV_BENCHMARK_FAILED):
+        return None
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    why = lines[-1] if lines else "it said nothing"
+    return f"asv ended with {done.returncode}: {why}"
+
+
+def _command(run: WholeRun, cases: list[Case]) -> list[str]:
+    guard = str(Path(hostbench.__file__).with_name("asv_guard.py"))
+    asv = [sys.executable, "-P", guard, "-m", "asv", "run", f"{run.header.commit}^!"]
+    options = ["--machine", str(run.header.machine), "--record-samples", "--show-stderr"]
+    patterns = [part for pattern in suite.selection(cases) for part in ("-b", pattern)]
+    return [*asv, *options, *patterns]

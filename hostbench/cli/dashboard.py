@@ -1,0 +1,35 @@
+"""`hostbench dashboard`: Streamlit over the stored results."""
+
+import importlib.util
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import hostbench
+from hostbench.cli.places import results_folder
+from hostbench.errors import UsageError
+
+
+def execute(args: Namespace) -> int:
+    """Replace this process by streamlit. Raises UsageError when streamlit is not installed."""
+    if importlib.util.find_spec("streamlit") is None:
+        raise UsageError("streamlit is not installed; pip install 'hostbench[dashboard]'")
+    app = _app()
+    command = [sys.executable, "-m", "streamlit", "run", str(app)]
+    options = [f"--server.port={args.port}", f"--server.headless={str(args.headless).lower()}"]
+    quiet = ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
+    os.chdir(app.parent)  # streamlit reads .streamlit/config.toml of the working directory
+    os.execv(
+        sys.executable,
+        [*command, *options, *quiet, "--", "--results", str(results_folder(args))],
+    )
+
+
+def _app() -> Path:
+    """dashboard/app.py of the checkout, or the copy that the wheel carries."""
+    package = Path(hostbench.__file__).parent
+    for folder in (package.parent / "dashboard", package / "_dashboard"):
+        if (folder / "app.py").is_file():
+            return folder / "app.py"
+    raise UsageError(f"the dashboard is missing beside {package}; install hostbench again")

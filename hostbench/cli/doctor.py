@@ -1,0 +1,35 @@
+"""`hostbench doctor`: what this machine is, what will run on it, and what looks wrong."""
+
+import json
+import shutil
+from argparse import Namespace
+from dataclasses import asdict
+
+from hostbench.errors import EXIT_FAILED, EXIT_OK
+from hostbench.facts import collect, machine_name, nvidia_hardware, probe_torch, to_json
+from hostbench.report.doctor import coverage, findings, is_broken, render
+from hostbench.workloads import load
+
+
+def execute(args: Namespace) -> int:
+    """Print the page (`args.format` is "text" or "json"). 0, or 4 where something is broken."""
+    torch = probe_torch()
+    facts = collect(torch_state=torch)
+    hardware = nvidia_hardware()
+    machine = machine_name(args.machine, facts)
+    found = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
+    covered = coverage(load().values(), hardware, torch)
+    if args.format == "json":
+        page = {
+            "machine": machine,
+            "facts": to_json(facts),
+            "hardware": asdict(hardware),
+            "torch": asdict(torch),
+            "runs": covered.runs,
+            "skipped": covered.skipped,
+            "findings": [asdict(each) for each in found],
+        }
+        print(json.dumps(page, indent=2))
+    else:
+        print(render(machine, facts, torch, found, covered), end="")
+    return EXIT_FAILED if is_broken(found) else EXIT_OK

@@ -1,0 +1,140 @@
+"""The parser and the dispatch. Each command's module is imported only when it runs."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hostbench import __version__
+from hostbench.errors import EXIT_FAILED, EXIT_OK, HostbenchError
+
+_EPILOG = """\
+exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something failed
+a case is written family.workload[axis=value,...]; `hostbench list` names them all
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. A known error is one line on stderr."""
+    parser = make_parser()
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return EXIT_OK
+    module = importlib.import_module(f"hostbench.cli.{args.module}")
+    try:
+        return int(module.execute(args))
+    except HostbenchError as error:
+        print(f"hostbench: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away: nothing is wrong
+        return EXIT_OK
+    except KeyboardInterrupt:
+        print("hostbench: interrupted", file=sys.stderr)
+        return EXIT_FAILED
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hostbench",
+        description="What each habit of feeding a GPU costs, on this machine and over time.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"hostbench {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _run(_command(commands, "run", "measure this machine, keep the run, have asv record it"))
+    _report(_command(commands, "report", "the answer of a run, in words and a table"))
+    _doctor(_command(commands, "doctor", "what this machine is, what will run, what looks wrong"))
+    _list(_command(commands, "list", "name the workloads and their cases"))
+    _dashboard(_command(commands, "dashboard", "open the dashboard over all stored runs"))
+    _command(
+        commands, "sync-benchmarks", "write benchmarks/*.py from the registry", module="sync"
+    ).add_argument("--check", action="store_true", help="write nothing; exit 2 if any differs")
+    return parser
+
+
+_Commands = argparse._SubParsersAction  # the type of add_subparsers(), which argparse keeps private
+
+
+def _command(
+    commands: "_Commands[argparse.ArgumentParser]", name: str, help: str, module: str | None = None
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name, help=help, description=help[0].upper() + help[1:] + ".", allow_abbrev=False
+    )
+    parser.set_defaults(module=module or name)
+    return parser
+
+
+def _results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="results folder (default: the one asv.conf.json names, else ./results)",
+    )
+
+
+def _machine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--machine",
+        metavar="NAME",
+        help="machine name (default: HOSTBENCH_MACHINE, else built from the hardware)",
+    )
+
+
+def _format(parser: argparse.ArgumentParser, *choices: str) -> None:
+    parser.add_argument("--format", choices=choices, default=choices[0])
+
+
+def _run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help="default: every family")
+    parser.add_argument(
+        "--case",
+        action="append",
+        default=[],
+        metavar="CASE",
+        help="only cases that match, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a few cases, 3 launches: an answer in two minutes, never judged nor given to asv",
+    )
+    parser.add_argument("--resume", action="store_true", help="finish this commit's partial run")
+    parser.add_argument("--device", choices=("cuda", "cpu", "simulated"), help="default: cuda "
+                        "where NVIDIA hardware is visible, else cpu")  # fmt: skip
+    parser.add_argument("--launches", type=int, metavar="N", help="fresh processes per family")
+    parser.add_argument("--deadline", type=float, metavar="S", help="seconds per case (60)")
+    parser.add_argument("--seed", type=int, metavar="N", help="of the random order of cases")
+    parser.add_argument("--no-asv", action="store_true", help="archive only; leave asv out")
+    _machine(parser)
+    _results(parser)
+
+
+def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--run", metavar="RUN_ID", help="default: the newest run")
+    _machine(parser)
+    _format(parser, "text", "md", "json")
+    _results(parser)
+
+
+def _doctor(parser: argparse.ArgumentParser) -> None:
+    _machine(parser)
+    _format(parser, "text", "json")
+
+
+def _list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("families", nargs="*", metavar="FAMILY")
+    parser.add_argument("--cases", action="store_true", help="every case, one a line")
+    _format(parser, "text", "json")
+
+
+def _dashboard(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=int, default=8501)
+    parser.add_argument("--headless", action="store_true", help="do not open a browser")
+    _results(parser)

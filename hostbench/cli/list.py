@@ -1,0 +1,46 @@
+"""`hostbench list`: the workloads, their axes, and their cases."""
+
+import json
+from argparse import Namespace
+
+from hostbench.errors import EXIT_OK
+from hostbench.workload import Workload
+from hostbench.workloads import FAMILIES, load
+
+
+def execute(args: Namespace) -> int:
+    """Print the workloads of the families named, or every case of them with --cases."""
+    workloads = load(tuple(args.families) or FAMILIES)
+    if args.format == "json":
+        print(json.dumps([_as_json(work, args.cases) for work in workloads.values()], indent=2))
+    elif args.cases:
+        for work in workloads.values():
+            for case in work.cases():
+                print(case)
+    else:
+        print("\n".join(_as_text(work) for work in workloads.values()))
+    return EXIT_OK
+
+
+def _as_text(work: Workload) -> str:
+    cases = list(work.cases())
+    quick = sum(work.is_quick(case) for case in cases)
+    axes = "\n".join(
+        f"    {name}: {', '.join(map(str, values))}" for name, values in work.axes.items()
+    )
+    return (
+        f"{work.name}  version {work.version}, {len(cases)} cases, {quick} of them quick\n"
+        f"    {work.question}\n{axes}"
+    )
+
+
+def _as_json(work: Workload, with_cases: bool) -> dict[str, object]:
+    about: dict[str, object] = {
+        "workload": work.name,
+        "version": work.version,
+        "question": work.question,
+        "axes": {name: list(values) for name, values in work.axes.items()},
+    }
+    if with_cases:
+        about["cases"] = [str(case) for case in work.cases()]
+    return about

@@ -1,0 +1,46 @@
+"""`hostbench report`: the answer of a stored run, in words and a table."""
+
+import json
+import sys
+from argparse import Namespace
+
+from hostbench import facts
+from hostbench.cli.places import results_folder
+from hostbench.errors import EXIT_OK, NothingMeasured, UsageError
+from hostbench.report.page import as_json, page
+from hostbench.store import frame
+from hostbench.store.runs import WholeRun
+
+
+def execute(args: Namespace) -> int:
+    """Print this machine's newest run, or the one asked for. Exit code 3 where there is none."""
+    folder = results_folder(args)
+    if not folder.is_dir():
+        raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
+    tree = frame.read(folder)
+    for warning in tree.warnings:
+        print(f"hostbench: {warning}", file=sys.stderr)
+    run = _choose(args, tree.runs)
+    rows = tree.frame[tree.frame["run_id"] == run.run_id]
+    if args.format == "json":
+        print(json.dumps(as_json(rows, run), indent=2))
+    else:
+        print(page(rows, run, markdown=args.format == "md"))
+    return EXIT_OK
+
+
+def _choose(args: Namespace, runs: list[WholeRun]) -> WholeRun:
+    if not runs:
+        raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
+    if args.run:
+        found = [run for run in runs if run.run_id.startswith(args.run)]
+        if len(found) != 1:
+            newest = ", ".join(run.run_id for run in runs[-5:])
+            raise UsageError(f"--run {args.run!r} names {len(found)} runs; the newest: {newest}")
+        return found[0]
+    machine = facts.machine_name(args.machine, facts.collect())
+    ours = [run for run in runs if run.header.machine == machine]
+    if not ours:
+        there = ", ".join(sorted({str(run.header.machine) for run in runs}))
+        raise NothingMeasured(f"no run of machine {machine!r} is stored; there are: {there}")
+    return ours[-1]

@@ -1,0 +1,80 @@
+"""`hostbench sync-benchmarks`: write the literal asv classes of benchmarks/ from the registry."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from hostbench.errors import EXIT_OK, EXIT_USAGE, UsageError
+from hostbench.files import write_atomic
+from hostbench.runner.places import project_root
+from hostbench.suite import class_name
+from hostbench.workload import Workload
+from hostbench.workloads import FAMILIES, load
+
+_HEAD = '''\
+"""asv's view of the family `{family}`, written by `hostbench sync-benchmarks`.
+
+The literals stay literal: asv runs these classes from HEAD against the hostbench of each commit.
+"""
+
+from hostbench import suite
+
+
+def setup_cache():
+    return suite.measure("{family}")
+'''
+
+_CLASS = '''
+
+class {class_name}(suite.Suite):
+    """{question}"""
+
+    workload = "{name}"
+    version = "{version}"
+    param_names = {names}
+    params = (
+{params}
+    )
+'''
+
+
+def execute(args: Namespace) -> int:
+    """Write the files that differ, or with --check only name them (exit code 2)."""
+    root = project_root(Path.cwd())
+    if root is None:
+        raise UsageError("no asv.conf.json here or above; run this inside the checkout")
+    stale = []
+    for family in FAMILIES:
+        path = root / "benchmarks" / f"{family}.py"
+        text = source(family, load((family,)))
+        if not path.is_file() or path.read_text() != text:
+            stale.append(path)
+            if not args.check:
+                write_atomic(path, text.encode())
+    for path in stale:
+        print(f"{'differs from the registry' if args.check else 'wrote'}: {path.relative_to(root)}")
+    if stale and args.check:
+        print("run `hostbench sync-benchmarks`", file=sys.stderr)
+        return EXIT_USAGE
+    return EXIT_OK
+
+
+def source(family: str, workloads: dict[str, Workload]) -> str:
+    """The text of benchmarks/<family>.py."""
+    return _HEAD.format(family=family) + "".join(map(_class, workloads.values()))
+
+
+def _class(work: Workload) -> str:
+    return _CLASS.format(
+        class_name=class_name(work.name),
+        question=work.question,
+        name=work.name,
+        version=work.version,
+        names=_literal(tuple(work.axes)),
+        params="\n".join(f"        {_literal(values)}," for values in work.axes.values()),
+    )
+
+
+def _literal(values: tuple[object, ...]) -> str:
+    inner = ", ".join(f'"{value}"' if isinstance(value, str) else repr(value) for value in values)
+    return f"({inner},)" if len(values) == 1 else f"({inner})"

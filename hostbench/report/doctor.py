@@ -1,0 +1,128 @@
+"""The doctor's page in plain text: the machine, what runs, what is skipped, what looks wrong."""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from hostbench.case import Case
+from hostbench.facts.hardware import Hardware
+from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
+from hostbench.facts.torch_probe import TorchState
+from hostbench.report.findings import Finding, findings, is_broken
+from hostbench.units import format_bytes
+from hostbench.workload import Workload
+
+__all__ = ["Coverage", "Finding", "coverage", "findings", "is_broken", "render"]
+
+WIDTH = 100
+_MARKS = {"broken": "BROKEN", "warn": "warn", "note": "note", "ok": "ok"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How many cases a plain `hostbench run` measures here, and why the others are left out."""
+
+    runs: Mapping[str, int]
+    """Cases that run, by workload; 0 where none does."""
+    skipped: Mapping[str, int]
+    """Cases that do not, by reason."""
+
+
+def coverage(workloads: Iterable[Workload], hardware: Hardware, torch: TorchState) -> Coverage:
+    """Sort every case by what this machine can do."""
+    runs: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
+    for work in workloads:
+        runs[work.name] = 0
+        for case in work.cases():
+            reason = _skip_reason(case, hardware, torch)
+            if reason is None:
+                runs[work.name] += 1
+            else:
+                skipped[reason] += 1
+    return Coverage(runs=dict(runs), skipped=dict(skipped.most_common()))
+
+
+def render(
+    machine: str, facts: Facts, torch: TorchState, found: list[Finding], covered: Coverage
+) -> str:
+    """The whole page; ends with a newline."""
+    blocks = [[f"Machine {machine}", *_machine_lines(facts, torch)], _coverage_lines(covered)]
+    blocks.append(["What to know", *[line for each in found for line in _finding_lines(each)]])
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _skip_reason(case: Case, hardware: Hardware, torch: TorchState) -> str | None:
+    axes = case.values
+    if not torch.importable:
+        return "needs torch, which cannot be imported"
+    if axes["device"] == "cuda":
+        if not hardware.visible:
+            return "needs an NVIDIA GPU, none is visible"
+        return None if torch.cuda_works else "torch.cuda does not work"
+    if hardware.visible:
+        return "measured only with --device cpu, as there is a GPU"
+    if axes.get("memory") == "pinned":
+        return "the cpu device has no pinned memory; it needs a GPU"
+    return None
+
+
+def _machine_lines(facts: Facts, torch: TorchState) -> list[str]:
+    cores = number_of(facts, "host", "num_usable_cores")
+    memory = number_of(facts, "host", "memory_bytes")
+    parts = [
+        text_of(facts, "host", "cpu_model") or "unknown CPU",
+        "cores unknown" if cores is None else f"{cores:.0f} usable cores",
+        "memory unknown" if memory is None else f"{format_bytes(int(memory))} memory",
+    ]
+    lines = [f"  CPU     {', '.join(parts)}"]
+    lines += [f"  {group.upper():7} {_gpu_line(facts, group)}" for group in gpu_groups(facts)]
+    lines.append(f"  kernel  {_shown(facts, 'host', 'kernel')}; container: ")
+    lines[-1] += _shown(facts, "host", "container")
+    built = f"built for CUDA {torch.cuda_runtime}" if torch.cuda_runtime else "a build without CUDA"
+    version = f"{torch.version}, {built}" if torch.version else f"none ({torch.error})"
+    lines.append(f"  torch   {version}")
+    if gpu_groups(facts):
+        lines.append(f"  driver  {_shown(facts, 'nvml', 'driver')}")
+    return lines
+
+
+def _gpu_line(facts: Facts, group: str) -> str:
+    memory = number_of(facts, group, "memory_bytes")
+    link = [value_of(facts, group, f"pcie_{name}") for name in ("max_generation", "max_width")]
+    parts = [_shown(facts, group, "name")]
+    parts += [format_bytes(int(memory))] if memory is not None else []
+    parts += [f"PCIe {link[0]} x{link[1]}"] if None not in link else []
+    return ", ".join(parts)
+
+
+def _coverage_lines(covered: Coverage) -> list[str]:
+    width = max(map(len, covered.runs), default=0)
+    lines = [f"Will run: {sum(covered.runs.values())} cases"]
+    lines += [f"  {name:{width}}  {number}" for name, number in covered.runs.items() if number]
+    if covered.skipped:
+        lines.append(f"Skipped: {sum(covered.skipped.values())} cases")
+        lines += [f"  {number:4}  {reason}" for reason, number in covered.skipped.items()]
+    return lines
+
+
+def _finding_lines(finding: Finding) -> list[str]:
+    lines = _wrapped(f"  {_MARKS[finding.level]:7} ", finding.text)
+    return lines + (_wrapped(" " * 10 + "-> ", finding.remedy) if finding.remedy else [])
+
+
+def _wrapped(start: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _shown(facts: Facts, group: str, name: str) -> str:
+    fact = facts.get(group, {}).get(name)
+    return "unknown" if fact is None else str(fact)

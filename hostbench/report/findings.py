@@ -1,0 +1,175 @@
+"""What looks wrong on this machine, and what to do about it: pure functions on facts."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from hostbench.facts.hardware import Hardware
+from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
+from hostbench.facts.torch_probe import TorchState
+
+Level = Literal["broken", "warn", "note", "ok"]
+
+TORCH_MINIMUM = (2, 6)
+ASV_TESTED = "0.6.6"
+STEAL_LIMIT = 0.01
+"""Above this share of stolen time, neighbours on the host show in the figures."""
+
+_HARMLESS = frozenset({"none", "idle", "application-clocks", "display-clocks"})
+_ORDER = ("broken", "warn", "note", "ok")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of the doctor's report. `remedy` is empty where nothing needs doing."""
+
+    level: Level
+    text: str
+    remedy: str = ""
+
+
+def findings(
+    facts: Facts, hardware: Hardware, torch: TorchState, *, has_git: bool = True
+) -> list[Finding]:
+    """Everything worth a line, the worst first. One `ok` where nothing is wrong."""
+    found = [*_torch(hardware, torch), *_tools(facts, has_git), *_host(facts)]
+    found += _driver(facts, hardware, torch)
+    for group in gpu_groups(facts):
+        found += [*_link(facts, group), *_state(facts, group)]
+    if not any(each.level in ("broken", "warn") for each in found):
+        found.append(Finding(level="ok", text="nothing looks wrong"))
+    return sorted(found, key=lambda each: _ORDER.index(each.level))
+
+
+def is_broken(found: list[Finding]) -> bool:
+    return any(each.level == "broken" for each in found)
+
+
+def _torch(hardware: Hardware, torch: TorchState) -> Iterator[Finding]:
+    install = "pip install 'hostbench[bench]'"
+    if not torch.installed:
+        yield Finding(level="broken", text="torch is not installed: nothing runs", remedy=install)
+        return
+    if not torch.importable:
+        yield Finding(level="broken", text=f"torch fails: {torch.error}", remedy=install)
+        return
+    if torch.version and _version(torch.version) < TORCH_MINIMUM:
+        minimum = ".".join(map(str, TORCH_MINIMUM))
+        text = f"torch {torch.version} is older than {minimum}, the oldest that is supported"
+        yield Finding(level="warn", text=text, remedy=install)
+    if hardware.visible and not torch.cuda_works:
+        yield Finding(
+            level="broken",
+            text=f"{hardware.num_gpus} NVIDIA GPU(s) visible ({hardware.seen_by}), but torch.cuda "
+            f"does not work: {torch.error}",
+            remedy=_cuda_remedy(hardware, torch),
+        )
+
+
+def _cuda_remedy(hardware: Hardware, torch: TorchState) -> str:
+    if torch.cuda_runtime is None:
+        remedy = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
+    elif hardware.seen_by == "pci":
+        remedy = "install the NVIDIA driver, or start the container with its GPUs (--gpus all)"
+    else:
+        remedy = f"install a driver that supports CUDA {torch.cuda_runtime}, or mend it"
+    return f"{remedy}; to leave the GPU out on purpose: CUDA_VISIBLE_DEVICES=''"
+
+
+def _tools(facts: Facts, has_git: bool) -> Iterator[Finding]:
+    asv, remedy = text_of(facts, "software", "asv"), f"pip install asv=={ASV_TESTED}"
+    if asv is None:
+        yield Finding(level="warn", text="asv is not installed: no history", remedy=remedy)
+    elif asv != ASV_TESTED:
+        text = f"asv is {asv}; hostbench is tested with {ASV_TESTED}"
+        yield Finding(level="warn", text=text, remedy=remedy)
+    if not has_git:
+        text = "git is missing: runs are scratch, and asv cannot work"
+        yield Finding(level="warn", text=text, remedy="install git")
+
+
+def _host(facts: Facts) -> Iterator[Finding]:
+    governor = text_of(facts, "host", "cpu_governor") or ""
+    if "powersave" in governor.split(","):
+        text = f"the CPU governor is {governor}: host-side times vary"
+        yield Finding(level="warn", text=text, remedy="cpupower frequency-set -g performance")
+    load = number_of(facts, "host", "load_average_1min")
+    cores = number_of(facts, "host", "num_logical_cores")
+    if load is not None and cores is not None and load > cores:
+        text = f"load average {load:.1f} on {cores:.0f} cores: others use this machine"
+        yield Finding(level="warn", text=text, remedy="measure when it is idle")
+    steal = number_of(facts, "host", "steal_share_since_boot") or 0
+    if steal > STEAL_LIMIT:
+        text = f"the hypervisor took {steal:.1%} of the CPU time since boot"
+        yield Finding(level="warn", text=text, remedy="use dedicated cores, or more launches")
+    if value_of(facts, "host", "virtualized"):
+        name = text_of(facts, "host", "hypervisor")
+        text = f"a virtual machine{f' ({name})' if name else ''}: neighbours may show in figures"
+        yield Finding(level="note", text=text)
+
+
+def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Finding]:
+    if hardware.visible and text_of(facts, "nvml", "driver") is None:
+        fact = facts.get("nvml", {}).get("driver")
+        text = "no NVML: GPU facts, link ceilings and throttling are unknown"
+        yield Finding(level="warn", text=text, remedy=(fact.why if fact else None) or "")
+    supported, runtime = text_of(facts, "nvml", "cuda_driver"), torch.cuda_runtime
+    if supported and runtime and _version(supported)[0] < _version(runtime)[0]:
+        text = f"the driver supports CUDA {supported}, torch was built for {runtime}"
+        yield Finding(level="warn", text=text, remedy="upgrade the NVIDIA driver")
+    if text_of(facts, "nvml", "confidential_computing") == "on":
+        text = "confidential computing is on: every copy is encrypted through a bounce buffer"
+        yield Finding(level="warn", text=text, remedy="compare only with machines like it")
+    if not hardware.visible:
+        yield Finding(level="note", text=f"no NVIDIA GPU is used: {hardware.why}")
+
+
+def _link(facts: Facts, group: str) -> Iterator[Finding]:
+    width, widest = (number_of(facts, group, f"pcie{of}_width") for of in ("", "_max"))
+    if width is not None and widest is not None and width < widest:
+        text = f"{group}: the PCIe link is x{width:.0f} of x{widest:.0f}"
+        yield Finding(level="warn", text=text, remedy="reseat the card or use a full slot")
+    speed, fastest = (number_of(facts, group, f"pcie{of}_generation") for of in ("", "_max"))
+    if speed is not None and fastest is not None and speed < fastest:
+        text = f"{group}: the PCIe link is at generation {speed:.0f} of {fastest:.0f} now"
+        remedy = "links sleep when idle: if it stays so under load, look at the BIOS and the slot"
+        yield Finding(level="note", text=text, remedy=remedy)
+    card = number_of(facts, group, "pcie_gpu_max_generation")
+    if card is not None and fastest is not None and fastest < card:
+        text = (
+            f"{group}: the slot or a switch limits PCIe to generation {fastest:.0f} of {card:.0f}"
+        )
+        yield Finding(level="warn", text=text, remedy="use a faster slot")
+
+
+def _state(facts: Facts, group: str) -> Iterator[Finding]:
+    words = (text_of(facts, group, "throttle_reasons") or "none").split(",")
+    slowed = ", ".join(word for word in words if word not in _HARMLESS)
+    if slowed:
+        remedy = "look at power and cooling (nvidia-smi -q -d PERFORMANCE)"
+        yield Finding(level="warn", text=f"{group}: throttled now ({slowed})", remedy=remedy)
+    errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
+    if errors > 0:
+        text = f"{group}: {errors:.0f} uncorrected ECC errors"
+        yield Finding(level="warn", text=text, remedy="see nvidia-smi -q -d ECC; have it replaced")
+    if number_of(facts, group, "num_other_processes"):
+        text = f"{group}: other processes compute on it"
+        yield Finding(level="warn", text=text, remedy="stop them (nvidia-smi shows them)")
+    if text_of(facts, group, "mig") == "on":
+        text = f"{group}: MIG is on; figures are those of a slice"
+        yield Finding(level="note", text=text, remedy="nvidia-smi -mig 0 for the whole GPU")
+    if text_of(facts, group, "virtualization") == "vgpu":
+        yield Finding(level="note", text=f"{group}: a virtual GPU; link and counters stay unknown")
+    name = facts[group].get("name")
+    if name is not None and name.why:
+        yield Finding(level="broken", text=f"{group} does not answer", remedy=name.why)
+    if any("driver is too old" in (fact.why or "") for fact in facts[group].values()):
+        text = f"{group}: the driver is too old for some facts"
+        yield Finding(level="note", text=text, remedy="upgrade the NVIDIA driver")
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """`2.13.0+cpu` is (2, 13, 0)."""
+    found = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in found[0].split(".")) if found else (0,)

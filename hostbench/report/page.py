@@ -1,0 +1,125 @@
+"""One run as a page: what it is, the answer in words, a table of every case. Text or Markdown."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from hostbench import units
+from hostbench.report.answer import answers
+from hostbench.store.runs import WholeRun
+
+_HEADINGS = ("case", "time", "rate", "async", "spread", "")
+
+
+def page(rows: pd.DataFrame, run: WholeRun, *, markdown: bool = False) -> str:
+    """`rows` are the run's rows of the tidy frame."""
+    heading = "## " if markdown else ""
+    lines = [f"{heading}{_title(rows, run)}", *_about(rows, run), ""]
+    family = None
+    for answer in answers(rows):
+        if answer.family != family:
+            family = answer.family
+            lines.append(f"### {family}\n" if markdown else family)
+        if markdown:
+            lines.append(f"- **{_escape(answer.question)}** {_escape(answer.text)}")
+        else:
+            lines.append(f"  {answer.question}\n      {answer.text}")
+    lines += ["", *_table(rows, markdown), "", _counts(rows)]
+    return "\n".join(lines)
+
+
+def as_json(rows: pd.DataFrame, run: WholeRun) -> dict[str, Any]:
+    """The same as plain values: run, answers, and one object per case."""
+    header = run.header
+    cases = [
+        {key: value for key, value in row.items() if not _missing(value)}
+        for row in rows.drop(columns=["started_at", "committed_at"]).to_dict("records")
+    ]
+    return {
+        "run_id": run.run_id,
+        "machine": header.machine,
+        "commit": header.commit,
+        "started_at": header.started_at,
+        "scratch": header.scratch,
+        "answers": [
+            {"family": a.family, "question": a.question, "text": a.text} for a in answers(rows)
+        ],
+        "cases": cases,
+    }
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _title(rows: pd.DataFrame, run: WholeRun) -> str:
+    header = run.header
+    hardware = next((str(h) for h in rows["hardware"].dropna()), "unknown hardware")
+    return f"{header.machine} ({hardware}), device {header.device}, {header.started_at[:16]}Z"
+
+
+def _about(rows: pd.DataFrame, run: WholeRun) -> list[str]:
+    header = run.header
+    torch = next((f"torch {t}" for t in rows["torch"].dropna()), "torch unknown")
+    driver = next((f", driver {d}" for d in rows["driver"].dropna()), "")
+    commit = f"commit {header.commit[:8]}" if header.commit else "no commit"
+    lines = [f"{commit}, {torch}{driver}, {header.launches} launches, run {run.run_id}"]
+    if header.scratch:
+        lines.append(f"scratch ({header.scratch}): kept and shown, never judged, not given to asv")
+    return lines
+
+
+def _table(rows: pd.DataFrame, markdown: bool) -> list[str]:
+    cells = [_cells(row) for row in rows.to_dict("records")]
+    if markdown:
+        head = ["| " + " | ".join(_HEADINGS) + " |", "|---|--:|--:|--:|--:|---|"]
+        return head + ["| " + " | ".join(map(_escape, line)) + " |" for line in cells]
+    return _aligned([_HEADINGS, *cells])
+
+
+def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
+    status, seconds = str(row["status"]), row["seconds"]
+    has_number = not math.isnan(seconds)
+    note = str(row["flags"] or "") if isinstance(row["flags"], str) else ""
+    if status != "ok":
+        note = f"{status}: {row['reason']}"
+    if not has_number:
+        return (str(row["case"]), "-", "-", "-", "-", note)
+    time = units.format_seconds(seconds)
+    return (
+        str(row["case"]),
+        time if status == "ok" else f"~~{time}~~",
+        "-" if math.isnan(row["gb_per_s"]) else units.format_rate(row["gb_per_s"]),
+        "-" if math.isnan(row["call_s"]) else f"{1 - row['call_s'] / seconds:.2f}",
+        f"{(row['q75_s'] - row['q25_s']) / seconds:.1%}",
+        note,
+    )
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(line[place]) for line in lines) for place in range(len(_HEADINGS))]
+    out = []
+    for line in lines:
+        first = line[0].ljust(widths[0])
+        middle = [cell.rjust(width) for cell, width in zip(line[1:-1], widths[1:-1], strict=True)]
+        out.append("  ".join([first, *middle, line[-1]]).rstrip())
+    return out
+
+
+def _counts(rows: pd.DataFrame) -> str:
+    counted = rows["status"].value_counts()
+    words = ("ok", "skipped", "failed", "not measured")
+    said = [f"{counted[word]} {word}" for word in words if word in counted]
+    return (
+        f"{', '.join(said)}. async = 1 - call / end to end; spread = quartiles over the median of "
+        "the launches; sizes in MiB (2^20), rates in GB/s (10^9)."
+    )
+
+
+def _escape(text: str) -> str:
+    """Text from a result file is data: it must not become markup or break the table."""
+    for sign in "\\`*_[]<>|#":
+        text = text.replace(sign, "\\" + sign)
+    return text.replace("\n", " ")

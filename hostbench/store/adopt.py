@@ -1,0 +1,72 @@
+"""Journals become archives: after a run, and for runs that were killed or made by asv alone."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from hostbench import journal
+from hostbench.clock import epoch_s
+from hostbench.errors import DataError
+from hostbench.store import archive, asv_tree
+from hostbench.suite import asv_name
+
+
+def from_journal(results: Path, path: Path) -> archive.Run:
+    """The run as a journal holds it, with the rows that asv stored of it and asv's machine name."""
+    run = archive.of_journal(journal.read(path))
+    owner, rows = _asv_rows(results, run)
+    header = replace(run.header, machine=run.header.machine or owner)
+    return replace(run, header=header, asv_rows=rows)
+
+
+def archive_journal(results: Path, path: Path, machine: Callable[[], str]) -> archive.Run:
+    """Archive one journal and remove it; `machine()` names a machine that nobody else named."""
+    run = from_journal(results, path)
+    if run.header.machine is None:
+        run = replace(run, header=replace(run.header, machine=machine()))
+    archive.write(results, run)
+    path.unlink()
+    return run
+
+
+def adopt_orphans(
+    results: Path, machine: Callable[[], str], warn: Callable[[str], None]
+) -> list[archive.Run]:
+    """Archive every journal whose writer is gone. An unreadable one is named and left alone.
+
+    `machine()` names the machine of a run that asv made by itself and stored nowhere.
+    """
+    adopted = []
+    for path in journal.find(results):
+        if journal.is_alive(path):
+            continue
+        try:
+            held = journal.read(path)
+            if not held.records:
+                path.unlink()  # killed before its first case: there is nothing to keep
+                continue
+            adopted.append(archive_journal(results, path, machine))
+        except DataError as error:
+            warn(str(error))
+    return adopted
+
+
+def _asv_rows(results: Path, run: archive.Run) -> tuple[str | None, list[list[object]]]:
+    """(machine, [[benchmark, started_at ms]]) that asv wrote since the run began.
+
+    Whatever our environment stored for this commit after the journal was begun was read from it.
+    """
+    header = run.header
+    if header.commit is None:
+        return None, []
+    since_ms = epoch_s(header.started_at) * 1000
+    names = {asv_name(record.case.workload) for record in run.records}
+    for file in asv_tree.files_of_commit(results, header.commit, header.machine):
+        rows: list[list[object]] = [
+            [name, started]
+            for name, started in file.started
+            if name in names and started >= since_ms
+        ]
+        if rows:
+            return file.machine, rows
+    return None, []

@@ -1,0 +1,175 @@
+"""The archive: the immutable record of one finished or interrupted run.
+
+`results/<machine>/runs/<run_id>.json.gz`: asv's layout with only this run's cases, plus one key
+`hostbench` with all that asv has no place for. asv ignores the name's ending.
+"""
+
+import gzip
+import itertools
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hostbench.case import AxisValue
+from hostbench.clock import epoch_s
+from hostbench.errors import DataError
+from hostbench.files import write_atomic
+from hostbench.journal import CaseRecord, Journal, RunHeader
+from hostbench.samples import median, median_interval, quantile
+from hostbench.suite import asv_name
+
+FORMAT = 1
+SUFFIX = ".json.gz"
+COLUMNS = (
+    "result",
+    "params",
+    "version",
+    "started_at",
+    "duration",
+    "stats_ci_99_a",
+    "stats_ci_99_b",
+    "stats_q_25",
+    "stats_q_75",
+    "stats_number",
+    "stats_repeat",
+    "samples",
+    "profile",
+)
+"""asv's result columns, in asv's order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One part of a run as archived, or as its journal holds it so far."""
+
+    header: RunHeader
+    records: Sequence[CaseRecord]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    finish: Mapping[str, Any] | None = None
+    """None when the writer was killed."""
+    asv_rows: Sequence[Sequence[Any]] = ()
+    """[benchmark, started_at in ms] of the rows in asv's own file that hold the same points."""
+    damaged: Sequence[int] = ()
+
+    @property
+    def root_id(self) -> str:
+        """Parts of a resumed run share the first part's run_id."""
+        return self.header.resumes or self.header.run_id
+
+
+def of_journal(journal: Journal) -> Run:
+    """The run that a journal holds so far."""
+    return Run(
+        header=journal.header,
+        records=tuple(journal.records),
+        facts=journal.facts,
+        finish=journal.finish,
+        damaged=tuple(journal.damaged),
+    )
+
+
+def path_of(results: Path, run: Run) -> Path:
+    return results / str(run.header.machine) / "runs" / f"{run.header.run_id}{SUFFIX}"
+
+
+def write(results: Path, run: Run) -> Path:
+    """Archive a run. An archive is never overwritten: the same run again is left as it is."""
+    path = path_of(results, run)
+    if not path.exists():
+        text = json.dumps(_to_json(run), separators=(",", ":")).encode()
+        write_atomic(path, gzip.compress(text, mtime=0))
+    return path
+
+
+def read(path: Path) -> Run:
+    """Read an archive. Raises DataError that names the file when it is damaged."""
+    try:
+        data = json.loads(gzip.decompress(path.read_bytes()))["hostbench"]
+        if data["format"] != FORMAT:
+            raise ValueError(f"format {data['format']!r}, this hostbench reads {FORMAT}")
+        header = {**data["header"], "planned": tuple(data["header"]["planned"])}
+        return Run(
+            header=RunHeader(**header),
+            records=tuple(CaseRecord.from_json(record) for record in data["records"]),
+            facts=data["facts"],
+            finish=data["finish"],
+            asv_rows=data["asv_rows"],
+            damaged=data["damaged"],
+        )
+    except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error) as error:
+        raise DataError(f"{path} is damaged ({error}); restore it from git or delete it") from error
+
+
+def _to_json(run: Run) -> dict[str, Any]:
+    header = run.header
+    committed_ms = int(epoch_s(header.committed_at) * 1000) if header.committed_at else None
+    return {
+        "commit_hash": header.commit,
+        "env_name": None,
+        "date": committed_ms,
+        "params": {"machine": header.machine},
+        "python": None,
+        "requirements": {},
+        "env_vars": {},
+        "result_columns": list(COLUMNS),
+        "results": _rows(run.records),
+        "durations": {},
+        "version": 2,
+        "hostbench": {
+            "format": FORMAT,
+            "header": asdict(header),
+            "facts": run.facts,
+            "finish": run.finish,
+            "asv_rows": list(run.asv_rows),
+            "damaged": list(run.damaged),
+            "records": [_record(record) for record in run.records],
+        },
+    }
+
+
+def _record(record: CaseRecord) -> dict[str, Any]:
+    line = record.to_json()
+    del line["kind"]
+    return line
+
+
+def _rows(records: Sequence[CaseRecord]) -> dict[str, list[Any]]:
+    """asv's rows: one per benchmark, flat lists over the product of the parameters seen."""
+    by_workload: dict[str, list[CaseRecord]] = {}
+    for record in records:
+        by_workload.setdefault(record.case.workload, []).append(record)
+    rows = {}
+    for workload, group in by_workload.items():
+        values: list[dict[AxisValue, None]] = [{} for _ in group[0].case.axes]
+        medians: dict[tuple[AxisValue, ...], list[float]] = {}
+        for record in group:
+            key = tuple(value for _, value in record.case.axes)
+            for seen, value in zip(values, key, strict=True):
+                seen[value] = None
+            if record.status == "ok" and record.seconds is not None:
+                medians.setdefault(key, []).append(record.seconds)
+        product = list(itertools.product(*values))
+        stats = [_stats(medians.get(key, [])) for key in product]
+        started_ms = int(min(epoch_s(record.started_at) for record in group) * 1000)
+        rows[asv_name(workload)] = [
+            [stat[0] for stat in stats],
+            [[repr(value) for value in seen] for seen in values],
+            group[0].version,
+            started_ms,
+            None,
+            *[[stat[place] for stat in stats] for place in range(1, 7)],
+            [medians.get(key) for key in product],
+        ]
+    return rows
+
+
+def _stats(seconds: list[float]) -> tuple[Any, ...]:
+    """(result, ci low, ci high, q25, q75, number, repeat); None where the case has no number."""
+    if not seconds:
+        return (None,) * 7
+    low, high = median_interval(seconds)
+    quartiles = quantile(seconds, 0.25), quantile(seconds, 0.75)
+    return (median(seconds), low, high, *quartiles, 1, len(seconds))

@@ -1,0 +1,168 @@
+"""Any asv results tree, read as asv wrote it: ours or another project's.
+
+Sole owner of asv's file format (api version 2). The files hold bare NaN, so the standard json is
+used. NaN is skipped, null is failed; half a file is a warning with its path, and the rest is read.
+"""
+
+import ast
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One value of one benchmark, parameter combination, machine and commit."""
+
+    machine: str
+    commit: str
+    committed_ms: int | None
+    env_name: str
+    benchmark: str
+    params: tuple[tuple[str, Any], ...]
+    """(parameter name, value)."""
+    version: str | None
+    unit: str
+    status: str
+    value: float | None
+    started_ms: int | None
+    ci: tuple[float | None, float | None]
+    quartiles: tuple[float | None, float | None]
+    num_samples: int | None
+    requirements: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOfCommit:
+    """Which benchmarks a result file holds, and when asv started each: [(name, ms)]."""
+
+    machine: str
+    started: tuple[tuple[str, int], ...]
+
+
+def machines(results: Path, warn: Warn) -> dict[str, dict[str, Any]]:
+    """Machine name -> its machine.json, for each folder that has a readable one."""
+    found = {}
+    for path in sorted(results.glob("*/machine.json")):
+        data = _load(path, warn)
+        if isinstance(data, dict):
+            found[str(data.get("machine", path.parent.name))] = {**data, "folder": path.parent}
+    return found
+
+
+def points(results: Path, warn: Warn) -> Iterator[Point]:
+    """Every point of the tree."""
+    benchmarks = _load(results / "benchmarks.json", warn) if _has(results) else {}
+    described = benchmarks if isinstance(benchmarks, dict) else {}
+    for machine, entry in machines(results, warn).items():
+        for path in sorted(entry["folder"].glob("*.json")):
+            if path.name != "machine.json":
+                data = _load(path, warn)
+                try:
+                    yield from _points_of(machine, data, described)
+                except (KeyError, TypeError, ValueError, AttributeError) as error:
+                    warn(
+                        f"{path} is no asv result file ({type(error).__name__}: {error}); left out"
+                    )
+
+
+def files_of_commit(results: Path, commit: str, machine: str | None) -> Iterator[FileOfCommit]:
+    """The files of our environment for one commit, on one machine or on all."""
+    for path in sorted(results.glob(f"{machine or '*'}/{commit[:8]}-hostbench-*.json")):
+        data = _load(path, lambda _: None)
+        if isinstance(data, dict) and data.get("commit_hash") == commit:
+            place = data["result_columns"].index("started_at")
+            started = tuple(
+                (name, int(row[place]))
+                for name, row in data["results"].items()
+                if len(row) > place and row[place] is not None
+            )
+            yield FileOfCommit(machine=path.parent.name, started=started)
+
+
+def _has(results: Path) -> bool:
+    return (results / "benchmarks.json").exists()
+
+
+def _load(path: Path, warn: Warn) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        warn(f"{path} cannot be read ({error}); left out")
+        return None
+
+
+def _points_of(machine: str, data: Any, described: Mapping[str, Any]) -> Iterator[Point]:
+    if data is None:
+        return
+    columns = data["result_columns"]
+    for name, cells in data["results"].items():
+        row = dict(zip(columns, cells, strict=False))  # asv trims nulls at the right end
+        yield from _points_of_row(machine, data, name, row, described.get(name) or {})
+
+
+def _points_of_row(
+    machine: str,
+    data: Mapping[str, Any],
+    name: str,
+    row: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> Iterator[Point]:
+    params = row.get("params") or []
+    names = about.get("param_names") or [f"param{place + 1}" for place in range(len(params))]
+    combinations = list(itertools.product(*[[_literal(text) for text in one] for one in params]))
+    result = row.get("result")
+    values = result if isinstance(result, list) else [result] * len(combinations)
+    for place, combination in enumerate(combinations):
+        value = values[place] if place < len(values) else None
+        status, number = _status(value)
+        yield Point(
+            machine=machine,
+            commit=data["commit_hash"],
+            committed_ms=data.get("date"),
+            env_name=data.get("env_name") or "",
+            benchmark=name,
+            params=tuple(zip(names, combination, strict=False)),
+            version=row.get("version"),
+            unit=str(about.get("unit", "unit")),
+            status=status,
+            value=number,
+            started_ms=row.get("started_at"),
+            ci=(_at(row, "stats_ci_99_a", place), _at(row, "stats_ci_99_b", place)),
+            quartiles=(_at(row, "stats_q_25", place), _at(row, "stats_q_75", place)),
+            num_samples=_count(row, place),
+            requirements=data.get("requirements") or {},
+        )
+
+
+def _status(value: Any) -> tuple[str, float | None]:
+    if value is None:
+        return "failed", None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "failed", None
+    return ("skipped", None) if math.isnan(value) else ("ok", float(value))
+
+
+def _at(row: Mapping[str, Any], column: str, place: int) -> float | None:
+    values = row.get(column)
+    value = values[place] if isinstance(values, list) and place < len(values) else None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _count(row: Mapping[str, Any], place: int) -> int | None:
+    repeat = _at(row, "stats_repeat", place)
+    return None if repeat is None else int(repeat)
+
+
+def _literal(text: str) -> Any:
+    """asv stores the repr of each parameter."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

@@ -1,0 +1,236 @@
+"""The tidy frame: one row per point, from archives, journals and any asv results tree.
+
+Columns (the axes of the workloads follow, one column each):
+
+machine, hardware        the folder's name; the GPU's or the CPU's model
+device                   first axis: cuda, cpu
+commit, committed_at     40 hex digits; UTC
+run_id, started_at       the run; UTC
+torch, driver            versions at the time of the run
+family, workload, metric `transfer`, `transfer.host_to_device`, `seconds`
+case, version            the case in its text form; the workload's declared version
+status, reason           ok, skipped, failed, not measured; why
+seconds                  median of the launch medians, seconds per step (also of a failed case)
+ci_low_s, ci_high_s      99 % order-statistic interval of that median; NaN below 8 launches
+q25_s, q75_s             quartiles of the launch medians
+call_s, device_s         the two other clocks, medians
+num_samples              launches
+nbytes, gb_per_s         bytes per step and 10**9 bytes per second, derived on reading
+ceiling_gb_per_s         NaN until the link's ceiling is known
+value, unit              another project's number that is not in seconds
+source                   archive, journal or asv
+scratch                  why the run is never judged; None when it may be
+flags                    surprises and shortfalls, separated by "; "
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hostbench import units
+from hostbench.case import Case
+from hostbench.clock import iso
+from hostbench.errors import UsageError
+from hostbench.samples import median, median_interval, quantile
+from hostbench.store import asv_tree
+from hostbench.store.runs import CaseResult, WholeRun, load
+from hostbench.suite import asv_name
+from hostbench.workloads import load as load_workloads
+
+COLUMNS = tuple(
+    (
+        "machine hardware device commit committed_at run_id started_at torch driver family "
+        "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
+        "call_s device_s num_samples nbytes gb_per_s ceiling_gb_per_s value unit source scratch "
+        "flags"
+    ).split()
+)
+_TIMES = ("committed_at", "started_at")
+_NUMBERS = tuple(c for c in COLUMNS if c.endswith("_s") or c in ("seconds", "value", "num_samples"))
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class Tree:
+    """A results folder as read."""
+
+    frame: pd.DataFrame
+    runs: list[WholeRun]
+    warnings: list[str] = field(default_factory=list)
+
+
+def read(results: Path) -> Tree:
+    """Read a results folder, whole. Raises UsageError when there is no such folder."""
+    if not results.is_dir():
+        raise UsageError(f"there is no results folder {results}; name one with --results")
+    warnings: list[str] = []
+    runs = load(results, warnings.append)
+    rows = [row for run in runs for row in _rows_of_run(run)]
+    claimed = {tuple(row) for run in runs for part in run.parts for row in part.asv_rows}
+    rows += _rows_of_asv(results, claimed, warnings.append)
+    return Tree(frame=_frame(rows), runs=runs, warnings=warnings)
+
+
+def _frame(rows: list[Row]) -> pd.DataFrame:
+    axes = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
+    frame = pd.DataFrame(rows, columns=[*COLUMNS, *axes])
+    for column in _TIMES:
+        frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601")
+    for column in _NUMBERS:
+        frame[column] = pd.to_numeric(frame[column])
+    return frame.sort_values("started_at", kind="stable", ignore_index=True)
+
+
+def _rows_of_run(run: WholeRun) -> Iterator[Row]:
+    shared = _about_run(run)
+    for result in run.results():
+        yield {**shared, **_about_result(result)}
+    for text in run.not_measured():
+        yield {
+            **shared,
+            "case": text,
+            "workload": text.partition("[")[0],
+            "family": text.partition(".")[0],
+            "metric": "seconds",
+            "status": "not measured",
+            "reason": "the run ended before it came to this case",
+        }
+
+
+def _about_run(run: WholeRun) -> Row:
+    header, facts = run.header, run.facts
+    gpu, host = facts.get("gpu0", {}), facts.get("host", {})
+    return {
+        "machine": header.machine,
+        "hardware": _plain(gpu.get("name")) or _plain(host.get("cpu_model")),
+        "commit": header.commit,
+        "committed_at": header.committed_at,
+        "run_id": run.run_id,
+        "started_at": header.started_at,
+        "torch": _plain(facts.get("software", {}).get("torch")),
+        "driver": _plain(facts.get("nvml", {}).get("driver")),
+        "source": "archive" if all(part.finish for part in run.parts) else "journal",
+        "scratch": header.scratch,
+    }
+
+
+def _plain(fact: Any) -> str | None:
+    """A stored fact's value; None for one that is unknown."""
+    return None if fact is None or isinstance(fact, dict) else str(fact)
+
+
+def _about_result(result: CaseResult) -> Row:
+    row: Row = {
+        "family": result.case.family,
+        "workload": result.case.workload,
+        "metric": "seconds",
+        "case": str(result.case),
+        "version": result.version,
+        "status": result.status,
+        "reason": result.reason,
+        "unit": "seconds",
+        "nbytes": result.nbytes,
+        "flags": "; ".join(_flags(result)),
+        **_axes(result.case),
+    }
+    if result.seconds:
+        row |= _numbers(result.seconds, result.nbytes)
+        row["call_s"] = median(result.call_s) if result.call_s else math.nan
+        row["device_s"] = median(result.device_s) if result.device_s else math.nan
+    return row
+
+
+def _axes(case: Case) -> Row:
+    """Axis columns; an axis of another project that is named like a column gets an underscore."""
+    taken = set(COLUMNS) - {"device", "nbytes"}
+    return {f"{name}_" if name in taken else name: value for name, value in case.axes}
+
+
+def _numbers(seconds: tuple[float, ...], nbytes: int | None) -> Row:
+    middle = median(seconds)
+    low, high = median_interval(seconds)
+    return {
+        "seconds": middle,
+        "ci_low_s": low if math.isfinite(low) else math.nan,
+        "ci_high_s": high if math.isfinite(high) else math.nan,
+        "q25_s": quantile(seconds, 0.25),
+        "q75_s": quantile(seconds, 0.75),
+        "num_samples": len(seconds),
+        "gb_per_s": units.gb_per_s(nbytes, middle) if nbytes and middle > 0 else math.nan,
+    }
+
+
+def _flags(result: CaseResult) -> Iterator[str]:
+    for name, found in result.surprises.items():
+        yield f"surprise: {name} is {found}"
+    if result.status == "ok" and len(result.seconds) < result.planned_launches:
+        yield f"{len(result.seconds)} of {result.planned_launches} launches"
+
+
+def _rows_of_asv(
+    results: Path, claimed: set[tuple[Any, ...]], warn: Callable[[str], None]
+) -> list[Row]:
+    entries = asv_tree.machines(results, warn)
+    ours = {asv_name(name): work for name, work in load_workloads().items()}
+    rows = []
+    for point in asv_tree.points(results, warn):
+        if (point.benchmark, point.started_ms) in claimed:
+            continue
+        work = ours.get(point.benchmark)
+        workload = work.name if work else point.benchmark
+        case = Case.of(workload, dict(point.params))
+        nbytes = work.moves(**case.values) if work and work.moves else None
+        in_seconds = point.unit == "seconds"
+        rows.append(
+            {
+                "machine": point.machine,
+                "hardware": _hardware(entries[point.machine]),
+                "commit": point.commit,
+                "committed_at": _utc(point.committed_ms),
+                "run_id": f"asv-{point.commit[:8]}-{point.env_name}",
+                "started_at": _utc(point.started_ms) or _utc(point.committed_ms),
+                "torch": point.requirements.get("torch"),
+                "family": case.family,
+                "workload": workload,
+                "metric": point.unit,
+                "case": str(case),
+                "version": point.version,
+                "status": point.status,
+                "reason": None if point.status == "ok" else "asv stores no reason",
+                "unit": point.unit,
+                "value": point.value,
+                "source": "asv",
+                "flags": "",
+                "nbytes": nbytes,
+                **_axes(case),
+                **(_asv_numbers(point, nbytes) if in_seconds and point.value is not None else {}),
+            }
+        )
+    return rows
+
+
+def _asv_numbers(point: asv_tree.Point, nbytes: int | None) -> Row:
+    seconds = point.value
+    assert seconds is not None
+    return {
+        "seconds": seconds,
+        "ci_low_s": point.ci[0],
+        "ci_high_s": point.ci[1],
+        "q25_s": point.quartiles[0],
+        "q75_s": point.quartiles[1],
+        "num_samples": point.num_samples,
+        "gb_per_s": units.gb_per_s(nbytes, seconds) if nbytes and seconds > 0 else math.nan,
+    }
+
+
+def _hardware(entry: dict[str, Any]) -> str | None:
+    return entry.get("gpu") or entry.get("cpu")
+
+
+def _utc(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else iso(milliseconds / 1000)

@@ -1,0 +1,164 @@
+"""Runs as they are read: archives and journals, with the parts of a resumed run put together."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostbench import journal
+from hostbench.case import Case
+from hostbench.errors import DataError
+from hostbench.journal import CaseRecord, RunHeader
+from hostbench.samples import median
+from hostbench.store import adopt, archive
+from hostbench.store.archive import Run
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResult:
+    """One case of one run over all its launches."""
+
+    case: Case
+    version: str
+    status: str
+    """`ok`, `skipped`, `failed`, or `not measured`: planned, but the run never came to it."""
+    reason: str | None
+    seconds: tuple[float, ...]
+    """Launch medians; also those of a failed case, to be shown struck out."""
+    call_s: tuple[float, ...]
+    device_s: tuple[float, ...]
+    nbytes: int | None
+    findings: dict[str, Any]
+    expected: dict[str, bool]
+    planned_launches: int
+
+    @property
+    def surprises(self) -> dict[str, bool]:
+        """Findings that differ from what the case declares: name -> what was found."""
+        return {
+            name: self.findings[name]
+            for name, expected in self.expected.items()
+            if self.findings.get(name) is not None and self.findings[name] != expected
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeRun:
+    """All parts of a run, oldest first."""
+
+    parts: tuple[Run, ...]
+
+    @property
+    def header(self) -> RunHeader:
+        return self.parts[0].header
+
+    @property
+    def run_id(self) -> str:
+        return self.header.run_id
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Facts before the first part."""
+        before: dict[str, Any] = self.parts[0].facts.get("before", {})
+        return before
+
+    def winners(self) -> dict[tuple[Case, int], CaseRecord]:
+        """The record that counts for each case and launch: the latest part's."""
+        return {(r.case, r.launch): r for part in self.parts for r in part.records}
+
+    def results(self) -> list[CaseResult]:
+        """One result per planned case, in the plan's order."""
+        by_case: dict[str, list[CaseRecord]] = {}
+        for record in self.winners().values():
+            by_case.setdefault(str(record.case), []).append(record)
+        launches = self.header.launches
+        planned = [text for text in self.header.planned if text in by_case]
+        found = [_result(by_case[text], launches) for text in planned]
+        return found + [_result(by_case[t], launches) for t in by_case if t not in set(planned)]
+
+    def not_measured(self) -> list[str]:
+        """Planned cases without any record."""
+        seen = {str(case) for case, _ in self.winners()}
+        return [text for text in self.header.planned if text not in seen]
+
+    def done(self) -> frozenset[tuple[Case, int]]:
+        """(case, launch) pairs that a resumed run need not measure again; a skip counts for all."""
+        done = set()
+        for (case, launch), record in self.winners().items():
+            if record.status == "ok":
+                done.add((case, launch))
+            elif record.status == "skipped":
+                done.update((case, number) for number in range(self.header.launches))
+        return frozenset(done)
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.done()) >= len(self.header.planned) * self.header.launches
+
+
+def load(results: Path, warn: Warn) -> list[WholeRun]:
+    """Every run below a results folder, oldest first; what cannot be read is a warning."""
+    parts: list[Run] = []
+    for path in sorted(results.glob(f"*/runs/*{archive.SUFFIX}")):
+        _try(parts, lambda path=path: archive.read(path), warn)  # type: ignore[misc]
+    archived = {part.header.run_id for part in parts}
+    for path in journal.find(results):
+        _try(parts, lambda path=path: adopt.from_journal(results, path), warn)  # type: ignore[misc]
+    unique = {part.header.run_id: part for part in parts if part.records}
+    for part in parts:
+        if part.damaged and part.header.run_id not in archived:
+            warn(f"run {part.header.run_id}: {len(part.damaged)} damaged journal line(s) left out")
+    return put_together(unique.values())
+
+
+def put_together(parts: Iterable[Run]) -> list[WholeRun]:
+    """Group parts by the run that they resume."""
+    groups: dict[str, list[Run]] = {}
+    for part in sorted(parts, key=lambda part: part.header.started_at):
+        groups.setdefault(part.root_id, []).append(part)
+    return [WholeRun(parts=tuple(group)) for group in groups.values()]
+
+
+def _try(parts: list[Run], make: Callable[[], Run], warn: Warn) -> None:
+    try:
+        parts.append(make())
+    except DataError as error:
+        warn(str(error))
+
+
+def _result(records: list[CaseRecord], launches: int) -> CaseResult:
+    records = sorted(records, key=lambda record: record.launch)
+    bad = next((r for r in records if r.status == "failed"), None) or next(
+        (r for r in records if r.status == "skipped"), None
+    )
+    last = bad or records[-1]
+    measured = [r for r in records if r.seconds is not None]
+    return CaseResult(
+        case=last.case,
+        version=last.version,
+        status=last.status,
+        reason=last.reason,
+        seconds=tuple(r.seconds for r in measured if r.seconds is not None),
+        call_s=_medians(measured, "call_s"),
+        device_s=_medians(measured, "device_s"),
+        nbytes=last.nbytes,
+        findings=_findings(measured),
+        expected=dict(last.expected),
+        planned_launches=launches,
+    )
+
+
+def _medians(records: list[CaseRecord], clock: str) -> tuple[float, ...]:
+    inner = [record.measurement.get(clock) for record in records]
+    return tuple(median(values) for values in inner if values)
+
+
+def _findings(records: list[CaseRecord]) -> dict[str, Any]:
+    """What all launches agree on; None where they do not."""
+    found: dict[str, Any] = {}
+    for record in records:
+        for name, value in record.measurement.get("findings", {}).items():
+            found[name] = value if found.get(name, value) == value else None
+    return found

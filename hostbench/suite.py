@@ -1,0 +1,207 @@
+"""Workloads as asv classes. `Suite`'s interface is frozen: benchmarks/ of any later commit uses it.
+
+asv calls `setup_cache` once per family, which measures every launch there (or reads what `hostbench
+run` has just measured), and then reads the cases one by one with `track_seconds`.
+"""
+
+import hashlib
+import itertools
+import os
+import random
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hostbench import __version__
+from hostbench.case import AxisValue, Case
+from hostbench.clock import now
+from hostbench.errors import UsageError
+from hostbench.facts.hardware import nvidia_hardware
+from hostbench.journal import CaseRecord, Journal, JournalWriter, RunHeader, read
+from hostbench.runner import places
+from hostbench.runner.launcher import Launcher
+from hostbench.runner.plan import STANDARD, Plan, choose, default_device, with_launches
+from hostbench.runner.processes import become_subreaper, die_with_parent
+from hostbench.runner.progress import Bar
+from hostbench.runner.session import records
+from hostbench.workloads import FAMILIES, load
+
+RECORDED = "HOSTBENCH_RECORDED"
+"""Names a journal that `hostbench run` has just written: asv then reads instead of measuring."""
+LAUNCHES = "HOSTBENCH_LAUNCHES"
+"""Launches of a plain `asv run`; 10 unless set."""
+
+Cache = dict[str, Any]
+
+
+def measure(family: str) -> Cache:
+    """Body of a family's `setup_cache`: the cases' launch medians, by case.
+
+    A family that this commit lacks gives an empty cache, whose every case is then skipped.
+    """
+    die_with_parent()  # killing asv must not leave a benchmark behind
+    become_subreaper()
+    if family not in FAMILIES:
+        return {"records": {}}
+    recorded = os.environ.get(RECORDED)
+    if recorded:
+        found: Iterable[CaseRecord] = _recorded(Path(recorded)).records
+    else:
+        found = _measure(family)
+    return {"records": summarize(r for r in found if r.case.family == family)}
+
+
+def summarize(found: Iterable[CaseRecord]) -> dict[str, dict[str, Any]]:
+    """Records of many launches as one entry per case: status, reason, version, launch medians."""
+    entries: dict[str, dict[str, Any]] = {}
+    for record in found:
+        entry = entries.setdefault(
+            _key(record.case),
+            {"status": "ok", "reason": None, "version": record.version, "samples": []},
+        )
+        if record.status != "ok":
+            entry["status"], entry["reason"] = record.status, record.reason
+        elif record.seconds is not None:
+            entry["samples"].append(record.seconds)
+    return entries
+
+
+class Suite:
+    """Base of every asv class. A subclass states workload, version, param_names and params."""
+
+    workload: str
+    version: str
+    param_names: Sequence[str]
+    params: Sequence[Sequence[AxisValue]]
+    unit = "seconds"
+    timeout = 600.0
+
+    def setup(self, cache: Cache, *values: AxisValue) -> None:
+        """Skip what the installed commit lacks or this machine cannot do."""
+        entry = self._entry(cache, values)
+        if entry["status"] == "skipped":
+            raise NotImplementedError(entry["reason"])
+
+    def track_seconds(self, cache: Cache, *values: AxisValue) -> dict[str, Any]:
+        """The launch medians in seconds per step; none when this cache was read before."""
+        entry = self._entry(cache, values)
+        if entry["status"] == "failed":
+            raise RuntimeError(entry["reason"])
+        return {"samples": entry["samples"] if self._first_read(values) else [], "number": 1}
+
+    track_seconds.rounds = 2  # type: ignore[attr-defined]
+
+    def _entry(self, cache: Cache, values: Sequence[AxisValue]) -> dict[str, Any]:
+        case = Case.of(self.workload, dict(zip(self.param_names, values, strict=True)))
+        entry: dict[str, Any] | None = cache["records"].get(_key(case))
+        if entry is None:
+            raise NotImplementedError(f"{case} is not known at this commit")
+        if entry["version"] != self.version:
+            raise NotImplementedError(
+                f"{self.workload} has version {entry['version']} at this commit, not {self.version}"
+            )
+        return entry
+
+    def _first_read(self, values: Sequence[AxisValue]) -> bool:
+        """asv reads a cache once per round; its folder is the working directory of each read."""
+        text = f"{self.workload}{values!r}"
+        mark = Path(f"read-{hashlib.sha256(text.encode()).hexdigest()[:16]}")
+        try:
+            mark.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+
+def class_name(workload: str) -> str:
+    """`transfer.host_to_device` -> `HostToDevice`."""
+    return "".join(part.capitalize() for part in workload.partition(".")[2].split("_"))
+
+
+def asv_name(workload: str) -> str:
+    """`transfer.host_to_device` -> `transfer.HostToDevice.track_seconds`."""
+    return f"{workload.partition('.')[0]}.{class_name(workload)}.track_seconds"
+
+
+def selection(cases: Sequence[Case]) -> list[str]:
+    """Regular expressions for `asv run -b` that select these cases and no others."""
+    import re
+
+    patterns = []
+    for workload, group in itertools.groupby(cases, key=lambda case: case.workload):
+        inner = "|".join(
+            re.escape(", ".join(repr(value) for _, value in case.axes)) for case in group
+        )
+        patterns.append(rf"^{re.escape(asv_name(workload))}\(({inner})\)$")
+    return patterns
+
+
+def _key(case: Case) -> str:
+    """The case without the order of its axes, which may differ between commits."""
+    return str(Case(case.workload, tuple(sorted(case.axes))))
+
+
+def _recorded(path: Path) -> Journal:
+    journal = read(path)
+    commit = os.environ.get("ASV_COMMIT")
+    if commit and journal.header.commit != commit:
+        raise UsageError(
+            f"{RECORDED} holds commit {journal.header.commit}, asv measures {commit}; unset it"
+        )
+    return journal
+
+
+def _measure(family: str) -> list[CaseRecord]:
+    workloads = load((family,))
+    device = default_device(nvidia_hardware())
+    launches = os.environ.get(LAUNCHES)
+    profile = with_launches(STANDARD, int(launches) if launches else None)
+    plan = Plan(
+        profile=profile, cases=choose(workloads, device), seed=random.SystemRandom().getrandbits(32)
+    )
+    bar = Bar(sys.stdout)
+    found = list(_other_devices(workloads, device))
+    with Launcher(bar.tick) as launcher, _journal(plan, device) as journal:
+        for record in records(plan, workloads, launcher, bar):
+            journal.case(record)
+            found.append(record)
+        journal.finish("complete", now())
+    return found
+
+
+def _other_devices(workloads: Mapping[str, Any], device: str) -> Iterable[CaseRecord]:
+    for work in workloads.values():
+        for case in work.cases():
+            if case.values["device"] != device:
+                yield CaseRecord(
+                    case=case,
+                    version=work.version,
+                    launch=0,
+                    position=0,
+                    status="skipped",
+                    reason=f"this machine is measured as {device}",
+                    started_at=now(),
+                    seconds=None,
+                )
+
+
+def _journal(plan: Plan, device: str) -> JournalWriter:
+    commit = os.environ.get("ASV_COMMIT")
+    header = RunHeader(
+        run_id=places.run_id(commit),
+        machine=None,
+        commit=commit,
+        committed_at=None,
+        scratch=None,
+        profile=plan.profile.name,
+        launches=plan.profile.launches,
+        device=device,
+        seed=plan.seed,
+        started_at=now(),
+        hostbench=__version__,
+        planned=tuple(map(str, plan.cases)),
+        by="asv",
+    )
+    root = Path(os.environ.get("ASV_CONF_DIR", "."))
+    return JournalWriter(places.journal_path(places.asv_results(root), header.run_id), header)
