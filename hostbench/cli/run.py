@@ -76,13 +76,16 @@ def _setup(args: Namespace) -> Setup:
     results = results_folder(args)
     root = places.project_root(Path.cwd())
     found = facts.collect(torch_state=facts.probe_torch())
+    hardware = facts.nvidia_hardware()
+    if args.device == "cuda" and not hardware.visible:
+        raise UsageError(f"--device cuda: no NVIDIA GPU is visible ({hardware.why})")
     return Setup(
         root=root,
         results=results,
         machine=facts.machine_name(args.machine, found),
         facts=found,
         checkout=checkout(root, results),
-        device=args.device or default_device(facts.nvidia_hardware()),
+        device=args.device or default_device(hardware),
         workloads=workloads,
     )
 

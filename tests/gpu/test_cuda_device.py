@@ -1,0 +1,192 @@
+"""The cuda device keeps the protocol. Runs only where torch.cuda works."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from hostbench.device.cuda import CudaDevice
+from hostbench.device.errors import fatal_reason
+from hostbench.device.protocol import Fill
+from hostbench.gpu_check.probe import probe
+from hostbench.units import KIB, MIB
+
+pytestmark = pytest.mark.gpu
+
+DELAY_S = 0.05
+ODD = 3 * MIB + 5
+
+
+def test_settle_leaves_nothing_allocated(cuda: CudaDevice) -> None:
+    before = cuda.memory_stats()["reserved"]
+    cuda.settle()
+    assert cuda.memory_stats()["reserved"] == before
+
+
+@pytest.mark.parametrize("nbytes", [1, KIB, ODD])
+@pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.parametrize("pinned", [True, False])
+def test_copies_bring_the_data(cuda: CudaDevice, nbytes: int, blocking: bool, pinned: bool) -> None:
+    source, back = (cuda.host_buffer(nbytes, pinned=pinned) for _ in range(2))
+    there = cuda.buffer(nbytes)
+    cuda.fill_pattern(source, seed=1)
+    cuda.fill_pattern(there, seed=2)
+    cuda.copy(there, source, blocking=blocking)
+    cuda.copy(back, there, blocking=blocking)
+    cuda.synchronize()
+    assert cuda.same_bytes(source, there)
+    assert cuda.same_bytes(back, there)
+    assert cuda.same_bytes(back, source)
+
+
+def test_patterns_differ_by_seed_and_repeat(cuda: CudaDevice) -> None:
+    host, there = cuda.host_buffer(ODD, pinned=False), cuda.buffer(ODD)
+    cuda.fill_pattern(host, seed=7)
+    cuda.fill_pattern(there, seed=7)
+    assert cuda.same_bytes(host, there)
+    cuda.fill_pattern(there, seed=8)
+    assert not cuda.same_bytes(host, there)
+
+
+def test_host_memory_is_pinned_only_where_asked(cuda: CudaDevice) -> None:
+    assert cuda.host_buffer(KIB, pinned=True).is_pinned()
+    assert not cuda.host_buffer(KIB, pinned=False).is_pinned()
+
+
+@pytest.mark.parametrize("to_device", [True, False])
+@pytest.mark.parametrize("pinned", [True, False])
+def test_only_a_pinned_copy_returns_before_the_stream_gets_to_it(
+    cuda: CudaDevice, to_device: bool, pinned: bool
+) -> None:
+    cuda.delay(0.001)  # calibrates
+    host, there = cuda.host_buffer(16 * MIB, pinned=pinned), cuda.buffer(16 * MIB)
+    target, source = (there, host) if to_device else (host, there)
+    call_s, delay_s = probe(cuda, target, source, blocking=False, delay_s=DELAY_S)
+    assert (call_s < delay_s / 2) is pinned
+
+
+def test_a_blocking_pinned_copy_waits(cuda: CudaDevice) -> None:
+    cuda.delay(0.001)
+    host, there = cuda.host_buffer(MIB, pinned=True), cuda.buffer(MIB)
+    call_s, delay_s = probe(cuda, there, host, blocking=True, delay_s=DELAY_S)
+    assert call_s > delay_s / 2
+
+
+def test_events_measure_delay_and_compute(cuda: CudaDevice) -> None:
+    step = cuda.compute(DELAY_S)
+    start, between, end = (cuda.event() for _ in range(3))
+    start.record()
+    cuda.delay(DELAY_S)
+    between.record()
+    step()
+    end.record()
+    end.synchronize()
+    assert DELAY_S / 2 < between.seconds_since(start) < DELAY_S * 2
+    assert DELAY_S / 2 < end.seconds_since(between) < DELAY_S * 2
+
+
+def test_query_tells_whether_the_mark_was_reached(cuda: CudaDevice) -> None:
+    cuda.delay(0.001)
+    cuda.synchronize()
+    event = cuda.event(timing=False)
+    cuda.delay(DELAY_S)
+    event.record()
+    assert not event.query()
+    event.synchronize()
+    assert event.query()
+
+
+def test_streams_are_distinct(cuda: CudaDevice) -> None:
+    streams = [cuda.stream() for _ in range(4)]
+    handles = {stream.raw.cuda_stream for stream in streams}
+    assert len(handles | {torch.cuda.default_stream().cuda_stream}) == 5
+
+
+def test_streams_run_apart_until_an_event_orders_them(cuda: CudaDevice) -> None:
+    cuda.delay(0.001)
+    first, second = cuda.stream(), cuda.stream()
+    busy, free, ordered = (cuda.event(timing=False) for _ in range(3))
+    cuda.synchronize()
+    with cuda.on(first):
+        cuda.delay(DELAY_S)
+        busy.record()
+    free.record(second)
+    second.wait(busy)
+    ordered.record(second)
+    free.synchronize()
+    assert not busy.query()
+    second.synchronize()
+    assert busy.query()
+    assert ordered.query()
+
+
+def test_the_current_stream_is_restored(cuda: CudaDevice) -> None:
+    before = torch.cuda.current_stream()
+    stream = cuda.stream()
+    with cuda.on(stream):
+        assert torch.cuda.current_stream() == stream.raw
+    assert torch.cuda.current_stream() == before
+
+
+def test_memory_is_counted_and_reset_gives_it_back(cuda: CudaDevice) -> None:
+    before = cuda.memory_stats()
+    kept = cuda.buffer(64 * MIB)
+    during = cuda.memory_stats()
+    assert during["allocated"] - before["allocated"] >= 64 * MIB
+    assert during["peak_allocated"] >= during["allocated"]
+    del kept
+    assert cuda.memory_stats()["reserved"] >= 64 * MIB
+    cuda.reset()
+    after = cuda.memory_stats()
+    assert after["reserved"] == before["reserved"]
+    assert after["peak_allocated"] == after["allocated"]
+
+
+def test_reset_empties_the_pinned_cache(cuda: CudaDevice) -> None:
+    if not hasattr(torch.cuda, "host_memory_stats"):
+        pytest.skip(f"torch {torch.__version__} has no torch.cuda.host_memory_stats")
+    kept = cuda.host_buffer(64 * MIB, pinned=True)
+    assert torch.cuda.host_memory_stats()["allocated_bytes.current"] >= 64 * MIB
+    del kept
+    cuda.reset()
+    assert torch.cuda.host_memory_stats()["allocated_bytes.current"] < 64 * MIB
+
+
+@pytest.mark.parametrize("fill", ["empty", "zeros", "randn"])
+def test_create_and_move_land_where_they_should(cuda: CudaDevice, fill: Fill) -> None:
+    host = cuda.create(fill, MIB, on_host=True)
+    there = cuda.create(fill, MIB, on_host=False)
+    moved = cuda.move(host)
+    assert host.device.type == "cpu"
+    assert there.device == moved.device == torch.device("cuda", 0)
+    assert all(made.nbytes == MIB and made.dtype == torch.float32 for made in (host, there, moved))
+    if fill != "empty":
+        assert torch.equal(moved.cpu(), host)
+
+
+def test_an_index_beyond_the_machine_is_refused(cuda: CudaDevice) -> None:
+    with pytest.raises(Exception, match="CUDA_VISIBLE_DEVICES"):
+        CudaDevice(torch.cuda.device_count())
+
+
+def test_out_of_memory_is_recognised(cuda: CudaDevice) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        cuda.buffer(1 << 50)
+    assert str(fatal_reason(caught.value)).startswith("out of memory")
+
+
+STICKY = """
+import torch
+from hostbench.device.errors import fatal_reason
+try:
+    torch._assert_async(torch.zeros(1, device="cuda"))
+    torch.cuda.synchronize()
+except Exception as error:
+    print("reason:", fatal_reason(error))
+"""
+
+
+def test_a_sticky_error_is_recognised(cuda: CudaDevice) -> None:
+    done = subprocess.run([sys.executable, "-c", STICKY], capture_output=True, text=True)
+    assert "reason: CUDA error" in done.stdout

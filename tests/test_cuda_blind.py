@@ -1,0 +1,209 @@
+"""What can be known of the cuda device on a machine without a GPU."""
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hostbench.device import numa, protocol
+from hostbench.device.errors import fatal_reason
+from hostbench.errors import BrokenError, Unavailable
+from hostbench.units import KIB, MIB
+
+torch = pytest.importorskip("torch")
+cuda = pytest.importorskip("hostbench.device.cuda")
+cuda_open = pytest.importorskip("hostbench.device.cuda_open")
+
+ROOT = Path(__file__).parent.parent
+
+
+# ---- which errors end a worker ---------------------------------------------------------------
+
+
+def chained(outer: BaseException, cause: BaseException) -> BaseException:
+    outer.__cause__ = cause
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "start"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"), "out of memory"),
+        (MemoryError(), "out of memory: MemoryError"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "out of memory"),
+        (RuntimeError("CUDA error: out of memory"), "out of memory"),
+        (RuntimeError("CUDA error: an illegal memory access\nmore"), "CUDA error"),
+        (RuntimeError("CUDA driver error: unspecified"), "CUDA error"),
+        (RuntimeError("CUDNN_STATUS_EXECUTION_FAILED"), "CUDA error"),
+        (chained(ValueError("wrapped"), RuntimeError("CUDA error: assert")), "CUDA error"),
+    ],
+)
+def test_fatal_errors_have_a_reason(error: BaseException, start: str) -> None:
+    reason = fatal_reason(error)
+    assert reason is not None
+    assert reason.startswith(start)
+    assert "\n" not in reason
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("CUDA error in a text that is not torch's"),
+        Unavailable("this machine has no pinned memory"),
+        BrokenError("device cuda: torch is built without CUDA"),
+        RuntimeError("The size of tensor a (3) must match"),
+        KeyError("OutOfMemoryError"),
+    ],
+)
+def test_other_errors_do_not_end_the_process(error: BaseException) -> None:
+    assert fatal_reason(error) is None
+
+
+def test_accelerator_errors_are_known_by_name() -> None:
+    kind = type("AcceleratorError", (RuntimeError,), {"__module__": "torch"})
+    stranger = type("AcceleratorError", (RuntimeError,), {"__module__": "elsewhere"})
+    assert "device-side" in str(fatal_reason(kind("device-side assert triggered")))
+    assert fatal_reason(stranger("device-side assert triggered")) is None
+
+
+def test_asking_imports_no_torch() -> None:
+    code = "import sys; from hostbench.device.errors import fatal_reason as f; "
+    code += "print(f(RuntimeError('CUDA error: x')), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split()[-1] == "False"
+
+
+# ---- the device, as far as it goes without CUDA ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        (cuda.CudaDevice, protocol.Device),
+        (cuda.CudaStream, protocol.Stream),
+        (cuda.CudaEvent, protocol.Event),
+    ],
+)
+def test_every_method_of_the_protocol_is_there(written: type, wanted: type) -> None:
+    for name, method in inspect.getmembers(wanted, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        ours, theirs = inspect.signature(getattr(written, name)), inspect.signature(method)
+        assert list(ours.parameters) == list(theirs.parameters), name
+        for parameter in theirs.parameters.values():
+            twin = ours.parameters[parameter.name]
+            assert (twin.kind, twin.default) == (parameter.kind, parameter.default), name
+
+
+def test_a_cpu_build_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(BrokenError, match="pip install torch --index-url"):
+        cuda.CudaDevice()
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("The NVIDIA driver on your system is too old (found version 11040)", "update the NVIDIA"),
+        ("Found no NVIDIA driver on your system. Please", "--gpus all"),
+        ("No CUDA GPUs are available", "CUDA_VISIBLE_DEVICES"),
+        ("CUDA unknown error - this may be due to\nmore", "check nvidia-smi"),
+    ],
+)
+def test_a_cuda_that_does_not_start_names_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, text: str, remedy: str
+) -> None:
+    def fail() -> None:
+        raise RuntimeError(text)
+
+    monkeypatch.setattr(torch.version, "cuda", "12.6")
+    monkeypatch.setattr(cuda_open, "_init", fail)
+    with pytest.raises(BrokenError, match=remedy) as caught:
+        cuda.CudaDevice()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def hollow(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A CudaDevice whose device is the CPU: its copies and its data are what they are on CUDA."""
+    device = object.__new__(cuda.CudaDevice)
+    device._device = torch.device("cpu")
+    monkeypatch.setattr(cuda.CudaDevice, "synchronize", lambda self: None)
+    return device
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, KIB, 2 * MIB + 5])
+def test_patterns_and_copies(hollow: Any, nbytes: int) -> None:
+    source, target = hollow.host_buffer(nbytes, pinned=False), hollow.buffer(nbytes)
+    hollow.fill_pattern(source, 1)
+    hollow.fill_pattern(target, 2)
+    assert hollow.same_bytes(source, target) is (nbytes == 0)
+    hollow.copy(target, source, blocking=False)
+    assert hollow.same_bytes(source, target)
+    assert target.nbytes == nbytes
+
+
+def test_blocks_of_a_pattern_differ(hollow: Any) -> None:
+    buffer = hollow.buffer(4 * MIB)
+    hollow.fill_pattern(buffer, 1)
+    assert not hollow.same_bytes(buffer[:MIB], buffer[MIB : 2 * MIB])
+
+
+@pytest.mark.parametrize("fill", ["empty", "zeros", "randn"])
+def test_created_tensors_are_float32(hollow: Any, fill: str) -> None:
+    made = hollow.create(fill, KIB, on_host=True)
+    assert (made.dtype, made.nbytes) == (torch.float32, KIB)
+    assert hollow.same_bytes(hollow.move(made), made)
+
+
+def test_delays_are_calibrated_by_events(hollow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock_hz, spun = 2e9, [0]
+
+    def sleep(cycles: int) -> None:
+        spun.append(cycles)
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            self.cycles = 0
+
+        def record(self, stream: None) -> None:
+            self.cycles = sum(spun)
+
+        def synchronize(self) -> None:
+            pass
+
+        def elapsed_time(self, end: "Event") -> float:
+            return (end.cycles - self.cycles) / clock_hz * 1e3
+
+    monkeypatch.setattr(cuda, "_cuda", SimpleNamespace(_sleep=sleep, Event=Event))
+    hollow.delay(0.05)
+    assert spun[-1] == pytest.approx(0.05 * clock_hz)
+    step = hollow.compute(0.001)
+    step()
+    assert spun[-1] == pytest.approx(0.001 * clock_hz)
+
+
+def test_settling_ends_when_rounds_are_steady_or_time_is_over() -> None:
+    assert not cuda._is_settled([1.0] * 4, 1.0)
+    assert not cuda._is_settled([1.0] * 9, 0.1)
+    assert cuda._is_settled([5.0] + [1.0] * 5, 1.0)
+    assert cuda._is_settled([1.0, 2.0], 3.0)
+
+
+def test_numa_node_and_cpus_are_read_from_sysfs(tmp_path: Path) -> None:
+    slot = tmp_path / "0000:18:00.0"
+    slot.mkdir()
+    (slot / "numa_node").write_text("1\n")
+    (slot / "local_cpulist").write_text("0-2,7\n")
+    assert numa.node(slot.name, tmp_path) == 1
+    assert numa.local_cpus(slot.name, tmp_path) == {0, 1, 2, 7}
+    (slot / "numa_node").write_text("-1\n")
+    allowed = os.sched_getaffinity(0)
+    assert numa.local_cpus(slot.name, tmp_path) == set()
+    assert numa.bind_near(slot.name, tmp_path) == allowed == os.sched_getaffinity(0)
+    assert numa.node(None, tmp_path) is None
