@@ -1,0 +1,104 @@
+"""A throwaway checkout: a git repository with this tree's code, to commit in and to run asv on."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TREE = Path(__file__).parent.parent
+_CODE = ("hostbench", "benchmarks", "dashboard", "asv.conf.json", "pyproject.toml")
+_PAPERS = ("README.md", "LICENSE", "constraints.txt")
+_IDENTITY = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """`root` is the checkout, `home` stands for the user's home folder."""
+
+    root: Path
+    home: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def results(self) -> Path:
+        return self.root / "results"
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Replace text that must be there, once."""
+        path = self.root / name
+        text = path.read_text()
+        assert text.count(old) == 1, f"{old!r} is {text.count(old)} times in {name}"
+        path.write_text(text.replace(old, new))
+
+    def commit(self, message: str) -> str:
+        self.git("add", "-A")
+        self.git(*_IDENTITY, "commit", "-q", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def git(self, *args: str) -> str:
+        done = subprocess.run(
+            ["git", *args], cwd=self.root, env=self.env(), text=True, check=True, capture_output=True
+        )
+        return done.stdout.strip()
+
+    def env(self, **more: str) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("HOSTBENCH_", "GIT_"))}
+        return {**kept, "HOME": str(self.home), **self.environ, **more}
+
+    def python(self, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run this interpreter in the checkout; stdout and stderr together."""
+        return subprocess.run(
+            [sys.executable, *args],
+            cwd=self.root,
+            env=self.env(**more),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            timeout=300,
+            check=False,
+        )
+
+    def start(self, *args: str, **more: str) -> subprocess.Popen[str]:
+        """The same in the background."""
+        return subprocess.Popen(
+            [sys.executable, *args],
+            cwd=self.root,
+            env=self.env(**more),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def asv(self, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return self.python("-m", "asv", *args, **more)
+
+    def hostbench(self, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return self.python("-m", "hostbench", *args, **more)
+
+
+def make(folder: Path) -> Scratch:
+    """A checkout in `folder` with nothing committed yet, and an asv machine called `scratch`."""
+    root, home = folder / "checkout", folder / "home"
+    root.mkdir(parents=True)
+    home.mkdir()
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in _CODE:
+        source = TREE / name
+        if source.is_dir():
+            shutil.copytree(source, root / name, ignore=ignore)
+        else:
+            shutil.copy(source, root / name)
+    for name in _PAPERS:
+        shutil.copy(TREE / name, root / name)
+    (root / ".gitignore").write_text("__pycache__/\n.asv/\nbuild/\n*.egg-info/\nresults/\n")
+    (home / ".asv-machine.json").write_text(
+        '{"scratch": {"machine": "scratch", "os": "", "arch": "", "cpu": "", "num_cpu": "", '
+        '"ram": ""}, "version": 1}'
+    )
+    scratch = Scratch(root, home, {"CUDA_VISIBLE_DEVICES": ""})
+    scratch.git("init", "-q", "-b", "main")
+    return scratch

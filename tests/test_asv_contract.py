@@ -1,0 +1,245 @@
+"""What asv promises its users holds for our suite: real asv, on commits of a throwaway checkout.
+
+Numbers are constants written into each commit's code, so that expectations are exact.
+"""
+
+import itertools
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench import journal
+from tests import scratch
+from tests.scratch import Scratch
+
+pytestmark = pytest.mark.asv
+
+TRANSFER = "hostbench/workloads/transfer.py"
+WORKER = "hostbench/runner/worker.py"
+SIZES = "SIZES = (64 * KIB, MIB, 16 * MIB, 256 * MIB)"
+MEDIAN = '"seconds": median(result.samples.end_to_end_s),'
+H2D = "transfer.HostToDevice.track_seconds"
+D2H = "transfer.DeviceToHost.track_seconds"
+FAST = {"HOSTBENCH_LAUNCHES": "8"}
+
+
+def small(checkout: Scratch, seconds: float) -> None:
+    """Two small sizes, no sampling to speak of, and `seconds` as every launch's median."""
+    checkout.edit(TRANSFER, SIZES, "SIZES = (64 * KIB, MIB)")
+    checkout.edit("hostbench/workloads/__init__.py", '("transfer", "allocation")', '("transfer",)')
+    (checkout.root / "benchmarks/allocation.py").unlink()
+    checkout.edit("hostbench/measure.py", "budget_s: float = 0.2", "budget_s: float = 0.0")
+    checkout.edit("hostbench/measure.py", "warmup_s: float = 0.05", "warmup_s: float = 0.0")
+    checkout.edit("hostbench/measure.py", "PROBE_DELAY_S = 0.05", "PROBE_DELAY_S = 0.002")
+    checkout.edit(WORKER, MEDIAN, f'"seconds": {seconds},')
+    sync(checkout)
+
+
+def sync(checkout: Scratch) -> None:
+    done = checkout.hostbench("sync-benchmarks")
+    assert done.returncode == 0, done.stdout
+
+
+def stored(checkout: Scratch, commit: str) -> dict[str, Any]:
+    path = checkout.results / "scratch" / f"{commit[:8]}-hostbench-py{version()}.json"
+    data: dict[str, Any] = json.loads(path.read_text())
+    return data
+
+
+def version() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def cells(checkout: Scratch, commit: str, name: str) -> dict[tuple[str, ...], dict[str, Any]]:
+    """Parameters (as asv writes them) -> result and samples."""
+    data = stored(checkout, commit)
+    row = dict(zip(data["result_columns"], data["results"][name], strict=False))
+    found = {}
+    for place, params in enumerate(itertools.product(*row["params"])):
+        values = row["result"] or [None] * 1000
+        samples = row.get("samples") or [None] * 1000
+        found[params] = {"result": values[place], "samples": samples[place]}
+    return found
+
+
+def cpu(nbytes: int, memory: str = "pageable", blocking: bool = True) -> tuple[str, ...]:
+    return (repr("cpu"), repr(nbytes), repr(memory), repr(blocking))
+
+
+@pytest.fixture(scope="module")
+def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str, str]:
+    """base (1 s) and head (2 s, one workload, one middle size and one case's failure more)."""
+    checkout = scratch.make(tmp_path_factory.mktemp("two"))
+    small(checkout, 1.0)
+    text = (checkout.root / TRANSFER).read_text()
+    whole, (first, second) = text, text.split("@workload")[:2]
+    (checkout.root / TRANSFER).write_text(f"{first}@workload{second}".rstrip() + "\n")
+    checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, 4 * MIB)")
+    sync(checkout)
+    base = checkout.commit("base: no device_to_host, two sizes")
+    (checkout.root / TRANSFER).write_text(whole)
+    checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, MIB, 4 * MIB)")
+    checkout.edit(WORKER, '"seconds": 1.0,', '"seconds": 2.0,')
+    checkout.edit(
+        TRANSFER,
+        "    target = device.host_buffer(nbytes",
+        '    if nbytes == MIB and not blocking:\n        raise ValueError("put in on purpose")\n'
+        "    target = device.host_buffer(nbytes",
+    )
+    sync(checkout)
+    head = checkout.commit("head: twice as slow, a workload and a middle size more")
+    done = checkout.asv("run", "ALL", "--machine", "scratch", "--record-samples", **FAST)
+    assert done.returncode == 2, done.stdout  # asv's own code for: a benchmark failed
+    return checkout, base, head
+
+
+def test_each_commit_runs_its_own_code(two_commits: tuple[Scratch, str, str]) -> None:
+    """pytest itself runs beside an editable install of hostbench: it must not be what is measured."""
+    checkout, base, head = two_commits
+    assert cells(checkout, base, H2D)[cpu(65536)]["result"] == 1.0
+    assert cells(checkout, head, H2D)[cpu(65536)]["result"] == 2.0
+
+
+def test_an_editable_install_is_there_to_be_mistaken_for(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import hostbench; print(hostbench.__file__)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip("hostbench is not installed in this interpreter")
+    assert Path(done.stdout.strip()).is_relative_to(scratch.TREE)
+
+
+def test_a_new_middle_value_and_a_new_workload_leave_old_cases_right(
+    two_commits: tuple[Scratch, str, str],
+) -> None:
+    checkout, base, head = two_commits
+    old, new = cells(checkout, base, H2D), cells(checkout, head, H2D)
+    assert (old[cpu(65536)]["result"], old[cpu(4194304)]["result"]) == (1.0, 1.0)
+    assert math.isnan(old[cpu(1048576)]["result"])
+    assert new[cpu(1048576)]["result"] == 2.0
+    assert all(math.isnan(cell["result"]) for cell in cells(checkout, base, D2H).values())
+    assert cells(checkout, head, D2H)[cpu(65536)]["result"] == 2.0
+
+
+def test_skipped_and_failed_differ(two_commits: tuple[Scratch, str, str]) -> None:
+    checkout, _, head = two_commits
+    found = cells(checkout, head, D2H)
+    assert found[cpu(1048576, blocking=False)]["result"] is None
+    assert math.isnan(found[cpu(1048576, "pinned")]["result"])
+
+
+def test_samples_are_launches_counted_once(two_commits: tuple[Scratch, str, str]) -> None:
+    checkout, base, _ = two_commits
+    assert cells(checkout, base, H2D)[cpu(65536)]["samples"] == [1.0] * 8
+
+
+def test_compare_marks_the_slower_rows_and_no_others(two_commits: tuple[Scratch, str, str]) -> None:
+    checkout, base, head = two_commits
+    done = checkout.asv("compare", base, head, "--machine", "scratch")
+    assert done.returncode == 0
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|") and "track" in line]
+    worse = [row for row in rows if row.startswith("| +")]
+    both = [row for row in rows if row.count(" n/a") == 0]
+    assert len(both) == 4 and worse == both  # 2 sizes x blocking or not
+    assert "2.00" in worse[0]
+
+
+def test_environment_and_files_name_no_path(two_commits: tuple[Scratch, str, str]) -> None:
+    checkout, base, _ = two_commits
+    data = stored(checkout, base)
+    assert data["env_name"] == f"hostbench-py{version()}"
+    assert data["requirements"] == {}
+    for path in checkout.results.rglob("*.json"):
+        assert str(checkout.root) not in path.read_text(), path
+        assert sys.prefix not in path.read_text(), path
+
+
+def test_check_show_and_publish_work(two_commits: tuple[Scratch, str, str]) -> None:
+    checkout, base, _ = two_commits
+    assert checkout.asv("check").returncode == 0
+    shown = checkout.asv("show", base)
+    assert shown.returncode == 0 and "HostToDevice" in shown.stdout
+    published = checkout.asv("publish")
+    assert published.returncode == 0, published.stdout
+    regressions = json.loads((checkout.root / ".asv/html/regressions.json").read_text())
+    assert "regressions" in regressions
+    assert list((checkout.root / ".asv/html/graphs").rglob("transfer.HostToDevice*.json"))
+
+
+def test_journals_of_plain_asv_runs_are_adopted(two_commits: tuple[Scratch, str, str]) -> None:
+    """Each with asv's machine name, and each point once."""
+    from hostbench.store import adopt, frame
+
+    checkout, base, _ = two_commits
+    copy = checkout.root.parent / "copy"
+    shutil.copytree(checkout.results, copy)
+    journals = list(journal.find(copy))
+    assert len(journals) == 2  # one a commit
+    adopted = adopt.adopt_orphans(copy, lambda: "nobody", print)
+    assert {run.header.machine for run in adopted} == {"scratch"}
+    assert not list(journal.find(copy))
+    tree = frame.read(copy)
+    rows = tree.frame
+    assert tree.warnings == []
+    ours = rows[(rows["commit"] == base) & (rows["status"] == "ok")]
+    assert set(ours["source"]) == {"archive"}
+    assert len(ours) == 4  # two sizes, blocking or not
+
+
+def test_a_selection_keeps_what_it_does_not_ask_for(two_commits: tuple[Scratch, str, str]) -> None:
+    from hostbench.case import Case
+    from hostbench.suite import selection
+
+    checkout, base, _ = two_commits
+    axes = {"device": "cpu", "nbytes": 65536, "memory": "pageable", "blocking": True}
+    patterns = selection([Case.of("transfer.host_to_device", axes)])
+    options = [part for pattern in patterns for part in ("-b", pattern)]
+    checkout.edit(WORKER, '"seconds": 2.0,', '"seconds": 5.0,')
+    third = checkout.commit("third: 5 s")
+    try:
+        run = ("run", f"{third}^!", "--machine", "scratch", "--record-samples")
+        assert checkout.asv(*run, **FAST).returncode == 2
+        one = checkout.asv(*run, *options, **FAST)
+        assert one.returncode == 0, one.stdout
+        found = cells(checkout, third, H2D)
+        assert found[cpu(65536)]["result"] == 5.0
+        assert found[cpu(1048576)]["result"] == 5.0, "a number that was not asked for is gone"
+    finally:
+        checkout.git("reset", "-q", "--hard", "HEAD~1")
+
+
+def test_continuous_measures_each_round_anew(tmp_path: Path) -> None:
+    checkout = scratch.make(tmp_path)
+    small(checkout, 1.0)
+    base = checkout.commit("base")
+    checkout.edit(WORKER, '"seconds": 1.0,', '"seconds": 3.0,')
+    head = checkout.commit("head")
+    done = checkout.asv("continuous", base, head, "--machine", "scratch", **FAST)
+    assert done.returncode == 1, done.stdout  # asv's code for: something got worse
+    assert "PERFORMANCE DECREASED" in done.stdout
+    assert cells(checkout, base, H2D)[cpu(65536)]["samples"] == [1.0] * 16
+    assert cells(checkout, head, H2D)[cpu(65536)]["samples"] == [3.0] * 16
+
+
+def test_a_version_bump_separates_the_numbers(tmp_path: Path) -> None:
+    checkout = scratch.make(tmp_path)
+    small(checkout, 1.0)
+    base = checkout.commit("version 1")
+    text = (checkout.root / TRANSFER).read_text()
+    (checkout.root / TRANSFER).write_text(text.replace('version="1"', 'version="2"'))
+    sync(checkout)
+    head = checkout.commit("version 2")
+    done = checkout.asv("run", "ALL", "--machine", "scratch", "--record-samples", **FAST)
+    assert done.returncode == 0, done.stdout
+    assert cells(checkout, head, H2D)[cpu(65536)]["result"] == 1.0
+    assert math.isnan(cells(checkout, base, H2D)[cpu(65536)]["result"])
