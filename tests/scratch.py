@@ -39,7 +39,12 @@ class Scratch:
 
     def git(self, *args: str) -> str:
         done = subprocess.run(
-            ["git", *args], cwd=self.root, env=self.env(), text=True, check=True, capture_output=True
+            ["git", *args],
+            cwd=self.root,
+            env=self.env(),
+            text=True,
+            check=True,
+            capture_output=True,
         )
         return done.stdout.strip()
 
