@@ -100,7 +100,7 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
 
 
 def test_each_commit_runs_its_own_code(two_commits: tuple[Scratch, str, str]) -> None:
-    """pytest itself runs beside an editable install of hostbench: it must not be what is measured."""
+    """An editable install of hostbench beside asv must not be what is measured."""
     checkout, base, head = two_commits
     assert cells(checkout, base, H2D)[cpu(65536)]["result"] == 1.0
     assert cells(checkout, head, H2D)[cpu(65536)]["result"] == 2.0
@@ -200,7 +200,7 @@ def test_a_selection_keeps_what_it_does_not_ask_for(two_commits: tuple[Scratch, 
     from hostbench.case import Case
     from hostbench.suite import selection
 
-    checkout, base, _ = two_commits
+    checkout, _, _ = two_commits
     axes = {"device": "cpu", "nbytes": 65536, "memory": "pageable", "blocking": True}
     patterns = selection([Case.of("transfer.host_to_device", axes)])
     options = [part for pattern in patterns for part in ("-b", pattern)]

@@ -61,8 +61,6 @@ def go(device, kind):
     return lambda: time.sleep(0.0005)
 '''
 
-SLOW = "return lambda: time.sleep(0.02)"
-
 
 def faulty(folder: Path) -> Scratch:
     checkout = scratch.make(folder)
@@ -231,7 +229,7 @@ def test_killed_worker_costs_one_case_and_resume_measures_it(
 def test_faults_at_random_moments_lose_nothing(
     checkout: Scratch, tmp_path: Path, soak_seeds: SoakSeeds
 ) -> None:
-    """Kill the worker, the server or hostbench itself at a random moment; then resume to the end."""
+    """Kill the worker, the server or hostbench itself at a random moment; resume to the end."""
     for seed in soak_seeds(2, 100):
         rng = random.Random(seed)
         results = tmp_path / str(seed)
