@@ -1,0 +1,1 @@
+"""The Streamlit dashboard; carried by the wheel as hostbench._dashboard."""
