@@ -1,5 +1,6 @@
 """Writing a file so that a reader sees all of it or none of it."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -25,4 +26,5 @@ def write_atomic(path: Path, data: bytes) -> None:
             "with --results"
         ) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what went wrong above matters more
+            temporary.unlink()

@@ -20,6 +20,8 @@ from hostbench.errors import DataError, UsageError
 
 FORMAT = 1
 SUFFIX = ".journal.jsonl"
+_DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What reading a line raises that is not, or no longer, what a writer wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,10 +157,10 @@ def is_alive(path: Path) -> bool:
 
 def read(path: Path) -> Journal:
     """Read a journal, as far as it can be read. Raises DataError when even its header cannot."""
-    lines = path.read_bytes().split(b"\n")
     try:
+        lines = path.read_bytes().split(b"\n")
         header = _header(json.loads(lines[0]))
-    except (ValueError, TypeError, KeyError) as error:
+    except (OSError, *_DAMAGE) as error:
         raise DataError(
             f"{path} is no readable journal ({error}); move it away to go on without it"
         ) from error
@@ -167,7 +169,7 @@ def read(path: Path) -> Journal:
         if line.strip():
             try:
                 _take(journal, json.loads(line))
-            except (ValueError, TypeError, KeyError):
+            except _DAMAGE:
                 journal.damaged.append(number)
     return journal
 

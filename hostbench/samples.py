@@ -68,7 +68,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.99) -> tuple[
     below = 0.0
     rank = 0
     for k in range(num // 2 + 1):
-        below += math.comb(num, k) / 2.0**num
+        below += math.comb(num, k) / (1 << num)
         if 2 * below > 1 - confidence:
             break
         rank = k + 1

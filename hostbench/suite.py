@@ -162,7 +162,7 @@ def _measure(family: str) -> list[CaseRecord]:
     )
     bar = Bar(sys.stdout)
     found = list(_other_devices(workloads, device))
-    with Launcher(bar.tick) as launcher, _journal(plan, device) as journal:
+    with Launcher(bar.tick, bar.started) as launcher, _journal(plan, device) as journal:
         for record in records(plan, workloads, launcher, bar):
             journal.case(record)
             found.append(record)

@@ -61,7 +61,10 @@ def parse_bytes(text: str) -> int:
     cleaned = text.strip()
     for scale, unit in _SIZE_UNITS:
         if cleaned.lower().endswith(unit.lower()):
-            return round(float(cleaned[: -len(unit)]) * scale)
+            number = float(cleaned[: -len(unit)])
+            if not math.isfinite(number):
+                raise ValueError(f"{text!r} is no size")
+            return round(number * scale)
     return int(cleaned)
 
 

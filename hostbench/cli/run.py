@@ -183,7 +183,7 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> bool:
     journal.facts("before", facts.to_json(setup.facts))
     finished = True
     try:
-        with Launcher(bar.tick) as launcher:
+        with Launcher(bar.tick, bar.started) as launcher:
             for record in records(plan, setup.workloads, launcher, bar):
                 journal.case(record)
     except KeyboardInterrupt:

@@ -63,8 +63,14 @@ class Launcher:
     than the caller's answers).
     """
 
-    def __init__(self, tick: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        tick: Callable[[], None] = lambda: None,
+        started: Callable[[Case], None] = lambda _: None,
+    ) -> None:
+        """`tick` is called about once a second while a worker is busy, `started` per case."""
         self._tick = tick
+        self._started = started
         self._bystanders = children()
         self._log = tempfile.TemporaryFile()
         self._server: subprocess.Popen[bytes] | None = None
@@ -121,6 +127,7 @@ class Launcher:
                 self.worker = message["pid"]
             elif event == "start":
                 current = (_case(message["case"]), message["at"])
+                self._started(current[0])
                 deadline = time.monotonic() + launch.deadline_s
             elif event == "case":
                 assert current is not None

@@ -6,6 +6,7 @@ import time
 from typing import TextIO
 
 from hostbench import units
+from hostbench.case import Case
 from hostbench.journal import CaseRecord
 
 _BAR = 24
@@ -19,7 +20,7 @@ class Bar:
         self._out = out or sys.stderr
         self._live = self._out.isatty()
         self._total = self._done = 0
-        self._what = ""
+        self._launch = self._what = ""
         self._began_s = self._said_s = time.monotonic()
 
     def begin(self, total: int) -> None:
@@ -27,8 +28,14 @@ class Bar:
         self._began_s = time.monotonic()
 
     def launch(self, number: int, of: int, family: str) -> None:
-        self._what = f"launch {number + 1}/{of} {family}"
+        self._launch = self._what = f"launch {number + 1}/{of} {family}"
         self._say(always=not self._live)
+
+    def started(self, case: Case) -> None:
+        """A worker begins with this case."""
+        axes = ",".join(str(value) for _, value in case.axes)
+        self._what = f"{self._launch}.{case.workload.partition('.')[2]}[{axes}]"
+        self._say()
 
     def case(self, record: CaseRecord) -> None:
         self._done += 1
@@ -69,4 +76,4 @@ class Bar:
         spent_s = now_s - self._began_s
         left = units.format_duration(spent_s / share - spent_s) if share > 0 else "?"
         bar = "#" * filled + "." * (_BAR - filled)
-        return f"[{bar}] {self._done}/{self._total}  {self._what}  {left} left"
+        return f"[{bar}] {self._done}/{self._total}  {left} left  {self._what}"
