@@ -15,14 +15,18 @@ def execute(args: Namespace) -> int:
     """Replace this process by streamlit. Raises UsageError when streamlit is not installed."""
     if importlib.util.find_spec("streamlit") is None:
         raise UsageError("streamlit is not installed; pip install 'hostbench[dashboard]'")
-    app = _app()
+    app, results = _app(), results_folder(args)
     command = [sys.executable, "-m", "streamlit", "run", str(app)]
-    options = [f"--server.port={args.port}", f"--server.headless={str(args.headless).lower()}"]
+    options = [
+        "--server.address=localhost",
+        f"--server.port={args.port}",
+        f"--server.headless={str(args.headless).lower()}",
+    ]
     quiet = ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
     os.chdir(app.parent)  # streamlit reads .streamlit/config.toml of the working directory
     os.execv(
         sys.executable,
-        [*command, *options, *quiet, "--", "--results", str(results_folder(args))],
+        [*command, *options, *quiet, "--", "--results", str(results)],
     )
 
 

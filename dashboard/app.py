@@ -1,0 +1,14 @@
+"""Entry point: `hostbench dashboard`, or `streamlit run dashboard/app.py -- --results DIR`."""
+
+import streamlit as st
+
+st.set_page_config(page_title="hostbench", page_icon="⏱️", layout="wide")
+st.navigation(
+    [
+        st.Page("views/overview.py", title="Overview", default=True),
+        st.Page("views/trend.py", title="Trend"),
+        st.Page("views/transfer.py", title="Transfer"),
+        st.Page("views/allocation.py", title="Allocation"),
+    ],
+    position="top",
+).run()

@@ -1,0 +1,98 @@
+"""The chart of one series over its runs."""
+
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+from charts import (
+    BLUE,
+    CROSS,
+    GREY,
+    ORANGE,
+    SECONDS,
+    TICK,
+    Layers,
+    about_run,
+    drawn,
+    legend,
+    scale,
+    titled,
+)
+from derive_trend import KINDS, STEPS, domain, segments
+
+HEIGHT = 340
+_SHAPES = ("circle", "circle", CROSS, TICK)
+_COLORS = (BLUE, BLUE, ORANGE, GREY)
+_FILLS = (BLUE, "transparent", "transparent", "transparent")
+_HALF_DAY_MS = 43_200_000
+
+
+def trend(
+    points: pd.DataFrame,
+    title: str,
+    about: Sequence[str],
+    x_title: str,
+    y_title: str,
+    *,
+    in_seconds: bool,
+) -> Layers:
+    """The median with its 99 % interval; what has no number stands on the axis with its reason."""
+    x = _time(points, x_title)
+    limits = alt.Scale(domain=domain(points), nice=True)
+    axis = alt.Axis(labelExpr=SECONDS if in_seconds else "format(datum.value, '.4~g')")
+    y, low = (alt.Y(name, title=y_title, scale=limits, axis=axis) for name in ("y:Q", "low:Q"))
+    lines = segments(points)
+    layers = [_steps(lines, x, y)] if len(lines) else []
+    measured = points[points["low"].notna() & (points["status"] == "ok")]
+    bars = drawn(measured).mark_rule(color=BLUE, strokeWidth=2, opacity=0.55)
+    layers.append(bars.encode(x=x, y=low, y2="high:Q"))
+    layers.append(_marks(points[points["y"].notna()], points, x).encode(y=y))
+    lacking = points[points["y"].isna()]
+    if len(lacking):
+        layers.append(_marks(lacking, points, x).encode(y=alt.value(HEIGHT - 8)))
+    return titled(alt.layer(*layers), title, about, HEIGHT)
+
+
+def _steps(lines: pd.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
+    """Solid to another commit, dashed where the same commit was measured again."""
+    dashes = scale(STEPS, ([1, 0], [3, 4]))
+    dash = alt.StrokeDash("step:N", scale=dashes, legend=legend("bottom", dashed=True))
+    line: alt.Chart = drawn(lines).mark_rule(color=GREY, strokeWidth=1.5)
+    return line.encode(x=x, x2="x2:T", y=y, y2="y2:Q", strokeDash=dash)
+
+
+def _marks(some: pd.DataFrame, points: pd.DataFrame, x: alt.X) -> alt.Chart:
+    """Shape, stroke and fill say the kind of a point, in one legend."""
+    kinds = [kind for kind in KINDS if kind in set(points["kind"])]
+    place = [KINDS.index(kind) for kind in kinds]
+    shape, stroke, fill = (
+        scale(kinds, [values[one] for one in place]) for values in (_SHAPES, _COLORS, _FILLS)
+    )
+    key = legend()
+    marks: alt.Chart = drawn(some).mark_point(size=80, strokeWidth=2, opacity=1)
+    return marks.encode(
+        x=x,
+        shape=alt.Shape("kind:N", scale=shape, legend=key),
+        stroke=alt.Stroke("kind:N", scale=stroke, legend=key),
+        fill=alt.Fill("kind:N", scale=fill, legend=key),
+        tooltip=[alt.Tooltip("rate:N", title="rate"), *about_run()],
+    )
+
+
+def _time(points: pd.DataFrame, title: str) -> alt.X:
+    """UTC, with room on both sides; days are named where they tell points apart."""
+    first, last = int(points["x"].min()), int(points["x"].max())
+    span = last - first
+    room = max(span // 20, 60_000) if span else _HALF_DAY_MS
+    form = "%Y-%m-%d" if span > 6 * _HALF_DAY_MS else "%m-%d %H:%M"
+    return alt.X(
+        "x:T",
+        title=title,
+        axis=alt.Axis(format=form, labelOverlap=True, tickCount=6, grid=False),
+        scale=alt.Scale(type="utc", domain=[_iso(first - room), _iso(last + room)]),
+    )
+
+
+def _iso(epoch_ms: int) -> str:
+    """Vega-Lite passes over a time domain of plain numbers."""
+    return pd.Timestamp(epoch_ms, unit="ms", tz="UTC").isoformat()

@@ -1,0 +1,74 @@
+"""The results folder as the pages see it. The only file that caches."""
+
+import argparse
+import os
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import streamlit as st
+
+from hostbench.store import frame
+from hostbench.store.runs import WholeRun
+
+STORED = ("*.json", "*.json.gz", "*.jsonl")
+NO_MACHINE = "(not named yet)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """A results folder as read."""
+
+    points: pd.DataFrame
+    """The tidy frame of hostbench.store.frame; a machine without a name is NO_MACHINE."""
+    runs: pd.DataFrame
+    """One row per hostbench run: run_id, profile, launches, device, by, complete."""
+    warnings: list[str]
+
+
+def results_folder() -> Path:
+    """`-- --results DIR`, else HOSTBENCH_RESULTS, else ./results."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--results")
+    named = parser.parse_known_args(sys.argv[1:])[0].results
+    return Path(named or os.environ.get("HOSTBENCH_RESULTS") or "results")
+
+
+def load(folder: Path) -> Results:
+    """Read the folder, or take it from the cache while no file in it has changed.
+
+    Raises UsageError when there is no such folder.
+    """
+    points, runs, warnings = _read(str(folder), _signature(folder))
+    return Results(points=points, runs=runs, warnings=warnings)
+
+
+def _signature(folder: Path) -> int:
+    """Changes whenever a stored file comes, goes or is written."""
+    stats = []
+    for path in (path for pattern in STORED for path in folder.rglob(pattern)):
+        with suppress(FileNotFoundError):  # a journal that has just become an archive
+            stat = path.stat()
+            stats.append((str(path), stat.st_size, stat.st_mtime_ns))
+    return hash(tuple(sorted(stats)))
+
+
+@st.cache_data(max_entries=4, show_spinner="Reading the results ...")
+def _read(folder: str, signature: int) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    tree = frame.read(Path(folder))
+    points = tree.frame
+    points["machine"] = points["machine"].fillna(NO_MACHINE)
+    runs = pd.DataFrame([_about(run) for run in tree.runs], columns=list(_COLUMNS))
+    return points, runs, list(dict.fromkeys(tree.warnings))
+
+
+_COLUMNS = ("run_id", "profile", "launches", "device", "by", "complete")
+
+
+def _about(run: WholeRun) -> tuple[str, str, int, str, str, bool]:
+    header = run.header
+    about = (header.profile, header.launches, header.device, header.by)
+    finished = run.parts[-1].finish is not None
+    return (run.run_id, *about, finished and not run.not_measured())

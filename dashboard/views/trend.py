@@ -1,0 +1,78 @@
+"""One series over its runs, with every point that it has: also skipped, failed and scratch."""
+
+import charts_trend
+import choose
+import parts
+import streamlit as st
+from charts import HIGHER, LOWER
+from derive import newest_first, numbers_first
+from derive_trend import KINDS, points
+from words import LEGEND, case, hardware, only, plain, question
+
+AXES = {"run time": "started_at", "commit date": "committed_at"}
+COLUMNS = (
+    "when commit8 run_id status number interval rate launches torch driver version scratch "
+    "source reason flags"
+).split()
+
+st.title("One series over time")
+frame = parts.results().points
+
+left, middle, right = st.columns(3)
+with left:
+    machine = choose.one("machine", "Machine", newest_first(frame, "machine"))
+here = frame[frame["machine"] == machine]
+with middle:
+    name = choose.one("workload", "Workload", list(dict.fromkeys(here["workload"])))
+here = here[here["workload"] == name]
+with right:
+    series = choose.one("case", "Case", numbers_first(here), lambda text: case(text, name))
+st.caption(plain(question(name)))
+rows = here[here["case"] == series]
+with st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
+    by = choose.either("axis", "Horizontal axis", list(AXES))
+    has_rate = rows["gb_per_s"].notna().any()
+    unit = choose.either("unit", "Number", ["seconds", "GB/s"]) if has_rate else "seconds"
+    if not choose.yes("scratch", "Scratch runs"):
+        rows = rows[rows["scratch"].isna()]
+
+if rows.empty:
+    parts.stop("This series has only scratch runs. Switch them on, or choose another case.")
+found = points(rows, by=AXES[by], as_rate=unit == "GB/s")
+if found.empty:
+    parts.stop(f"No run of this series has a {by}, or none came to this case.")
+
+if unit == "GB/s":
+    y_title = f"GB/s ({HIGHER})"
+elif found["seconds"].notna().any() or found["y"].isna().all():
+    y_title = f"seconds per step, end to end ({LOWER})"
+else:
+    y_title = f"{only(found, 'unit', 'no unit')} (asv's rule: {LOWER})"
+chart = charts_trend.trend(
+    found,
+    f"{name}: {case(series, name, with_device=False)}",
+    [f"{hardware(rows)} · {machine}"],
+    f"{by}, UTC",
+    y_title,
+    in_seconds="seconds" in y_title,
+)
+st.altair_chart(chart, width="stretch")
+
+numbers = found[found["status"] == "ok"]
+without = int(numbers["low"].isna().sum())
+kinds = found["kind"].value_counts()
+counted = [f"{kinds[kind]} {kind}" for kind in KINDS if kind in kinds]
+left_out = len(rows) - len(found)
+if left_out:
+    counted.append(f"{left_out} not drawn (not measured, or no {by})")
+st.markdown(plain(f"Points: {', '.join(counted)}. Commits: {found['commit'].nunique()}."))
+if without:
+    st.markdown(f"{without} of {len(numbers)} medians have no 99 % interval: it needs 8 launches.")
+st.caption(
+    "Point: median of the launch medians; bar: its 99 % interval. Dashed line: the same commit was "
+    "measured again, so a step along it is the environment's, not the code's. A new version of the "
+    f"workload breaks the line. {LEGEND}"
+)
+st.subheader("Every point")
+shown = found.sort_values("started_at", ascending=False)
+parts.table(shown[COLUMNS].rename(columns={"commit8": "commit", "number": "median"}), "trend", rows)

@@ -1,0 +1,92 @@
+"""How things are called on the pages. Text from result files is escaped here."""
+
+import re
+from typing import Any
+
+import pandas as pd
+
+from hostbench import units
+from hostbench.workloads import load as load_workloads
+
+LEGEND = "Sizes are binary (1 MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes per second)."
+DEVICES = {"cpu": "cpu device, no GPU"}
+DIRECTIONS = {
+    "transfer.host_to_device": "host to device",
+    "transfer.device_to_host": "device to host",
+}
+
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+def plain(text: object) -> str:
+    """Text from a file for st.markdown: every sign that could be markup is escaped."""
+    return _PUNCTUATION.sub(r"\\\1", " ".join(str(text).split()))
+
+
+def missing(value: Any) -> bool:
+    """Whether a cell of the frame holds nothing: None, NaN or NaT."""
+    return bool(pd.isna(value))
+
+
+def known(value: Any, otherwise: str = "unknown") -> str:
+    """A cell of the frame as text."""
+    return otherwise if missing(value) or value == "" else str(value)
+
+
+def only(rows: pd.DataFrame, column: str, otherwise: str = "unknown") -> str:
+    """What the rows say in one column: the values that occur, joined."""
+    return ", ".join(str(value) for value in dict.fromkeys(rows[column].dropna())) or otherwise
+
+
+def device(name: Any) -> str:
+    """`cuda`, or the cpu device under a name that nobody takes for a GPU."""
+    return DEVICES.get(str(name), known(name, "no device axis"))
+
+
+def hardware(rows: pd.DataFrame) -> str:
+    """`NVIDIA H200, cuda` or `AMD EPYC, cpu device, no GPU`."""
+    devices = [device(name) for name in dict.fromkeys(rows["device"].dropna())]
+    return ", ".join([only(rows, "hardware", "unknown hardware"), *devices])
+
+
+def when(at: Any) -> str:
+    return "unknown time" if missing(at) else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def commit8(commit: Any) -> str:
+    return known(commit, "no commit")[: 9 if missing(commit) else 8]
+
+
+def run(rows: pd.DataFrame) -> str:
+    """One run in a select box: `2026-11-21 12:26 UTC, 37775f52, scratch: quick`."""
+    first = rows.iloc[0]
+    mark = "" if missing(first["scratch"]) else f", scratch: {first['scratch']}"
+    return f"{when(first['started_at'])}, {commit8(first['commit'])}{mark}"
+
+
+def axes(case: str, workload: str) -> str:
+    """`device=cpu,nbytes=65536` of a case in its text form."""
+    return case.removeprefix(workload).removeprefix("[").removesuffix("]")
+
+
+def case(text: str, workload: str, *, with_device: bool = True) -> str:
+    """The choices of a case: `cpu device, no GPU, 16 MiB, pinned, blocking=True`."""
+    pairs = [pair.partition("=")[::2] for pair in axes(text, workload).split(",") if pair]
+    pairs = [pair for pair in pairs if with_device or pair[0] != "device"]
+    ours = workload in load_workloads()
+    said = [_axis(*pair) if ours else "=".join(pair) for pair in pairs]
+    return ", ".join(said) or "the only case"
+
+
+def _axis(name: str, value: str) -> str:
+    if name == "device":
+        return device(value)
+    if name == "nbytes" and value.isdigit():
+        return units.format_bytes(int(value))
+    return value if value.isidentifier() and value not in ("True", "False") else f"{name}={value}"
+
+
+def question(workload: str) -> str:
+    """What a workload measures; another project's is not known here."""
+    found = load_workloads().get(workload)
+    return found.question if found else "A benchmark of another project, read from asv's files."

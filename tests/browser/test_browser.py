@@ -1,0 +1,176 @@
+"""The dashboard in headless Chromium, started as `hostbench dashboard` starts it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+
+from tests import dashboard_tree
+from tests.dashboard_tree import FOREIGN, GPU_MACHINE, HOSTILE, TREND
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).parent.parent.parent
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-sync")
+CHART = "[data-testid=stVegaLiteChart] .mark-symbol.role-mark path"
+BAR = "[data-testid=stVegaLiteChart] .mark-rect.role-mark path"
+# Streamlit asks for these below each page's own path, too, and goes on without them.
+KNOWN_404 = ("_stcore/health", "_stcore/host-config")
+PAGES = {
+    "": ("What feeding the device costs here", "Does pinned memory pay?", None),
+    "trend": ("One series over time", "Every point", CHART),
+    "transfer": ("How fast is a copy, and does the call wait?", "Surprises", CHART),
+    "allocation": ("Create on the CPU and move", "lower is better", BAR),
+}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    results = dashboard_tree.write(tmp_path_factory.mktemp("results"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["-m", "hostbench", "dashboard", "--headless", "--port", str(port)]
+    server = subprocess.Popen(
+        [sys.executable, *command, "--results", str(results)],
+        cwd=ROOT,
+        env={**os.environ, "STREAMLIT_SERVER_ADDRESS": "127.0.0.1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/_stcore/health", server)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def _wait_for(health: str, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert server.poll() is None, f"the server ended with {server.returncode}"
+        try:
+            with urllib.request.urlopen(health, timeout=5):
+                return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.1)
+    pytest.fail("the dashboard did not answer within 60 s")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A page of 1280 x 900, or as the test's parameter says; an error in the console fails."""
+    width, height = getattr(request, "param", (1280, 900))
+    tab = browser.new_page(viewport={"width": width, "height": height})
+    tab.set_default_timeout(20_000)
+    errors: list[str] = []
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.on("dialog", lambda dialog: errors.append(f"dialog {dialog.message}"))
+    tab.on("console", lambda message: errors.extend(_error(message)))
+    yield tab
+    tab.close()
+    assert not errors
+
+
+def _error(message: Any) -> list[str]:
+    url = message.location.get("url", "")
+    if message.type != "error" or url.endswith(KNOWN_404):
+        return []
+    return [f"{message.text} {url}"]
+
+
+def _query(tab: Any) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(urlsplit(tab.url).query).items()}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_is_drawn(page: Any, address: str, name: str) -> None:
+    title, text, mark = PAGES[name]
+    page.goto(f"{address}/{name}?machine={GPU_MACHINE}")
+    page.get_by_role("heading", name=title).wait_for()
+    page.get_by_text(text).first.wait_for()
+    if mark:
+        page.locator(mark).first.wait_for(state="attached")
+    assert page.get_by_test_id("stException").count() == 0
+
+
+@pytest.mark.parametrize("page", [(390, 844)], indirect=True)
+def test_it_fits_a_telephone(page: Any, address: str) -> None:
+    page.goto(f"{address}/transfer?machine={GPU_MACHINE}")
+    page.locator(CHART).first.wait_for(state="attached")
+    page.get_by_role("heading", name="Numbers").wait_for()
+    widest = page.get_by_test_id("stMain").evaluate("main => main.scrollWidth")
+    assert widest <= 390
+
+
+def test_the_view_is_in_the_url(page: Any, address: str) -> None:
+    page.goto(f"{address}/trend?machine={GPU_MACHINE}&case={quote(TREND)}")
+    page.locator(CHART).first.wait_for(state="attached")
+    page.get_by_text("commit date", exact=True).click()
+    page.wait_for_url("**axis=commit*")
+    page.get_by_text("GB/s", exact=True).click()
+    page.wait_for_url("**unit=GB*")
+    chosen = {"machine": GPU_MACHINE, "case": TREND, "axis": "commit date", "unit": "GB/s"}
+    assert chosen.items() <= _query(page).items()
+
+    page.reload()
+    page.get_by_role("radio", name="GB/s", checked=True).wait_for()
+    page.get_by_role("radio", name="commit date", checked=True).wait_for()
+    assert chosen.items() <= _query(page).items()
+
+    page.get_by_text("seconds", exact=True).click()
+    page.wait_for_url("**unit=seconds*")
+    page.go_back()
+    page.get_by_role("radio", name="GB/s", checked=True).wait_for()
+
+
+def test_hostile_text_is_text(page: Any, address: str) -> None:
+    page.goto(f"{address}/trend?machine={FOREIGN}")
+    page.locator(CHART).last.wait_for(state="attached")
+    page.locator(CHART).last.hover(force=True)
+    page.locator("#vg-tooltip-element", has_text=HOSTILE).wait_for()
+    assert page.locator("#vg-tooltip-element script, #vg-tooltip-element img").count() == 0
+    page.goto(f"{address}/?machine=toy-cpu")
+    page.get_by_text(HOSTILE).first.wait_for()
+    assert page.locator("a[href*=javascript]").count() == 0
+
+
+def test_numbers_and_charts_can_be_saved(page: Any, address: str, tmp_path: Path) -> None:
+    page.goto(f"{address}/trend?machine={GPU_MACHINE}&case={quote(TREND)}")
+    page.locator(CHART).first.wait_for(state="attached")
+    with page.expect_download() as csv:
+        page.get_by_test_id("stDownloadButton").get_by_role("button").last.click()
+    csv.value.save_as(tmp_path / "trend.csv")
+    lines = (tmp_path / "trend.csv").read_text().splitlines()
+    assert lines[0].startswith("machine,hardware,device,commit")
+    assert len(lines) == 10
+
+    page.get_by_test_id("stVegaLiteChart").hover()
+    with page.expect_download() as png:
+        page.get_by_role("button", name="Download as PNG").first.click()
+    png.value.save_as(tmp_path / "trend.png")
+    assert (tmp_path / "trend.png").read_bytes().startswith(b"\x89PNG")

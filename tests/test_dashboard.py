@@ -1,0 +1,217 @@
+"""The dashboard's pages run by streamlit's own AppTest, and the functions under them."""
+
+import gzip
+import sys
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from hostbench.store import archive
+from tests import dashboard_tree
+from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, TREND
+
+APP = Path(__file__).parent.parent / "dashboard"
+PAGES = ("overview", "trend", "transfer", "allocation")
+LOCAL = [path.stem for path in APP.glob("*.py") if path.stem not in ("app", "__init__")]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return dashboard_tree.write(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(autouse=True)
+def on_the_path(monkeypatch: pytest.MonkeyPatch):
+    """`streamlit run` puts the script's folder first on sys.path."""
+    monkeypatch.syspath_prepend(str(APP))
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    yield
+    for name in LOCAL:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def open_page(monkeypatch: pytest.MonkeyPatch, tree: Path):
+    def open_it(page: str, results: Path = tree, **query: str) -> AppTest:
+        monkeypatch.setenv("HOSTBENCH_RESULTS", str(results))
+        app = AppTest.from_file(str(APP / "app.py"), default_timeout=30)
+        for key, value in query.items():
+            app.query_params[key] = value
+        return app.switch_page(f"views/{page}.py").run()
+
+    return open_it
+
+
+def said(app: AppTest) -> str:
+    """All Markdown of the page, with the escapes taken away."""
+    kinds = (app.markdown, app.caption, app.info, app.error, app.warning, app.subheader)
+    return "\n".join(one.value.replace("\\", "") for kind in kinds for one in kind)
+
+
+def charts(app: AppTest) -> int:
+    return len(app.get("arrow_vega_lite_chart")) + len(app.get("vega_lite_chart"))
+
+
+def text_is_never_markup(app: AppTest) -> None:
+    """What comes from files stands on the page with every sign escaped."""
+    assert not any(one.allow_html for one in app.markdown)
+    for kind in (app.markdown, app.caption, app.info, app.subheader, app.warning):
+        for one in kind:
+            assert HOSTILE not in one.value
+            assert "[click]" not in one.value
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("machine", [GPU_MACHINE, CPU_MACHINE, FOREIGN])
+def test_every_page_shows_every_machine(open_page, page: str, machine: str) -> None:
+    app = open_page(page, machine=machine)
+    assert not app.exception
+    text_is_never_markup(app)
+    if page == "overview" or (machine == FOREIGN and page != "trend"):
+        return
+    assert charts(app)
+    assert app.query_params["machine"] in (machine, [machine])
+
+
+def test_overview_says_what_is_there(open_page) -> None:
+    app = open_page("overview", machine=GPU_MACHINE)
+    tiles = {tile.label: tile.value for tile in app.metric}
+    expected = {"ok": "48", "skipped": "0", "failed": "1", "not measured": "1", "surprises": "1"}
+    assert tiles == expected
+    text = said(app)
+    for part in (
+        "A Toy GPU, cuda",
+        "88888888",
+        "driver 590.7",
+        "partial",
+        "Does pinned memory pay?",
+    ):
+        assert part in text
+    machines = next(table.value for table in app.dataframe if "newest run" in table.value)
+    assert list(machines["machine"]) == [GPU_MACHINE, CPU_MACHINE, FOREIGN]
+    assert machines["runs"].tolist() == [9, 1, 1]
+
+
+def test_cpu_numbers_are_never_a_gpus(open_page) -> None:
+    for page in PAGES:
+        app = open_page(page, machine=CPU_MACHINE)
+        boxes = [str(option) for box in app.selectbox for option in box.options]
+        assert "cpu device, no GPU" in said(app) + "\n".join(boxes)
+
+
+def test_trend_shows_every_kind_of_point(open_page) -> None:
+    app = open_page("trend", machine=GPU_MACHINE, workload=TREND.partition("[")[0], case=TREND)
+    expected = "6 measured, 1 scratch (never judged), 1 failed (struck out), 1 skipped"
+    assert expected in said(app)
+    assert "1 of 7 medians have no 99 % interval" in said(app)
+    table = app.dataframe[0].value
+    assert list(table["status"]).count("failed") == 1
+    assert HOSTILE in table["reason"][table["status"] == "skipped"].iloc[0]
+
+
+def test_trend_takes_its_view_from_the_url_and_writes_it_there(open_page) -> None:
+    wanted = {"machine": GPU_MACHINE, "case": TREND, "axis": "commit date", "unit": "GB/s"}
+    app = open_page("trend", **wanted, scratch="no")
+    assert app.selectbox(key="case").value == TREND
+    assert [radio.value for radio in app.radio] == ["commit date", "GB/s"]
+    assert not app.toggle(key="scratch").value
+    assert "scratch (never judged)" not in said(app)
+    app.radio(key="axis").set_value("run time").run()
+    assert app.query_params["axis"] in ("run time", ["run time"])
+    assert app.query_params["case"] in (TREND, [TREND])
+
+
+def test_a_link_to_what_is_gone_says_so(open_page) -> None:
+    app = open_page("transfer", machine=f"no {MARKUP}")
+    assert "which is not here" in app.warning[0].value
+    assert app.selectbox(key="machine").value == GPU_MACHINE
+
+
+def test_transfer_lists_skips_failures_and_surprises(open_page) -> None:
+    app = open_page("transfer", machine=CPU_MACHINE)
+    gaps = app.dataframe[0].value
+    assert set(gaps["status"]) == {"skipped"}
+    assert gaps["cases"].sum() == 16
+    app = open_page("transfer", machine=GPU_MACHINE)
+    headings = [one.value for one in app.subheader]
+    assert headings == ["Without a valid number, and why", "Surprises", "Numbers"]
+    assert charts(app) == 4
+
+
+def test_a_missing_and_an_empty_folder_are_messages(open_page, tmp_path: Path) -> None:
+    for folder in (tmp_path / "none", tmp_path):
+        for page in PAGES:
+            app = open_page(page, folder)
+            assert not app.exception
+            assert app.code[0].value == "hostbench run --quick"
+            assert str(folder) in said(app)
+
+
+def test_damage_is_a_warning_and_the_rest_is_shown(open_page, tmp_path: Path) -> None:
+    archive.write(tmp_path, dashboard_tree.gpu_run(0))
+    runs = tmp_path / GPU_MACHINE / "runs"
+    (runs / "20261101T000000Z-half.json.gz").write_bytes(gzip.compress(b"{}" * 99)[:20])
+    (tmp_path / GPU_MACHINE / "machine.json").write_text("{")
+    app = open_page("overview", tmp_path)
+    assert not app.exception
+    assert "2 warning(s)" in app.expander[0].label
+    assert "half.json.gz is damaged" in said(app)
+    assert app.metric[0].value == "50"
+
+
+def test_new_files_are_seen(open_page, tmp_path: Path) -> None:
+    archive.write(tmp_path, dashboard_tree.gpu_run(0))
+    app = open_page("overview", tmp_path)
+    assert len(app.dataframe[-1].value) == 1
+    archive.write(tmp_path, dashboard_tree.gpu_run(1))
+    app.run()
+    assert len(app.dataframe[-1].value) == 2
+
+
+def test_the_results_argument_comes_before_the_environment(monkeypatch, tmp_path: Path) -> None:
+    import data
+
+    monkeypatch.setenv("HOSTBENCH_RESULTS", "elsewhere")
+    assert data.results_folder() == Path("elsewhere")
+    monkeypatch.setattr(sys, "argv", ["app.py", "--results", str(tmp_path)])
+    assert data.results_folder() == tmp_path
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    monkeypatch.delenv("HOSTBENCH_RESULTS")
+    assert data.results_folder() == Path("results")
+
+
+def test_steps_at_an_unchanged_commit_are_told_apart(tree: Path) -> None:
+    import derive_trend
+
+    from hostbench.store import frame
+
+    rows = frame.read(tree).frame
+    found = derive_trend.points(rows[rows["case"] == TREND], by="started_at", as_rate=False)
+    steps = derive_trend.segments(found)["step"].tolist()
+    again, other = derive_trend.STEPS[1], derive_trend.STEPS[0]
+    assert steps == [other, other, again, again, other, other]
+    assert found["y"].isna().sum() == 1
+    assert found["kind"].tolist()[2:4] == ["skipped", "failed (struck out)"]
+
+
+def test_a_new_version_breaks_the_line(tree: Path) -> None:
+    import derive_trend
+
+    from hostbench.store import frame
+
+    rows = frame.read(tree).frame
+    rows = rows[rows["case"] == TREND].copy()
+    rows["version"] = ["1"] * 5 + ["2"] * 4
+    found = derive_trend.points(rows, by="committed_at", as_rate=True)
+    assert len(derive_trend.segments(found)) == 5
+    assert (found["low"].dropna() <= found["y"][found["low"].notna()]).all()
+
+
+def test_plain_leaves_no_markup() -> None:
+    import words
+
+    assert words.plain("a*b") == "a\\*b"
+    assert words.plain("two\n\nlines") == "two lines"
+    for sign in "<[`$:_*#~|!":
+        assert f"\\{sign}" in words.plain(MARKUP + "`#~|!_")
