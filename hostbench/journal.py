@@ -16,11 +16,12 @@ from types import TracebackType
 from typing import Any
 
 from hostbench.case import AxisValue, Case
+from hostbench.clock import epoch_s
 from hostbench.errors import DataError, UsageError
 
 FORMAT = 1
 SUFFIX = ".journal.jsonl"
-_DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What reading a line raises that is not, or no longer, what a writer wrote."""
 
 
@@ -146,12 +147,14 @@ class JournalWriter:
 
 
 def is_alive(path: Path) -> bool:
-    """Whether some process is still writing this journal."""
-    with path.open("rb") as file:
-        try:
+    """Whether some process is still writing this journal. Raises DataError when it is no file."""
+    try:
+        with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); move it away") from error
     return False
 
 
@@ -160,7 +163,7 @@ def read(path: Path) -> Journal:
     try:
         lines = path.read_bytes().split(b"\n")
         header = _header(json.loads(lines[0]))
-    except (OSError, *_DAMAGE) as error:
+    except (OSError, *DAMAGE) as error:
         raise DataError(
             f"{path} is no readable journal ({error}); move it away to go on without it"
         ) from error
@@ -169,7 +172,7 @@ def read(path: Path) -> Journal:
         if line.strip():
             try:
                 _take(journal, json.loads(line))
-            except _DAMAGE:
+            except DAMAGE:
                 journal.damaged.append(number)
     return journal
 
@@ -182,6 +185,7 @@ def find(results: Path) -> Iterator[Path]:
 def _header(line: Mapping[str, Any]) -> RunHeader:
     if line.get("kind") != "run" or line.get("format") != FORMAT:
         raise ValueError(f"format {line.get('format')!r}, this hostbench reads {FORMAT}")
+    epoch_s(line["started_at"])
     values = {key: line[key] for key in RunHeader.__dataclass_fields__ if key in line}
     return RunHeader(**{**values, "planned": tuple(line["planned"])})
 

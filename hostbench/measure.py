@@ -4,7 +4,7 @@ Inside the timer is the step alone: `depth` calls, then one device-wide synchron
 filling, the delay probe, the device clock's pass and the check of the data are all outside.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,11 @@ class Prepared:
     """Steps enqueued before one synchronize."""
     host_only: bool = False
     """The step enqueues nothing: it may be repeated inside one timer reading."""
+    before: Callable[[], None] | None = None
+    """Called before each reading, outside the timer: puts back what the step uses up."""
+    one_stream: bool = True
+    """The step works on the current stream alone; else neither the delay probe nor the device
+    clock, which act on that stream, can say anything about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,18 +67,23 @@ class Measurement:
     proofs: dict[str, str] = field(default_factory=dict)
     """Proof name to `passed`, `failed: why` or `unavailable: why`."""
     memory: dict[str, int] = field(default_factory=dict)
+    ranks: dict[str, float] = field(default_factory=dict)
+    """Rank -> median end-to-end seconds of that rank alone; empty without ranks."""
 
 
 def measure(device: Device, prepared: Prepared, settings: Settings) -> Measurement:
     """Measure a prepared step on its device. Raises what running the step raises."""
-    run = _Run(device, prepared.step, prepared.depth)
+    run = _Run(device, prepared.step, prepared.depth, prepared.before)
     first_s = run.once()[0]
     _warm_up(run, settings)
-    host_only = prepared.host_only
-    number = _number(run) if host_only else 1
+    number = _number(run) if prepared.host_only else 1
     timed = _sample(run, settings, number)
-    asynchronous = None if host_only else _asynchronous(run, median([call for _, call in timed]))
-    device_s, device_reason = _device_clock(run, settings, asynchronous, host_only)
+    device_reason = _no_device_clock(prepared)
+    asynchronous: bool | None = None
+    device_s: tuple[float, ...] = ()
+    if device_reason is None:
+        asynchronous = _asynchronous(run, median([call for _, call in timed]))
+        device_s = _device_clock(run, settings, behind_delay=asynchronous)
     samples = Samples(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
@@ -101,18 +111,33 @@ class _Run:
     device: Device
     step: Step
     depth: int
+    before: Step | None
 
     def once(self, number: int = 1) -> tuple[float, float]:
         """(end to end, until the last call returned) in seconds per step."""
-        step, now = self.step, self.device.now
-        count = self.depth * number
-        start_s = now()
-        for _ in range(count):
-            step()
-        called_s = now()
-        self.device.synchronize()
-        end_s = now()
-        return (end_s - start_s) / count, (called_s - start_s) / count
+        self.get_ready()
+        device = self.device
+        return reading(self.step, self.depth * number, device.now, device.synchronize)
+
+    def get_ready(self) -> None:
+        """What has to be so before each reading."""
+        if self.before is not None:
+            self.before()
+            self.device.synchronize()
+
+
+def reading(
+    step: Step, count: int, now: Callable[[], float], synchronize: Step
+) -> tuple[float, float]:
+    """`count` steps and one synchronize: (end to end, until the last call returned), seconds per
+    step. All that is inside the timer is here."""
+    start_s = now()
+    for _ in range(count):
+        step()
+    called_s = now()
+    synchronize()
+    end_s = now()
+    return (end_s - start_s) / count, (called_s - start_s) / count
 
 
 def _warm_up(run: _Run, settings: Settings) -> None:
@@ -127,21 +152,25 @@ def _number(run: _Run) -> int:
     """Repetitions that make one reading of a host-only step long enough for the clock."""
     number = 1
     while number < MAX_NUMBER and run.once(number)[0] * number * run.depth < HOST_ONLY_READING_S:
-        number *= 2
+        number = min(2 * number, MAX_NUMBER)
     return number
 
 
 def _sample(run: _Run, settings: Settings, number: int) -> list[tuple[float, float]]:
     timed: list[tuple[float, float]] = []
     end_s = run.device.now() + settings.budget_s
-    while len(timed) < settings.max_samples:
+    while not is_enough([end for end, _ in timed], settings, late=run.device.now() >= end_s):
         timed.append(run.once(number))
-        if len(timed) < settings.min_samples:
-            continue
-        steady = relative_iqr([end for end, _ in timed]) <= settings.dispersion
-        if steady or run.device.now() >= end_s:
-            break
     return timed
+
+
+def is_enough(samples: Sequence[float], settings: Settings, *, late: bool) -> bool:
+    """The stop rule; `late` says that the sampling time is over."""
+    if len(samples) >= settings.max_samples:
+        return True
+    if len(samples) < settings.min_samples:
+        return False
+    return late or relative_iqr(samples) <= settings.dispersion
 
 
 def _asynchronous(run: _Run, usual_call_s: float) -> bool:
@@ -152,6 +181,7 @@ def _asynchronous(run: _Run, usual_call_s: float) -> bool:
     an unpinned non_blocking copy waits for its stream; here it is measured, at every size.
     """
     device = run.device
+    run.get_ready()
     device.delay(PROBE_DELAY_S)
     start_s = device.now()
     run.step()
@@ -160,19 +190,22 @@ def _asynchronous(run: _Run, usual_call_s: float) -> bool:
     return called_s - usual_call_s < PROBE_DELAY_S / 2
 
 
-def _device_clock(
-    run: _Run, settings: Settings, asynchronous: bool | None, host_only: bool
-) -> tuple[tuple[float, ...], str | None]:
+def _no_device_clock(prepared: Prepared) -> str | None:
+    if prepared.host_only:
+        return "the step enqueues nothing on the device"
+    return None if prepared.one_stream else "the step has streams of its own"
+
+
+def _device_clock(run: _Run, settings: Settings, *, behind_delay: bool) -> tuple[float, ...]:
     """Seconds per step between two events. Asynchronous steps run behind a delay, so that the time
     to enqueue them is hidden; the others cannot, for they would wait for the delay itself."""
-    if host_only:
-        return (), "the step enqueues nothing on the device"
     device = run.device
     seconds: list[float] = []
     late_s = device.now() + settings.budget_s / 4
     while len(seconds) < settings.device_samples and (not seconds or device.now() < late_s):
+        run.get_ready()
         start, end = device.event(), device.event()
-        if asynchronous:
+        if behind_delay:
             device.delay(EVENT_DELAY_S)
         start.record()
         for _ in range(run.depth):
@@ -180,7 +213,7 @@ def _device_clock(
         end.record()
         device.synchronize()
         seconds.append(end.seconds_since(start) / run.depth)
-    return tuple(seconds), None
+    return tuple(seconds)
 
 
 def _proofs(device: Device, prepared: Prepared) -> dict[str, str]:
@@ -210,4 +243,5 @@ def as_json(measurement: Measurement) -> dict[str, Any]:
         "findings": measurement.findings,
         "proofs": measurement.proofs,
         "memory": measurement.memory,
+        **({"ranks": measurement.ranks} if measurement.ranks else {}),
     }

@@ -19,10 +19,10 @@ from hostbench.clock import now
 from hostbench.errors import UsageError
 from hostbench.facts.hardware import nvidia_hardware
 from hostbench.journal import CaseRecord, Journal, JournalWriter, RunHeader, read
+from hostbench.processes import become_subreaper, die_with_parent
 from hostbench.runner import places
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device, with_launches
-from hostbench.runner.processes import become_subreaper, die_with_parent
 from hostbench.runner.progress import Bar
 from hostbench.runner.session import records
 from hostbench.workloads import FAMILIES, load

@@ -40,6 +40,8 @@ class Workload:
     """Steps enqueued before one synchronize."""
     host_only: Callable[..., bool] | None = None
     """Cases whose step enqueues nothing: they may be repeated inside one timer reading."""
+    ranks: Callable[..., int] | None = None
+    """Ranks of a case; None: the worker itself runs the step. The same for a whole family."""
 
     @property
     def family(self) -> str:
@@ -62,6 +64,9 @@ class Workload:
 
     def is_host_only(self, case: Case) -> bool:
         return self.host_only is not None and self.host_only(**case.values)
+
+    def num_ranks(self, case: Case) -> int | None:
+        return self.ranks(**case.values) if self.ranks else None
 
     def is_quick(self, case: Case) -> bool:
         return self.quick is not None and self.quick(**case.values)
@@ -87,7 +92,12 @@ def workload(
             raise ValueError(f"{name}: axes {tuple(axes)} must equal parameters {parameters}")
         if name in _REGISTRY:
             raise ValueError(f"workload {name} is registered twice")
-        _REGISTRY[name] = Workload(name=name, axes=axes, version=version, build=build, **options)
+        made = Workload(name=name, axes=axes, version=version, build=build, **options)
+        others = [work for work in _REGISTRY.values() if work.family == family]
+        if any((work.ranks is None) != (made.ranks is None) for work in others):
+            # Ranks are forked, and must be before their parent runs the first torch operation.
+            raise ValueError(f"{name}: all of a family's workloads declare `ranks`, or none does")
+        _REGISTRY[name] = made
         return build
 
     return register

@@ -1,6 +1,7 @@
 """A throwaway checkout: a git repository with this tree's code, to commit in and to run asv on."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,23 @@ class Scratch:
         assert text.count(old) == 1, f"{old!r} is {text.count(old)} times in {name}"
         path.write_text(text.replace(old, new))
 
+    def only_families(self, *names: str) -> None:
+        """Leave these families; `hostbench sync-benchmarks` writes their asv classes."""
+        path = self.root / "hostbench/workloads/__init__.py"
+        inner = "".join(f'"{name}", ' for name in names)
+        text, num = re.subn(
+            r"^FAMILIES = .*$", f"FAMILIES = ({inner})", path.read_text(), flags=re.M
+        )
+        assert num == 1
+        path.write_text(text)
+        for old in (self.root / "benchmarks").glob("[a-z]*.py"):
+            old.unlink()
+        self.sync()
+
+    def sync(self) -> None:
+        done = self.hostbench("sync-benchmarks")
+        assert done.returncode == 0, done.stdout
+
     def commit(self, message: str) -> str:
         self.git("add", "-A")
         self.git(*_IDENTITY, "commit", "-q", "-m", message)
@@ -62,7 +80,7 @@ class Scratch:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            timeout=300,
+            timeout=1200,
             check=False,
         )
 

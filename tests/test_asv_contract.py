@@ -32,18 +32,11 @@ FAST = {"HOSTBENCH_LAUNCHES": "8"}
 def small(checkout: Scratch, seconds: float) -> None:
     """Two small sizes, no sampling to speak of, and `seconds` as every launch's median."""
     checkout.edit(TRANSFER, SIZES, "SIZES = (64 * KIB, MIB)")
-    checkout.edit("hostbench/workloads/__init__.py", '("transfer", "allocation")', '("transfer",)')
-    (checkout.root / "benchmarks/allocation.py").unlink()
     checkout.edit("hostbench/measure.py", "budget_s: float = 0.2", "budget_s: float = 0.0")
     checkout.edit("hostbench/measure.py", "warmup_s: float = 0.05", "warmup_s: float = 0.0")
     checkout.edit("hostbench/measure.py", "PROBE_DELAY_S = 0.05", "PROBE_DELAY_S = 0.002")
     checkout.edit(WORKER, MEDIAN, f'"seconds": {seconds},')
-    sync(checkout)
-
-
-def sync(checkout: Scratch) -> None:
-    done = checkout.hostbench("sync-benchmarks")
-    assert done.returncode == 0, done.stdout
+    checkout.only_families("transfer")
 
 
 def stored(checkout: Scratch, commit: str) -> dict[str, Any]:
@@ -81,7 +74,7 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
     whole, (first, second) = text, text.split("@workload")[:2]
     (checkout.root / TRANSFER).write_text(f"{first}@workload{second}".rstrip() + "\n")
     checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, 4 * MIB)")
-    sync(checkout)
+    checkout.sync()
     base = checkout.commit("base: no device_to_host, two sizes")
     (checkout.root / TRANSFER).write_text(whole)
     checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, MIB, 4 * MIB)")
@@ -92,7 +85,7 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
         '    if nbytes == MIB and not blocking:\n        raise ValueError("put in on purpose")\n'
         "    target = device.host_buffer(nbytes",
     )
-    sync(checkout)
+    checkout.sync()
     head = checkout.commit("head: twice as slow, a workload and a middle size more")
     done = checkout.asv("run", "ALL", "--machine", "scratch", "--record-samples", **FAST)
     assert done.returncode == 2, done.stdout  # asv's own code for: a benchmark failed
@@ -197,11 +190,16 @@ def test_journals_of_plain_asv_runs_are_adopted(two_commits: tuple[Scratch, str,
 
 
 def test_a_selection_keeps_what_it_does_not_ask_for(two_commits: tuple[Scratch, str, str]) -> None:
-    from hostbench.case import Case
+    from hostbench.case import AxisValue, Case
     from hostbench.suite import selection
 
     checkout, _, _ = two_commits
-    axes = {"device": "cpu", "nbytes": 65536, "memory": "pageable", "blocking": True}
+    axes: dict[str, AxisValue] = {
+        "device": "cpu",
+        "nbytes": 65536,
+        "memory": "pageable",
+        "blocking": True,
+    }
     patterns = selection([Case.of("transfer.host_to_device", axes)])
     options = [part for pattern in patterns for part in ("-b", pattern)]
     checkout.edit(WORKER, '"seconds": 2.0,', '"seconds": 5.0,')
@@ -237,7 +235,7 @@ def test_a_version_bump_separates_the_numbers(tmp_path: Path) -> None:
     base = checkout.commit("version 1")
     text = (checkout.root / TRANSFER).read_text()
     (checkout.root / TRANSFER).write_text(text.replace('version="1"', 'version="2"'))
-    sync(checkout)
+    checkout.sync()
     head = checkout.commit("version 2")
     done = checkout.asv("run", "ALL", "--machine", "scratch", "--record-samples", **FAST)
     assert done.returncode == 0, done.stdout

@@ -18,8 +18,9 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 # Lowest first. A module imports from its own line or from lines above it.
 LAYERS = (
     "errors units",
-    "case files",
+    "case files processes",
     "samples clock",
+    "bandwidth efficiency",
     "journal",
     "facts",
     "device",
@@ -37,7 +38,10 @@ LAYERS = (
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
 NOBODY_IMPORTS = ("cli", "__main__", "_benchmarks", "_dashboard")
 FOR_THE_DASHBOARD = set(
-    "store judge units workload workloads report case errors samples _dashboard".split()
+    (
+        "bandwidth efficiency store judge units workload workloads report case errors samples "
+        "_dashboard"
+    ).split()
 )
 # Third-party package -> the only rooms that may import it.
 OWNERS = {"pynvml": {"facts"}, "asv": {"asv_env"}, "streamlit": set()}

@@ -2,7 +2,9 @@
 
 import argparse
 import importlib
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,15 +26,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_OK
     module = importlib.import_module(f"hostbench.cli.{args.module}")
     try:
-        return int(module.execute(args))
+        code = int(module.execute(args))
+        sys.stdout.flush()
+        return code
     except HostbenchError as error:
         print(f"hostbench: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away: nothing is wrong
+        # The reader of our output went away: nothing is wrong, and Python's flush at exit is quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except KeyboardInterrupt:
         print("hostbench: interrupted", file=sys.stderr)
+        return EXIT_FAILED
+    except Exception:  # Python's own exit code, 1, would say that something regressed
+        traceback.print_exc()
         return EXIT_FAILED
 
 
@@ -120,6 +128,8 @@ def _report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", metavar="RUN_ID", help="default: the newest run")
     _machine(parser)
     _format(parser, "text", "md", "json")
+    parser.add_argument("--html", action="store_true", help="write one HTML file; needs -o")
+    parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
     _results(parser)
 
 

@@ -7,6 +7,8 @@ from argparse import Namespace
 from hostbench import facts
 from hostbench.cli.places import results_folder
 from hostbench.errors import EXIT_OK, NothingMeasured, UsageError
+from hostbench.files import write_atomic
+from hostbench.report.html import html
 from hostbench.report.page import as_json, page
 from hostbench.store import frame
 from hostbench.store.runs import WholeRun
@@ -22,7 +24,12 @@ def execute(args: Namespace) -> int:
         print(f"hostbench: {warning}", file=sys.stderr)
     run = _choose(args, tree.runs)
     rows = tree.frame[tree.frame["run_id"] == run.run_id]
-    if args.format == "json":
+    if args.html:
+        if args.output is None:
+            raise UsageError("--html needs a file to write: -o FILE")
+        write_atomic(args.output, html(rows, run).encode())
+        print(f"wrote {args.output}")
+    elif args.format == "json":
         print(json.dumps(as_json(rows, run), indent=2))
     else:
         print(page(rows, run, markdown=args.format == "md"))

@@ -15,8 +15,15 @@ from hostbench.case import parse_selector
 from hostbench.cli import asv_record
 from hostbench.cli.places import results_folder
 from hostbench.clock import now
-from hostbench.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
-from hostbench.journal import JournalWriter, RunHeader
+from hostbench.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    NothingMeasured,
+    UsageError,
+)
+from hostbench.journal import JournalWriter, RunHeader, read
+from hostbench.processes import become_subreaper
 from hostbench.report.page import page
 from hostbench.runner import places
 from hostbench.runner.launcher import Launcher
@@ -30,7 +37,6 @@ from hostbench.runner.plan import (
     default_device,
     with_launches,
 )
-from hostbench.runner.processes import become_subreaper
 from hostbench.runner.progress import Bar
 from hostbench.runner.repo import Checkout, checkout
 from hostbench.runner.session import records
@@ -65,6 +71,9 @@ def execute(args: Namespace) -> int:
             finished = _measure(setup, journal, plan)
             if finished and header.scratch is None and not args.no_asv:
                 _record_with_asv(_whole(setup.results, header.resumes or header.run_id), setup)
+        if not read(path).records:
+            path.unlink()
+            raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
         part = adopt.archive_journal(setup.results, path, lambda: setup.machine)
     return _answer(setup.results, _whole(setup.results, part.root_id), finished)
 
@@ -151,8 +160,8 @@ def _resumed(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
     else:
         raise UsageError(
             f"nothing to resume: no partial run of {setup.machine} at commit "
-            f"{(setup.checkout.commit or 'none')[:8]} with the same facts; start one without "
-            "--resume"
+            f"{(setup.checkout.commit or 'none')[:8]} with the same facts and code; start one "
+            "without --resume"
         )
     old = run.header
     known = {str(case): case for work in setup.workloads.values() for case in work.cases()}
@@ -174,6 +183,8 @@ def _can_resume(run: WholeRun, setup: Setup) -> bool:
     same = (header.machine, header.commit) == (setup.machine, setup.checkout.commit)
     if not same or run.is_complete or header.by != "hostbench run":
         return False
+    if header.scratch is None and setup.checkout.scratch is not None:
+        return False  # the code is no longer the commit's
     return not facts.differences(facts.from_json(run.facts), setup.facts)
 
 

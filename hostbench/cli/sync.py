@@ -11,6 +11,8 @@ from hostbench.suite import class_name
 from hostbench.workload import Workload
 from hostbench.workloads import FAMILIES, load
 
+_MAX_LINE = 100
+
 _HEAD = '''\
 """asv's view of the family `{family}`, written by `hostbench sync-benchmarks`.
 
@@ -71,8 +73,17 @@ def _class(work: Workload) -> str:
         name=work.name,
         version=work.version,
         names=_literal(tuple(work.axes)),
-        params="\n".join(f"        {_literal(values)}," for values in work.axes.values()),
+        params="\n".join(map(_axis, work.axes.values())),
     )
+
+
+def _axis(values: tuple[object, ...]) -> str:
+    """As ruff formats it: on one line where it fits, else one value a line."""
+    line = f"        {_literal(values)},"
+    if len(line) <= _MAX_LINE:
+        return line
+    inner = "".join(f"            {_literal((value,))[1:-2]},\n" for value in values)
+    return f"        (\n{inner}        ),"
 
 
 def _literal(values: tuple[object, ...]) -> str:

@@ -1,13 +1,17 @@
 """Devices behind one protocol; `open_device` is the one place that imports an implementation."""
 
+import os
+from pathlib import Path
+
 from hostbench.device.protocol import Device
 from hostbench.errors import UsageError
+from hostbench.facts.cgroup import cpu_quota_cores, usable_cores
 
 NAMES = ("cuda", "cpu", "simulated")
 
 
-def open_device(name: str) -> Device:
-    """Open a device by name: `cuda`, `cpu` or `simulated`.
+def open_device(name: str, index: int = 0) -> Device:
+    """Open a device by name: `cuda`, `cpu` or `simulated`; `index` says which of several GPUs.
 
     Raises UsageError for another name, Unavailable where the machine has no such device, and
     BrokenError where it has one that does not work.
@@ -15,7 +19,7 @@ def open_device(name: str) -> Device:
     if name == "cuda":
         from hostbench.device.cuda import CudaDevice
 
-        return CudaDevice()
+        return CudaDevice(index)
     if name == "cpu":
         from hostbench.device.cpu import CpuDevice
 
@@ -25,3 +29,14 @@ def open_device(name: str) -> Device:
 
         return SimulatedDevice()
     raise UsageError(f"unknown device {name!r}; there are: {', '.join(NAMES)}")
+
+
+def num_devices(name: str) -> int:
+    """How many processes can have a device to themselves: GPUs for cuda, usable cores for cpu."""
+    if name == "cuda":
+        import torch
+
+        return torch.cuda.device_count()
+    if name == "cpu":
+        return usable_cores(len(os.sched_getaffinity(0)), cpu_quota_cores(Path("/"))) or 1
+    raise UsageError(f"device {name!r} cannot be counted")

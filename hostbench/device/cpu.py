@@ -9,6 +9,7 @@ Every number is labelled `cpu` and is no statement about a GPU.
 
 import gc
 import queue
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,11 +18,17 @@ from functools import cached_property
 
 import torch
 
+from hostbench.device import ends
 from hostbench.device.protocol import Buffer, Fill, Step
 from hostbench.errors import Unavailable
+from hostbench.samples import median
+from hostbench.units import MIB
 
 _MATRIX = 128
-_CALIBRATION_STEPS = 200
+_CALIBRATION_PRODUCTS = 100
+_CALIBRATION_READINGS = 5
+_SWITCH_INTERVAL_S = 1e-4
+_PATTERN_BYTES = MIB - 3  # the largest prime under 1 MiB: a misplaced block does not match
 
 
 class CpuEvent:
@@ -100,6 +107,9 @@ class CpuDevice:
 
     def __init__(self) -> None:
         torch.set_num_threads(1)
+        sys.setswitchinterval(
+            _SWITCH_INTERVAL_S
+        )  # a waiting stream gets the GIL sooner than in 5 ms
         self.default = CpuStream()
         self.current = self.default
         self._streams = [self.default]
@@ -119,18 +129,23 @@ class CpuDevice:
         return self.host_buffer(nbytes, pinned=False)
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        head = buffer[: 1 << 20]
-        head.random_(0, 256, generator=generator)
-        filled = head.numel()
-        while filled < buffer.numel():  # double what is there; the first byte of each part differs
-            part = buffer[filled : 2 * filled]
-            part.copy_(buffer[: part.numel()])
-            part[0] = seed + filled // head.numel() & 0xFF
-            filled *= 2
+        head = buffer[:_PATTERN_BYTES].random_(
+            0, 256, generator=torch.Generator().manual_seed(seed)
+        )
+        for part in buffer[_PATTERN_BYTES:].split(_PATTERN_BYTES):
+            part.copy_(head[: part.numel()])
 
     def same_bytes(self, left: Buffer, right: Buffer) -> bool:
         return torch.equal(left.view(torch.uint8), right.view(torch.uint8))
+
+    def marks(self, num: int) -> Buffer:
+        return torch.zeros((num, *ends.SHAPE), dtype=torch.uint8)
+
+    def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
+        self.current.enqueue(lambda: _ignore(marks[place].copy_(ends.of(buffer))))
+
+    def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
+        return torch.equal(marks[place], ends.of(source))
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         self._enqueue(lambda: _ignore(target.copy_(source)), blocking=blocking)
@@ -154,14 +169,8 @@ class CpuDevice:
         return moved
 
     def compute(self, seconds: float) -> Step:
-        num = max(1, round(seconds / self._matmul_s))
-        left, right, out = (torch.ones(_MATRIX, _MATRIX) for _ in range(3))
-
-        def work() -> None:
-            for _ in range(num):
-                torch.mm(left, right, out=out)
-
-        return lambda: self.current.enqueue(work)
+        product = _product(max(1, round(seconds / self._matmul_s)))
+        return lambda: self.current.enqueue(product)
 
     def delay(self, seconds: float) -> None:
         self.current.enqueue(lambda: time.sleep(seconds))
@@ -183,8 +192,15 @@ class CpuDevice:
         return CpuEvent(self)
 
     def synchronize(self) -> None:
+        """Wait for all streams also when one failed: its error must not come up in a later case."""
+        errors = []
         for stream in self._streams:
-            stream.synchronize()
+            try:
+                stream.synchronize()
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def memory_stats(self) -> dict[str, int]:
         return {}
@@ -210,15 +226,26 @@ class CpuDevice:
     @cached_property
     def _matmul_s(self) -> float:
         """Seconds of one matrix product on one thread: the unit of `compute`."""
-        left, right, out = (torch.ones(_MATRIX, _MATRIX) for _ in range(3))
+        product = _product(_CALIBRATION_PRODUCTS)
 
         def once() -> float:
             start = time.perf_counter()
-            for _ in range(_CALIBRATION_STEPS):
-                torch.mm(left, right, out=out)
-            return (time.perf_counter() - start) / _CALIBRATION_STEPS
+            product()
+            return (time.perf_counter() - start) / _CALIBRATION_PRODUCTS
 
-        return min(once() for _ in range(3))
+        once()
+        return median([once() for _ in range(_CALIBRATION_READINGS)])
+
+
+def _product(num: int) -> Step:
+    """`num` products of one pair of matrices in a single torch operation.
+
+    One operation, because each one gives the GIL away and has to get it back: a loop of small ones
+    keeps the threads of other streams waiting for milliseconds at a time.
+    """
+    left, right = (torch.ones(_MATRIX, _MATRIX).expand(num, -1, -1) for _ in range(2))
+    out = torch.empty(num, _MATRIX, _MATRIX)
+    return lambda: _ignore(torch.bmm(left, right, out=out))
 
 
 def _ignore(_: object) -> None:

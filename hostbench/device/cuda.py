@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from hostbench.device import numa
+from hostbench.device import ends, numa
 from hostbench.device.cuda_open import pci_address, require_cuda
 from hostbench.device.protocol import Buffer, Fill, Step
 from hostbench.samples import median
@@ -109,6 +109,15 @@ class CudaDevice:
         where = left.device if left.is_cuda else right.device
         here, there = (side.view(torch.uint8).to(where) for side in (left, right))
         return torch.equal(here, there)
+
+    def marks(self, num: int) -> Buffer:
+        return torch.zeros((num, *ends.SHAPE), dtype=torch.uint8, device=self._device)
+
+    def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
+        marks[place].copy_(ends.of(buffer))
+
+    def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
+        return torch.equal(marks[place].cpu(), ends.of(source).cpu())
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         target.copy_(source, non_blocking=not blocking)

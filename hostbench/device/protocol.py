@@ -48,6 +48,9 @@ class Device(Protocol):
 
     name: str
 
+    def __hash__(self) -> int:
+        """By identity: what was calibrated on a device is kept for its life."""
+
     def now(self) -> float:
         """The host's clock in seconds, monotonic; virtual on the simulated device."""
 
@@ -66,6 +69,15 @@ class Device(Protocol):
 
     def same_bytes(self, left: Buffer, right: Buffer) -> bool:
         """Whether two buffers, wherever they are, hold equal bytes now. Does not synchronize."""
+
+    def marks(self, num: int) -> Buffer:
+        """Room on the device for `num` notes of what a buffer held."""
+
+    def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
+        """Enqueue noting the first and last 8 bytes that `buffer` holds at that point."""
+
+    def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
+        """Whether the note in `place` is what `source` holds. Call after a synchronize."""
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         """Copy `source` into `target` on the current stream; direction follows from the two."""

@@ -1,9 +1,11 @@
 """The simulated device: a virtual clock, exact to the last digit. Nothing is measured here.
 
-The host has one clock. Every enqueue costs the host `launch_s`; every synchronize costs `wait_s`
-once the awaited work has finished. A stream runs its work in order; a copy needs a copy engine
-(one, shared by both directions, or two, one each), compute needs the compute engine; a piece of
-work starts when the host has enqueued it and its stream and its engine are free. Pinned copies run
+The host has one clock. Every enqueued copy, compute or delay costs the host `launch_s` (events are
+free); every synchronize costs `wait_s` once the awaited work has finished. A stream runs its work
+in order; a copy needs a copy engine (one, shared by both directions, or two, one each), compute
+needs the compute engine; a piece of work starts when the host has enqueued it and its stream and
+its engine are free. An engine takes work in the order of enqueueing, whatever stream it is from, so
+work that waits for its stream holds up what was enqueued for that engine after it. Pinned copies run
 at the link's rate after `latency_s`. A pageable copy first waits for its stream, then stages at
 `pageable_bytes_per_s` while the host waits: never asynchronous, as on CUDA. Allocation is
 `alloc_s` on the host; touching or filling host memory runs at `host_bytes_per_s`, generating
@@ -47,13 +49,35 @@ class SimulatedBuffer:
     on_host: bool
     pinned: bool = False
     writes: list[tuple[float, object]] = field(default_factory=list)
+    marks: list["Mark"] = field(default_factory=list)
+    """Notes of what it held, not yet known: a copy may still be enqueued that ends before them."""
 
     def token(self, at_s: float) -> object:
         """What a reader sees at that time."""
         return next((token for end_s, token in reversed(self.writes) if end_s <= at_s), None)
 
-    def write(self, end_s: float, token: object) -> None:
-        self.writes = [*self.writes[-7:], (end_s, token)]
+    def write(self, now_s: float, end_s: float, token: object) -> None:
+        """From `end_s` on readers see `token`. Nobody reads before `now_s` any more."""
+        self.settle_marks(now_s)
+        places = range(len(self.writes) - 1, 0, -1)
+        seen = next((place for place in places if self.writes[place][0] <= now_s), 0)
+        self.writes = [*self.writes[seen:], (end_s, token)]
+
+    def settle_marks(self, now_s: float) -> None:
+        """Resolve the marks that the host's clock has passed: no later copy can end before them."""
+        for mark in self.marks:
+            if mark.read_s <= now_s:
+                mark.token = self.token(mark.read_s)
+        self.marks = [mark for mark in self.marks if mark.read_s > now_s]
+
+
+@dataclass(slots=True, eq=False)
+class Mark:
+    """When a buffer was read, and what it held then."""
+
+    buffer: SimulatedBuffer
+    read_s: float
+    token: object = None
 
 
 @dataclass(slots=True, eq=False)
@@ -113,10 +137,21 @@ class SimulatedDevice:
 
     def fill_pattern(self, buffer: SimulatedBuffer, seed: int) -> None:
         self.synchronize()
-        buffer.write(self.host_s, ("pattern", seed))
+        buffer.write(self.host_s, self.host_s, ("pattern", seed))
 
     def same_bytes(self, left: SimulatedBuffer, right: SimulatedBuffer) -> bool:
         return left.token(self.host_s) == right.token(self.host_s)
+
+    def marks(self, num: int) -> list["Mark"]:
+        return [Mark(SimulatedBuffer(0, on_host=False), 0.0)] * num
+
+    def mark(self, marks: list["Mark"], place: int, buffer: SimulatedBuffer) -> None:
+        marks[place] = Mark(buffer, self._enqueue("compute", 0.0)[0])
+        buffer.marks.append(marks[place])
+
+    def marked(self, marks: list["Mark"], place: int, source: SimulatedBuffer) -> bool:
+        marks[place].buffer.settle_marks(self.host_s)
+        return marks[place].token == source.token(self.host_s)
 
     def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
         to_device = source.on_host and not target.on_host
@@ -133,7 +168,7 @@ class SimulatedDevice:
             )
         engine = "copy" if self.link.num_copy_engines == 1 or to_device else "copy back"
         start_s, end_s = self._enqueue(engine, seconds)
-        target.write(end_s, source.token(start_s))
+        target.write(self.host_s, end_s, source.token(start_s))
         if blocking:
             self.current.synchronize()
         elif not host.pinned:

@@ -1,6 +1,7 @@
 """One run as a page: what it is, the answer in words, a table of every case. Text or Markdown."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,23 +11,21 @@ from hostbench import units
 from hostbench.report.answer import answers
 from hostbench.store.runs import WholeRun
 
-_HEADINGS = ("case", "time", "rate", "async", "spread", "")
+HEADINGS = ("case", "time", "rate", "async", "spread", "")
 
 
 def page(rows: pd.DataFrame, run: WholeRun, *, markdown: bool = False) -> str:
     """`rows` are the run's rows of the tidy frame."""
-    heading = "## " if markdown else ""
-    lines = [f"{heading}{_title(rows, run)}", *_about(rows, run), ""]
+    first, *rest = (_shown(line, markdown) for line in (title(rows, run), *about(rows, run)))
+    lines = [f"## {first}" if markdown else first, *rest, ""]
     family = None
     for answer in answers(rows):
         if answer.family != family:
             family = answer.family
             lines.append(f"### {family}\n" if markdown else family)
-        if markdown:
-            lines.append(f"- **{_escape(answer.question)}** {_escape(answer.text)}")
-        else:
-            lines.append(f"  {answer.question}\n      {answer.text}")
-    lines += ["", *_table(rows, markdown), "", _counts(rows)]
+        question, text = _shown(answer.question, markdown), _shown(answer.text, markdown)
+        lines.append(f"- **{question}** {text}" if markdown else f"  {question}\n      {text}")
+    lines += ["", *_table(rows, markdown), "", counts(rows)]
     return "\n".join(lines)
 
 
@@ -54,13 +53,13 @@ def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _title(rows: pd.DataFrame, run: WholeRun) -> str:
+def title(rows: pd.DataFrame, run: WholeRun) -> str:
     header = run.header
     hardware = next((str(h) for h in rows["hardware"].dropna()), "unknown hardware")
     return f"{header.machine} ({hardware}), device {header.device}, {header.started_at[:16]}Z"
 
 
-def _about(rows: pd.DataFrame, run: WholeRun) -> list[str]:
+def about(rows: pd.DataFrame, run: WholeRun) -> list[str]:
     header = run.header
     torch = next((f"torch {t}" for t in rows["torch"].dropna()), "torch unknown")
     driver = next((f", driver {d}" for d in rows["driver"].dropna()), "")
@@ -72,14 +71,17 @@ def _about(rows: pd.DataFrame, run: WholeRun) -> list[str]:
 
 
 def _table(rows: pd.DataFrame, markdown: bool) -> list[str]:
-    cells = [_cells(row) for row in rows.to_dict("records")]
+    lines = [
+        (_shown(case, markdown), *figures, _shown(note, markdown))
+        for case, *figures, note in map(cells, rows.to_dict("records"))
+    ]
     if markdown:
-        head = ["| " + " | ".join(_HEADINGS) + " |", "|---|--:|--:|--:|--:|---|"]
-        return head + ["| " + " | ".join(map(_escape, line)) + " |" for line in cells]
-    return _aligned([_HEADINGS, *cells])
+        head = ["| " + " | ".join(HEADINGS) + " |", "|---|--:|--:|--:|--:|---|"]
+        return head + ["| " + " | ".join(line) + " |" for line in lines]
+    return _aligned([HEADINGS, *lines])
 
 
-def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
+def cells(row: dict[Any, Any]) -> tuple[str, ...]:
     status, seconds = str(row["status"]), row["seconds"]
     has_number = not math.isnan(seconds)
     note = str(row["flags"] or "") if isinstance(row["flags"], str) else ""
@@ -92,14 +94,14 @@ def _cells(row: dict[Any, Any]) -> tuple[str, ...]:
         str(row["case"]),
         time if status == "ok" else f"~~{time}~~",
         "-" if math.isnan(row["gb_per_s"]) else units.format_rate(row["gb_per_s"]),
-        "-" if math.isnan(row["call_s"]) else f"{1 - row['call_s'] / seconds:.2f}",
-        f"{(row['q75_s'] - row['q25_s']) / seconds:.1%}",
+        "-" if math.isnan(row["call_s"]) or not seconds else f"{1 - row['call_s'] / seconds:.2f}",
+        f"{(row['q75_s'] - row['q25_s']) / seconds:.1%}" if seconds else "-",
         note,
     )
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(line[place]) for line in lines) for place in range(len(_HEADINGS))]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(HEADINGS))]
     out = []
     for line in lines:
         first = line[0].ljust(widths[0])
@@ -108,7 +110,7 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     return out
 
 
-def _counts(rows: pd.DataFrame) -> str:
+def counts(rows: pd.DataFrame) -> str:
     counted = rows["status"].value_counts()
     words = ("ok", "skipped", "failed", "not measured")
     said = [f"{counted[word]} {word}" for word in words if word in counted]
@@ -118,8 +120,7 @@ def _counts(rows: pd.DataFrame) -> str:
     )
 
 
-def _escape(text: str) -> str:
-    """Text from a result file is data: it must not become markup or break the table."""
-    for sign in "\\`*_[]<>|#":
-        text = text.replace(sign, "\\" + sign)
-    return text.replace("\n", " ")
+def _shown(text: str, markdown: bool) -> str:
+    """Text from a result file is data: one line without control characters, and no markup."""
+    line = "".join(sign if sign.isprintable() else " " for sign in text)
+    return re.sub(r"([\\`*_~\[\]<>|#&])", r"\\\1", line) if markdown else line

@@ -16,7 +16,7 @@ from typing import Any
 import hostbench
 from hostbench.case import Case
 from hostbench.errors import BrokenError
-from hostbench.runner.processes import children, describe_exit, kill_group, kill_strays
+from hostbench.processes import children, describe_exit, kill_group, kill_strays
 
 _BOOT = (
     "import sys; sys.path.insert(0, sys.argv.pop()); "
@@ -152,6 +152,7 @@ class Launcher:
             "family": launch.family,
             "settings": launch.settings,
             "device": launch.device,
+            "deadline_s": launch.deadline_s,
             "cases": [{"workload": case.workload, "axes": case.values} for case in cases],
         }
         self._server.stdin.write(json.dumps(request).encode() + b"\n")

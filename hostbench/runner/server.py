@@ -6,6 +6,7 @@ ended. Forking is safe because no torch operation ever runs in the server: no th
 context.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -14,7 +15,7 @@ import sys
 from typing import Any
 
 import hostbench
-from hostbench.runner.processes import die_with_parent
+from hostbench.processes import die_with_parent
 
 
 def main() -> None:
@@ -25,6 +26,8 @@ def main() -> None:
     os.dup2(2, 1)
     importlib.import_module("torch")
     worker = importlib.import_module("hostbench.runner.worker")
+    gc.collect()
+    gc.freeze()  # what torch made is here to stay: collecting between cases need not look at it
     send(out, {"event": "ready", "hostbench": hostbench.__file__, "pid": os.getpid()})
     for line in sys.stdin:
         pid = os.fork()

@@ -3,6 +3,7 @@
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hostbench import measure
@@ -11,11 +12,14 @@ from hostbench.device import open_device
 from hostbench.device.errors import fatal_reason
 from hostbench.device.protocol import Device
 from hostbench.errors import Unavailable
+from hostbench.ranks.lockstep import Room
+from hostbench.ranks.replies import RankFailure
 from hostbench.samples import median
 from hostbench.workload import Workload, prepare
 from hostbench.workloads import load
 
 Emit = Callable[[dict[str, Any]], None]
+_DEADLINE_S = 60.0
 
 
 def walk(request: Mapping[str, Any], emit: Emit) -> None:
@@ -27,32 +31,31 @@ def walk(request: Mapping[str, Any], emit: Emit) -> None:
     workloads = load((request["family"],))
     settings = measure.Settings(**request["settings"])
     devices: dict[str, Device | Unavailable] = {}
+    room = Room(request.get("deadline_s", _DEADLINE_S))
+    place = _Place(devices, room, request.get("device"))
     for position, raw in enumerate(request["cases"]):
         case = Case.of(raw["workload"], raw["axes"])
         emit({"event": "start", "case": raw, "at": time.time()})
-        outcome = _one(workloads, devices, case, settings, request.get("device"))
+        outcome = _one(workloads, place, case, settings)
+        outcome = _leave_nothing(devices, outcome)
         emit({"event": "case", "case": raw, "position": position, **outcome})
         if outcome.get("fatal"):
-            return
+            return  # ranks that are left die with this process
+    room.close()
     for device in devices.values():
         if not isinstance(device, Unavailable):
             device.close()
 
 
 def _one(
-    workloads: Mapping[str, Workload],
-    devices: dict[str, Device | Unavailable],
-    case: Case,
-    settings: measure.Settings,
-    stand_in: str | None,
+    workloads: Mapping[str, Workload], place: "_Place", case: Case, settings: measure.Settings
 ) -> dict[str, Any]:
     try:
-        work = workloads[case.workload]
-        device = _open(devices, stand_in or str(case.values["device"]))
-        result = measure.measure(device, prepare(work, device, case), settings)
-        device.reset()
+        result = _measured(workloads[case.workload], place, case, settings)
     except Unavailable as reason:
         return {"status": "skipped", "reason": str(reason)}
+    except RankFailure as failure:  # the ranks are gone, this process is as good as new
+        return {"status": "failed", "reason": str(failure), "traceback": failure.traceback}
     except Exception as error:
         return {"status": "failed", **_failure(error)}
     broken = [f"{name} {said}" for name, said in result.proofs.items() if said.startswith("failed")]
@@ -62,6 +65,42 @@ def _one(
         "seconds": median(result.samples.end_to_end_s),
         "measurement": measure.as_json(result),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the cases of this launch run."""
+
+    devices: dict[str, Device | Unavailable]
+    room: Room
+    stand_in: str | None
+
+
+def _measured(
+    work: Workload, place: _Place, case: Case, settings: measure.Settings
+) -> measure.Measurement:
+    if work.ranks is None:
+        device = _open(place.devices, place.stand_in or str(case.values["device"]))
+        return measure.measure(device, prepare(work, device, case), settings)
+    if place.stand_in is not None:
+        raise Unavailable(f"the {place.stand_in} device has no ranks")
+    return place.room.measure(work, case, settings)
+
+
+def _leave_nothing(
+    devices: Mapping[str, Device | Unavailable], outcome: dict[str, Any]
+) -> dict[str, Any]:
+    """Reset after every case, also a failed one; a device that cannot be ends the process."""
+    if outcome.get("fatal"):
+        return outcome
+    try:
+        for device in devices.values():
+            if not isinstance(device, Unavailable):
+                device.reset()
+    except Exception as error:
+        failure = outcome if outcome["status"] == "failed" else _failure(error)
+        return {**failure, "status": "failed", "fatal": True}
+    return outcome
 
 
 def _open(devices: dict[str, Device | Unavailable], name: str) -> Device:

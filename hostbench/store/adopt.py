@@ -38,9 +38,9 @@ def adopt_orphans(
     """
     adopted = []
     for path in journal.find(results):
-        if journal.is_alive(path):
-            continue
         try:
+            if journal.is_alive(path):
+                continue
             held = journal.read(path)
             if not held.records:
                 path.unlink()  # killed before its first case: there is nothing to keep

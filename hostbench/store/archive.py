@@ -17,7 +17,7 @@ from hostbench.case import AxisValue
 from hostbench.clock import epoch_s
 from hostbench.errors import DataError
 from hostbench.files import write_atomic
-from hostbench.journal import CaseRecord, Journal, RunHeader
+from hostbench.journal import DAMAGE, CaseRecord, Journal, RunHeader
 from hostbench.samples import median, median_interval, quantile
 from hostbench.suite import asv_name
 
@@ -91,6 +91,7 @@ def read(path: Path) -> Run:
         if data["format"] != FORMAT:
             raise ValueError(f"format {data['format']!r}, this hostbench reads {FORMAT}")
         header = {**data["header"], "planned": tuple(data["header"]["planned"])}
+        epoch_s(header["started_at"])
         return Run(
             header=RunHeader(**header),
             records=tuple(CaseRecord.from_json(record) for record in data["records"]),
@@ -99,7 +100,7 @@ def read(path: Path) -> Run:
             asv_rows=data["asv_rows"],
             damaged=data["damaged"],
         )
-    except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, *DAMAGE) as error:
         raise DataError(f"{path} is damaged ({error}); restore it from git or delete it") from error
 
 

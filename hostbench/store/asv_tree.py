@@ -5,6 +5,7 @@ used. NaN is skipped, null is failed; half a file is a warning with its path, an
 """
 
 import ast
+import contextlib
 import itertools
 import json
 import math
@@ -14,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 Warn = Callable[[str], None]
+
+_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+_LAST_MS = 253_402_300_799_999  # Python's last millisecond, of the year 9999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +51,14 @@ class FileOfCommit:
 
 
 def machines(results: Path, warn: Warn) -> dict[str, dict[str, Any]]:
-    """Machine name -> its machine.json, for each folder that has a readable one."""
+    """Folder name -> its machine.json, for each folder of result files.
+
+    One whose machine.json is missing or damaged is a warning; its points are read all the same.
+    """
     found = {}
-    for path in sorted(results.glob("*/machine.json")):
-        data = _load(path, warn)
-        if isinstance(data, dict):
-            found[str(data.get("machine", path.parent.name))] = {**data, "folder": path.parent}
+    for folder in sorted({path.parent for path in results.glob("*/*.json")}):
+        data = _load(folder / "machine.json", warn)
+        found[folder.name] = {**(data if isinstance(data, dict) else {}), "folder": folder}
     return found
 
 
@@ -66,7 +72,7 @@ def points(results: Path, warn: Warn) -> Iterator[Point]:
                 data = _load(path, warn)
                 try:
                     yield from _points_of(machine, data, described)
-                except (KeyError, TypeError, ValueError, AttributeError) as error:
+                except _DAMAGE as error:
                     warn(
                         f"{path} is no asv result file ({type(error).__name__}: {error}); left out"
                     )
@@ -76,14 +82,17 @@ def files_of_commit(results: Path, commit: str, machine: str | None) -> Iterator
     """The files of our environment for one commit, on one machine or on all."""
     for path in sorted(results.glob(f"{machine or '*'}/{commit[:8]}-hostbench-*.json")):
         data = _load(path, lambda _: None)
-        if isinstance(data, dict) and data.get("commit_hash") == commit:
-            place = data["result_columns"].index("started_at")
-            started = tuple(
-                (name, int(row[place]))
-                for name, row in data["results"].items()
-                if len(row) > place and row[place] is not None
-            )
-            yield FileOfCommit(machine=path.parent.name, started=started)
+        with contextlib.suppress(*_DAMAGE):  # reading the points says what is wrong with it
+            if data["commit_hash"] == commit:
+                yield FileOfCommit(machine=path.parent.name, started=_started(data))
+
+
+def _started(data: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    place = data["result_columns"].index("started_at")
+    rows = data["results"].items()
+    return tuple(
+        (name, int(row[place])) for name, row in rows if len(row) > place and row[place] is not None
+    )
 
 
 def _has(results: Path) -> bool:
@@ -93,7 +102,7 @@ def _has(results: Path) -> bool:
 def _load(path: Path, warn: Warn) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         warn(f"{path} cannot be read ({error}); left out")
         return None
 
@@ -115,7 +124,9 @@ def _points_of_row(
     about: Mapping[str, Any],
 ) -> Iterator[Point]:
     params = row.get("params") or []
-    names = about.get("param_names") or [f"param{place + 1}" for place in range(len(params))]
+    names = about.get("param_names") or []
+    if len(names) != len(params):  # benchmarks.json describes another version of the benchmark
+        names = [f"param{place + 1}" for place in range(len(params))]
     combinations = list(itertools.product(*[[_literal(text) for text in one] for one in params]))
     result = row.get("result")
     values = result if isinstance(result, list) else [result] * len(combinations)
@@ -124,8 +135,8 @@ def _points_of_row(
         status, number = _status(value)
         yield Point(
             machine=machine,
-            commit=data["commit_hash"],
-            committed_ms=data.get("date"),
+            commit=str(data["commit_hash"]),
+            committed_ms=_milliseconds(data.get("date")),
             env_name=data.get("env_name") or "",
             benchmark=name,
             params=tuple(zip(names, combination, strict=False)),
@@ -133,11 +144,11 @@ def _points_of_row(
             unit=str(about.get("unit", "unit")),
             status=status,
             value=number,
-            started_ms=row.get("started_at"),
+            started_ms=_milliseconds(row.get("started_at")),
             ci=(_at(row, "stats_ci_99_a", place), _at(row, "stats_ci_99_b", place)),
             quartiles=(_at(row, "stats_q_25", place), _at(row, "stats_q_75", place)),
             num_samples=_count(row, place),
-            requirements=data.get("requirements") or {},
+            requirements=dict(data.get("requirements") or {}),
         )
 
 
@@ -155,6 +166,12 @@ def _at(row: Mapping[str, Any], column: str, place: int) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
+def _milliseconds(value: Any) -> int | None:
+    """A time since the epoch that Python can hold; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_number and 0 <= value <= _LAST_MS else None
+
+
 def _count(row: Mapping[str, Any], place: int) -> int | None:
     repeat = _at(row, "stats_repeat", place)
     return None if repeat is None else int(repeat)
@@ -164,5 +181,5 @@ def _literal(text: str) -> Any:
     """asv stores the repr of each parameter."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         return text

@@ -15,6 +15,7 @@ ci_low_s, ci_high_s      99 % order-statistic interval of that median; NaN below
 q25_s, q75_s             quartiles of the launch medians
 call_s, device_s         the two other clocks, medians
 num_samples              launches
+launches                 {launch: median seconds} of the run; None where asv kept none
 nbytes, gb_per_s         bytes per step and 10**9 bytes per second, derived on reading
 ceiling_gb_per_s         NaN until the link's ceiling is known
 value, unit              another project's number that is not in seconds
@@ -45,8 +46,8 @@ COLUMNS = tuple(
     (
         "machine hardware device commit committed_at run_id started_at torch driver family "
         "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
-        "call_s device_s num_samples nbytes gb_per_s ceiling_gb_per_s value unit source scratch "
-        "flags"
+        "call_s device_s num_samples launches nbytes gb_per_s ceiling_gb_per_s value unit source "
+        "scratch flags"
     ).split()
 )
 _TIMES = ("committed_at", "started_at")
@@ -71,7 +72,12 @@ def read(results: Path) -> Tree:
     warnings: list[str] = []
     runs = load(results, warnings.append)
     rows = [row for run in runs for row in _rows_of_run(run)]
-    claimed = {tuple(row) for run in runs for part in run.parts for row in part.asv_rows}
+    claimed = {
+        (part.header.machine, part.header.commit, *row)
+        for run in runs
+        for part in run.parts
+        for row in part.asv_rows
+    }
     rows += _rows_of_asv(results, claimed, warnings.append)
     return Tree(frame=_frame(rows), runs=runs, warnings=warnings)
 
@@ -80,7 +86,7 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
     axes = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
     frame = pd.DataFrame(rows, columns=[*COLUMNS, *axes])
     for column in _TIMES:
-        frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601")
+        frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601", errors="coerce")
     for column in _NUMBERS:
         frame[column] = pd.to_numeric(frame[column])
     return frame.sort_values("started_at", kind="stable", ignore_index=True)
@@ -140,6 +146,7 @@ def _about_result(result: CaseResult) -> Row:
     }
     if result.seconds:
         row |= _numbers(result.seconds, result.nbytes)
+        row["launches"] = dict(zip(result.launches, result.seconds, strict=True))
         row["call_s"] = median(result.call_s) if result.call_s else math.nan
         row["device_s"] = median(result.device_s) if result.device_s else math.nan
     return row
@@ -166,6 +173,8 @@ def _numbers(seconds: tuple[float, ...], nbytes: int | None) -> Row:
 
 
 def _flags(result: CaseResult) -> Iterator[str]:
+    if result.findings.get("oversubscribed") is True:
+        yield "oversubscribed"
     for name, found in result.surprises.items():
         yield f"surprise: {name} is {found}"
     if result.status == "ok" and len(result.seconds) < result.planned_launches:
@@ -175,16 +184,17 @@ def _flags(result: CaseResult) -> Iterator[str]:
 def _rows_of_asv(
     results: Path, claimed: set[tuple[Any, ...]], warn: Callable[[str], None]
 ) -> list[Row]:
-    entries = asv_tree.machines(results, warn)
+    entries = asv_tree.machines(results, lambda _: None)  # the points below warn
     ours = {asv_name(name): work for name, work in load_workloads().items()}
     rows = []
     for point in asv_tree.points(results, warn):
-        if (point.benchmark, point.started_ms) in claimed:
+        if (point.machine, point.commit, point.benchmark, point.started_ms) in claimed:
             continue
         work = ours.get(point.benchmark)
         workload = work.name if work else point.benchmark
         case = Case.of(workload, dict(point.params))
-        nbytes = work.moves(**case.values) if work and work.moves else None
+        known = work is not None and set(case.values) == set(work.axes)
+        nbytes = work.nbytes(case) if work and known else None
         in_seconds = point.unit == "seconds"
         rows.append(
             {

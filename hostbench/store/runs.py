@@ -25,8 +25,10 @@ class CaseResult:
     status: str
     """`ok`, `skipped`, `failed`, or `not measured`: planned, but the run never came to it."""
     reason: str | None
+    launches: tuple[int, ...]
+    """The launches that gave a number, in order."""
     seconds: tuple[float, ...]
-    """Launch medians; also those of a failed case, to be shown struck out."""
+    """Their medians; also those of a failed case, to be shown struck out."""
     call_s: tuple[float, ...]
     device_s: tuple[float, ...]
     nbytes: int | None
@@ -106,7 +108,7 @@ def load(results: Path, warn: Warn) -> list[WholeRun]:
     archived = {part.header.run_id for part in parts}
     for path in journal.find(results):
         _try(parts, lambda path=path: adopt.from_journal(results, path), warn)  # type: ignore[misc]
-    unique = {part.header.run_id: part for part in parts if part.records}
+    unique = {(part.header.machine, part.header.run_id): part for part in parts if part.records}
     for part in parts:
         if part.damaged and part.header.run_id not in archived:
             warn(f"run {part.header.run_id}: {len(part.damaged)} damaged journal line(s) left out")
@@ -115,9 +117,9 @@ def load(results: Path, warn: Warn) -> list[WholeRun]:
 
 def put_together(parts: Iterable[Run]) -> list[WholeRun]:
     """Group parts by the run that they resume."""
-    groups: dict[str, list[Run]] = {}
+    groups: dict[tuple[str | None, str], list[Run]] = {}
     for part in sorted(parts, key=lambda part: part.header.started_at):
-        groups.setdefault(part.root_id, []).append(part)
+        groups.setdefault((part.header.machine, part.root_id), []).append(part)
     return [WholeRun(parts=tuple(group)) for group in groups.values()]
 
 
@@ -126,6 +128,8 @@ def _try(parts: list[Run], make: Callable[[], Run], warn: Warn) -> None:
         parts.append(make())
     except DataError as error:
         warn(str(error))
+    except FileNotFoundError:
+        pass  # a journal that was archived in between: its archive is read the next time
 
 
 def _result(records: list[CaseRecord], launches: int) -> CaseResult:
@@ -140,6 +144,7 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
         version=last.version,
         status=last.status,
         reason=last.reason,
+        launches=tuple(r.launch for r in measured),
         seconds=tuple(r.seconds for r in measured if r.seconds is not None),
         call_s=_medians(measured, "call_s"),
         device_s=_medians(measured, "device_s"),

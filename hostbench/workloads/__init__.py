@@ -5,7 +5,7 @@ import importlib
 from hostbench.errors import UsageError
 from hostbench.workload import Workload, registry
 
-FAMILIES = ("transfer", "allocation")
+FAMILIES = ("transfer", "allocation", "overlap", "collectives")
 
 
 def load(families: tuple[str, ...] = FAMILIES) -> dict[str, Workload]:
@@ -17,4 +17,5 @@ def load(families: tuple[str, ...] = FAMILIES) -> dict[str, Workload]:
         if family not in FAMILIES:
             raise UsageError(f"unknown family {family!r}; there are: {', '.join(FAMILIES)}")
         importlib.import_module(f"hostbench.workloads.{family}")
-    return {name: work for name, work in registry().items() if work.family in families}
+    known = registry().values()
+    return {work.name: work for family in families for work in known if work.family == family}

@@ -1,0 +1,114 @@
+"""A process group by torch.distributed. Sole owner of it.
+
+The ranks of one host meet in a file that exists in memory only: no port, no name, no network, and
+nothing to clean up. gloo talks over the loopback interface.
+"""
+
+import os
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from hostbench.device import num_devices, open_device
+from hostbench.device.protocol import Device
+from hostbench.errors import Unavailable
+from hostbench.ranks import pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """How ranks on a kind of device talk to each other."""
+
+    name: str
+    own_device: bool
+    """Each rank must have a device to itself; else more ranks than devices share them."""
+    returns_early: bool
+    """A collective may return before its result is there."""
+
+
+BACKENDS = {
+    "cuda": Backend("nccl", own_device=True, returns_early=True),
+    "cpu": Backend("gloo", own_device=False, returns_early=False),
+}
+
+
+class CollectiveError(RuntimeError):
+    """A collective failed: often because another rank did, so this rank is the last to blame."""
+
+
+class TorchGroup:
+    """See `membership.Group`."""
+
+    def __init__(self, seat: "Seat", device: Device, one: torch.Tensor) -> None:
+        self.rank = seat.rank
+        self.num_ranks = seat.num_ranks
+        self._device = device
+        self._entered = seat.entered
+        self._returns_early = BACKENDS[seat.device].returns_early
+        self._one = one
+
+    def fill_share(self, buffer: torch.Tensor) -> None:
+        pattern.write(buffer, pattern.share(self.rank, buffer.device))
+
+    def wrong_sum(self, buffer: torch.Tensor) -> str | None:
+        return pattern.first_wrong(buffer, pattern.total(self.num_ranks, buffer.device))
+
+    def all_reduce(self, buffer: torch.Tensor) -> None:
+        self._entered[self.rank] += 1
+        try:
+            dist.all_reduce(buffer)
+        except Exception as error:
+            raise CollectiveError(str(error)) from error
+
+    def barrier(self) -> None:
+        """A sum of one element: dist.barrier guesses the device and takes longer."""
+        self.all_reduce(self._one)
+        self.synchronize()
+
+    def synchronize(self) -> None:
+        if self._returns_early:
+            self._device.synchronize()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """What a rank needs to take its place."""
+
+    rank: int
+    num_ranks: int
+    device: str
+    rendezvous: int
+    """File descriptor of the file in which the ranks meet."""
+    entered: memoryview
+    """Per rank, how many collectives it has entered: shared with the pool's parent."""
+
+
+def take(seat: Seat) -> tuple[Device, TorchGroup]:
+    """Open the rank's own device and join the others there.
+
+    Raises Unavailable where there are fewer devices than ranks and they cannot share.
+    """
+    backend = BACKENDS[seat.device]
+    num = num_devices(seat.device)
+    if backend.own_device and 0 < num < seat.num_ranks:
+        raise Unavailable(f"needs {seat.num_ranks} GPUs, this machine has {num}")
+    device = open_device(seat.device, seat.rank)
+    device.settle()
+    one: torch.Tensor = device.create("zeros", 4, on_host=False)
+    device.synchronize()
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    meeting = f"/proc/self/fd/{seat.rendezvous}"
+    dist.init_process_group(
+        backend.name,
+        store=dist.FileStore(meeting, seat.num_ranks),  # type: ignore[attr-defined]
+        rank=seat.rank,
+        world_size=seat.num_ranks,
+        device_id=one.device if backend.own_device else None,
+    )
+    return device, TorchGroup(seat, device, one)
+
+
+def is_oversubscribed(device: str, num_ranks: int) -> bool:
+    """Whether ranks have to share: more of them than cores."""
+    return not BACKENDS[device].own_device and num_ranks > num_devices(device)

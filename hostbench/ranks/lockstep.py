@@ -1,0 +1,144 @@
+"""A case over ranks: all of them in lock step, the slowest one counts.
+
+The parent decides how often the step runs and says so to all ranks in one order, so they never
+disagree. What it decides by is the stop rule of `hostbench.measure`, on the slowest rank's times.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hostbench.case import Case
+from hostbench.errors import Unavailable
+from hostbench.measure import MAX_WARMUPS, Measurement, Settings, is_enough
+from hostbench.ranks.group import is_oversubscribed
+from hostbench.ranks.pool import Deadline, Pool
+from hostbench.ranks.rank import Reading
+from hostbench.samples import Samples, median
+from hostbench.workload import Workload
+
+DEADLINE_SHARE = 0.8
+"""Of the case's deadline: the rest is for ending the ranks and telling who is to blame."""
+CHUNK = 5
+"""Iterations per order, at most: the stop rule is looked at between orders."""
+NO_DEVICE_CLOCK = "the ranks' own clocks count, not one device's"
+
+
+@dataclass(slots=True)
+class Room:
+    """The pools of one launch, one per kind of device and number of ranks, kept until one fails."""
+
+    deadline_s: float
+    """Of a case, as its launcher holds it."""
+    _pools: dict[tuple[str, int], Pool] = field(default_factory=dict)
+    _refused: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
+        """Raises RankFailure, which names the rank, and Unavailable."""
+        assert work.ranks is not None
+        place = str(case.values["device"]), work.ranks(**case.values)
+        deadline = Deadline.after(DEADLINE_SHARE * self.deadline_s)
+        try:
+            return _measure(self._pool(place, deadline), place, work, case, settings, deadline)
+        except BaseException:
+            self._drop(place)
+            raise
+
+    def close(self) -> None:
+        for place in list(self._pools):
+            self._drop(place)
+
+    def _pool(self, place: tuple[str, int], deadline: Deadline) -> Pool:
+        if place in self._refused:
+            raise Unavailable(self._refused[place])
+        if place not in self._pools:
+            self._pools[place] = Pool(*place)
+            try:
+                self._pools[place].ask(deadline, "take_seat")
+            except Unavailable as reason:
+                self._refused[place] = str(reason)
+                raise
+        return self._pools[place]
+
+    def _drop(self, place: tuple[str, int]) -> None:
+        if place in self._pools:
+            self._pools.pop(place).kill()
+
+
+def _measure(
+    pool: Pool,
+    place: tuple[str, int],
+    work: Workload,
+    case: Case,
+    settings: Settings,
+    deadline: Deadline,
+) -> Measurement:
+    is_checked = all(pool.ask(deadline, "build", case))
+    first_s = slowest(pool.ask(deadline, "iterate", 1))[0][0]
+    one_s = _warm_up(pool, settings, first_s, deadline)
+    per_rank = _sample(pool, settings, one_s, deadline)
+    timed = slowest(per_rank)
+    samples = Samples(
+        end_to_end_s=tuple(end for end, _ in timed),
+        call_s=tuple(call for _, call in timed),
+        device_s=(),
+        device_reason=NO_DEVICE_CLOCK,
+        first_s=first_s,
+        depth=work.depth,
+        number=1,
+    )
+    finished = pool.ask(deadline, "finish")
+    return Measurement(
+        samples=samples,
+        findings={"oversubscribed": is_oversubscribed(*place)},
+        proofs={"data": proof([wrong for wrong, _ in finished])} if is_checked else {},
+        memory=finished[0][1],
+        ranks={str(n): median([end for end, _ in each]) for n, each in enumerate(per_rank)},
+    )
+
+
+def slowest(per_rank: Sequence[Sequence[Reading]]) -> list[Reading]:
+    """Per iteration the maximum over ranks, of each clock by itself; all ran equally often."""
+    return [
+        (max(end for end, _ in each), max(call for _, call in each))
+        for each in zip(*per_rank, strict=True)
+    ]
+
+
+def proof(wrong: Sequence[str | None]) -> str:
+    """The proof `data` from what each rank found, by rank."""
+    said = [f"rank {rank}: {text}" for rank, text in enumerate(wrong) if text is not None]
+    return f"failed: {'; '.join(said)}" if said else "passed"
+
+
+def _warm_up(pool: Pool, settings: Settings, one_s: float, deadline: Deadline) -> float:
+    """At least one more iteration; returns the last one's seconds."""
+    end_s = time.monotonic() + settings.warmup_s
+    for _ in range(MAX_WARMUPS):
+        count = chunk(end_s - time.monotonic(), one_s)
+        one_s = slowest(pool.ask(deadline, "iterate", count))[-1][0]
+        if time.monotonic() >= end_s:
+            break
+    return one_s
+
+
+def _sample(
+    pool: Pool, settings: Settings, one_s: float, deadline: Deadline
+) -> list[list[Reading]]:
+    """Readings by rank, as many as the stop rule wants of the slowest."""
+    per_rank: list[list[Reading]] = []
+    ends: list[float] = []
+    end_s = time.monotonic() + settings.budget_s
+    while not is_enough(ends, settings, late=time.monotonic() >= end_s):
+        wanted = chunk(end_s - time.monotonic(), one_s)
+        least = settings.min_samples - len(ends)
+        count = min(max(wanted, least), settings.max_samples - len(ends))
+        answers = pool.ask(deadline, "iterate", count)
+        per_rank = [a + b for a, b in zip(per_rank, answers, strict=True)] if ends else answers
+        ends = [end for end, _ in slowest(per_rank)]
+    return per_rank
+
+
+def chunk(left_s: float, one_s: float) -> int:
+    """How many iterations the next order holds: what fits into the time left, from 1 to CHUNK."""
+    return max(1, min(CHUNK, int(left_s / one_s)))

@@ -1,0 +1,132 @@
+"""The parent's side of a process group: fork the ranks, give orders, notice who fails.
+
+The process that makes a pool must not have run any torch operation. Ranks stay in its process group
+and die with it.
+"""
+
+import contextlib
+import mmap
+import os
+import signal
+import time
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from hostbench.errors import Unavailable
+from hostbench.ranks.group import Seat
+from hostbench.ranks.rank import serve
+from hostbench.ranks.replies import Done, Lost, Raised, Reply, Skipped, failure
+
+GRACE_S = 0.5
+"""After the first bad reply: how long the other ranks may still tell who is to blame."""
+_COUNT_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment, and how long it was away when it was set."""
+
+    at: float
+    """By time.monotonic."""
+    given_s: float
+
+    @classmethod
+    def after(cls, seconds: float) -> "Deadline":
+        return cls(time.monotonic() + seconds, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    pid: int
+    channel: Connection
+
+
+class Pool:
+    """`num_ranks` processes, each with its own device of the kind that is named."""
+
+    def __init__(self, device: str, num_ranks: int) -> None:
+        self._entered = memoryview(mmap.mmap(-1, num_ranks * _COUNT_BYTES)).cast("q")
+        self._members: list[_Member] = []
+        self._reaped: set[int] = set()
+        rendezvous = os.memfd_create("hostbench-rendezvous")
+        try:
+            for rank in range(num_ranks):
+                seat = Seat(
+                    rank=rank,
+                    num_ranks=num_ranks,
+                    device=device,
+                    rendezvous=rendezvous,
+                    entered=self._entered,
+                )
+                self._members.append(self._fork(seat))
+        except OSError:
+            self.kill()
+            raise
+        finally:
+            os.close(rendezvous)
+
+    def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
+        """Every rank's answer, by rank. Raises RankFailure, or Unavailable when one must skip.
+
+        After either the pool can only be killed.
+        """
+        for member in self._members:
+            with contextlib.suppress(OSError):  # a rank that is gone reads as lost below
+                member.channel.send((order, arguments))
+        replies = self._gather(deadline)
+        wrong = failure(replies, list(self._entered), deadline.given_s)
+        if wrong is not None:
+            raise wrong
+        for reply in replies.values():
+            if isinstance(reply, Skipped):
+                raise Unavailable(reply.reason)
+        done = (replies[rank] for rank in range(len(self._members)))
+        return [reply.value for reply in done if isinstance(reply, Done)]
+
+    def kill(self) -> None:
+        """End and reap every rank."""
+        living = [member.pid for member in self._members if member.pid not in self._reaped]
+        for pid in living:
+            os.kill(pid, signal.SIGKILL)
+        for pid in living:
+            os.waitpid(pid, 0)
+        for member in self._members:
+            member.channel.close()
+        self._members = []
+
+    def _fork(self, seat: Seat) -> _Member:
+        ours, theirs = Pipe()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            for earlier in self._members:
+                earlier.channel.close()
+            serve(seat, theirs)
+        theirs.close()
+        return _Member(pid, ours)
+
+    def _gather(self, deadline: Deadline) -> dict[int, Reply]:
+        waiting = {member.channel: rank for rank, member in enumerate(self._members)}
+        replies: dict[int, Reply] = {}
+        until = deadline.at
+        while waiting:
+            ready = wait(list(waiting), timeout=max(0.0, until - time.monotonic()))
+            if not ready:
+                break
+            for channel in ready:
+                assert isinstance(channel, Connection)
+                rank = waiting.pop(channel)
+                replies[rank] = reply = self._receive(self._members[rank])
+                if isinstance(reply, Raised | Lost):
+                    until = min(until, time.monotonic() + GRACE_S)
+        return replies
+
+    def _receive(self, member: _Member) -> Reply:
+        try:
+            reply: Reply = member.channel.recv()
+        except (EOFError, OSError):
+            self._reaped.add(member.pid)
+            return Lost(os.waitpid(member.pid, 0)[1])
+        return reply

@@ -1,0 +1,101 @@
+"""A rank: one forked process that does what the pool's parent says until its pipe closes."""
+
+import contextlib
+import os
+import traceback
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any, NoReturn
+
+import torch
+
+from hostbench import measure
+from hostbench.case import Case
+from hostbench.device.errors import fatal_reason
+from hostbench.device.protocol import Device
+from hostbench.errors import Unavailable
+from hostbench.processes import die_with_parent
+from hostbench.ranks.group import CollectiveError, Seat, TorchGroup, take
+from hostbench.ranks.membership import join
+from hostbench.ranks.replies import Done, Raised, Reply, Skipped
+from hostbench.workload import find, prepare
+
+Reading = tuple[float, float]
+"""End to end, and until the call returned: seconds per step."""
+
+
+def serve(seat: Seat, channel: Connection) -> NoReturn:
+    """The whole life of a rank; never returns. Orders are (name of a `_Rank` method, arguments)."""
+    code = 1
+    try:
+        die_with_parent()
+        torch.set_num_threads(1)  # a forked pool of threads would hang
+        rank = _Rank(seat)
+        with contextlib.suppress(EOFError):
+            while True:
+                name, arguments = channel.recv()
+                channel.send(_obey(rank, name, arguments))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _obey(rank: "_Rank", name: str, arguments: tuple[Any, ...]) -> Reply:
+    try:
+        return Done(getattr(rank, name)(*arguments))
+    except Unavailable as reason:
+        return Skipped(str(reason))
+    except Exception as error:
+        in_collective = isinstance(error, CollectiveError)
+        kind = type(error.__cause__ if in_collective else error).__name__
+        text = fatal_reason(error) or f"{kind}: {error}"
+        return Raised(
+            text=" ".join(text.split())[:500],
+            traceback="".join(traceback.format_exception(error))[-4000:],
+            in_collective=in_collective,
+        )
+
+
+@dataclass(slots=True)
+class _Rank:
+    """Every public method is an order."""
+
+    seat: Seat
+    device: Device = field(init=False)
+    group: TorchGroup = field(init=False)
+    prepared: measure.Prepared | None = None
+
+    def take_seat(self) -> None:
+        self.device, self.group = take(self.seat)
+        join(self.group)
+
+    def build(self, case: Case) -> bool:
+        """Whether the case will check its data."""
+        self.prepared = prepare(find(case.workload), self.device, case)
+        return self.prepared.verify is not None
+
+    def iterate(self, count: int) -> list[Reading]:
+        """`count` readings; before each one, outside the timer, all ranks wait for each other."""
+        prepared = self.prepared
+        assert prepared is not None
+        readings = []
+        for _ in range(count):
+            if prepared.before is not None:
+                prepared.before()
+            self.group.barrier()
+            readings.append(
+                measure.reading(
+                    prepared.step, prepared.depth, self.device.now, self.group.synchronize
+                )
+            )
+        return readings
+
+    def finish(self) -> tuple[str | None, dict[str, int]]:
+        """What is wrong with the data, and the memory used; then leave nothing of the case."""
+        assert self.prepared is not None
+        self.device.synchronize()
+        wrong = self.prepared.verify() if self.prepared.verify else None
+        memory = self.device.memory_stats()
+        self.prepared = None
+        self.device.reset()
+        return wrong, memory

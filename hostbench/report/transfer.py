@@ -1,0 +1,77 @@
+"""The answers of the family `transfer`: how fast, is it asynchronous, does pinned memory pay."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from hostbench import units
+from hostbench.report.rows import Row, dicts, label, largest, ok, seconds, size, unseen
+
+_DIRECTIONS = {
+    "transfer.host_to_device": "host to device",
+    "transfer.device_to_host": "device to host",
+}
+
+
+def transfer(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    for workload, direction in _DIRECTIONS.items():
+        one_way = largest(rows[rows["workload"] == workload])
+        if len(one_way):
+            yield f"How fast is a copy, {direction}?", _rates(one_way)
+    biggest = largest(rows)
+    for memory in ("pageable", "pinned"):
+        chosen = biggest[(biggest["memory"] == memory) & ~biggest["blocking"].astype(bool)]
+        if len(chosen):
+            question = f"Is non_blocking=True from {memory} memory asynchronous?"
+            yield question, _asynchronous(chosen)
+    yield "Does pinned memory pay?", _pinned(biggest)
+
+
+def _rates(rows: pd.DataFrame) -> str:
+    """Every measured combination with its factor over the sync pageable one."""
+    measured = ok(rows)
+    if measured.empty:
+        return unseen(rows)
+    base = seconds(measured, memory="pageable", blocking=True)
+    parts = []
+    for row in dicts(measured.sort_values("gb_per_s")):
+        text = f"{_mode(row)} {units.format_rate(row['gb_per_s'])}"
+        if base and row["seconds"] != base:
+            text += f" ({units.format_factor(base / row['seconds'])})"
+        parts.append(text)
+    return f"{size(measured)}: " + ", ".join(parts) + label(measured)
+
+
+def _mode(row: Row) -> str:
+    return f"{'sync' if row['blocking'] else 'async'} {row['memory']}"
+
+
+def _asynchronous(rows: pd.DataFrame) -> str:
+    measured = ok(rows)
+    if measured.empty:
+        return unseen(rows)
+    parts = []
+    for row in dicts(measured):
+        direction = _DIRECTIONS.get(row["workload"], row["workload"])
+        share = 1 - row["call_s"] / row["seconds"]
+        call, whole = units.format_seconds(row["call_s"]), units.format_seconds(row["seconds"])
+        verb = "yes, the call returns after" if share > 0.5 else "no, the call itself takes"
+        parts.append(f"{direction}: {verb} {call} of {whole} (asyncness {share:.2f})")
+    return f"{size(measured)}, " + "; ".join(parts) + label(measured)
+
+
+def _pinned(rows: pd.DataFrame) -> str:
+    h2d = rows[rows["workload"] == "transfer.host_to_device"]
+    pinned = ok(h2d[h2d["memory"] == "pinned"])
+    if pinned.empty:
+        return unseen(h2d[h2d["memory"] == "pinned"])
+    base = seconds(ok(h2d), memory="pageable", blocking=True)
+    if not base:
+        return "cannot be said: the pageable copy has no number"
+    best = float(pinned["seconds"].min())
+    verb = "yes" if best < base else "no"
+    return (
+        f"{verb}: {size(pinned)} host to device take {units.format_seconds(best)} from pinned "
+        f"memory, {units.format_seconds(base)} from pageable "
+        f"({units.format_factor(base / best)}){label(pinned)}"
+    )
