@@ -4,8 +4,8 @@ The host has one clock. Every enqueued copy, compute or delay costs the host `la
 free); every synchronize costs `wait_s` once the awaited work has finished. A stream runs its work
 in order; a copy needs a copy engine (one, shared by both directions, or two, one each), compute
 needs the compute engine; a piece of work starts when the host has enqueued it and its stream and
-its engine are free. An engine takes work in the order of enqueueing, whatever stream it is from, so
-work that waits for its stream holds up what was enqueued for that engine after it. Pinned copies run
+its engine are free. An engine takes work in the order of enqueueing, whatever stream it is from:
+work that waits for its stream holds up what was enqueued for its engine later. Pinned copies run
 at the link's rate after `latency_s`. A pageable copy first waits for its stream, then stages at
 `pageable_bytes_per_s` while the host waits: never asynchronous, as on CUDA. Allocation is
 `alloc_s` on the host; touching or filling host memory runs at `host_bytes_per_s`, generating

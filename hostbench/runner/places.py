@@ -38,5 +38,5 @@ def asv_results(root: Path) -> Path:
     try:
         text = re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.MULTILINE)
         return root / str(json.loads(text).get("results_dir", "results"))
-    except (ValueError, OSError) as error:
+    except (ValueError, AttributeError, OSError) as error:
         raise UsageError(f"cannot read {path}: {error}; mend it") from error

@@ -1,0 +1,157 @@
+"""Cases, records, headers and whole runs made by hand or on the simulated device, for tests."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hostbench.case import AxisValue, Case
+from hostbench.journal import CaseRecord, JournalWriter, RunHeader
+from hostbench.runner import places, worker
+from hostbench.runner.launcher import Launch, Outcome
+from hostbench.store.archive import Run
+
+COMMIT = "1a2b3c4d" + "0" * 32
+STARTED = "2026-11-21T12:00:00.000Z"
+FACTS: dict[str, Any] = {
+    "host": {"cpu_model": "A Toy CPU"},
+    "software": {"torch": "2.13.0+cpu"},
+    "nvml": {"driver": {"value": None, "why": "no driver"}},
+}
+GPU_FACTS: dict[str, Any] = {
+    **FACTS,
+    "nvml": {"driver": "580.1"},
+    "gpu0": {"name": "NVIDIA H200"},
+}
+
+
+def copy_case(
+    workload: str = "transfer.host_to_device",
+    *,
+    device: str = "cpu",
+    nbytes: int = 1 << 20,
+    memory: str = "pageable",
+    blocking: bool = True,
+) -> Case:
+    axes: dict[str, AxisValue] = {"device": device, "nbytes": nbytes}
+    return Case.of(workload, {**axes, "memory": memory, "blocking": blocking})
+
+
+def create_case(
+    *, device: str = "cpu", nbytes: int = 1 << 20, fill: str = "zeros", place: str = "direct"
+) -> Case:
+    axes: dict[str, AxisValue] = {"device": device, "nbytes": nbytes, "fill": fill, "place": place}
+    return Case.of("allocation.create", axes)
+
+
+def header(**changes: Any) -> RunHeader:
+    fields: dict[str, Any] = {
+        "run_id": "20261121T120000Z-1a2b3c4d-0001",
+        "machine": "shelf",
+        "commit": COMMIT,
+        "committed_at": "2026-11-20T09:00:00+01:00",
+        "scratch": None,
+        "profile": "standard",
+        "launches": 2,
+        "device": "cpu",
+        "seed": 7,
+        "started_at": STARTED,
+        "hostbench": "0.1.0",
+    }
+    return RunHeader(**{**fields, **changes})
+
+
+def record(case: Case, launch: int = 0, seconds: float | None = 0.5, **changes: Any) -> CaseRecord:
+    """A measured case; `call_s` as a keyword sets how long the call itself took."""
+    call_s = changes.pop("call_s", seconds)
+    nbytes = case.values.get("nbytes") if case.workload.startswith("transfer") else None
+    fields: dict[str, Any] = {
+        "version": "1",
+        "position": 0,
+        "status": "ok",
+        "reason": None,
+        "started_at": STARTED,
+        "nbytes": nbytes,
+    }
+    if seconds is not None:
+        fields["measurement"] = {"end_to_end_s": [seconds], "call_s": [call_s], "device_s": []}
+    return CaseRecord(case=case, launch=launch, seconds=seconds, **{**fields, **changes})
+
+
+def skipped(case: Case, reason: str = "needs a GPU", launch: int = 0) -> CaseRecord:
+    return record(case, launch, None, status="skipped", reason=reason)
+
+
+def failed(case: Case, reason: str = "it broke", launch: int = 0, **changes: Any) -> CaseRecord:
+    changes = {"seconds": None, **changes}
+    return record(case, launch, status="failed", reason=reason, **changes)
+
+
+def run(records: Sequence[CaseRecord], **changes: Any) -> Run:
+    """A finished part of a run that planned just these cases; header and Run fields as keywords."""
+    own = {name: changes.pop(name) for name in ("asv_rows", "damaged") if name in changes}
+    facts = changes.pop("facts", FACTS)
+    finish = changes.pop("finish", {"at": "2026-11-21T12:05:00.000Z", "status": "complete"})
+    planned = tuple(dict.fromkeys(str(one.case) for one in records))
+    return Run(
+        header=header(**{"planned": planned, **changes}),
+        records=tuple(records),
+        facts={"before": facts},
+        finish=finish,
+        **own,
+    )
+
+
+def write_journal(results: Path, part: Run, *, finish: bool = True) -> Path:
+    """The journal that a run of these records leaves; nobody holds it."""
+    path = places.journal_path(results, part.header.run_id)
+    with JournalWriter(path, part.header) as journal:
+        for when, facts in part.facts.items():
+            journal.facts(when, facts)
+        for one in part.records:
+            journal.case(one)
+        if finish:
+            journal.finish("complete", "2026-11-21T12:05:00.000Z")
+    return path
+
+
+class InProcess:
+    """Stands in for the Launcher: walks the cases in this process, for the simulated device."""
+
+    def __init__(self, *_: Any) -> None:
+        self.launches: list[Launch] = []
+
+    def __enter__(self) -> "InProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was started."""
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        self.launches.append(launch)
+        cases = [{"workload": case.workload, "axes": case.values} for case in launch.cases]
+        messages: list[dict[str, Any]] = []
+        settings = launch.settings
+        request = {"family": launch.family, "settings": settings, "device": launch.device}
+        worker.walk({**request, "cases": cases}, messages.append)
+        for message in messages:
+            if message["event"] == "case":
+                raw = message["case"]
+                yield Outcome(
+                    case=Case.of(raw["workload"], raw["axes"]),
+                    position=message["position"],
+                    started_at=1_795_262_400.0,
+                    status=message["status"],
+                    reason=message.get("reason"),
+                    seconds=message.get("seconds"),
+                    measurement=message.get("measurement", {}),
+                    traceback=message.get("traceback"),
+                )
+
+
+def later(part: Run, minutes: int, number: int, records: Sequence[CaseRecord]) -> Run:
+    """A part that resumes `part`, that many minutes later."""
+    started = f"2026-11-21T12:{minutes:02d}:00.000Z"
+    run_id = f"20261121T12{minutes:02d}00Z-1a2b3c4d-{number:04d}"
+    resumed = replace(part.header, run_id=run_id, started_at=started, resumes=part.header.run_id)
+    return replace(part, header=resumed, records=tuple(records))

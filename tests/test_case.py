@@ -1,0 +1,111 @@
+"""Cases and selectors: one syntax, read everywhere the same."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostbench.case import Case, parse_selector
+from hostbench.errors import UsageError
+from hostbench.workloads import load
+from tests.made import copy_case, create_case
+
+calm = settings(deadline=None)  # a busy machine fails nothing
+
+CASE = copy_case(nbytes=65536, memory="pageable", blocking=False)
+TEXT = "transfer.host_to_device[device=cpu,nbytes=65536,memory=pageable,blocking=False]"
+
+
+def selects(text: str, case: Case = CASE) -> bool:
+    return parse_selector(text).selects(case)
+
+
+def test_a_case_in_its_text_form() -> None:
+    assert str(CASE) == TEXT
+    assert CASE.family == "transfer"
+    assert CASE.values == {
+        "device": "cpu",
+        "nbytes": 65536,
+        "memory": "pageable",
+        "blocking": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        "transfer",
+        "transfer.host_to_device",
+        "  transfer.host_to_device  ",
+        "transfer[]",
+        "transfer[memory=pageable]",
+        "transfer.host_to_device[ memory = pageable , nbytes = 64KiB ]",
+        "transfer[nbytes=64KiB]",
+        "transfer[nbytes=64 kib]",
+        "transfer[nbytes=0.0625MiB]",
+        "transfer[blocking=false]",
+        "transfer[memory=Pageable]",
+        "transfer[blocking=False,device=cpu]",
+    ],
+)
+def test_what_selects(text: str) -> None:
+    assert selects(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "allocation",
+        "transfer.device_to_host",
+        "host_to_device",
+        "transfer[memory=pinned]",
+        "transfer[memory=page]",
+        "transfer[nbytes=64]",
+        "transfer[nbytes=64MiB]",
+        "transfer[nbytes=many]",
+        "transfer[nbytes=infKiB]",
+        "transfer[blocking=0]",
+        "transfer[fill=zeros]",
+        "transfer[memory=pageable,blocking=True]",
+    ],
+)
+def test_what_does_not_select(text: str) -> None:
+    assert not selects(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[device=cpu]", "Transfer", "a.b.c", "transfer[", "transfer]", "transfer[a=[1]]"),
+        *("transfer[memory]", "transfer[device=cpu,memory]", "transfer[a=1]x", "../x", "a b"),
+    ],
+)
+def test_what_cannot_be_read_names_value_and_remedy(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_selector(text)
+    message = str(caught.value)
+    assert repr(text) in message
+    assert "axis=value" in message
+    assert "\n" not in message
+
+
+def test_every_case_selects_itself_and_no_other() -> None:
+    every = [case for work in load().values() for case in work.cases()]
+    for case in every:
+        assert [other for other in every if selects(str(case), other)] == [case]
+
+
+def test_true_is_not_one() -> None:
+    assert not selects("transfer[blocking=1]", copy_case(blocking=True))
+    assert not selects("x.y[n=True]", Case.of("x.y", {"n": 1}))
+
+
+@calm
+@given(st.text(max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        selector = parse_selector(text)
+    except UsageError:
+        return
+    assert selector.text == text
+    assert selector.selects(create_case()) in (True, False)

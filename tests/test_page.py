@@ -1,0 +1,144 @@
+"""A run as a page: text, Markdown, JSON. What is in a result file is data, never markup."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.report.page import as_json, page
+from hostbench.store import archive, frame
+from tests.made import GPU_FACTS, copy_case, create_case, failed, record, run, skipped
+
+HOSTILE = (
+    "<script>alert(1)</script> | [x](http://y) ~~gone~~ `a` *b* _c_ # \\ &lt;\r\n\x1b[31mred\u202e"
+)
+FINE, SURPRISE = copy_case(), copy_case(blocking=False)
+SKIPPED, FAILED = copy_case(memory="pinned"), create_case(fill="randn")
+
+
+def mixed(reason: str = "needs a GPU", **changes: Any) -> archive.Run:
+    records = [
+        record(FINE, 0, 0.5, call_s=0.25),
+        record(FINE, 1, 1.5, call_s=0.75),
+        record(
+            SURPRISE,
+            0,
+            0.5,
+            expected={"asynchronous": True},
+            measurement={"call_s": [0.5], "findings": {"asynchronous": False}},
+        ),
+        skipped(SKIPPED, reason),
+        failed(FAILED, reason, seconds=2.0),
+        failed(create_case(), "no number at all"),
+    ]
+    late = create_case(fill="empty")
+    planned = (*dict.fromkeys(str(r.case) for r in records), str(late))
+    return run(records, planned=planned, **changes)
+
+
+def made(folder: Path, one: archive.Run, *, markdown: bool = False) -> str:
+    archive.write(folder, one)
+    tree = frame.read(folder)
+    return page(tree.frame, tree.runs[0], markdown=markdown)
+
+
+def line_of(text: str, case: object) -> str:
+    (line,) = [line for line in text.splitlines() if line.startswith(str(case))]
+    return line
+
+
+def test_the_page_says_what_the_run_is(tmp_path: Path) -> None:
+    text = made(tmp_path, mixed(scratch="quick", facts=GPU_FACTS))
+    first, second, third, *_ = text.splitlines()
+    assert first == "shelf (NVIDIA H200), device cpu, 2026-11-21T12:00Z"
+    assert second == (
+        "commit 1a2b3c4d, torch 2.13.0+cpu, driver 580.1, 2 launches, "
+        "run 20261121T120000Z-1a2b3c4d-0001"
+    )
+    assert third.startswith("scratch (quick)")
+
+
+def test_without_commit_and_facts(tmp_path: Path) -> None:
+    text = made(tmp_path, mixed(commit=None, committed_at=None, facts={}))
+    first, second, third, *_ = text.splitlines()
+    assert "unknown hardware" in first
+    assert second.startswith("no commit, torch unknown, 2 launches")
+    assert third == ""
+
+
+def test_the_table_keeps_the_statuses_apart(tmp_path: Path) -> None:
+    text = made(tmp_path, mixed())
+    assert re.search(r"\s1 s\s+0\.00105 GB/s\s+0\.50\s+50\.0%$", line_of(text, FINE))
+    assert "surprise: asynchronous is False; 1 of 2 launches" in line_of(text, SURPRISE)
+    assert re.search(r"-\s+-\s+-\s+-\s+skipped: needs a GPU$", line_of(text, SKIPPED))
+    assert re.search(r"~~2 s~~\s+-\s+.*failed: needs a GPU$", line_of(text, FAILED))
+    assert re.search(r"-\s+-\s+-\s+-\s+failed: no number", line_of(text, create_case()))
+    assert "not measured: the run ended" in line_of(text, create_case(fill="empty"))
+    last = text.splitlines()[-1]
+    assert last.startswith("2 ok, 1 skipped, 2 failed, 1 not measured.")
+
+
+def test_a_time_of_zero_divides_nothing(tmp_path: Path) -> None:
+    text = made(tmp_path, run([record(FINE, 0, 0.0)]))
+    assert re.search(r"0 ns\s+-\s+-\s+-", line_of(text, FINE))
+
+
+def test_columns_are_aligned(tmp_path: Path) -> None:
+    lines = made(tmp_path, mixed()).splitlines()
+    table = lines[next(n for n, line in enumerate(lines) if line.startswith("case ")) :][:7]
+    ends = {line.rindex("  ") for line in table[1:] if line.endswith("GPU")}
+    assert len(ends) == 1
+
+
+def test_markdown_is_a_page_of_its_own(tmp_path: Path) -> None:
+    text = made(tmp_path, mixed(), markdown=True)
+    lines = text.splitlines()
+    assert lines[0].startswith("## shelf (A Toy CPU)")
+    assert "### transfer" in lines and "### allocation" in lines
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == 2 + 6
+    assert "| ~~2 s~~ |" in text
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 7 for row in rows)
+
+
+def unescaped(text: str, sign: str) -> int:
+    return len(re.findall(rf"(?<!\\)(?:\\\\)*{re.escape(sign)}", text))
+
+
+def test_hostile_text_stays_text_in_markdown(tmp_path: Path) -> None:
+    facts = {"host": {"cpu_model": HOSTILE}, "software": {"torch": HOSTILE}}
+    text = made(tmp_path, mixed(HOSTILE, facts=facts, scratch=HOSTILE), markdown=True)
+    for sign in "<>`[]&":
+        assert unescaped(text, sign) == 0, sign
+    assert unescaped(text, "~~") == 2  # the struck-out time alone
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + 6
+    assert all(unescaped(row, "|") == 7 for row in table)
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_hostile_text_stays_one_line_in_text(tmp_path: Path) -> None:
+    facts = {"host": {"cpu_model": HOSTILE}}
+    text = made(tmp_path, mixed(HOSTILE, facts=facts, scratch=HOSTILE))
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "<script>alert(1)</script> | [x]" in line_of(text, SKIPPED)
+    assert len(text.split("\n")) == len(made(tmp_path / "plain", mixed(scratch="x")).split("\n"))
+
+
+@pytest.mark.parametrize("reason", ["needs a GPU", HOSTILE])
+def test_json_is_strict_and_whole(tmp_path: Path, reason: str) -> None:
+    archive.write(tmp_path, mixed(reason))
+    tree = frame.read(tmp_path)
+    data = as_json(tree.frame, tree.runs[0])
+    again = json.loads(json.dumps(data, allow_nan=False))
+    assert again["run_id"] == "20261121T120000Z-1a2b3c4d-0001"
+    assert (again["machine"], again["scratch"]) == ("shelf", None)
+    assert {answer["family"] for answer in again["answers"]} == {"transfer", "allocation"}
+    cases = {case["case"]: case for case in again["cases"]}
+    assert len(cases) == 6
+    assert cases[str(FINE)]["seconds"] == 1.0
+    assert cases[str(FINE)]["blocking"] is True
+    assert cases[str(SKIPPED)]["reason"] == reason
+    assert "seconds" not in cases[str(SKIPPED)]

@@ -1,0 +1,108 @@
+"""What git says: numbers belong to a commit only where its code, unchanged, is what is measured."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import hostbench
+from hostbench.errors import UsageError
+from hostbench.runner import places
+from hostbench.runner.repo import checkout
+
+
+def git(root: Path, *args: str) -> str:
+    identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    command = ["git", *identity, *args]
+    done = subprocess.run(command, cwd=root, env=env, text=True, capture_output=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository from which hostbench seems to be imported."""
+    for name in ("results/kept.json", "hostbench/__init__.py", "asv.conf.json"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    monkeypatch.setattr(hostbench, "__file__", str(tmp_path / "hostbench" / "__init__.py"))
+    return tmp_path
+
+
+def test_a_clean_tree_is_its_commit(root: Path) -> None:
+    found = checkout(root, root / "results")
+    assert found.commit == git(root, "rev-parse", "HEAD")
+    assert found.committed_at == git(root, "show", "-s", "--format=%cI")
+    assert found.scratch is None
+
+
+def test_a_dirty_tree_is_scratch(root: Path) -> None:
+    (root / "hostbench" / "__init__.py").write_text("changed")
+    found = checkout(root, root / "results")
+    assert found.commit == git(root, "rev-parse", "HEAD")
+    assert found.scratch == "uncommitted changes"
+
+
+def test_staged_changes_count_too(root: Path) -> None:
+    (root / "hostbench" / "new.py").write_text("staged")
+    assert checkout(root, root / "results").scratch is None  # untracked: a note, a journal
+    git(root, "add", "-A")
+    assert checkout(root, root / "results").scratch == "uncommitted changes"
+
+
+def test_changed_results_are_no_change_of_the_code(root: Path, tmp_path: Path) -> None:
+    (root / "results" / "kept.json").write_text("measured again")
+    assert checkout(root, root / "results").scratch is None
+    assert checkout(root, Path("/elsewhere")).scratch == "uncommitted changes"
+
+
+def test_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    bare = checkout(tmp_path, tmp_path / "results")
+    assert (bare.commit, bare.committed_at, bare.scratch) == (None, None, "no git repository")
+    nowhere = checkout(None, tmp_path / "results")
+    assert nowhere.commit is None and "not a checkout" in str(nowhere.scratch)
+
+
+def test_without_git(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(root / "nothing"))
+    assert checkout(root, root / "results").scratch == "no git repository"
+
+
+def test_another_copy_of_hostbench_is_scratch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostbench, "__file__", "/somewhere/hostbench/__init__.py")
+    assert checkout(root, root / "results").scratch == (
+        "hostbench is not imported from this checkout"
+    )
+
+
+def test_places(root: Path) -> None:
+    assert places.project_root(root / "hostbench" / "deep") == root
+    assert places.asv_results(root) == root / "results"
+    (root / "asv.conf.json").write_text('{\n  // where\n  "results_dir": "out/there"\n}')
+    assert places.asv_results(root) == root / "out/there"
+    assert places.asv_results(root / "hostbench") == root / "hostbench" / "results"
+    (root / "asv.conf.json").write_text("{")
+    with pytest.raises(UsageError, match=r"asv\.conf\.json"):
+        places.asv_results(root)
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3"])
+def test_a_configuration_of_another_shape(root: Path, text: str) -> None:
+    (root / "asv.conf.json").write_text(text)
+    with pytest.raises(UsageError, match=r"asv\.conf\.json"):
+        places.asv_results(root)
+
+
+def test_run_ids_differ_and_name_the_commit() -> None:
+    ids = {places.run_id("1a2b3c4d" + "0" * 32) for _ in range(50)}
+    assert len(ids) > 45
+    assert all("-1a2b3c4d-" in one for one in ids)
+    assert "-nogit-" in places.run_id(None)
+    name = places.journal_path(Path("results"), "20261121T120805Z-1a2b3c4d-9f3e")
+    assert name == Path("results/.journals/20261121T120805Z-1a2b3c4d-9f3e.journal.jsonl")
