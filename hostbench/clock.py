@@ -22,4 +22,7 @@ def stamp() -> str:
 
 def epoch_s(text: str) -> float:
     """The inverse of `iso`. Raises ValueError for anything else."""
-    return datetime.datetime.fromisoformat(text).timestamp()
+    at = datetime.datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError(f"{text!r} names no time zone")
+    return at.timestamp()

@@ -155,8 +155,7 @@ def _recorded(path: Path) -> Journal:
 def _measure(family: str) -> list[CaseRecord]:
     workloads = load((family,))
     device = default_device(nvidia_hardware())
-    launches = os.environ.get(LAUNCHES)
-    profile = with_launches(STANDARD, int(launches) if launches else None)
+    profile = with_launches(STANDARD, _launches())
     plan = Plan(
         profile=profile, cases=choose(workloads, device), seed=random.SystemRandom().getrandbits(32)
     )
@@ -168,6 +167,13 @@ def _measure(family: str) -> list[CaseRecord]:
             found.append(record)
         journal.finish("complete", now())
     return found
+
+
+def _launches() -> int | None:
+    text = os.environ.get(LAUNCHES)
+    if text and not text.isdecimal():
+        raise UsageError(f"{LAUNCHES}={text!r} is no whole number; 10 is usual, 7 the least")
+    return int(text) if text else None
 
 
 def _other_devices(workloads: Mapping[str, Any], device: str) -> Iterable[CaseRecord]:

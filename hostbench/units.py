@@ -25,7 +25,7 @@ def format_seconds(seconds: float) -> str:
     """Three significant digits with the unit that reads best: `4.82 ms`."""
     if not math.isfinite(seconds):
         return "n/a"
-    fits = (pair for pair in _TIME_UNITS if abs(seconds) >= pair[0])
+    fits = (pair for pair in _TIME_UNITS if abs(seconds) >= 0.9995 * pair[0])
     scale, unit = next(fits, _TIME_UNITS[-1])
     return f"{_three_digits(seconds / scale)} {unit}"
 

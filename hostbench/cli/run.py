@@ -128,11 +128,15 @@ def _fresh(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
 
 def _profile(args: Namespace) -> Profile:
     profile = with_launches(QUICK if args.quick else STANDARD, args.launches)
-    if args.deadline is None:
+    return _with_deadline(profile, args.deadline)
+
+
+def _with_deadline(profile: Profile, deadline_s: float | None) -> Profile:
+    if deadline_s is None:
         return profile
-    if args.deadline <= 0:
-        raise UsageError(f"--deadline {args.deadline:g} must be positive seconds; 60 is usual")
-    return replace(profile, deadline_s=args.deadline)
+    if deadline_s <= 0:
+        raise UsageError(f"--deadline {deadline_s:g} must be positive seconds; 60 is usual")
+    return replace(profile, deadline_s=deadline_s)
 
 
 def _stand_in(device: str) -> str | None:
@@ -152,7 +156,8 @@ def _scratch(args: Namespace, setup: Setup, profile: Profile) -> str | None:
 
 def _resumed(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
     """The newest partial run of this machine, commit and facts, less what it has measured."""
-    if args.families or args.case or args.quick or args.launches or args.device:
+    others = (args.launches, args.device, args.seed)
+    if args.families or args.case or args.quick or any(value is not None for value in others):
         raise UsageError("--resume takes the cases of the run it finishes: leave the others out")
     for run in reversed(runs.load(setup.results, _warn)):
         if _can_resume(run, setup):
@@ -167,7 +172,7 @@ def _resumed(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
     known = {str(case): case for work in setup.workloads.values() for case in work.cases()}
     base = QUICK if old.profile == QUICK.name else STANDARD
     plan = Plan(
-        profile=with_launches(replace(base, name=old.profile), old.launches),
+        profile=_with_deadline(with_launches(base, old.launches), args.deadline),
         cases=tuple(known[text] for text in old.planned if text in known),
         stand_in=_stand_in(old.device),
         seed=old.seed,

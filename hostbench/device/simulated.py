@@ -154,6 +154,10 @@ class SimulatedDevice:
         return marks[place].token == source.token(self.host_s)
 
     def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
+        if not source.on_host and not target.on_host:
+            start_s, end_s = self._enqueue("compute", source.nbytes / self.link.device_bytes_per_s)
+            target.write(self.host_s, end_s, source.token(start_s))
+            return self.current.synchronize() if blocking else None
         to_device = source.on_host and not target.on_host
         host = source if to_device else target
         rate = (

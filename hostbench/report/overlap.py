@@ -72,15 +72,19 @@ def _hidden(rows: pd.DataFrame) -> str:
     if not found:
         return unseen(rows)
     first = found[0]
+    refused = {loop.efficiency.refused for loop in found}
+    same = next(iter(refused)) if len(refused) == 1 else None
     parts = [
-        f"{SCHEDULES[loop.schedule]} {units.format_seconds(loop.seconds)} ({_share(loop)})"
+        f"{SCHEDULES[loop.schedule]} {units.format_seconds(loop.seconds)}"
+        + ("" if same else f" ({_share(loop)})")
         for loop in sorted(found, key=lambda loop: loop.seconds, reverse=True)
     ]
     ideals = [loop.efficiency.ideal_s for loop in found if loop.efficiency.ideal_s]
     ideal = f"; ideal {units.format_seconds(ideals[0])}" if ideals else ""
     return (
         f"{NUM_BATCHES} batches of {units.format_bytes(first.nbytes)}: serial "
-        f"{units.format_seconds(first.serial_s)}, {', '.join(parts)}{ideal}{label(rows)}"
+        f"{units.format_seconds(first.serial_s)}, {', '.join(parts)}{ideal}"
+        f"{f'; efficiency not said: {same}' if same else ''}{label(rows)}"
     )
 
 

@@ -36,8 +36,9 @@ def size(rows: pd.DataFrame) -> str:
 
 
 def label(rows: pd.DataFrame) -> str:
-    """Numbers without an accelerator say so each time."""
-    return " [cpu device, no GPU]" if set(rows["device"]) == {"cpu"} else ""
+    """Numbers that are no accelerator's say so each time."""
+    said = {"cpu": " [cpu device, no GPU]", "simulated": " [simulated]"}
+    return next((said.get(device, "") for device in set(rows["device"])), "")
 
 
 def unseen(rows: pd.DataFrame) -> str:

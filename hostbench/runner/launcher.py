@@ -188,7 +188,7 @@ class Launcher:
                 return None
             line = self._pipe.line(wait)
             if line is not None:
-                return self._ended() if line == b"" else dict(json.loads(line))
+                return self._ended() if line == b"" else _message(line)
             self._tick()
 
     def _ended(self) -> dict[str, Any]:
@@ -257,6 +257,12 @@ class _Pipe:
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line + b"\n"
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    """One message. A worker killed while it wrote leaves half of one before the server's."""
+    half, exit_event, rest = line.rpartition(b'{"event": "exit"')
+    return dict(json.loads(exit_event + rest if half and exit_event else line))
 
 
 def _case(raw: dict[str, Any]) -> Case:

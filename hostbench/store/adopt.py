@@ -57,8 +57,8 @@ def _asv_rows(results: Path, run: archive.Run) -> tuple[str | None, list[list[ob
     Whatever our environment stored for this commit after the journal was begun was read from it.
     """
     header = run.header
-    if header.commit is None:
-        return None, []
+    if header.commit is None or (header.by == "asv" and run.finish is None):
+        return None, []  # an asv that was killed stored nothing
     since_ms = epoch_s(header.started_at) * 1000
     names = {asv_name(record.case.workload) for record in run.records}
     for file in asv_tree.files_of_commit(results, header.commit, header.machine):

@@ -7,6 +7,7 @@
 import gzip
 import itertools
 import json
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -53,6 +54,8 @@ class Run:
     asv_rows: Sequence[Sequence[Any]] = ()
     """[benchmark, started_at in ms] of the rows in asv's own file that hold the same points."""
     damaged: Sequence[int] = ()
+    archived: bool = field(default=False, compare=False)
+    """Read from an archive; else from a journal."""
 
     @property
     def root_id(self) -> str:
@@ -99,6 +102,7 @@ def read(path: Path) -> Run:
             finish=data["finish"],
             asv_rows=data["asv_rows"],
             damaged=data["damaged"],
+            archived=True,
         )
     except (OSError, EOFError, zlib.error, *DAMAGE) as error:
         raise DataError(f"{path} is damaged ({error}); restore it from git or delete it") from error
@@ -146,17 +150,23 @@ def _rows(records: Sequence[CaseRecord]) -> dict[str, list[Any]]:
     for workload, group in by_workload.items():
         values: list[dict[AxisValue, None]] = [{} for _ in group[0].case.axes]
         medians: dict[tuple[AxisValue, ...], list[float]] = {}
+        skipped: set[tuple[AxisValue, ...]] = set()
         for record in group:
             key = tuple(value for _, value in record.case.axes)
             for seen, value in zip(values, key, strict=True):
                 seen[value] = None
             if record.status == "ok" and record.seconds is not None:
                 medians.setdefault(key, []).append(record.seconds)
+            elif record.status == "skipped":
+                skipped.add(key)
         product = list(itertools.product(*values))
         stats = [_stats(medians.get(key, [])) for key in product]
         started_ms = int(min(epoch_s(record.started_at) for record in group) * 1000)
         rows[asv_name(workload)] = [
-            [stat[0] for stat in stats],
+            [
+                math.nan if key in skipped else stat[0]
+                for key, stat in zip(product, stats, strict=True)
+            ],
             [[repr(value) for value in seen] for seen in values],
             group[0].version,
             started_ms,

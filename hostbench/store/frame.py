@@ -94,8 +94,9 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
 
 def _rows_of_run(run: WholeRun) -> Iterator[Row]:
     shared = _about_run(run)
+    stand_in = {"device": "simulated"} if run.header.device == "simulated" else {}
     for result in run.results():
-        yield {**shared, **_about_result(result)}
+        yield {**shared, **_about_result(result), **stand_in}
     for text in run.not_measured():
         yield {
             **shared,
@@ -120,7 +121,7 @@ def _about_run(run: WholeRun) -> Row:
         "started_at": header.started_at,
         "torch": _plain(facts.get("software", {}).get("torch")),
         "driver": _plain(facts.get("nvml", {}).get("driver")),
-        "source": "archive" if all(part.finish for part in run.parts) else "journal",
+        "source": "archive" if all(part.archived for part in run.parts) else "journal",
         "scratch": header.scratch,
     }
 
