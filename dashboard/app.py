@@ -9,6 +9,8 @@ st.navigation(
         st.Page("views/trend.py", title="Trend"),
         st.Page("views/transfer.py", title="Transfer"),
         st.Page("views/allocation.py", title="Allocation"),
+        st.Page("views/overlap.py", title="Overlap"),
+        st.Page("views/collectives.py", title="Collectives"),
     ],
     position="top",
 ).run()

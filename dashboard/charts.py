@@ -34,7 +34,8 @@ _FIELDS = frozenset(
     (
         "x y x2 y2 step low high kind rate number interval launches why when run_id commit8 "
         "torch driver mode call size nbytes gb_per_s rate_low rate_high asyncness status seconds "
-        "what floor"
+        "what floor lane end said share share_low share_high ranks bus algorithm hollow "
+        "scaling"
     ).split()
 )
 
@@ -62,11 +63,19 @@ def titled(chart: Layers, title: str, about: Sequence[str], height: int) -> Laye
     return chart.properties(title=heading, width="container", height=height, autosize=fit)
 
 
-def legend(orient: Literal["top", "bottom"] = "top", *, dashed: bool = False) -> alt.Legend:
+def legend(
+    orient: Literal["top", "bottom"] = "top", *, dashed: bool = False, columns: int = 2
+) -> alt.Legend:
     """Over or under the chart, to fit a telephone; `dashed` where the dash is what it explains."""
-    drawn_as = {"orient": orient, "title": None, "columns": 2, "symbolSize": 90, "offset": 4}
+    drawn_as = {
+        "orient": orient,
+        "title": None,
+        "columns": columns,
+        "symbolSize": 90,
+        "symbolOpacity": 1,
+    }
     solid = {} if dashed else {"symbolDash": [1, 0], "symbolStrokeWidth": 1.5}
-    return alt.Legend.from_dict({**drawn_as, **solid, "labelLimit": 260})
+    return alt.Legend.from_dict({**drawn_as, **solid, "labelLimit": 260, "offset": 4})
 
 
 def scale(names: Sequence[str], values: Sequence[str | Sequence[float]]) -> alt.Scale:
@@ -74,12 +83,12 @@ def scale(names: Sequence[str], values: Sequence[str | Sequence[float]]) -> alt.
     return alt.Scale(domain=list(names), range=list(values))
 
 
-def size_axis(rows: pd.DataFrame) -> alt.X:
+def size_axis(rows: pd.DataFrame, title: str = "bytes per copy") -> alt.X:
     """Bytes on a logarithmic axis with a label at each size that was measured."""
     sizes = sorted({int(size) for size in rows["nbytes"]})
     axis = alt.Axis(values=sizes, labelExpr=BYTES, labelOverlap=True, labelFlush=False, grid=False)
     log = alt.Scale(type="log", base=2, nice=False, padding=14)
-    return alt.X("nbytes:Q", title="bytes per copy", axis=axis, scale=log)
+    return alt.X("nbytes:Q", title=title, axis=axis, scale=log)
 
 
 def about_run() -> list[alt.Tooltip]:

@@ -32,7 +32,9 @@ def _prepare(key: str, options: Sequence[str], value: Callable[[str], Any] = str
     """
     said, before = st.query_params.get(key), st.session_state.get(_memory(key))
     followed = said is not None and said != before
-    if not followed and st.session_state.get(key) in [value(option) for option in options]:
+    now = st.session_state.get(key)
+    if not followed and now in [value(option) for option in options]:
+        st.session_state[key] = now  # else the widget of another page begins at its default
         return
     if followed and said not in options:
         st.warning(f"The link asks for {plain(key)} {plain(said)}, which is not here.")

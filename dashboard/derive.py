@@ -34,7 +34,18 @@ def of_workloads(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_family(rows: pd.DataFrame, family: str) -> pd.DataFrame:
-    return of_workloads(rows[rows["family"] == family])
+    return _with_axes(of_workloads(rows[rows["family"] == family]).copy())
+
+
+def _with_axes(rows: pd.DataFrame) -> pd.DataFrame:
+    """What a run did not come to has no axes in the frame: here they are, from the case."""
+    works = load_workloads()
+    for index, row in rows[rows["status"] == "not measured"].iterrows():
+        cases = works[row["workload"]].cases()
+        for axis, value in next((c.values for c in cases if str(c) == row["case"]), {}).items():
+            rows[axis] = rows[axis].astype(object) if axis in rows else None
+            rows.at[index, axis] = value
+    return rows
 
 
 def newest_first(rows: pd.DataFrame, column: str) -> list[str]:

@@ -10,7 +10,7 @@ from words import device, plain, run
 from hostbench.errors import UsageError
 
 REMEDY = "hostbench run --quick"
-_WIDE = ("reason", "flags", "which")
+_WIDE = ("reason", "flags", "which", "no efficiency, because")
 
 
 def results() -> data.Results:

@@ -1,6 +1,7 @@
 """How things are called on the pages. Text from result files is escaped here."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,13 @@ DIRECTIONS = {
     "transfer.device_to_host": "device to host",
 }
 
+BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
+
+_COUNTED: dict[str, Callable[[int], str]] = {
+    "nbytes": units.format_bytes,
+    "batch_bytes": lambda size: f"batches of {units.format_bytes(size)}",
+    "num_ranks": lambda number: ranks(number),
+}
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
@@ -49,6 +57,10 @@ def hardware(rows: pd.DataFrame) -> str:
     return ", ".join([only(rows, "hardware", "unknown hardware"), *devices])
 
 
+def ranks(number: int) -> str:
+    return "1 rank" if number == 1 else f"{number} ranks"
+
+
 def when(at: Any) -> str:
     return "unknown time" if missing(at) else f"{at:%Y-%m-%d %H:%M} UTC"
 
@@ -81,8 +93,8 @@ def case(text: str, workload: str, *, with_device: bool = True) -> str:
 def _axis(name: str, value: str) -> str:
     if name == "device":
         return device(value)
-    if name == "nbytes" and value.isdigit():
-        return units.format_bytes(int(value))
+    if name in _COUNTED and value.isdigit():
+        return _COUNTED[name](int(value))
     return value if value.isidentifier() and value not in ("True", "False") else f"{name}={value}"
 
 

@@ -8,6 +8,9 @@ from hostbench.samples import median, median_interval
 
 MIN_STANDARD_ERRORS = 3.0
 """Below it the gain that is possible is lost in the noise, and a share of it means nothing."""
+MIN_SHARE_OF_GAIN = 0.25
+"""A launch whose own possible gain is below this share of the median one was disturbed: its ratio
+would explode."""
 
 Launches = Mapping[int, float]
 """Launch number -> median seconds of the whole loop in that launch."""
@@ -42,7 +45,8 @@ def overlap(
     """(serial - overlapped) / (serial - ideal) per launch, then the median over launches.
 
     Only launches that hold all four parts count. Refused when serial - ideal is under 3 standard
-    errors of itself over launches, or when fewer than 2 launches are whole.
+    errors of itself over launches, when it collapses in any launch, or when fewer than 2 launches
+    are whole.
     """
     launches = sorted(set(serial) & set(overlapped) & set(copy) & set(compute))
     if len(launches) < 2:
@@ -51,6 +55,9 @@ def overlap(
     gains = [serial[n] - ideals[n] for n in launches]
     if _mean(gains) < MIN_STANDARD_ERRORS * _standard_error(gains):
         return _refused("the possible gain is lost in the noise between launches")
+    disturbed = sum(gain < MIN_SHARE_OF_GAIN * median(gains) for gain in gains)
+    if disturbed:
+        return _refused(f"in {disturbed} of {len(launches)} launches hardly any gain was possible")
     shares = [(serial[n] - overlapped[n]) / gain for n, gain in zip(launches, gains, strict=True)]
     low, high = median_interval(shares)
     known = math.isfinite(low)

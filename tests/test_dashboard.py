@@ -1,18 +1,22 @@
 """The dashboard's pages run by streamlit's own AppTest, and the functions under them."""
 
 import gzip
+import re
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from hostbench.store import archive
+from hostbench.report.answer import answers
+from hostbench.store import archive, frame
 from tests import dashboard_tree
 from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, TREND
 
 APP = Path(__file__).parent.parent / "dashboard"
-PAGES = ("overview", "trend", "transfer", "allocation")
+FAMILIES = ("transfer", "allocation", "overlap", "collectives")
+PAGES = ("overview", "trend", *FAMILIES)
 LOCAL = [path.stem for path in APP.glob("*.py") if path.stem not in ("app", "__init__")]
 
 
@@ -77,7 +81,7 @@ def test_every_page_shows_every_machine(open_page, page: str, machine: str) -> N
 def test_overview_says_what_is_there(open_page) -> None:
     app = open_page("overview", machine=GPU_MACHINE)
     tiles = {tile.label: tile.value for tile in app.metric}
-    expected = {"ok": "48", "skipped": "0", "failed": "1", "not measured": "1", "surprises": "1"}
+    expected = {"ok": "89", "skipped": "5", "failed": "3", "not measured": "1", "surprises": "1"}
     assert tiles == expected
     text = said(app)
     for part in (
@@ -86,11 +90,20 @@ def test_overview_says_what_is_there(open_page) -> None:
         "driver 590.7",
         "partial",
         "Does pinned memory pay?",
+        "Do copies from pageable memory hide behind compute?",
+        "How does all-reduce scale?",
     ):
         assert part in text
     machines = next(table.value for table in app.dataframe if "newest run" in table.value)
     assert list(machines["machine"]) == [GPU_MACHINE, CPU_MACHINE, FOREIGN]
     assert machines["runs"].tolist() == [9, 1, 1]
+
+
+def test_overview_leads_to_each_familys_page(open_page) -> None:
+    app = open_page("overview", machine=GPU_MACHINE)
+    links = [link.proto for link in app.get("page_link")]
+    assert [link.page for link in links] == list(FAMILIES)
+    assert all(link.query_string.startswith(f"machine={GPU_MACHINE}&run=2026") for link in links)
 
 
 def test_cpu_numbers_are_never_a_gpus(open_page) -> None:
@@ -139,6 +152,132 @@ def test_transfer_lists_skips_failures_and_surprises(open_page) -> None:
     assert charts(app) == 4
 
 
+def table(app: AppTest, column: str) -> pd.DataFrame:
+    """The table of the page that has this column."""
+    return next(one.value for one in app.dataframe if column in one.value)
+
+
+def answer(tree: Path, machine: str, family: str) -> str:
+    """What `hostbench report` says of the family in the machine's newest run."""
+    rows = frame.read(tree).frame
+    rows = rows[rows["machine"] == machine]
+    newest = rows[rows["run_id"] == rows["run_id"].iloc[-1]]
+    return "\n".join(one.text for one in answers(newest) if one.family == family)
+
+
+def test_overlap_says_what_the_report_says(open_page, tree: Path) -> None:
+    reported = answer(tree, GPU_MACHINE, "overlap")
+    numbers = table(open_page("overlap", machine=GPU_MACHINE), "loop")
+    numbers = numbers[(numbers["batch"] == "32 MiB") & (numbers["status"] == "ok")]
+    loops = numbers[numbers["efficiency (99 % interval)"] != ""]
+    assert len(loops) == 7
+    for _, row in loops.iterrows():
+        said = row["efficiency (99 % interval)"].replace("(", "99 % interval ", 1)[:-1]
+        said = said.replace(" 99 % ", ", 99 % ")
+        assert f"{row['loop']} {row['median']} (efficiency {said})" in reported
+    assert {f"ideal {bound}" in reported for bound in numbers["ideal (a bound)"]} == {True}
+
+
+def test_overlap_shows_what_pageable_memory_does(open_page) -> None:
+    app = open_page("overlap", machine=GPU_MACHINE)
+    assert charts(app) == 6
+    text = said(app)
+    for memory, held in (("pageable", "9[3-7]"), ("pinned", "[3-7]")):
+        (line,) = [one for one in text.splitlines() if one.startswith(f"From {memory} memory")]
+        assert "stream of its own" in line
+        assert re.search(f"hold the host for {held} % of the loop", line)
+
+
+def test_overlap_refuses_in_words_and_lists_what_is_lacking(open_page) -> None:
+    app = open_page("overlap", machine=GPU_MACHINE)
+    refused = "the possible gain is lost in the noise between launches"
+    assert f"No efficiency is said, because {refused}: pageable 4 MiB" in said(app)
+    assert list(table(app, "no efficiency, because")["no efficiency, because"]).count(refused) == 4
+    gaps = app.dataframe[0].value
+    assert list(gaps["status"]) == ["failed", "not measured"]
+    assert "schedule=streams_4" in gaps["which"][1]
+    app = open_page("overlap", machine=CPU_MACHINE)
+    assert f"No number from pinned memory: {HOSTILE}" in said(app)
+    assert charts(app) == 4
+
+
+def test_overlap_of_a_part_of_the_loops(tree: Path) -> None:
+    import charts_overlap
+    import derive_overlap
+
+    rows = frame.read(tree).frame
+    rows = rows[(rows["machine"] == GPU_MACHINE) & (rows["family"] == "overlap")]
+    rows = rows[(rows["status"] == "ok") & (rows["batch_bytes"] == 32 << 20)]
+    found = derive_overlap.pipelines(rows[rows["schedule"].isin(["serial", "copy_stream"])])
+    refused = {"", "0 launch(es) hold all four parts; 2 are needed"}
+    assert set(found["refused"]) == refused
+    names = ["compute_only", "serial", "copy_stream"]
+    for group in derive_overlap.groups(found):
+        assert group.ideal_s is None
+        drawn = charts_overlap.bars(group, names, "title", ["about"]).to_dict()
+        assert "not in this run" in str(drawn["datasets"])
+    found = derive_overlap.pipelines(rows[rows["schedule"] == "copy_stream"])
+    assert set(found["refused"]) == {"serial has no valid number"}
+
+
+def test_collectives_say_what_the_report_says(open_page, tree: Path) -> None:
+    for machine, backend in ((GPU_MACHINE, "nccl"), (CPU_MACHINE, "gloo")):
+        reported = answer(tree, machine, "collectives")
+        app = open_page("collectives", machine=machine)
+        assert charts(app) == 4
+        assert ("Oversubscribed at 4 and 8 ranks" in said(app)) == (machine == CPU_MACHINE)
+        assert f"by {backend}" in reported
+        assert f"by {backend};" in said(app)
+        numbers = table(app, "bus GB/s")
+        numbers = numbers[(numbers["size"] == "64 MiB") & (numbers["bus GB/s"] != "")]
+        assert len(numbers) == (2 if machine == GPU_MACHINE else 3)
+        for _, row in numbers.iterrows():
+            assert f"{row['bus GB/s']} GB/s at {row['ranks']} ranks" in reported
+            if row["ranks"] != 2:
+                percent = round(100 * float(row["scaling efficiency"]))
+                assert f"({percent} %" in reported
+
+
+def test_oversubscribed_ranks_are_hollow(tree: Path) -> None:
+    import derive_collectives
+
+    rows = frame.read(tree).frame
+    rows = rows[(rows["machine"] == CPU_MACHINE) & (rows["family"] == "collectives")]
+    found = derive_collectives.all_reduces(rows)
+    assert set(found["ranks"][found["hollow"]]) == {4, 8}
+
+
+def test_one_rank_has_a_time_and_no_bandwidth(open_page, tree: Path, tmp_path: Path) -> None:
+    import derive_collectives
+
+    rows = frame.read(tree).frame
+    rows = rows[(rows["machine"] == GPU_MACHINE) & (rows["family"] == "collectives")]
+    found = derive_collectives.all_reduces(rows)
+    assert found[["bus", "algorithm", "scaling"]][found["ranks"] == 1].isna().all(axis=None)
+    why = derive_collectives.without_rate(found)
+    assert why.to_dict("list") == {"ranks": [1, 8], "said": ["not defined", "skipped"]}
+    failed = found[found["status"] == "failed"]
+    assert failed["bus"].notna().all()
+    assert failed["scaling"].isna().all()
+
+    archive.write(tmp_path, dashboard_tree.one_gpu_run())
+    app = open_page("collectives", tmp_path)
+    assert not app.exception
+    assert charts(app) == 1
+    assert "one rank sends nothing: no bandwidth is defined" in said(app)
+    assert app.dataframe[0].value["reason"].tolist() == ["needs more GPUs, this machine has 1"]
+
+
+def test_what_was_not_measured_has_its_axes(tree: Path) -> None:
+    import derive
+
+    rows = derive.of_family(frame.read(tree).frame, "overlap")
+    lost = rows[rows["status"] == "not measured"]
+    assert lost[["device", "batch_bytes", "memory", "schedule"]].to_numpy().tolist() == [
+        ["cuda", 32 << 20, "pinned", "streams_4"]
+    ]
+
+
 def test_a_missing_and_an_empty_folder_are_messages(open_page, tmp_path: Path) -> None:
     for folder in (tmp_path / "none", tmp_path):
         for page in PAGES:
@@ -184,8 +323,6 @@ def test_the_results_argument_comes_before_the_environment(monkeypatch, tmp_path
 def test_steps_at_an_unchanged_commit_are_told_apart(tree: Path) -> None:
     import derive_trend
 
-    from hostbench.store import frame
-
     rows = frame.read(tree).frame
     found = derive_trend.points(rows[rows["case"] == TREND], by="started_at", as_rate=False)
     steps = derive_trend.segments(found)["step"].tolist()
@@ -197,8 +334,6 @@ def test_steps_at_an_unchanged_commit_are_told_apart(tree: Path) -> None:
 
 def test_a_new_version_breaks_the_line(tree: Path) -> None:
     import derive_trend
-
-    from hostbench.store import frame
 
     rows = frame.read(tree).frame
     rows = rows[rows["case"] == TREND].copy()

@@ -54,6 +54,13 @@ def test_refused_where_the_gain_is_in_the_noise() -> None:
     assert refused.share is None and "noise" in str(refused.refused)
 
 
+def test_refused_where_one_launch_leaves_no_gain() -> None:
+    """Its ratio would be (16 - 9) / tiny, and the interval would reach from here to the moon."""
+    copy = {n: 8.0 if n else 15.9 / 1.125 for n in range(40)}
+    found = overlap(launches(16.0, 40), launches(9.0, 40), copy, copy, 8)
+    assert found.share is None and str(found.refused).startswith("in 1 of 40 launches")
+
+
 def test_refused_without_two_whole_launches() -> None:
     one = {0: 1.0}
     refused = overlap({0: 16.0, 1: 16.0}, {1: 9.0}, launches(8.0), one, 8)

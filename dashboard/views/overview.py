@@ -34,7 +34,7 @@ def tiles(found: dict[str, int]) -> None:
 
 
 def answer(rows: pd.DataFrame) -> None:
-    """Each question with this run's sentence, by family."""
+    """Each question with this run's sentence, by family, and where to see it drawn."""
     said = answers(of_workloads(rows))
     if not said:
         st.info("This run holds none of hostbench's own workloads, so it answers nothing.")
@@ -44,6 +44,13 @@ def answer(rows: pd.DataFrame) -> None:
             for one in said:
                 if one.family == family:
                     st.markdown(f"**{plain(one.question)}**  \n{plain(one.text)}")
+            view = {"machine": rows["machine"].iloc[0], "run": rows["run_id"].iloc[0]}
+            st.page_link(
+                f"views/{family}.py",
+                label=f"{family}: charts and numbers",
+                icon=":material/bar_chart:",
+                query_params=view,
+            )
 
 
 st.title("What feeding the device costs here")

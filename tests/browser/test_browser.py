@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from tests import dashboard_tree
-from tests.dashboard_tree import FOREIGN, GPU_MACHINE, HOSTILE, TREND
+from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, TREND
 
 pytestmark = pytest.mark.browser
 
@@ -27,11 +27,14 @@ CHART = "[data-testid=stVegaLiteChart] .mark-symbol.role-mark path"
 BAR = "[data-testid=stVegaLiteChart] .mark-rect.role-mark path"
 # Streamlit asks for these below each page's own path, too, and goes on without them.
 KNOWN_404 = ("_stcore/health", "_stcore/host-config")
+_FITS = "document.querySelector('[data-testid=stMain]').scrollWidth <= 390"
 PAGES = {
     "": ("What feeding the device costs here", "Does pinned memory pay?", None),
     "trend": ("One series over time", "Every point", CHART),
     "transfer": ("How fast is a copy, and does the call wait?", "Surprises", CHART),
     "allocation": ("Create on the CPU and move", "lower is better", BAR),
+    "overlap": ("Do copies hide behind compute?", "a bound, not measured", BAR),
+    "collectives": ("How does all-reduce scale?", "scaling efficiency", CHART),
 }
 
 
@@ -77,15 +80,14 @@ def browser() -> Iterator[Any]:
         pytest.skip(f"none of {', '.join(BROWSERS)} is installed")
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=path, args=list(FLAGS))
-        yield chromium
+        yield chromium.new_context(viewport={"width": 1280, "height": 900})
         chromium.close()
 
 
 @pytest.fixture
-def page(browser: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A page of 1280 x 900, or as the test's parameter says; an error in the console fails."""
-    width, height = getattr(request, "param", (1280, 900))
-    tab = browser.new_page(viewport={"width": width, "height": height})
+def page(browser: Any) -> Iterator[Any]:
+    """A new tab, with the scripts that earlier tabs have loaded; an error in the console fails."""
+    tab = browser.new_page()
     tab.set_default_timeout(20_000)
     errors: list[str] = []
     tab.on("pageerror", lambda error: errors.append(str(error)))
@@ -108,7 +110,7 @@ def _query(tab: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_each_page_is_drawn(page: Any, address: str, name: str) -> None:
+def test_each_page_is_drawn_and_fits_a_telephone(page: Any, address: str, name: str) -> None:
     title, text, mark = PAGES[name]
     page.goto(f"{address}/{name}?machine={GPU_MACHINE}")
     page.get_by_role("heading", name=title).wait_for()
@@ -116,15 +118,10 @@ def test_each_page_is_drawn(page: Any, address: str, name: str) -> None:
     if mark:
         page.locator(mark).first.wait_for(state="attached")
     assert page.get_by_test_id("stException").count() == 0
-
-
-@pytest.mark.parametrize("page", [(390, 844)], indirect=True)
-def test_it_fits_a_telephone(page: Any, address: str) -> None:
-    page.goto(f"{address}/transfer?machine={GPU_MACHINE}")
-    page.locator(CHART).first.wait_for(state="attached")
-    page.get_by_role("heading", name="Numbers").wait_for()
-    widest = page.get_by_test_id("stMain").evaluate("main => main.scrollWidth")
-    assert widest <= 390
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("innerWidth == 390")
+    page.get_by_role("button", name="CSV").last.wait_for()
+    page.wait_for_function(_FITS)
 
 
 def test_the_view_is_in_the_url(page: Any, address: str) -> None:
@@ -146,6 +143,21 @@ def test_the_view_is_in_the_url(page: Any, address: str) -> None:
     page.wait_for_url("**unit=seconds*")
     page.go_back()
     page.get_by_role("radio", name="GB/s", checked=True).wait_for()
+
+
+def test_the_overview_leads_to_a_page_with_the_same_run(page: Any, address: str) -> None:
+    page.goto(f"{address}/?machine={CPU_MACHINE}")
+    page.get_by_role("link", name="collectives: charts and numbers").click()
+    page.get_by_role("heading", name="How does all-reduce scale?").wait_for()
+    page.wait_for_url("**device=cpu*")
+    assert _query(page)["machine"] == CPU_MACHINE
+    assert _query(page)["run"].startswith("20261101T030000Z-cccccccc")
+    page.get_by_text("Oversubscribed at 4 and 8 ranks").wait_for()
+    drawn = page.get_by_text("Hollow: oversubscribed, more ranks than cores.")
+    drawn.first.wait_for(state="attached")
+    page.get_by_role("link", name="Transfer").click()
+    page.get_by_role("heading", name="How fast is a copy").wait_for()
+    page.wait_for_url(f"**/transfer?machine={CPU_MACHINE}&run=20261101T030000Z-cccccccc*")
 
 
 def test_hostile_text_is_text(page: Any, address: str) -> None:

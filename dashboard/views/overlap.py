@@ -1,0 +1,83 @@
+"""A loop of copies and computes: how much of what could be hidden is hidden."""
+
+import charts_overlap
+import parts
+import streamlit as st
+from derive_overlap import WORDS, groups, pipelines, refusals, side_stream
+from words import LEGEND, hardware, known, missing, only, plain
+
+from hostbench import units
+from hostbench.workloads.overlap import NUM_BATCHES
+
+COLUMNS = {
+    "size": "batch",
+    "memory": "memory",
+    "what": "loop",
+    "status": "status",
+    "number": "median",
+    "interval": "interval",
+    "ideal": "ideal (a bound)",
+    "efficiency": "efficiency (99 % interval)",
+    "refused": "no efficiency, because",
+    "asyncness": "asyncness",
+    "launches": "launches",
+    "reason": "reason",
+    "flags": "flags",
+}
+
+st.title("Do copies hide behind compute?")
+rows = parts.one_run("overlap")
+found = pipelines(rows)
+made = groups(found)
+if not made:
+    st.info("No loop of this run has a number. The reasons:")
+    parts.beside_the_numbers(rows, "overlap")
+    st.stop()
+
+about = [hardware(rows), f"{only(rows, 'machine')} · {found['when'].iloc[0]}"]
+for nbytes in dict.fromkeys(group.nbytes for group in made):
+    size = units.format_bytes(nbytes)
+    same = [group for group in made if group.nbytes == nbytes]
+    of_size = found[found["batch_bytes"] == nbytes]
+    st.subheader(f"{NUM_BATCHES} batches of {size}")
+    schedules = [name for name in WORDS if name in set(of_size["schedule"])]
+    columns = st.columns(len(same) + 1)
+    for column, group in zip(columns, same, strict=False):
+        title = f"The whole loop, {group.memory} memory"
+        chart = charts_overlap.bars(group, schedules, title, about)
+        column.altair_chart(chart, width="stretch")
+    with columns[-1]:
+        if (of_size["efficiency"] + of_size["refused"]).any():
+            chart = charts_overlap.efficiency(
+                of_size, "How much of the possible gain was had", about
+            )
+            st.altair_chart(chart, width="stretch")
+        else:
+            st.info("No overlapped loop of this size has a valid number.")
+
+for text in [*side_stream(found), *refusals(found)]:
+    st.markdown(plain(text))
+without = found.groupby("memory").filter(lambda of_memory: of_memory["seconds"].isna().all())
+for memory, lacking in without.groupby("memory"):
+    reasons = dict.fromkeys(known(one, "no reason stored") for one in lacking["reason"])
+    st.markdown(plain(f"No number from {memory} memory: {'; '.join(reasons)}."))
+st.caption(
+    "Bar: median of the launch medians of the whole loop, end to end; line on it: its 99 % "
+    "interval, from 8 launches on. Pale grey: one half of the work alone. Dashed line: the ideal "
+    "with one copy engine, computed from the two halves; a bound, not a measurement. Efficiency = "
+    "(serial - loop) / (serial - ideal) within each launch: 0 gains nothing, 1 reaches the bound, "
+    "less than 0 is slower than serial; an interval that leaves the chart is written out. It is "
+    "refused where noise hides the possible gain. The compute of a batch lasts as long as its copy "
+    "from the same memory, so each memory has its own axis: compare the efficiency. A pale bar "
+    f"with a cross failed its proof and counts for nothing. {LEGEND}"
+)
+parts.beside_the_numbers(rows, "overlap")
+st.subheader("Numbers")
+ideals = {(group.nbytes, group.memory): group.ideal_s for group in made}
+keys = zip(found["batch_bytes"], found["memory"], strict=True)
+bounds = [ideals.get((int(nbytes), memory)) for nbytes, memory in keys]
+found["ideal"] = [units.format_seconds(bound) if bound else "" for bound in bounds]
+shown = found[list(COLUMNS)].assign(
+    asyncness=["" if missing(one) else f"{one:.2f}" for one in found["asyncness"]]
+)
+parts.table(shown.rename(columns=COLUMNS), "overlap", found)
