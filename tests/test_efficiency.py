@@ -33,8 +33,8 @@ def test_all_of_the_gain_is_one_and_none_of_it_is_zero() -> None:
 
 
 def test_parts_of_one_launch_belong_together() -> None:
-    """A launch that is twice as slow in all four parts has the same efficiency."""
-    scale = {n: 1.0 + n for n in range(10)}
+    """A launch that is slower in all four parts has the same efficiency."""
+    scale = {n: 1.0 + n / 10 for n in range(10)}
     serial, half, copy, compute = (
         {n: part * scale[n] for n in scale} for part in (16.0, 12.5, 8.0, 8.0)
     )
