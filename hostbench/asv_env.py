@@ -67,7 +67,7 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
 
     def _install_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
         shutil.rmtree(self._site, ignore_errors=True)
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        pip = [sys.executable, "-m", "pip", "--isolated", "install", "--quiet"]
         options = ["--no-deps", "--no-build-isolation", "--no-index", "--no-compile"]
         util.check_call(
             [*pip, *options, "--target", str(self._site), build_dir], timeout=self._install_timeout

@@ -6,18 +6,19 @@ holds a lock while it lives: a journal that can be locked is an orphan, or finis
 archived.
 """
 
+import errno
 import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from hostbench.case import AxisValue, Case
-from hostbench.clock import epoch_s
 from hostbench.errors import DataError, UsageError
+from hostbench.shapes import check_facts, check_finish, check_header, check_record
 
 FORMAT = 1
 SUFFIX = ".journal.jsonl"
@@ -79,6 +80,8 @@ class CaseRecord:
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> "CaseRecord":
+        """Raises one of DAMAGE for anything that is no record."""
+        check_record(line)
         values = {key: line[key] for key in cls.__dataclass_fields__ if key in line}
         axes: dict[str, AxisValue] = line["case"]["axes"]
         values["case"] = Case.of(line["case"]["workload"], axes)
@@ -107,7 +110,10 @@ class JournalWriter:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+            hidden = path.with_name(f".{path.name}.new")  # seen only once it is locked and headed
+            if path.exists():
+                raise FileExistsError(errno.EEXIST, f"{path.name} is there already")
+            self._fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         except OSError as error:
             raise UsageError(
                 f"cannot write results to {path.parent}: {error.strerror}; "
@@ -115,6 +121,7 @@ class JournalWriter:
             ) from error
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         self._write({"kind": "run", "format": FORMAT, **asdict(header)})
+        hidden.rename(path)
 
     def facts(self, when: str, facts: Mapping[str, Any]) -> None:
         self._write({"kind": "facts", "when": when, "facts": facts})
@@ -122,8 +129,9 @@ class JournalWriter:
     def case(self, record: CaseRecord) -> None:
         self._write(record.to_json())
 
-    def finish(self, status: str, at: str) -> None:
-        self._write({"kind": "finish", "status": status, "at": at})
+    def finish(self, status: str, at: str, scratch: str | None = None) -> None:
+        """`scratch`: why the run turned out to be scratch only while it went on."""
+        self._write({"kind": "finish", "status": status, "at": at, "scratch": scratch})
         os.fsync(self._fd)
 
     def close(self) -> None:
@@ -154,6 +162,8 @@ def is_alive(path: Path) -> bool:
     except BlockingIOError:
         return True
     except OSError as error:
+        if _is_gone(path, error):
+            raise  # somebody else archived it
         raise DataError(f"{path} cannot be read ({error.strerror}); move it away") from error
     return False
 
@@ -164,6 +174,8 @@ def read(path: Path) -> Journal:
         lines = path.read_bytes().split(b"\n")
         header = _header(json.loads(lines[0]))
     except (OSError, *DAMAGE) as error:
+        if _is_gone(path, error):
+            raise  # archived in between: there is nothing to mend
         raise DataError(
             f"{path} is no readable journal ({error}); move it away to go on without it"
         ) from error
@@ -177,6 +189,10 @@ def read(path: Path) -> Journal:
     return journal
 
 
+def _is_gone(path: Path, error: Exception) -> bool:
+    return isinstance(error, FileNotFoundError) and not path.is_symlink()
+
+
 def find(results: Path) -> Iterator[Path]:
     """Every journal below a results folder, oldest first."""
     yield from sorted(results.rglob(f"*{SUFFIX}"))
@@ -185,7 +201,7 @@ def find(results: Path) -> Iterator[Path]:
 def _header(line: Mapping[str, Any]) -> RunHeader:
     if line.get("kind") != "run" or line.get("format") != FORMAT:
         raise ValueError(f"format {line.get('format')!r}, this hostbench reads {FORMAT}")
-    epoch_s(line["started_at"])
+    check_header(line)
     values = {key: line[key] for key in RunHeader.__dataclass_fields__ if key in line}
     return RunHeader(**{**values, "planned": tuple(line["planned"])})
 
@@ -195,6 +211,11 @@ def _take(journal: Journal, line: Mapping[str, Any]) -> None:
     if kind == "case":
         journal.records.append(CaseRecord.from_json(line))
     elif kind == "facts":
-        journal.facts[line["when"]] = line["facts"]
+        check_facts(line["facts"])
+        journal.facts[str(line["when"])] = line["facts"]
     elif kind == "finish":
+        check_finish(line)
         journal.finish = {"at": line["at"], "status": line["status"]}
+        late = line.get("scratch")
+        if late and journal.header.scratch is None:
+            journal.header = replace(journal.header, scratch=late)

@@ -17,13 +17,14 @@ from hostbench import __version__
 from hostbench.case import AxisValue, Case
 from hostbench.clock import now
 from hostbench.errors import UsageError
-from hostbench.facts.hardware import nvidia_hardware
+from hostbench.facts import collect, nvidia_hardware, to_json
 from hostbench.journal import CaseRecord, Journal, JournalWriter, RunHeader, read
 from hostbench.processes import become_subreaper, die_with_parent
 from hostbench.runner import places
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device, with_launches
 from hostbench.runner.progress import Bar
+from hostbench.runner.repo import committed_at
 from hostbench.runner.session import records
 from hostbench.workloads import FAMILIES, load
 
@@ -162,11 +163,27 @@ def _measure(family: str) -> list[CaseRecord]:
     bar = Bar(sys.stdout)
     found = list(_other_devices(workloads, device))
     with Launcher(bar.tick, bar.started) as launcher, _journal(plan, device) as journal:
+        journal.facts("before", to_json(collect()))
         for record in records(plan, workloads, launcher, bar):
             journal.case(record)
             found.append(record)
+        journal.facts("after", to_json(collect()))
         journal.finish("complete", now())
     return found
+
+
+def _asv_machine() -> str | None:
+    """The `--machine` that the asv above us was given: asv itself does not tell its benchmarks."""
+    try:
+        line = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")
+    except OSError:
+        return None
+    for word, following in itertools.pairwise(line):
+        if word in ("--machine", "-m") and following != "asv":
+            return following
+        if word.startswith("--machine="):
+            return word.partition("=")[2]
+    return None
 
 
 def _launches() -> int | None:
@@ -194,11 +211,12 @@ def _other_devices(workloads: Mapping[str, Any], device: str) -> Iterable[CaseRe
 
 def _journal(plan: Plan, device: str) -> JournalWriter:
     commit = os.environ.get("ASV_COMMIT")
+    root = Path(os.environ.get("ASV_CONF_DIR", "."))
     header = RunHeader(
         run_id=places.run_id(commit),
-        machine=None,
+        machine=_asv_machine(),
         commit=commit,
-        committed_at=None,
+        committed_at=committed_at(root, commit),
         scratch=None,
         profile=plan.profile.name,
         launches=plan.profile.launches,
@@ -209,5 +227,4 @@ def _journal(plan: Plan, device: str) -> JournalWriter:
         planned=tuple(map(str, plan.cases)),
         by="asv",
     )
-    root = Path(os.environ.get("ASV_CONF_DIR", "."))
     return JournalWriter(places.journal_path(places.asv_results(root), header.run_id), header)

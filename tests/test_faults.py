@@ -62,9 +62,12 @@ def go(device, kind):
 '''
 
 
-def faulty(folder: Path) -> Scratch:
+def faulty(folder: Path, without: tuple[str, ...] = ()) -> Scratch:
     checkout = scratch.make(folder)
-    (checkout.root / "hostbench/workloads/faulty.py").write_text(FAULTY)
+    text = FAULTY
+    for kind in without:
+        text = text.replace(f'"{kind}", ', "", 1)
+    (checkout.root / "hostbench/workloads/faulty.py").write_text(text)
     checkout.only_families("faulty")
     checkout.commit("a family that goes wrong")
     return checkout
@@ -271,11 +274,27 @@ def kill(checkout: Scratch, running: subprocess.Popen[str], victim: str) -> None
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.asv
-def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(
-    checkout: Scratch, tmp_path: Path
+def test_code_edited_during_a_run_is_neither_measured_nor_filed_under_the_commit(
+    checkout: Scratch, results: Path
 ) -> None:
+    running = start_run(checkout, results)
+    wait_for_records(results, 2)
+    name = "hostbench/workloads/faulty.py"
+    checkout.edit(name, "def go(device, kind):", "def go(device, kind, broken_by_an_edit):")
+    try:
+        out, _ = running.communicate(timeout=120)
+    finally:
+        checkout.git("checkout", "-q", name)
+    assert running.returncode == 0, out
+    run = only_run(results)
+    assert run.is_complete and statuses(run)["fine"] == ("ok", None, 7)
+    assert run.header.scratch == "the checkout changed during the run"
+
+
+@pytest.mark.asv
+def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path) -> None:
     """asv measures by itself and is killed: its children die, the next command keeps the cases."""
+    checkout = faulty(tmp_path, without=("hangs",))
     running = checkout.start("-m", "asv", "run", "HEAD^!", "--machine", "scratch")
     try:
         wait_for_records(checkout.results, 3)
@@ -289,3 +308,5 @@ def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(
     assert "archived run" in done.stdout
     kept = [run for run in runs.load(checkout.results, pytest.fail) if run.header.by == "asv"]
     assert len(kept) == 1 and len(kept[0].parts[0].records) >= 3
+    assert kept[0].header.machine == "scratch" and kept[0].header.committed_at
+    assert kept[0].facts["software"]["torch"]

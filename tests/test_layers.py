@@ -19,7 +19,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LAYERS = (
     "errors units",
     "case files processes",
-    "samples clock",
+    "samples clock shapes",
     "bandwidth efficiency",
     "journal",
     "facts",

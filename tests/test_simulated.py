@@ -43,7 +43,7 @@ def buffers(
     dev.fill_pattern(host, 1)
     dev.fill_pattern(there, 2)
     for buffer in (host, there):
-        buffer.writes = [(0.0, token) for _, token in buffer.writes]
+        buffer.writes = [(0.0, 0.0, token) for _, _, token in buffer.writes]
     dev.host_s = 0.0
     return host, there
 
@@ -212,7 +212,7 @@ def test_reading_early_reads_what_was_there() -> None:
     before = dev.buffer(N)
     dev.fill_pattern(before, 2)
     dev.host_s = 0.0
-    before.writes = [(0.0, ("pattern", 2))]
+    before.writes = [(0.0, 0.0, ("pattern", 2))]
     dev.copy(there, host, blocking=False)
     assert not dev.same_bytes(there, host)
     assert dev.same_bytes(there, before)
@@ -229,7 +229,8 @@ def test_reading_early_behind_many_writes_reads_what_was_there() -> None:
     for _ in range(10):
         dev.copy(there, host, blocking=False)
         dev.copy(there, other, blocking=False)
-    assert there.token(dev.now()) == ("pattern", 2)
+    assert there.token(LAUNCH) == ("pattern", 2)  # the first copy starts just then
+    assert there.token(dev.now()) == ("torn", LAUNCH)
     assert not dev.same_bytes(there, never_written)
 
 

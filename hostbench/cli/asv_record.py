@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,17 +13,19 @@ from hostbench import suite
 from hostbench.case import Case
 from hostbench.errors import EXIT_OK
 from hostbench.journal import JournalWriter
+from hostbench.store import asv_tree
 from hostbench.store.runs import WholeRun
 
 _ASV_BENCHMARK_FAILED = 2
 """asv's exit code when a benchmark failed: the failure is in our records too."""
 
 
-def record(run: WholeRun, root: Path) -> str | None:
+def record(run: WholeRun, root: Path, results: Path) -> str | None:
     """Run asv on the run's commit; its setup_cache reads the records instead of measuring.
 
     Returns None, or what went wrong. The archive is complete either way.
     """
+    began_ms = time.time() * 1000
     with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
         recorded = Path(folder) / "recorded.journal.jsonl"
         with JournalWriter(recorded, replace(run.header, resumes=None)) as journal:
@@ -39,11 +42,19 @@ def record(run: WholeRun, root: Path) -> str | None:
             text=True,
             check=False,
         )
-    if done.returncode in (EXIT_OK, _ASV_BENCHMARK_FAILED):
+    if done.returncode in (EXIT_OK, _ASV_BENCHMARK_FAILED) and _stored(run, results, began_ms):
         return None
     lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
     why = lines[-1] if lines else "it said nothing"
     return f"asv ended with {done.returncode}: {why}"
+
+
+def _stored(run: WholeRun, results: Path, since_ms: float) -> bool:
+    """Whether asv's file of the commit has a row of every workload since then."""
+    wanted = {suite.asv_name(result.case.workload) for result in run.results()}
+    files = asv_tree.files_of_commit(results, str(run.header.commit), run.header.machine)
+    found = {name for file in files for name, started in file.started if started >= since_ms - 1}
+    return wanted <= found
 
 
 def _command(run: WholeRun, cases: list[Case]) -> list[str]:

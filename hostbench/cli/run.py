@@ -1,5 +1,6 @@
 """`hostbench run`: measure in the foreground, keep everything, then have asv record the commit."""
 
+import math
 import random
 import signal
 import sys
@@ -14,11 +15,13 @@ from hostbench import __version__, facts
 from hostbench.case import parse_selector
 from hostbench.cli import asv_record
 from hostbench.cli.places import results_folder
+from hostbench.cli.program import program
 from hostbench.clock import now
 from hostbench.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
+    HostbenchError,
     NothingMeasured,
     UsageError,
 )
@@ -62,20 +65,36 @@ class Setup:
 def execute(args: Namespace) -> int:
     """Measure, archive, record, answer. Exit code 4 if a case failed, 3 if none has a number."""
     setup = _setup(args)
-    for old in adopt.adopt_orphans(setup.results, lambda: setup.machine, _warn):
+    own_name = facts.machine_name(None, setup.facts)  # --machine names this run, not an older one
+    for old in adopt.adopt_orphans(setup.results, lambda: own_name, _warn):
         _warn(f"archived run {old.header.run_id}, which had been left in its journal")
     header, plan = _resumed(args, setup) if args.resume else _fresh(args, setup)
     path = places.journal_path(setup.results, header.run_id)
+    _check_writable(setup.results / setup.machine / "runs")
+    recorded = True
     with _terminate_as_interrupt():
         with JournalWriter(path, header) as journal:
-            finished = _measure(setup, journal, plan)
-            if finished and header.scratch is None and not args.no_asv:
-                _record_with_asv(_whole(setup.results, header.resumes or header.run_id), setup)
+            finished, scratch = _measure(setup, journal, plan)
+            if finished and header.scratch is None and scratch is None and not args.no_asv:
+                whole = _whole(setup.results, header.resumes or header.run_id)
+                recorded = _record_with_asv(whole, setup)
         if not read(path).records:
             path.unlink()
             raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
         part = adopt.archive_journal(setup.results, path, lambda: setup.machine)
-    return _answer(setup.results, _whole(setup.results, part.root_id), finished)
+    code = _answer(setup.results, _whole(setup.results, part.root_id), finished)
+    return code if recorded else EXIT_FAILED
+
+
+def _check_writable(folder: Path) -> None:
+    """Before hours of measuring, not after. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write results to {folder}: {error.strerror}; make it writable or name another "
+            "folder with --results"
+        ) from error
 
 
 def _setup(args: Namespace) -> Setup:
@@ -134,7 +153,7 @@ def _profile(args: Namespace) -> Profile:
 def _with_deadline(profile: Profile, deadline_s: float | None) -> Profile:
     if deadline_s is None:
         return profile
-    if deadline_s <= 0:
+    if not 0 < deadline_s < math.inf:
         raise UsageError(f"--deadline {deadline_s:g} must be positive seconds; 60 is usual")
     return replace(profile, deadline_s=deadline_s)
 
@@ -193,8 +212,12 @@ def _can_resume(run: WholeRun, setup: Setup) -> bool:
     return not facts.differences(facts.from_json(run.facts), setup.facts)
 
 
-def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> bool:
-    """Whether the plan was walked to its end; an interrupt ends it early and keeps the rest."""
+def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[bool, str | None]:
+    """(whether the plan was walked to its end, why the run turned out to be scratch).
+
+    An interrupt ends it early and keeps the rest. Workers run the code of the start, but which
+    commit that was can no longer be said when the checkout has changed since.
+    """
     bar = Bar()
     journal.facts("before", facts.to_json(setup.facts))
     finished = True
@@ -206,35 +229,41 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> bool:
         bar.end()
         finished = False
     journal.facts("after", facts.to_json(facts.collect()))
-    journal.finish("complete" if finished else "interrupted", now())
-    return finished
+    unchanged = checkout(setup.root, setup.results) == setup.checkout
+    scratch = None if unchanged else "the checkout changed during the run"
+    journal.finish("complete" if finished else "interrupted", now(), scratch)
+    return finished, scratch
 
 
 def _whole(results: Path, run_id: str) -> WholeRun:
     return next(run for run in runs.load(results, lambda _: None) if run.run_id == run_id)
 
 
-def _record_with_asv(run: WholeRun, setup: Setup) -> None:
+def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
+    """Whether asv has the run now, or was not meant to have it. The archive has it either way."""
     if setup.root is None or places.asv_results(setup.root).resolve() != setup.results.resolve():
         _warn("asv is left out: --results is not the folder that asv.conf.json names")
-        return
-    facts.register_with_asv(facts.asv_machine_entry(setup.machine, setup.facts))
+        return True
     print("asv records the run", file=sys.stderr)
     try:
-        wrong = asv_record.record(run, setup.root)
+        facts.register_with_asv(facts.asv_machine_entry(setup.machine, setup.facts))
+        wrong = asv_record.record(run, setup.root, setup.results)
+    except HostbenchError as error:
+        wrong = str(error)
     except KeyboardInterrupt:
         wrong = "interrupted while asv recorded the run"
     if wrong:
         _warn(f"{wrong}; the run is archived all the same")
+    return wrong is None
 
 
 def _answer(results: Path, run: WholeRun, finished: bool) -> int:
     tree = frame.read(results)
     print(page(tree.frame[tree.frame["run_id"] == run.run_id], run))
-    print(f"kept in {results / str(run.header.machine) / 'runs'}; see it: hostbench dashboard")
+    print(f"kept in {results / str(run.header.machine) / 'runs'}; see it: {program()} dashboard")
     statuses = [result.status for result in run.results()]
     if not finished:
-        _warn("interrupted; what was measured is kept, `hostbench run --resume` does the rest")
+        _warn(f"interrupted; what was measured is kept, `{program()} run --resume` does the rest")
         return EXIT_FAILED
     if "failed" in statuses:
         return EXIT_FAILED

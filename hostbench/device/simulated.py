@@ -11,8 +11,8 @@ at the link's rate after `latency_s`. A pageable copy first waits for its stream
 `alloc_s` on the host; touching or filling host memory runs at `host_bytes_per_s`, generating
 random numbers at `host_randn_bytes_per_s` or, on the device, `device_randn_bytes_per_s`.
 
-Data is simulated too: a buffer holds a token from the time at which its copy ends, so that reading
-early reads what was there before.
+Data is simulated too: a buffer holds a token from the time at which its copy ends. Reading before
+the copy starts reads what was there before, reading while it runs reads neither.
 """
 
 from collections.abc import Iterator
@@ -43,25 +43,30 @@ class Link:
 
 @dataclass(slots=True, eq=False)
 class SimulatedBuffer:
-    """`nbytes` in some memory. `writes` is (end of write in seconds, token), in order of time."""
+    """`nbytes` in some memory. `writes` is (start in seconds, end, token), in order of time."""
 
     nbytes: int
     on_host: bool
     pinned: bool = False
-    writes: list[tuple[float, object]] = field(default_factory=list)
+    writes: list[tuple[float, float, object]] = field(default_factory=list)
     marks: list["Mark"] = field(default_factory=list)
     """Notes of what it held, not yet known: a copy may still be enqueued that ends before them."""
 
     def token(self, at_s: float) -> object:
-        """What a reader sees at that time."""
-        return next((token for end_s, token in reversed(self.writes) if end_s <= at_s), None)
+        """What a reader sees at that time: while a copy runs, neither the old nor the new."""
+        for start_s, end_s, token in reversed(self.writes):
+            if end_s <= at_s:
+                return token
+            if start_s < at_s:
+                return ("torn", start_s)
+        return None
 
-    def write(self, now_s: float, end_s: float, token: object) -> None:
+    def write(self, now_s: float, start_s: float, end_s: float, token: object) -> None:
         """From `end_s` on readers see `token`. Nobody reads before `now_s` any more."""
         self.settle_marks(now_s)
         places = range(len(self.writes) - 1, 0, -1)
-        seen = next((place for place in places if self.writes[place][0] <= now_s), 0)
-        self.writes = [*self.writes[seen:], (end_s, token)]
+        seen = next((place for place in places if self.writes[place][1] <= now_s), 0)
+        self.writes = [*self.writes[seen:], (start_s, end_s, token)]
 
     def settle_marks(self, now_s: float) -> None:
         """Resolve the marks that the host's clock has passed: no later copy can end before them."""
@@ -137,7 +142,7 @@ class SimulatedDevice:
 
     def fill_pattern(self, buffer: SimulatedBuffer, seed: int) -> None:
         self.synchronize()
-        buffer.write(self.host_s, self.host_s, ("pattern", seed))
+        buffer.write(self.host_s, self.host_s, self.host_s, ("pattern", seed))
 
     def same_bytes(self, left: SimulatedBuffer, right: SimulatedBuffer) -> bool:
         return left.token(self.host_s) == right.token(self.host_s)
@@ -156,7 +161,7 @@ class SimulatedDevice:
     def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
         if not source.on_host and not target.on_host:
             start_s, end_s = self._enqueue("compute", source.nbytes / self.link.device_bytes_per_s)
-            target.write(self.host_s, end_s, source.token(start_s))
+            target.write(self.host_s, start_s, end_s, source.token(start_s))
             return self.current.synchronize() if blocking else None
         to_device = source.on_host and not target.on_host
         host = source if to_device else target
@@ -172,7 +177,7 @@ class SimulatedDevice:
             )
         engine = "copy" if self.link.num_copy_engines == 1 or to_device else "copy back"
         start_s, end_s = self._enqueue(engine, seconds)
-        target.write(self.host_s, end_s, source.token(start_s))
+        target.write(self.host_s, start_s, end_s, source.token(start_s))
         if blocking:
             self.current.synchronize()
         elif not host.pinned:

@@ -70,7 +70,7 @@ def overlap(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
 def _hidden(rows: pd.DataFrame) -> str:
     found = loops(rows)
     if not found:
-        return unseen(rows)
+        return _times_alone(rows)
     first = found[0]
     refused = {loop.efficiency.refused for loop in found}
     same = next(iter(refused)) if len(refused) == 1 else None
@@ -85,6 +85,19 @@ def _hidden(rows: pd.DataFrame) -> str:
         f"{NUM_BATCHES} batches of {units.format_bytes(first.nbytes)}: serial "
         f"{units.format_seconds(first.serial_s)}, {', '.join(parts)}{ideal}"
         f"{f'; efficiency not said: {same}' if same else ''}{label(rows)}"
+    )
+
+
+def _times_alone(rows: pd.DataFrame) -> str:
+    """What was measured without the serial loop beside it."""
+    timed = [row for row in dicts(ok(rows)) if row["schedule"] in SCHEDULES]
+    if not timed:
+        return unseen(rows)
+    parts = [f"{SCHEDULES[r['schedule']]} {units.format_seconds(r['seconds'])}" for r in timed]
+    size = units.format_bytes(int(timed[0]["batch_bytes"]))
+    return (
+        f"{NUM_BATCHES} batches of {size}: {', '.join(parts)}; the serial loop was not measured in "
+        f"this run, so no efficiency{label(rows)}"
     )
 
 

@@ -163,7 +163,7 @@ class Launcher:
         root = str(Path(hostbench.__file__).parent.parent)
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         self._server = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, root],
+            [sys.executable, "-P", "-c", _BOOT, root],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -21,28 +21,49 @@ def checkout(root: Path | None, results: Path) -> Checkout:
     """The state of the git repository at `root`, tracked files below `results` left aside."""
     if root is None:
         return Checkout(commit=None, committed_at=None, scratch="no asv.conf.json: not a checkout")
-    commit = _git(root, "rev-parse", "HEAD")
-    if commit is None:
-        return Checkout(commit=None, committed_at=None, scratch="no git repository")
-    committed_at = _git(root, "show", "-s", "--format=%cI", commit)
-    return Checkout(commit=commit, committed_at=committed_at, scratch=_scratch(root, results))
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        if not Path(hostbench.__file__).resolve().is_relative_to(root.resolve()):
+            why = "hostbench is not imported from this checkout"
+            return Checkout(commit=None, committed_at=None, scratch=why)
+        return Checkout(
+            commit=commit,
+            committed_at=_git(root, "show", "-s", "--format=%cI", commit),
+            scratch="uncommitted changes" if _changed(root, results) else None,
+        )
+    except GitError as error:
+        return Checkout(commit=None, committed_at=None, scratch=str(error))
 
 
-def _scratch(root: Path, results: Path) -> str | None:
-    if not Path(hostbench.__file__).resolve().is_relative_to(root.resolve()):
-        return "hostbench is not imported from this checkout"
+def committed_at(root: Path, commit: str | None) -> str | None:
+    """When a commit was made, ISO 8601; None where git does not tell."""
+    try:
+        return _git(root, "show", "-s", "--format=%cI", commit) if commit else None
+    except GitError:
+        return None
+
+
+class GitError(Exception):
+    """git is missing or refuses; the text is its first line."""
+
+
+def _changed(root: Path, results: Path) -> bool:
     paths = ["--", "."]
     if results.resolve().is_relative_to(root.resolve()):
         paths.append(f":(exclude){results.resolve().relative_to(root.resolve())}")
-    changed = _git(root, "status", "--porcelain", "--untracked-files=no", *paths)
-    return "uncommitted changes" if changed else None
+    return bool(_git(root, "status", "--porcelain", "--untracked-files=no", *paths))
 
 
-def _git(root: Path, *args: str) -> str | None:
+def _git(root: Path, *args: str) -> str:
     try:
         done = subprocess.run(
             ["git", *args], cwd=root, capture_output=True, text=True, check=True, timeout=60
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr.strip().splitlines() or ["git failed"])[0]
+        if "not a git repository" in said:
+            said = "no git repository"
+        raise GitError(said) from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise GitError("git is not installed or does not answer") from error
     return done.stdout.strip()

@@ -12,10 +12,14 @@ import json
 import os
 import signal
 import sys
+import traceback
 from typing import Any
 
 import hostbench
 from hostbench.processes import die_with_parent
+
+_BEFORE_THE_FIRST_FORK = ("torch", "hostbench.device.cpu", "hostbench.device.cuda")
+"""Imported once: every launch of a run measures the same code, whatever happens to the files."""
 
 
 def main() -> None:
@@ -24,8 +28,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     out = os.dup(1)
     os.dup2(2, 1)
-    importlib.import_module("torch")
+    for name in _BEFORE_THE_FIRST_FORK:
+        importlib.import_module(name)
     worker = importlib.import_module("hostbench.runner.worker")
+    worker.load()  # every family: what is edited on disk from now on is not measured
     gc.collect()
     gc.freeze()  # what torch made is here to stay: collecting between cases need not look at it
     send(out, {"event": "ready", "hostbench": hostbench.__file__, "pid": os.getpid()})
@@ -47,6 +53,9 @@ def _work(worker: Any, out: int, request: dict[str, Any]) -> None:
         send(out, {"event": "worker", "pid": os.getpid()})
         worker.walk(request, lambda message: send(out, message))
         code = 0
+    except BaseException:
+        traceback.print_exc()
+        raise
     finally:
         sys.stderr.flush()
         os._exit(code)

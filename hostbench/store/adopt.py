@@ -25,7 +25,7 @@ def archive_journal(results: Path, path: Path, machine: Callable[[], str]) -> ar
     if run.header.machine is None:
         run = replace(run, header=replace(run.header, machine=machine()))
     archive.write(results, run)
-    path.unlink()
+    path.unlink(missing_ok=True)
     return run
 
 
@@ -43,9 +43,11 @@ def adopt_orphans(
                 continue
             held = journal.read(path)
             if not held.records:
-                path.unlink()  # killed before its first case: there is nothing to keep
+                path.unlink(missing_ok=True)  # killed before its first case: nothing to keep
                 continue
             adopted.append(archive_journal(results, path, machine))
+        except FileNotFoundError:
+            continue  # another process adopted it meanwhile
         except DataError as error:
             warn(str(error))
     return adopted

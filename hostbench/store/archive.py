@@ -20,6 +20,7 @@ from hostbench.errors import DataError
 from hostbench.files import write_atomic
 from hostbench.journal import DAMAGE, CaseRecord, Journal, RunHeader
 from hostbench.samples import median, median_interval, quantile
+from hostbench.shapes import check_archive, check_header
 from hostbench.suite import asv_name
 
 FORMAT = 1
@@ -94,7 +95,8 @@ def read(path: Path) -> Run:
         if data["format"] != FORMAT:
             raise ValueError(f"format {data['format']!r}, this hostbench reads {FORMAT}")
         header = {**data["header"], "planned": tuple(data["header"]["planned"])}
-        epoch_s(header["started_at"])
+        check_header(header)
+        check_archive(data)
         return Run(
             header=RunHeader(**header),
             records=tuple(CaseRecord.from_json(record) for record in data["records"]),

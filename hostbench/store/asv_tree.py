@@ -113,7 +113,7 @@ def _points_of(machine: str, data: Any, described: Mapping[str, Any]) -> Iterato
     columns = data["result_columns"]
     for name, cells in data["results"].items():
         row = dict(zip(columns, cells, strict=False))  # asv trims nulls at the right end
-        yield from _points_of_row(machine, data, name, row, described.get(name) or {})
+        yield from _points_of_row(machine, data, name, row, _about(described, name))
 
 
 def _points_of_row(
@@ -124,7 +124,7 @@ def _points_of_row(
     about: Mapping[str, Any],
 ) -> Iterator[Point]:
     params = row.get("params") or []
-    names = about.get("param_names") or []
+    names = _names(about)
     if len(names) != len(params):  # benchmarks.json describes another version of the benchmark
         names = [f"param{place + 1}" for place in range(len(params))]
     combinations = list(itertools.product(*[[_literal(text) for text in one] for one in params]))
@@ -137,10 +137,10 @@ def _points_of_row(
             machine=machine,
             commit=str(data["commit_hash"]),
             committed_ms=_milliseconds(data.get("date")),
-            env_name=data.get("env_name") or "",
+            env_name=str(data.get("env_name") or ""),
             benchmark=name,
             params=tuple(zip(names, combination, strict=False)),
-            version=row.get("version"),
+            version=None if row.get("version") is None else str(row["version"]),
             unit=str(about.get("unit", "unit")),
             status=status,
             value=number,
@@ -148,7 +148,7 @@ def _points_of_row(
             ci=(_at(row, "stats_ci_99_a", place), _at(row, "stats_ci_99_b", place)),
             quartiles=(_at(row, "stats_q_25", place), _at(row, "stats_q_75", place)),
             num_samples=_count(row, place),
-            requirements=dict(data.get("requirements") or {}),
+            requirements={k: str(v) for k, v in (data.get("requirements") or {}).items()},
         )
 
 
@@ -177,9 +177,22 @@ def _count(row: Mapping[str, Any], place: int) -> int | None:
     return None if repeat is None else int(repeat)
 
 
-def _literal(text: str) -> Any:
-    """asv stores the repr of each parameter."""
+def _about(described: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    about = described.get(name)
+    return about if isinstance(about, dict) else {}
+
+
+def _names(about: Mapping[str, Any]) -> list[str]:
+    names = about.get("param_names")
+    is_good = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return names if is_good and len(set(names)) == len(names) else []  # type: ignore[arg-type,return-value]
+
+
+def _literal(text: Any) -> Any:
+    """asv stores the repr of each parameter. What no set could hold stays text."""
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return text
+        value = ast.literal_eval(text) if isinstance(text, str) else str(text)
+        hash(value)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return str(text)
+    return value

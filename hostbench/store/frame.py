@@ -14,6 +14,7 @@ seconds                  median of the launch medians, seconds per step (also of
 ci_low_s, ci_high_s      99 % order-statistic interval of that median; NaN below 8 launches
 q25_s, q75_s             quartiles of the launch medians
 call_s, device_s         the two other clocks, medians
+asynchronous             what the delay probe found: True, False, None where it could not tell
 num_samples              launches
 launches                 {launch: median seconds} of the run; None where asv kept none
 nbytes, gb_per_s         bytes per step and 10**9 bytes per second, derived on reading
@@ -25,7 +26,7 @@ flags                    surprises and shortfalls, separated by "; "
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,17 +37,20 @@ from hostbench import units
 from hostbench.case import Case
 from hostbench.clock import iso
 from hostbench.errors import UsageError
+from hostbench.journal import DAMAGE
 from hostbench.samples import median, median_interval, quantile
 from hostbench.store import asv_tree
-from hostbench.store.runs import CaseResult, WholeRun, load
+from hostbench.store.archive import path_of
+from hostbench.store.runs import CaseResult, Warn, WholeRun, load
 from hostbench.suite import asv_name
+from hostbench.workload import Workload
 from hostbench.workloads import load as load_workloads
 
 COLUMNS = tuple(
     (
         "machine hardware device commit committed_at run_id started_at torch driver family "
         "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
-        "call_s device_s num_samples launches nbytes gb_per_s ceiling_gb_per_s value unit source "
+        "call_s device_s asynchronous num_samples launches nbytes gb_per_s ceiling_gb_per_s value unit source "
         "scratch flags"
     ).split()
 )
@@ -70,8 +74,7 @@ def read(results: Path) -> Tree:
     if not results.is_dir():
         raise UsageError(f"there is no results folder {results}; name one with --results")
     warnings: list[str] = []
-    runs = load(results, warnings.append)
-    rows = [row for run in runs for row in _rows_of_run(run)]
+    runs, rows = _runs(results, warnings.append)
     claimed = {
         (part.header.machine, part.header.commit, *row)
         for run in runs
@@ -80,6 +83,23 @@ def read(results: Path) -> Tree:
     }
     rows += _rows_of_asv(results, claimed, warnings.append)
     return Tree(frame=_frame(rows), runs=runs, warnings=warnings)
+
+
+def _runs(results: Path, warn: Warn) -> tuple[list[WholeRun], list[Row]]:
+    """The runs that can be shown, and their rows; another one is a warning that names its file."""
+    runs: list[WholeRun] = []
+    rows: list[Row] = []
+    for run in load(results, warn):
+        try:
+            rows += list(_rows_of_run(run))
+            runs.append(run)
+        except DAMAGE as error:
+            names = ", ".join(
+                str(path_of(results, part)) if part.archived else f"journal {part.header.run_id}"
+                for part in run.parts
+            )
+            warn(f"{names} cannot be shown ({type(error).__name__}: {error}); left out")
+    return runs, rows
 
 
 def _frame(rows: list[Row]) -> pd.DataFrame:
@@ -142,6 +162,7 @@ def _about_result(result: CaseResult) -> Row:
         "reason": result.reason,
         "unit": "seconds",
         "nbytes": result.nbytes,
+        "asynchronous": result.findings.get("asynchronous"),
         "flags": "; ".join(_flags(result)),
         **_axes(result.case),
     }
@@ -182,47 +203,57 @@ def _flags(result: CaseResult) -> Iterator[str]:
         yield f"{len(result.seconds)} of {result.planned_launches} launches"
 
 
-def _rows_of_asv(
-    results: Path, claimed: set[tuple[Any, ...]], warn: Callable[[str], None]
-) -> list[Row]:
+def _rows_of_asv(results: Path, claimed: set[tuple[Any, ...]], warn: Warn) -> list[Row]:
     entries = asv_tree.machines(results, lambda _: None)  # the points below warn
     ours = {asv_name(name): work for name, work in load_workloads().items()}
     rows = []
+    damaged: dict[str, None] = {}
     for point in asv_tree.points(results, warn):
         if (point.machine, point.commit, point.benchmark, point.started_ms) in claimed:
             continue
-        work = ours.get(point.benchmark)
-        workload = work.name if work else point.benchmark
-        case = Case.of(workload, dict(point.params))
-        known = work is not None and set(case.values) == set(work.axes)
-        nbytes = work.nbytes(case) if work and known else None
-        in_seconds = point.unit == "seconds"
-        rows.append(
-            {
-                "machine": point.machine,
-                "hardware": _hardware(entries[point.machine]),
-                "commit": point.commit,
-                "committed_at": _utc(point.committed_ms),
-                "run_id": f"asv-{point.commit[:8]}-{point.env_name}",
-                "started_at": _utc(point.started_ms) or _utc(point.committed_ms),
-                "torch": point.requirements.get("torch"),
-                "family": case.family,
-                "workload": workload,
-                "metric": point.unit,
-                "case": str(case),
-                "version": point.version,
-                "status": point.status,
-                "reason": None if point.status == "ok" else "asv stores no reason",
-                "unit": point.unit,
-                "value": point.value,
-                "source": "asv",
-                "flags": "",
-                "nbytes": nbytes,
-                **_axes(case),
-                **(_asv_numbers(point, nbytes) if in_seconds and point.value is not None else {}),
-            }
-        )
+        try:
+            hardware = _hardware(entries[point.machine])
+            rows.append(_row_of_point(point, ours.get(point.benchmark), hardware))
+        except DAMAGE as error:
+            file = results / point.machine / f"{point.commit[:8]}-{point.env_name}.json"
+            damaged[f"{file}: {point.benchmark} cannot be shown ({error}); left out"] = None
+    for warning in damaged:
+        warn(warning)
     return rows
+
+
+def _row_of_point(point: asv_tree.Point, work: Workload | None, hardware: str | None) -> Row:
+    case = Case.of(work.name if work else point.benchmark, dict(point.params))
+    known = work is not None and set(case.values) == set(work.axes)
+    nbytes = work.nbytes(case) if work and known else None
+    if work and not all(
+        isinstance(case.values.get(key, 0), int) for key in ("nbytes", "num_ranks")
+    ):
+        raise ValueError(f"{case} has a size that is no number")
+    in_seconds = point.unit == "seconds"
+    return {
+        "machine": point.machine,
+        "hardware": hardware,
+        "commit": point.commit,
+        "committed_at": _utc(point.committed_ms),
+        "run_id": f"asv-{point.commit[:8]}-{point.env_name}",
+        "started_at": _utc(point.started_ms) or _utc(point.committed_ms),
+        "torch": point.requirements.get("torch"),
+        "family": case.family,
+        "workload": case.workload,
+        "metric": point.unit,
+        "case": str(case),
+        "version": point.version,
+        "status": point.status,
+        "reason": None if point.status == "ok" else "asv stores no reason",
+        "unit": point.unit,
+        "value": point.value,
+        "source": "asv",
+        "flags": "",
+        "nbytes": nbytes,
+        **_axes(case),
+        **(_asv_numbers(point, nbytes) if in_seconds and point.value is not None else {}),
+    }
 
 
 def _asv_numbers(point: asv_tree.Point, nbytes: int | None) -> Row:
@@ -240,7 +271,8 @@ def _asv_numbers(point: asv_tree.Point, nbytes: int | None) -> Row:
 
 
 def _hardware(entry: dict[str, Any]) -> str | None:
-    return entry.get("gpu") or entry.get("cpu")
+    named = entry.get("gpu") or entry.get("cpu")
+    return None if named is None else str(named)
 
 
 def _utc(milliseconds: int | None) -> str | None:

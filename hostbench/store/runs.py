@@ -107,11 +107,12 @@ def load(results: Path, warn: Warn) -> list[WholeRun]:
         _try(parts, lambda path=path: archive.read(path), warn)  # type: ignore[misc]
     archived = {part.header.run_id for part in parts}
     for path in journal.find(results):
+        before = len(parts)
         _try(parts, lambda path=path: adopt.from_journal(results, path), warn)  # type: ignore[misc]
+        for part in parts[before:]:
+            if part.damaged and part.header.run_id not in archived:
+                warn(f"{path}: {len(part.damaged)} damaged journal line(s) left out")
     unique = {(part.header.machine, part.header.run_id): part for part in parts if part.records}
-    for part in parts:
-        if part.damaged and part.header.run_id not in archived:
-            warn(f"run {part.header.run_id}: {len(part.damaged)} damaged journal line(s) left out")
     return put_together(unique.values())
 
 

@@ -74,7 +74,7 @@ class _Loop:
             device.fill_pattern(source, seed)
         self.targets = [device.buffer(nbytes) for _ in range(4)]
         self.streams = [device.stream() for _ in range(4)]
-        self.marks = device.marks(NUM_BATCHES)
+        self.marks = device.marks(2 * NUM_BATCHES)
         self.copied = [device.event(timing=False) for _ in self.targets]
         self.computed = [device.event(timing=False) for _ in self.targets]
         self.compute = device.compute(self._copy_s(nbytes, pinned))
@@ -106,8 +106,7 @@ class _Loop:
 
     def copy_only(self) -> None:
         for batch in range(NUM_BATCHES):
-            target = self.copy(batch, 2)
-            self.device.mark(self.marks, batch, target)
+            self.note(batch, self.copy(batch, 2))
 
     def compute_only(self) -> None:
         for _ in range(NUM_BATCHES):
@@ -155,15 +154,24 @@ class _Loop:
         return target
 
     def use(self, batch: int, target: Buffer) -> None:
-        """Note what the batch's buffer holds when the compute begins, then compute."""
+        """Compute; note what the batch's buffer holds when that begins and when it has ended."""
         self.device.mark(self.marks, batch, target)
         self.compute()
+        self.device.mark(self.marks, NUM_BATCHES + batch, target)
+
+    def note(self, batch: int, target: Buffer) -> None:
+        """The same notes where nothing is computed."""
+        for place in (batch, NUM_BATCHES + batch):
+            self.device.mark(self.marks, place, target)
 
     def verify(self) -> str | None:
-        """Every batch of the last loop was seen as its source has it."""
+        """Every batch of the last loop was seen as its source has it, at both ends."""
         wrong = [
             batch
             for batch, source in enumerate(self.sources)
-            if not self.device.marked(self.marks, batch, source)
+            if not all(
+                self.device.marked(self.marks, place, source)
+                for place in (batch, NUM_BATCHES + batch)
+            )
         ]
         return f"batches {wrong} were computed on other data" if wrong else None

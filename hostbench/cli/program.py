@@ -1,0 +1,22 @@
+"""How this program was started, so that a command that we print can be typed as it stands."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+
+def program() -> str:
+    """`hostbench` where that is on PATH, else the path or `python -m hostbench` that was used."""
+    started = Path(sys.argv[0])
+    if started.name == "__main__.py":
+        return f"{_short(Path(sys.executable))} -m hostbench"
+    found = shutil.which("hostbench")
+    if found and Path(found).resolve() == started.resolve():
+        return "hostbench"
+    return _short(started)
+
+
+def _short(path: Path) -> str:
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
