@@ -124,7 +124,7 @@ class _Loop:
             self.use(batch, self.copy(batch, 2))
 
     def copy_stream(self) -> None:
-        """A stream for copies, one for compute; events hand each of two buffers to and fro."""
+        """A stream for copies, one for compute; events hand two buffers back and forth."""
         copies, computes = self.streams[:2]
         for batch in range(NUM_BATCHES):
             slot = batch % 2
