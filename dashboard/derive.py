@@ -49,9 +49,13 @@ def _with_axes(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def newest_first(rows: pd.DataFrame, column: str) -> list[str]:
-    """The values of a column, the one with the newest point first."""
-    newest = rows.groupby(column, sort=False)["started_at"].max().sort_values(ascending=False)
-    return [str(value) for value in newest.index]
+    """The values of a column, the one with the newest point first; what is only simulated last."""
+    simulated = rows["run_id"].isin(set(rows["run_id"][rows["device"] == "simulated"]))
+    found: dict[str, None] = {}
+    for part in (rows[~simulated], rows[simulated]):
+        newest = part.groupby(column, sort=False)["started_at"].max().sort_values(ascending=False)
+        found |= dict.fromkeys(map(str, newest.index))
+    return list(found)
 
 
 def numbers_first(rows: pd.DataFrame) -> list[str]:

@@ -6,12 +6,16 @@ from pathlib import Path
 
 from hostbench.errors import UsageError
 
+_REMEDY = "make the folder writable or name another with --results"
 
-def write_atomic(path: Path, data: bytes) -> None:
+
+def write_atomic(path: Path, data: bytes, remedy: str = _REMEDY) -> None:
     """Write to a temporary file beside `path`, flush it to disk, rename it.
 
-    Raises UsageError where the folder cannot be written.
+    Raises UsageError, which ends with the remedy, where the file cannot be written.
     """
+    if not path.name:
+        raise UsageError(f"cannot write {path}: it is a folder; {remedy}")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -21,10 +25,7 @@ def write_atomic(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror}; make the folder writable or name another "
-            "with --results"
-        ) from error
+        raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error
     finally:
         with contextlib.suppress(OSError):  # what went wrong above matters more
             temporary.unlink()

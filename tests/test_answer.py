@@ -28,13 +28,21 @@ def copies(device: str) -> dict[tuple[str, str, bool], Case]:
     }
 
 
+def found(
+    case: Case, seconds: float, call_s: float, asynchronous: bool | None = None
+) -> CaseRecord:
+    clocks = {"end_to_end_s": [seconds], "call_s": [call_s], "device_s": []}
+    findings = {"asynchronous": asynchronous}
+    return record(case, 0, seconds, measurement={**clocks, "findings": findings})
+
+
 def gpu_records() -> list[CaseRecord]:
     """Pinned 2.9 times as fast as pageable; only pinned non_blocking returns early."""
     made = []
     for (_, memory, blocking), case in copies("cuda").items():
         seconds = 0.010 if memory == "pinned" else 0.029
-        call_s = 10e-6 if (memory, blocking) == ("pinned", False) else seconds
-        made.append(record(case, 0, seconds, call_s=call_s))
+        early = (memory, blocking) == ("pinned", False)
+        made.append(found(case, seconds, 10e-6 if early else seconds, early))
     for fill, moved_s, direct_s in (("zeros", 0.06, 0.005), ("empty", 0.001, 0.002)):
         for place, seconds in (("cpu_then_move", moved_s), ("direct", direct_s)):
             case = create_case(device="cuda", nbytes=64 * MIB, fill=fill, place=place)
@@ -48,15 +56,15 @@ def cpu_records() -> list[CaseRecord]:
         if memory == "pinned":
             made.append(skipped(case, NO_PINNED))
         else:
-            made.append(record(case, 0, 0.05, call_s=0.05 if blocking else 20e-6))
+            made.append(found(case, 0.05, 0.05 if blocking else 20e-6, not blocking))
     return made
 
 
 def told(folder: Path, records: list[CaseRecord], **changes: object) -> dict[str, str]:
     archive.write(folder, run(records, launches=1, **changes))
-    found = answers(frame.read(folder).frame)
-    texts = {answer.question: answer.text for answer in found}
-    assert len(texts) == len(found)
+    said = answers(frame.read(folder).frame)
+    texts = {answer.question: answer.text for answer in said}
+    assert len(texts) == len(said)
     return texts
 
 
@@ -77,8 +85,41 @@ def test_a_gpu_run_has_a_figure_for_every_question(tmp_path: Path) -> None:
     zeros = texts["Create zeros on the CPU and move it, or directly on the device?"]
     assert zeros == "64 MiB: moved 60 ms, direct 5 ms: direct is faster, 12x"
     empty = texts["Create empty on the CPU and move it, or directly on the device?"]
-    assert empty == "64 MiB: moved 1 ms, direct 2 ms: moving is faster, 2x"
+    assert empty == "64 MiB: moved 1 ms, direct 2 ms: nothing is enqueued or touched"
     assert "cpu device" not in "".join(texts.values())
+
+
+@pytest.mark.parametrize(
+    ("finding", "call_s", "text"),
+    [
+        (True, 0.001, "yes, the call returns after 1 ms of 10 ms (asyncness 0.90)"),
+        (False, 0.009, "no, the call itself takes 9 ms of 10 ms (asyncness 0.10)"),
+        (
+            True,
+            0.009,
+            "yes, the delay probe saw it return before its stream was done, yet it takes "
+            "9 ms of 10 ms (asyncness 0.10)",
+        ),
+        (
+            False,
+            0.001,
+            "no, the delay probe saw it wait for its stream, yet it returns after "
+            "1 ms of 10 ms (asyncness 0.90)",
+        ),
+        (
+            None,
+            0.001,
+            "the delay probe could not tell; the call takes 1 ms of 10 ms (asyncness 0.90)",
+        ),
+    ],
+)
+def test_the_delay_probe_answers_and_the_share_is_its_figure(
+    tmp_path: Path, finding: bool | None, call_s: float, text: str
+) -> None:
+    case = copy_case(device="cuda", nbytes=NBYTES, memory="pinned", blocking=False)
+    texts = told(tmp_path, [found(case, 0.01, call_s, finding)])
+    question = "Is non_blocking=True from pinned memory asynchronous?"
+    assert texts[question] == f"256 MiB, host to device: {text}"
 
 
 def test_a_cpu_run_says_what_it_is_and_what_cannot_be_seen(tmp_path: Path) -> None:

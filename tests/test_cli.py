@@ -177,7 +177,7 @@ def test_results_that_cannot_be_written(stage: Path, capsys: pytest.CaptureFixtu
     for folder in ("file", "file/below"):
         assert main([*SIMULATED, "--case", ONE, "--results", folder]) == EXIT_USAGE
         err = capsys.readouterr().err
-        assert "cannot write" in err and "--results" in err and err.count("\n") == 1
+        assert folder in err and "--results" in err and err.count("\n") == 1
 
 
 def test_a_broken_asv_conf(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,6 +148,37 @@ def test_patterns_and_copies(hollow: Any, nbytes: int) -> None:
     assert target.nbytes == nbytes
 
 
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_copy_says_whether_it_may_return_early(hollow: Any, blocking: bool) -> None:
+    said: list[tuple[object, dict[str, bool]]] = []
+
+    class Target:
+        def copy_(self, source: object, **how: bool) -> None:
+            said.append((source, how))
+
+    hollow.copy(Target(), "source", blocking=blocking)
+    assert said == [("source", {"non_blocking": not blocking})]
+
+
+@pytest.mark.parametrize("is_public", [True, False])
+def test_a_reset_empties_both_caches_and_the_peaks(
+    hollow: Any, monkeypatch: pytest.MonkeyPatch, is_public: bool
+) -> None:
+    done: list[object] = []
+    fakes = SimpleNamespace(
+        empty_cache=lambda: done.append("device cache"),
+        reset_peak_memory_stats=lambda device: done.append(device),
+    )
+    host = SimpleNamespace(empty=lambda: done.append("host cache"))
+    monkeypatch.setattr(torch, "cuda", fakes)
+    public = SimpleNamespace(empty_host_cache=host.empty) if is_public else SimpleNamespace()
+    monkeypatch.setattr(torch, "accelerator", public)
+    monkeypatch.setattr(torch._C, "_host_emptyCache", host.empty, raising=False)
+    monkeypatch.setattr(cuda.CudaDevice, "synchronize", lambda self: done.append("waited"))
+    hollow.reset()
+    assert done == ["waited", "device cache", "host cache", hollow._device]
+
+
 def test_blocks_of_a_pattern_differ(hollow: Any) -> None:
     buffer = hollow.buffer(4 * MIB)
     hollow.fill_pattern(buffer, 1)

@@ -1,6 +1,7 @@
 """The dashboard's pages run by streamlit's own AppTest, and the functions under them."""
 
 import gzip
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from hostbench.report.answer import answers
 from hostbench.store import archive, frame
 from tests import dashboard_tree
 from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, TREND
+from tests.made import copy_case, record, run
 
 APP = Path(__file__).parent.parent / "dashboard"
 FAMILIES = ("transfer", "allocation", "overlap", "collectives")
@@ -350,3 +352,19 @@ def test_plain_leaves_no_markup() -> None:
     assert words.plain("two\n\nlines") == "two lines"
     for sign in "<[`$:_*#~|!":
         assert f"\\{sign}" in words.plain(MARKUP + "`#~|!_")
+
+
+def test_a_simulated_run_is_never_the_default(tmp_path: Path, open_page) -> None:
+    """It is newer than the measured one, and can still be chosen."""
+    derive = importlib.import_module("derive")
+    real = run([record(copy_case())], launches=1, run_id="real")
+    started = "2026-11-22T12:00:00.000Z"
+    pretend = run([record(copy_case())], run_id="pretend", device="simulated", started_at=started)
+    for one in (real, pretend):
+        archive.write(tmp_path, one)
+    points = frame.read(tmp_path).frame
+    assert derive.newest_first(points, "run_id") == ["real", "pretend"]
+    app = open_page("overview", tmp_path)
+    assert "[simulated]" not in said(app)
+    newest = next(one.value for one in app.dataframe if "newest run" in one.value)
+    assert newest["newest run"].to_list() == ["2026-11-21 12:00 UTC"]

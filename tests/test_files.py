@@ -59,6 +59,13 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
         write_atomic(tmp_path / "folder" / "file", b"new")
 
 
+def test_the_remedy_is_the_callers(tmp_path: Path) -> None:
+    (tmp_path / "folder").write_bytes(b"")
+    for path in (tmp_path / "folder" / "file", Path("/"), Path()):
+        with pytest.raises(UsageError, match="; try another"):
+            write_atomic(path, b"new", "try another")
+
+
 def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     with pytest.raises(UsageError, match="cannot write"):

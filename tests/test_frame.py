@@ -147,6 +147,13 @@ def test_flags(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("found", [True, False, None])
+def test_the_delay_probes_finding(tmp_path: Path, found: bool | None) -> None:
+    measurement = {"findings": {"asynchronous": found}}
+    rows = read(tmp_path, run([record(OK, measurement=measurement)], launches=1))
+    assert rows["asynchronous"].to_list() == [found]
+
+
 def test_rates_only_where_bytes_move(tmp_path: Path) -> None:
     rows = by_case(read(tmp_path, run([record(OK, 0, 0.5), record(create_case(), 0, 0.5)])))
     assert rows["gb_per_s"][str(OK)] == MIB / 0.5 / 1e9

@@ -1,5 +1,6 @@
 """What git says: numbers belong to a commit only where its code, unchanged, is what is measured."""
 
+import importlib.util
 import os
 import subprocess
 from pathlib import Path
@@ -92,7 +93,31 @@ def test_places(root: Path) -> None:
         places.asv_results(root)
 
 
-@pytest.mark.parametrize("text", ["[]", "null", "3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"results_dir": "a//b" // where\n}',
+        '{/* "results_dir": "x",\n */ "results_dir": "a//b",}',
+        '{"x": ["/*", "*/", ",]",], // "]\n"results_dir": "a//b",\n}',
+        '{"x": "a \\" // b", "results_dir": "a//b"}',
+    ],
+)
+def test_a_configuration_with_comments(
+    root: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A base install has neither asv nor json5."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    (root / "asv.conf.json").write_text(text)
+    assert places.asv_results(root) == root / "a" / "b"
+
+
+def test_a_configuration_as_only_asv_reads_it(root: Path) -> None:
+    pytest.importorskip("json5")
+    (root / "asv.conf.json").write_text("{results_dir: 'there'}")
+    assert places.asv_results(root) == root / "there"
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3", '{"results_dir": 3}', "{results_dir"])
 def test_a_configuration_of_another_shape(root: Path, text: str) -> None:
     (root / "asv.conf.json").write_text(text)
     with pytest.raises(UsageError, match=r"asv\.conf\.json"):

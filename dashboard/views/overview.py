@@ -77,7 +77,8 @@ if len(gaps):
         parts.table(gaps, "without-number")
 
 st.subheader("Machines")
-first_of_each = table.drop_duplicates("machine")
+real = table[table["device"] != "simulated"]
+first_of_each = pd.concat([real, table]).drop_duplicates("machine")
 kinds = {name: hardware(rows) for name, rows in points.groupby("machine")}
 devices = first_of_each["machine"].map(kinds)
 num_runs = first_of_each["machine"].map(table["machine"].value_counts())

@@ -129,7 +129,9 @@ def _report(parser: argparse.ArgumentParser) -> None:
     _machine(parser)
     _format(parser, "text", "md", "json")
     parser.add_argument("--html", action="store_true", help="write one HTML file; needs -o")
-    parser.add_argument("-o", dest="output", type=Path, metavar="FILE")
+    parser.add_argument(
+        "-o", dest="output", type=Path, metavar="FILE", help="write to FILE instead of the terminal"
+    )
     _results(parser)
 
 

@@ -1,13 +1,33 @@
 """Which results folder a command works on."""
 
+import stat
 from argparse import Namespace
 from pathlib import Path
 
+from hostbench.errors import UsageError
 from hostbench.runner.places import asv_results, project_root
 
 
 def results_folder(args: Namespace) -> Path:
-    """`--results`, else the one that the nearest asv.conf.json names, else ./results."""
+    """`--results`, else the one that the nearest asv.conf.json names, else ./results.
+
+    It need not be there yet. Raises UsageError for what is no folder and cannot become one.
+    """
     if args.results is not None:
-        return Path(args.results).absolute()
-    return asv_results(project_root(Path.cwd()) or Path.cwd())
+        return _checked(Path(args.results).absolute())
+    return _checked(asv_results(project_root(Path.cwd()) or Path.cwd()))
+
+
+def _checked(path: Path) -> Path:
+    why = None
+    try:
+        if not stat.S_ISDIR(path.stat().st_mode):
+            why = "it is a file"
+    except FileNotFoundError:
+        if path.is_symlink():
+            why = "it is a link to nothing"
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+    if why:
+        raise UsageError(f"{path} is no results folder: {why}; name a folder with --results")
+    return path

@@ -3,6 +3,9 @@
 import json
 import sys
 from argparse import Namespace
+from pathlib import Path
+
+import pandas as pd
 
 from hostbench import facts
 from hostbench.cli.places import results_folder
@@ -15,7 +18,12 @@ from hostbench.store.runs import WholeRun
 
 
 def execute(args: Namespace) -> int:
-    """Print this machine's newest run, or the one asked for. Exit code 3 where there is none."""
+    """Print this machine's newest run, or the one asked for. Exit code 3 where there is none.
+
+    A simulated run is no measurement of this machine: it is shown only when asked for.
+    """
+    if args.html and args.output is None:
+        raise UsageError("--html needs a file to write: -o FILE")
     folder = results_folder(args)
     if not folder.is_dir():
         raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
@@ -24,16 +32,33 @@ def execute(args: Namespace) -> int:
         print(f"hostbench: {warning}", file=sys.stderr)
     run = _choose(args, tree.runs)
     rows = tree.frame[tree.frame["run_id"] == run.run_id]
-    if args.html:
-        if args.output is None:
-            raise UsageError("--html needs a file to write: -o FILE")
-        write_atomic(args.output, html(rows, run).encode())
-        print(f"wrote {args.output}")
-    elif args.format == "json":
-        print(json.dumps(as_json(rows, run), indent=2))
+    text = _text(args, rows, run)
+    if args.output is None:
+        print(text)
     else:
-        print(page(rows, run, markdown=args.format == "md"))
+        _write(args.output, f"{text}\n".encode(errors="replace"))
+        print(f"wrote {args.output}")
     return EXIT_OK
+
+
+def _write(path: Path, data: bytes) -> None:
+    """A link or a device (/dev/stdout) is written through, never replaced."""
+    remedy = "name another file with -o"
+    if not path.is_symlink() and (path.is_file() or path.is_dir() or not path.exists()):
+        write_atomic(path, data, remedy)
+        return
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error
+
+
+def _text(args: Namespace, rows: pd.DataFrame, run: WholeRun) -> str:
+    if args.html:
+        return html(rows, run).rstrip("\n")
+    if args.format == "json":
+        return json.dumps(as_json(rows, run), indent=2)
+    return page(rows, run, markdown=args.format == "md")
 
 
 def _choose(args: Namespace, runs: list[WholeRun]) -> WholeRun:
@@ -50,4 +75,10 @@ def _choose(args: Namespace, runs: list[WholeRun]) -> WholeRun:
     if not ours:
         there = ", ".join(sorted({str(run.header.machine) for run in runs}))
         raise NothingMeasured(f"no run of machine {machine!r} is stored; there are: {there}")
-    return ours[-1]
+    real = [run for run in ours if run.header.device != "simulated"]
+    if not real:
+        raise NothingMeasured(
+            f"machine {machine!r} has only simulated runs, which say nothing about it; "
+            f"`--run {ours[-1].run_id}` shows one, `hostbench run --quick` measures"
+        )
+    return real[-1]

@@ -21,9 +21,9 @@ def _two_places(rows: pd.DataFrame) -> str:
     direct = seconds(measured, place="direct")
     if not moved or not direct:
         return unseen(rows)
+    times = f"moved {units.format_seconds(moved)}, direct {units.format_seconds(direct)}"
+    if set(measured["fill"]) == {"empty"}:
+        return f"{size(measured)}: {times}: nothing is enqueued or touched{label(measured)}"
     better = "direct is faster" if direct < moved else "moving is faster"
     factor = units.format_factor(max(moved, direct) / min(moved, direct))
-    return (
-        f"{size(measured)}: moved {units.format_seconds(moved)}, direct "
-        f"{units.format_seconds(direct)}: {better}, {factor}{label(measured)}"
-    )
+    return f"{size(measured)}: {times}: {better}, {factor}{label(measured)}"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hostbench import units
+from hostbench.measure import asyncness
 from hostbench.report.rows import Row, dicts, label, largest, ok, seconds, size, unseen
 
 _DIRECTIONS = {
@@ -53,11 +54,27 @@ def _asynchronous(rows: pd.DataFrame) -> str:
     parts = []
     for row in dicts(measured):
         direction = _DIRECTIONS.get(row["workload"], row["workload"])
-        share = 1 - row["call_s"] / row["seconds"]
-        call, whole = units.format_seconds(row["call_s"]), units.format_seconds(row["seconds"])
-        verb = "yes, the call returns after" if share > 0.5 else "no, the call itself takes"
-        parts.append(f"{direction}: {verb} {call} of {whole} (asyncness {share:.2f})")
+        parts.append(f"{direction}: {_waits(row)}")
     return f"{size(measured)}, " + "; ".join(parts) + label(measured)
+
+
+def _waits(row: Row) -> str:
+    """What the delay probe found; beside it the share of the time that the call leaves free."""
+    finding = row["asynchronous"]
+    share = asyncness(row["call_s"], row["seconds"])
+    call, whole = units.format_seconds(row["call_s"]), units.format_seconds(row["seconds"])
+    returns_early = share > 0.5
+    if finding not in (True, False):
+        words = "the delay probe could not tell; the call takes"
+    elif finding:
+        words = "yes, the call returns after"
+        if not returns_early:
+            words = "yes, the delay probe saw it return before its stream was done, yet it takes"
+    else:
+        words = "no, the call itself takes"
+        if returns_early:
+            words = "no, the delay probe saw it wait for its stream, yet it returns after"
+    return f"{words} {call} of {whole} (asyncness {share:.2f})"
 
 
 def _pinned(rows: pd.DataFrame) -> str:

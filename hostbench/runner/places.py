@@ -1,9 +1,12 @@
 """Where a run's files lie, and how a run is named."""
 
+import importlib
+import importlib.util
 import json
 import re
 import secrets
 from pathlib import Path
+from typing import Any
 
 from hostbench.clock import stamp
 from hostbench.errors import UsageError
@@ -36,7 +39,25 @@ def asv_results(root: Path) -> Path:
     if not path.is_file():
         return root / "results"
     try:
-        text = re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.MULTILINE)
-        return root / str(json.loads(text).get("results_dir", "results"))
-    except (ValueError, AttributeError, OSError) as error:
+        named = _parse(path.read_text(encoding="utf-8")).get("results_dir", "results")
+        if not isinstance(named, str):
+            raise ValueError(f"results_dir is {named!r:.60}, no text")
+    except (ValueError, AttributeError, OSError, RecursionError) as error:
         raise UsageError(f"cannot read {path}: {error}; mend it") from error
+    return root / named
+
+
+_STRING = r'("(?:\\.|[^"\\])*")'
+_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LAST_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])")
+
+
+def _parse(text: str) -> Any:
+    """JSON with comments and trailing commas; all of JSON5, as asv reads it, where asv is there."""
+    plain = _LAST_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text))
+    try:
+        return json.loads(plain)
+    except ValueError:
+        if importlib.util.find_spec("json5") is None:
+            raise
+        return importlib.import_module("json5").loads(text)

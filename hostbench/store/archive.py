@@ -95,7 +95,7 @@ def read(path: Path) -> Run:
         if data["format"] != FORMAT:
             raise ValueError(f"format {data['format']!r}, this hostbench reads {FORMAT}")
         header = {**data["header"], "planned": tuple(data["header"]["planned"])}
-        check_header(header)
+        check_header(data["header"])
         check_archive(data)
         return Run(
             header=RunHeader(**header),

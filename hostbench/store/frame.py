@@ -50,8 +50,8 @@ COLUMNS = tuple(
     (
         "machine hardware device commit committed_at run_id started_at torch driver family "
         "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
-        "call_s device_s asynchronous num_samples launches nbytes gb_per_s ceiling_gb_per_s value unit source "
-        "scratch flags"
+        "call_s device_s asynchronous num_samples launches nbytes gb_per_s ceiling_gb_per_s value "
+        "unit source scratch flags"
     ).split()
 )
 _TIMES = ("committed_at", "started_at")
@@ -120,6 +120,7 @@ def _rows_of_run(run: WholeRun) -> Iterator[Row]:
     for text in run.not_measured():
         yield {
             **shared,
+            **stand_in,
             "case": text,
             "workload": text.partition("[")[0],
             "family": text.partition(".")[0],
@@ -224,12 +225,11 @@ def _rows_of_asv(results: Path, claimed: set[tuple[Any, ...]], warn: Warn) -> li
 
 def _row_of_point(point: asv_tree.Point, work: Workload | None, hardware: str | None) -> Row:
     case = Case.of(work.name if work else point.benchmark, dict(point.params))
+    for axis in ("nbytes", "batch_bytes", "num_ranks"):
+        if work and not isinstance(case.values.get(axis, 0), int):
+            raise ValueError(f"{axis} is {case.values[axis]!r:.40}, no number")
     known = work is not None and set(case.values) == set(work.axes)
     nbytes = work.nbytes(case) if work and known else None
-    if work and not all(
-        isinstance(case.values.get(key, 0), int) for key in ("nbytes", "num_ranks")
-    ):
-        raise ValueError(f"{case} has a size that is no number")
     in_seconds = point.unit == "seconds"
     return {
         "machine": point.machine,
