@@ -152,6 +152,8 @@ def test_environment_and_files_name_no_path(two_commits: tuple[Scratch, str, str
     data = stored(checkout, base)
     assert data["env_name"] == f"hostbench-py{version()}"
     assert data["requirements"] == {}
+    described = json.loads((checkout.results / "benchmarks.json").read_text())
+    assert described[H2D]["params"][0] == ["'cuda'", "'cpu'"]  # static, also without a GPU
     for path in checkout.results.rglob("*.json"):
         assert str(checkout.root) not in path.read_text(), path
         assert sys.prefix not in path.read_text(), path

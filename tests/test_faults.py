@@ -292,6 +292,31 @@ def test_code_edited_during_a_run_is_neither_measured_nor_filed_under_the_commit
 
 
 @pytest.mark.asv
+def test_a_slow_case_and_a_left_behind_process_do_not_stop_asv(tmp_path: Path) -> None:
+    """asv kills what is silent for longer than its timeout, waits for whoever holds its output, and
+    may hand one family's cache to another: none of it happens."""
+    gone = ("raises", "killed", "exits", "memory", "wrong", "skips")
+    checkout = faulty(tmp_path, without=gone)
+    checkout.edit(
+        "hostbench/workloads/faulty.py", "time.sleep(1000)\n    if", "time.sleep(13)\n    if"
+    )
+    text = (checkout.root / "hostbench/workloads/faulty.py").read_text()
+    (checkout.root / "hostbench/workloads/second.py").write_text(text.replace('"hangs", ', ""))
+    checkout.only_families("faulty", "second")
+    checkout.edit("hostbench/suite.py", "timeout = 600.0", "timeout = 11.0")
+    commit = checkout.commit("two families, one of them slow")
+    done = checkout.asv("run", "HEAD^!", "--machine", "scratch", HOSTBENCH_LAUNCHES="1")
+    assert done.returncode == 0, done.stdout
+    (path,) = (checkout.results / "scratch").glob(f"{commit[:8]}-*.json")
+    data = json.loads(path.read_text())
+    for name, num in (("faulty.Go.track_seconds", 4), ("second.Go.track_seconds", 3)):
+        row = dict(zip(data["result_columns"], data["results"][name], strict=False))
+        numbers = [value for value in row["result"] if value is not None and value == value]
+        assert len(numbers) == num, (name, row["result"])
+    assert wait_for_no_process(checkout) == []
+
+
+@pytest.mark.asv
 def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path) -> None:
     """asv measures by itself and is killed: its children die, the next command keeps the cases."""
     checkout = faulty(tmp_path, without=("hangs",))
