@@ -82,7 +82,7 @@ def execute(args: Namespace) -> int:
             path.unlink()
             raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
         part = adopt.archive_journal(setup.results, path, lambda: setup.machine)
-    code = _answer(setup.results, _whole(setup.results, part.root_id), finished)
+    code = _answer(setup.results, part.root_id, finished)
     return code if recorded else EXIT_FAILED
 
 
@@ -257,8 +257,9 @@ def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
     return wrong is None
 
 
-def _answer(results: Path, run: WholeRun, finished: bool) -> int:
+def _answer(results: Path, run_id: str, finished: bool) -> int:
     tree = frame.read(results)
+    run = next(run for run in tree.runs if run.run_id == run_id)
     print(page(tree.frame[tree.frame["run_id"] == run.run_id], run))
     print(f"kept in {results / str(run.header.machine) / 'runs'}; see it: {program()} dashboard")
     statuses = [result.status for result in run.results()]
