@@ -11,14 +11,15 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent dies, and die now if it already did.
+def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal when its parent dies; die now if it already did.
 
-    The signal is tied to the parent's thread that made this process: start children from a thread
-    that lives as long as the parent.
+    Only SIGKILL cannot be outlived; another one leaves time to clean up first. The signal is tied
+    to the parent's thread that made this process: start children from a thread that lives as long
+    as the parent.
     """
     parent = os.getppid()
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -40,17 +41,22 @@ def children() -> set[int]:
 def kill_strays(keep: set[int]) -> int:
     """Kill and reap every child that is not in `keep`, and what those leave behind in turn.
 
-    Returns how many were killed. Meant for a subreaper, between launches and at the end.
+    Returns how many were killed. Meant for a subreaper, between launches and at the end. Gives up
+    after a second: a process stuck in a driver dies when the driver lets it go.
     """
-    killed = 0
-    for _ in range(20):
+    killed: set[int] = set()
+    for _ in range(200):
         strays = children() - keep
         if not strays:
             break
         for pid in strays:
-            killed += _kill(pid)
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                done, _ = os.waitpid(pid, os.WNOHANG)
+                if not done:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
         time.sleep(0.005)
-    return killed
+    return len(killed)
 
 
 def kill_group(pid: int) -> None:
@@ -70,17 +76,6 @@ def describe_exit(status: int) -> str:
         except ValueError:
             return f"killed by signal {number}"
     return f"exit code {os.waitstatus_to_exitcode(status)}"
-
-
-def _kill(pid: int) -> int:
-    with contextlib.suppress(ProcessLookupError, ChildProcessError):
-        done, _ = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return 0
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        return 1
-    return 0
 
 
 def _prctl(option: int, value: int) -> None:

@@ -4,6 +4,9 @@ It reads one JSON request per line from stdin and writes JSON lines to stdout. A
 launch; the forked worker writes its messages to the same pipe, then the server adds how the worker
 ended. Forking is safe because no torch operation ever runs in the server: no thread pool, no CUDA
 context.
+
+The server adopts what its workers leave behind and kills it after each launch, and also when its
+own parent is killed, which is why that death reaches it as SIGTERM and not as SIGKILL.
 """
 
 import gc
@@ -16,7 +19,7 @@ import traceback
 from typing import Any
 
 import hostbench
-from hostbench.processes import die_with_parent
+from hostbench.processes import become_subreaper, die_with_parent, kill_strays
 
 _BEFORE_THE_FIRST_FORK = ("torch", "hostbench.device.cpu", "hostbench.device.cuda")
 """Imported once: every launch of a run measures the same code, whatever happens to the files."""
@@ -24,8 +27,24 @@ _BEFORE_THE_FIRST_FORK = ("torch", "hostbench.device.cpu", "hostbench.device.cud
 
 def main() -> None:
     """Serve until stdin closes. The pipe leaves fd 1, so that a library's print is no message."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    become_subreaper()
+    signal.signal(signal.SIGTERM, _leave)
+    die_with_parent(signal.SIGTERM)
+    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and hang-ups are the parent's to handle
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        _serve()
+    finally:
+        kill_strays(keep=set())
+
+
+def _leave(number: int, frame: object) -> None:
+    """The parent is gone: take everything along."""
+    kill_strays(keep=set())
+    os._exit(128 + number)
+
+
+def _serve() -> None:
     out = os.dup(1)
     os.dup2(2, 1)
     for name in _BEFORE_THE_FIRST_FORK:
@@ -40,6 +59,7 @@ def main() -> None:
         if pid == 0:
             _work(worker, out, json.loads(line))
         _, status = os.waitpid(pid, 0)
+        kill_strays(keep=set())
         send(out, {"event": "exit", "pid": pid, "status": status})
 
 
@@ -48,6 +68,7 @@ def _work(worker: Any, out: int, request: dict[str, Any]) -> None:
     code = 1
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         send(out, {"event": "worker", "pid": os.getpid()})
