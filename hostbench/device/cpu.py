@@ -28,6 +28,7 @@ _MATRIX = 128
 _CALIBRATION_PRODUCTS = 100
 _CALIBRATION_READINGS = 5
 _SWITCH_INTERVAL_S = 1e-4
+_SPIN_S = 2e-3
 _PATTERN_BYTES = MIB - 3  # the largest prime under 1 MiB: a misplaced block does not match
 
 
@@ -50,6 +51,14 @@ class _OneShot:
     def wait(self) -> None:
         self._lock.acquire()
         self._lock.release()  # for the next one who waits
+
+    def spin(self) -> None:
+        """Poll for a while before sleeping, as CUDA does: an idle virtual core may wake late."""
+        end_s = time.perf_counter() + _SPIN_S
+        while self._lock.locked():
+            if time.perf_counter() > end_s:
+                return self.wait()
+            time.sleep(0)  # gives the GIL away
 
 
 class CpuEvent:
@@ -82,7 +91,7 @@ class CpuEvent:
     def waiter(self) -> Step:
         """A task that waits for the mark as it is recorded now."""
         reached = self._reached
-        return reached.wait
+        return reached.spin
 
 
 class CpuStream:
