@@ -39,6 +39,20 @@ def ideal_s(copy_s: float, compute_s: float, num_batches: int) -> float:
     return one_copy + (num_batches - 1) * max(one_copy, one_compute) + one_compute
 
 
+def ideal_round_trip_s(
+    in_s: float, out_s: float, compute_s: float, num_batches: int, num_copy_engines: int
+) -> float:
+    """The shortest loop that copies in, computes and copies out: the first copy in, then for each
+    further batch the busiest of the engines, then the last compute and copy out.
+
+    The three are the whole loop's parts alone. One copy engine takes both directions in turn, two
+    take one each: the bounds of NVIDIA's simpleMultiCopy sample, with the ends added.
+    """
+    copy_in, copy_out, compute = (part / num_batches for part in (in_s, out_s, compute_s))
+    copies = max(copy_in, copy_out) if num_copy_engines > 1 else copy_in + copy_out
+    return copy_in + (num_batches - 1) * max(copies, compute) + compute + copy_out
+
+
 def overlap(
     serial: Launches, overlapped: Launches, copy: Launches, compute: Launches, num_batches: int
 ) -> Efficiency:

@@ -4,7 +4,7 @@ Inside the timer is the step alone: `depth` calls, then one device-wide synchron
 filling, the delay probe, the device clock's pass and the check of the data are all outside.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +25,9 @@ MAX_WARMUPS = 1_000
 class Settings:
     """The stop rule: sample until the dispersion is small, time is up or there are many."""
 
-    budget_s: float = 0.2
+    budget_s: float = 0.15
     """Sampling time per case and launch; one sample more than it holds is always taken."""
-    warmup_s: float = 0.05
+    warmup_s: float = 0.03
     """Warm-up time after the first step, and at least one more step."""
     min_samples: int = 3
     max_samples: int = 40
@@ -52,6 +52,9 @@ class Prepared:
     """The step enqueues nothing: it may be repeated inside one timer reading."""
     before: Callable[[], None] | None = None
     """Called before each reading, outside the timer: puts back what the step uses up."""
+    copies: Mapping[str, int] | None = None
+    """Bytes that one step copies, by kind (`{"H2D pinned": 65536}`; see `device.activity`): held
+    against what the device was observed to do (the proofs `copies` and `link_bytes`)."""
     one_stream: bool = True
     """The step works on the current stream alone; else neither the delay probe nor the device
     clock, which act on that stream, can say anything about it."""
@@ -82,7 +85,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     asynchronous: bool | None = None
     device_s: tuple[float, ...] = ()
     if device_reason is None:
-        asynchronous = _asynchronous(run, median([call for _, call in timed]))
+        asynchronous = _asynchronous(run, max(call for _, call in timed))
         device_s = _device_clock(run, settings, behind_delay=asynchronous)
     samples = Samples(
         end_to_end_s=tuple(end for end, _ in timed),
@@ -176,13 +179,14 @@ def is_enough(samples: Sequence[float], settings: Settings, *, late: bool) -> bo
 def _asynchronous(run: _Run, usual_call_s: float) -> bool:
     """The delay probe: with the stream kept busy, does the call wait for it?
 
-    The call is asynchronous when it takes less than half of the delay longer than it usually does.
-    Enqueueing the delay is outside. Source: the observation in torch's pinned-memory tutorial that
-    an unpinned non_blocking copy waits for its stream; here it is measured, at every size.
+    The stream is busy for PROBE_DELAY_S longer than the calls ever took. The call is asynchronous
+    when it takes less than half of PROBE_DELAY_S longer than that. Enqueueing the delay is outside.
+    Source: the observation in torch's pinned-memory tutorial that an unpinned non_blocking copy
+    waits for its stream; here it is measured, at every size.
     """
     device = run.device
     run.get_ready()
-    device.delay(PROBE_DELAY_S)
+    device.delay(usual_call_s + PROBE_DELAY_S)
     start_s = device.now()
     run.step()
     called_s = device.now() - start_s

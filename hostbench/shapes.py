@@ -57,6 +57,11 @@ def _is_finding(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
+def _is_proof(value: Any) -> bool:
+    words = ("passed", "unavailable", "failed")
+    return isinstance(value, str) and value.partition(":")[0] in words
+
+
 def _is_mapping_to(value: Any, check: Check) -> bool:
     return isinstance(value, Mapping) and all(check(one) for one in value.values())
 
@@ -101,6 +106,8 @@ _MEASUREMENT: dict[str, Check] = {
     "call_s": _list_of(_is_seconds),
     "device_s": _list_of(_is_seconds),
     "findings": lambda value: _is_mapping_to(value, _is_finding),
+    "proofs": lambda value: _is_mapping_to(value, _is_proof),
+    "memory": lambda value: _is_mapping_to(value, _is_int),
 }
 
 

@@ -34,6 +34,8 @@ class Workload:
     """Bytes moved per step, from the axes; None where no rate has a meaning."""
     expects: Callable[..., Mapping[str, bool]] | None = None
     """Findings that the case should show, from the axes: `{"asynchronous": True}`."""
+    only: Callable[..., bool] | None = None
+    """Which cells of the axes' product are cases; docs/benchmarks.md says why not the others."""
     quick: Callable[..., bool] | None = None
     """Which cases belong to the quick profile."""
     depth: int = 1
@@ -54,7 +56,9 @@ class Workload:
 
     def cases(self) -> Iterator[Case]:
         for values in itertools.product(*self.axes.values()):
-            yield Case.of(self.name, dict(zip(self.axes, values, strict=True)))
+            cell = dict(zip(self.axes, values, strict=True))
+            if self.only is None or self.only(**cell):
+                yield Case.of(self.name, cell)
 
     def nbytes(self, case: Case) -> int | None:
         return self.moves(**case.values) if self.moves else None

@@ -156,23 +156,23 @@ def _records(
 def _is_asynchronous(work: Workload, case: Case) -> bool:
     axes = case.values
     if case.family == "overlap":
-        return axes["memory"] == "pinned" and axes["schedule"] != "serial"
+        return axes["memory"] == "pinned" and axes.get("schedule") != "serial"
     return bool(work.expected(case).get("asynchronous"))
 
 
 def _drift(case: Case, launch: int) -> float:
     """Serial loops over small pageable batches differ so much that no efficiency can be said."""
     axes = case.values
-    odd = axes.get("memory") == "pageable" and axes.get("batch_bytes") != LARGE
+    odd = axes.get("memory") == "pageable" and axes.get("batch_bytes") == 4 << 20
     return (0.2, 2.5)[launch % 2] if odd and axes.get("schedule") == "serial" else 1.0
 
 
 def _loop_s(memory: str, schedule: str, nbytes: int) -> float:
     """8 batches whose compute is as long as their copy; from pageable memory little is hidden."""
     half = nbytes / (5e10 if memory == "pinned" else 1.2e10)
-    hidden = {"copy_stream": 7.0, "streams_2": 6.0, "streams_4": 6.5}
+    hidden = {"copy_stream": 7.0, "three_streams": 7.0, "streams_2": 6.0, "streams_4": 6.5}
     share = 1.0 if memory == "pinned" else 0.04
-    if schedule in ("copy_only", "compute_only"):
+    if schedule.endswith("_only"):
         return 8 * half
     return (16 - share * hidden.get(schedule, 0.1)) * half
 
@@ -187,7 +187,7 @@ def _seconds(case: Case) -> float:
     axes = case.values
     if case.family == "overlap":
         nbytes = int(axes["batch_bytes"])
-        return _loop_s(str(axes["memory"]), str(axes["schedule"]), nbytes)
+        return _loop_s(str(axes["memory"]), str(axes.get("schedule", "copy_stream")), nbytes)
     if case.family == "collectives":
         return _all_reduce_s(int(axes["num_ranks"]), int(axes["nbytes"]))
     rate = 5e10 if axes.get("memory") == "pinned" or axes.get("place") == "direct" else 1.2e10

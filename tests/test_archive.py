@@ -31,7 +31,7 @@ def test_the_round_trip(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
-def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_run_gives_the_same_values(tmp_path: Path) -> None:
     first, second = (archive.write(tmp_path / name, RUN).read_bytes() for name in "ab")
     assert first == second
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from hostbench.device import NAMES, open_device
-from hostbench.device.cpu import CpuDevice, CpuStream
+from hostbench.device.cpu import CpuDevice
+from hostbench.device.cpu_streams import CpuStream
 from hostbench.device.protocol import Device
 from hostbench.errors import Unavailable, UsageError
 from hostbench.units import KIB, MIB
@@ -61,11 +62,11 @@ def test_data_is_right_both_ways(device: CpuDevice, nbytes: int, blocking: bool)
     host, there, back = (device.buffer(nbytes) for _ in range(3))
     device.fill_pattern(host, 1)
     device.fill_pattern(there, 2)
-    assert device.same_bytes(host, there) is (nbytes == 0)
+    assert device.same_values(host, there) is (nbytes == 0)
     device.copy(there, host, blocking=blocking)
     device.copy(back, there, blocking=blocking)
     device.synchronize()
-    assert device.same_bytes(host, back)
+    assert device.same_values(host, back)
     assert host.data_ptr() != there.data_ptr() or nbytes == 0
     assert (host.nbytes, host.dtype) == (nbytes, torch.uint8)
 
@@ -76,8 +77,8 @@ def test_patterns_differ_by_seed(device: CpuDevice) -> None:
         device.fill_pattern(buffer, seed)
         again = device.buffer(2 * MIB)
         device.fill_pattern(again, seed)
-        assert device.same_bytes(buffer, again)
-        assert not any(device.same_bytes(buffer, other) for other in patterns[:seed])
+        assert device.same_values(buffer, again)
+        assert not any(device.same_values(buffer, other) for other in patterns[:seed])
 
 
 @pytest.mark.parametrize("block", [64 * KIB, MIB, 2 * MIB])
@@ -94,7 +95,7 @@ def test_a_blocking_copy_waits_and_another_does_not(device: CpuDevice) -> None:
     device.fill_pattern(source, 1)
     opened = gate(device.current)
     device.copy(target, source, blocking=False)
-    assert not device.same_bytes(source, target)
+    assert not device.same_values(source, target)
     done = threading.Event()
 
     def wait_for_it() -> None:
@@ -107,7 +108,7 @@ def test_a_blocking_copy_waits_and_another_does_not(device: CpuDevice) -> None:
     opened.set()
     assert done.wait(WAIT_S)
     blocking.join()
-    assert device.same_bytes(source, target)
+    assert device.same_values(source, target)
 
 
 def test_a_stream_keeps_its_order(device: CpuDevice) -> None:
@@ -134,7 +135,7 @@ def test_work_goes_to_the_current_stream(device: CpuDevice) -> None:
     with device.on(device.stream()) as nothing:
         device.copy(target, source, blocking=True)
     assert nothing is None
-    assert device.same_bytes(source, target)
+    assert device.same_values(source, target)
     assert device.current is device.default
     opened.set()
 

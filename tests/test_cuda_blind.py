@@ -142,9 +142,9 @@ def test_patterns_and_copies(hollow: Any, nbytes: int) -> None:
     source, target = hollow.host_buffer(nbytes, pinned=False), hollow.buffer(nbytes)
     hollow.fill_pattern(source, 1)
     hollow.fill_pattern(target, 2)
-    assert hollow.same_bytes(source, target) is (nbytes == 0)
+    assert hollow.same_values(source, target) is (nbytes == 0)
     hollow.copy(target, source, blocking=False)
-    assert hollow.same_bytes(source, target)
+    assert hollow.same_values(source, target)
     assert target.nbytes == nbytes
 
 
@@ -182,14 +182,14 @@ def test_a_reset_empties_both_caches_and_the_peaks(
 def test_blocks_of_a_pattern_differ(hollow: Any) -> None:
     buffer = hollow.buffer(4 * MIB)
     hollow.fill_pattern(buffer, 1)
-    assert not hollow.same_bytes(buffer[:MIB], buffer[MIB : 2 * MIB])
+    assert not hollow.same_values(buffer[:MIB], buffer[MIB : 2 * MIB])
 
 
 @pytest.mark.parametrize("fill", ["empty", "zeros", "randn"])
 def test_created_tensors_are_float32(hollow: Any, fill: str) -> None:
     made = hollow.create(fill, KIB, on_host=True)
     assert (made.dtype, made.nbytes) == (torch.float32, KIB)
-    assert hollow.same_bytes(hollow.move(made), made)
+    assert hollow.same_values(hollow.move(made), made)
 
 
 def test_delays_are_calibrated_by_events(hollow: Any, monkeypatch: pytest.MonkeyPatch) -> None:

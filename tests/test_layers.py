@@ -24,7 +24,7 @@ LAYERS = (
     "journal",
     "facts",
     "device",
-    "measure",
+    "measure evidence",
     "workload",
     "ranks",
     "workloads",

@@ -40,7 +40,7 @@ def copied(*, pinned: bool, blocking: bool, depth: int = 1) -> measure.Measureme
     device.fill_pattern(host, 1)
     prepared = Prepared(
         step=lambda: device.copy(there, host, blocking=blocking),
-        verify=lambda: None if device.same_bytes(there, host) else "stale",
+        verify=lambda: None if device.same_values(there, host) else "stale",
         depth=depth,
     )
     return measure.measure(device, prepared, Settings())
@@ -209,7 +209,7 @@ def test_a_missing_event_fails_its_data_proof() -> None:
         fresh = iter(range(3, 10_000))
 
         def step() -> None:
-            source.write(device.now(), device.now(), device.now(), next(fresh))
+            source.contents.write(device.now(), device.now(), device.now(), next(fresh))
             with device.on(copies):
                 device.copy(there, source, blocking=False)
                 arrived = device.event()
@@ -220,7 +220,7 @@ def test_a_missing_event_fails_its_data_proof() -> None:
                 device.copy(back, there, blocking=False)
 
         def verify() -> str | None:
-            return None if device.same_bytes(source, back) else "stale"
+            return None if device.same_values(source, back) else "stale"
 
         settings = Settings(max_samples=3)
         return measure.measure(device, Prepared(step=step, verify=verify), settings).proofs["data"]

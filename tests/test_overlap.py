@@ -9,7 +9,9 @@ from hostbench.samples import median
 from hostbench.units import GB, MIB
 from hostbench.workload import find, prepare
 from hostbench.workloads import load
-from hostbench.workloads.overlap import NUM_BATCHES, SCHEDULES, _Loop
+from hostbench.workloads.loops import NUM_BATCHES
+from hostbench.workloads.loops import Loop as _Loop
+from hostbench.workloads.overlap import SCHEDULES
 
 SIZE = 4 * MIB
 FREE = {"latency_s": 0.0, "launch_s": 0.0, "wait_s": 0.0}

@@ -23,6 +23,7 @@ def link(num_copy_engines: int = 2) -> Link:
         launch_s=LAUNCH,
         wait_s=WAIT,
         alloc_s=ALLOC,
+        malloc_s=0.0,
         num_copy_engines=num_copy_engines,
         host_bytes_per_s=float(N),
         device_bytes_per_s=N * 16.0,
@@ -43,7 +44,7 @@ def buffers(
     dev.fill_pattern(host, 1)
     dev.fill_pattern(there, 2)
     for buffer in (host, there):
-        buffer.writes = [(0.0, 0.0, token) for _, _, token in buffer.writes]
+        buffer.contents.writes = [(0.0, 0.0, token) for _, _, token in buffer.contents.writes]
     dev.host_s = 0.0
     return host, there
 
@@ -81,7 +82,7 @@ def test_one_copy(
     assert dev.now() == call_s
     dev.synchronize()
     assert dev.now() == end_s
-    assert dev.same_bytes(target, source)
+    assert dev.same_values(target, source)
 
 
 def test_pageable_memory_is_never_faster_than_the_link() -> None:
@@ -176,7 +177,7 @@ def pipeline(dev: SimulatedDevice, num: int, *, ordered: bool) -> list[bool]:
             step()
             dev.copy(out, target, blocking=False)
     dev.synchronize()
-    return [dev.same_bytes(out, source) for out, source in zip(seen, batches, strict=True)]
+    return [dev.same_values(out, source) for out, source in zip(seen, batches, strict=True)]
 
 
 def test_events_order_two_streams() -> None:
@@ -212,12 +213,12 @@ def test_reading_early_reads_what_was_there() -> None:
     before = dev.buffer(N)
     dev.fill_pattern(before, 2)
     dev.host_s = 0.0
-    before.writes = [(0.0, 0.0, ("pattern", 2))]
+    before.contents.writes = [(0.0, 0.0, ("pattern", 2))]
     dev.copy(there, host, blocking=False)
-    assert not dev.same_bytes(there, host)
-    assert dev.same_bytes(there, before)
+    assert not dev.same_values(there, host)
+    assert dev.same_values(there, before)
     dev.synchronize()
-    assert dev.same_bytes(there, host)
+    assert dev.same_values(there, host)
 
 
 def test_reading_early_behind_many_writes_reads_what_was_there() -> None:
@@ -229,9 +230,9 @@ def test_reading_early_behind_many_writes_reads_what_was_there() -> None:
     for _ in range(10):
         dev.copy(there, host, blocking=False)
         dev.copy(there, other, blocking=False)
-    assert there.token(LAUNCH) == ("pattern", 2)  # the first copy starts just then
-    assert there.token(dev.now()) == ("torn", LAUNCH)
-    assert not dev.same_bytes(there, never_written)
+    assert there.contents.token(LAUNCH) == ("pattern", 2)  # the first copy starts just then
+    assert there.contents.token(dev.now()) == ("torn", LAUNCH)
+    assert not dev.same_values(there, never_written)
 
 
 def test_a_copy_carries_what_its_source_held_when_it_started() -> None:
@@ -240,7 +241,7 @@ def test_a_copy_carries_what_its_source_held_when_it_started() -> None:
     dev.copy(there, host, blocking=False)
     dev.synchronize()
     dev.fill_pattern(host, 9)
-    assert not dev.same_bytes(there, host)
+    assert not dev.same_values(there, host)
 
 
 def test_events() -> None:
@@ -328,7 +329,7 @@ def test_move_allocates_and_copies_from_pageable_memory() -> None:
     moved = dev.move(host)
     assert dev.now() == ALLOC + LAUNCH + PAGEABLE_S + WAIT
     assert not moved.on_host
-    assert dev.same_bytes(moved, host)
+    assert dev.same_values(moved, host)
 
 
 def test_touching_host_memory_costs_and_device_memory_does_not() -> None:

@@ -7,7 +7,7 @@ from derive_overlap import WORDS, groups, pipelines, refusals, side_stream
 from words import LEGEND, hardware, known, missing, only, plain
 
 from hostbench import units
-from hostbench.workloads.overlap import NUM_BATCHES
+from hostbench.workloads.loops import NUM_BATCHES
 
 COLUMNS = {
     "size": "batch",
@@ -27,7 +27,7 @@ COLUMNS = {
 
 st.title("Do copies hide behind compute?")
 rows = parts.one_run("overlap")
-found = pipelines(rows)
+found = pipelines(rows[rows["workload"] == "overlap.pipeline"])
 made = groups(found)
 if not made:
     st.info("No loop of this run has a number. The reasons:")

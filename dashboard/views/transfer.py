@@ -12,7 +12,7 @@ COLUMNS = (
 
 st.title("How fast is a copy, and does the call wait?")
 rows = parts.one_run("transfer")
-found = copies(rows)
+found = copies(rows[rows["workload"].isin(list(DIRECTIONS))])
 numbers = found[found["seconds"].notna()]
 if numbers.empty:
     st.info("No copy of this run has a number. The reasons:")

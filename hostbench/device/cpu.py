@@ -8,9 +8,7 @@ Every number is labelled `cpu` and is no statement about a GPU.
 """
 
 import gc
-import queue
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,124 +16,23 @@ from functools import cached_property
 
 import torch
 
-from hostbench.device import ends
-from hostbench.device.protocol import Buffer, Fill, Step
+from hostbench.device import tensors
+from hostbench.device.activity import COMPUTE, Activity
+from hostbench.device.cpu_streams import CpuEvent, CpuStream
+from hostbench.device.protocol import Buffer, DType, Fill, Step, Where
 from hostbench.errors import Unavailable
 from hostbench.samples import median
-from hostbench.units import MIB
 
 _MATRIX = 128
 _CALIBRATION_PRODUCTS = 100
 _CALIBRATION_READINGS = 5
-_SWITCH_INTERVAL_S = 1e-4
-_SPIN_S = 2e-3
-_PATTERN_BYTES = MIB - 3  # the largest prime under 1 MiB: a misplaced block does not match
-
-
-class _OneShot:
-    """Set once, by one thread; waited for by any. A bare lock: each wait costs one hand-over of the
-    GIL, where threading.Event with its condition costs several."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def set(self) -> None:
-        self._lock.release()
-
-    def is_set(self) -> bool:
-        return not self._lock.locked()
-
-    def wait(self) -> None:
-        self._lock.acquire()
-        self._lock.release()  # for the next one who waits
-
-    def spin(self) -> None:
-        """Poll for a while before sleeping, as CUDA does: an idle virtual core may wake late."""
-        end_s = time.perf_counter() + _SPIN_S
-        while self._lock.locked():
-            if time.perf_counter() > end_s:
-                return self.wait()
-            time.sleep(0)  # gives the GIL away
-
-
-class CpuEvent:
-    """A mark that the stream's worker thread stamps with the host clock when it gets there."""
-
-    def __init__(self, device: "CpuDevice") -> None:
-        self._device = device
-        self._reached = _OneShot()
-        self._reached.set()  # as in CUDA, an event that was never recorded is complete
-        self._stamp_s = 0.0
-
-    def record(self, stream: "CpuStream | None" = None) -> None:
-        self._reached = reached = _OneShot()
-
-        def mark() -> None:
-            self._stamp_s = time.perf_counter()
-            reached.set()
-
-        (stream or self._device.current).enqueue(mark)
-
-    def synchronize(self) -> None:
-        self._reached.wait()
-
-    def query(self) -> bool:
-        return self._reached.is_set()
-
-    def seconds_since(self, earlier: "CpuEvent") -> float:
-        return self._stamp_s - earlier._stamp_s
-
-    def waiter(self) -> Step:
-        """A task that waits for the mark as it is recorded now."""
-        reached = self._reached
-        return reached.spin
-
-
-class CpuStream:
-    """An ordered queue of callables, run by one daemon thread."""
-
-    def __init__(self) -> None:
-        self._tasks: queue.SimpleQueue[Step | _OneShot | None] = queue.SimpleQueue()
-        self._error: BaseException | None = None
-        self._num_enqueued = 0  # written by the host's thread alone
-        self._num_finished = 0  # written by the stream's thread alone
-        self._thread = threading.Thread(target=self._work, name="hostbench-stream", daemon=True)
-        self._thread.start()
-
-    def enqueue(self, task: Step) -> None:
-        self._num_enqueued += 1
-        self._tasks.put(task)
-
-    def wait(self, event: CpuEvent) -> None:
-        self.enqueue(event.waiter())
-
-    def synchronize(self) -> None:
-        if self._num_finished != self._num_enqueued:  # an idle stream costs nothing, as in CUDA
-            done = _OneShot()
-            self._tasks.put(done)
-            done.wait()
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-
-    def close(self) -> None:
-        self._tasks.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            if isinstance(task, _OneShot):
-                task.set()
-                continue
-            try:
-                task()
-            except BaseException as error:
-                self._error = self._error or error
-            self._num_finished += 1
-            del task  # a queued copy holds its buffers only until it ran
+_SWITCH_INTERVAL_S = 1e-4  # a waiting stream gets the GIL sooner than in 5 ms
+_NO_PINNED = "the cpu device has no pinned memory; it needs a GPU"
+_REFUSED = {
+    "here": "the cpu device's memory is host memory: host_to_device is that copy already",
+    "peer": "the cpu device has no peer; it needs 2 GPUs",
+    "through_host": "the cpu device has no peer; it needs 2 GPUs",
+}
 
 
 class CpuDevice:
@@ -145,12 +42,11 @@ class CpuDevice:
 
     def __init__(self) -> None:
         torch.set_num_threads(1)
-        sys.setswitchinterval(
-            _SWITCH_INTERVAL_S
-        )  # a waiting stream gets the GIL sooner than in 5 ms
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self.default = CpuStream()
         self.current = self.default
         self._streams = [self.default]
+        self._seen: list[Activity] | None = None
 
     def now(self) -> float:
         return time.perf_counter()
@@ -160,33 +56,44 @@ class CpuDevice:
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         if pinned:
-            raise Unavailable("the cpu device has no pinned memory; it needs a GPU")
+            raise Unavailable(_NO_PINNED)
         return torch.zeros(nbytes, dtype=torch.uint8).fill_(0)
 
+    def registered_buffer(self, nbytes: int) -> Buffer:
+        raise Unavailable(_NO_PINNED)
+
     def buffer(self, nbytes: int) -> Buffer:
-        return self.host_buffer(nbytes, pinned=False)
+        return _on_device(self.host_buffer(nbytes, pinned=False))
+
+    def target_buffer(self, nbytes: int, where: Where) -> Buffer:
+        raise Unavailable(_REFUSED[where])
+
+    def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
+        return _on_device(tensors.typed(buffer, dtype), like=buffer)
+
+    def every_second(self, buffer: Buffer) -> Buffer:
+        return _on_device(tensors.every_second(buffer), like=buffer)
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
-        head = buffer[:_PATTERN_BYTES].random_(
-            0, 256, generator=torch.Generator().manual_seed(seed)
-        )
-        for part in buffer[_PATTERN_BYTES:].split(_PATTERN_BYTES):
-            part.copy_(head[: part.numel()])
+        tensors.fill(buffer, seed)
 
-    def same_bytes(self, left: Buffer, right: Buffer) -> bool:
-        return torch.equal(left.view(torch.uint8), right.view(torch.uint8))
+    def same_values(self, left: Buffer, right: Buffer) -> bool:
+        return tensors.equal(left, right)
 
     def marks(self, num: int) -> Buffer:
-        return torch.zeros((num, *ends.SHAPE), dtype=torch.uint8)
+        return torch.zeros((num, *tensors.MARK_SHAPE), dtype=torch.uint8)
 
     def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
-        self.current.enqueue(lambda: _ignore(marks[place].copy_(ends.of(buffer))))
+        self.current.enqueue(lambda: _ignore(marks[place].copy_(tensors.ends(buffer))))
 
     def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
-        return torch.equal(marks[place], ends.of(source))
+        return torch.equal(marks[place], tensors.ends(source))
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
-        self._enqueue(lambda: _ignore(target.copy_(source)), blocking=blocking)
+        stream = self.current
+        stream.enqueue(self._shown(lambda: _ignore(target.copy_(source)), _way(target), source))
+        if blocking:
+            stream.synchronize()
 
     def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
         num = nbytes // 4
@@ -194,21 +101,35 @@ class CpuDevice:
             if fill == "randn":
                 return torch.randn(num)
             return torch.zeros(num) if fill == "zeros" else torch.empty(num)
-        made = torch.empty(num)
+        made = _on_device(torch.empty(num))
         if fill == "zeros":
-            self.current.enqueue(lambda: _ignore(made.zero_()))
+            self.current.enqueue(self._shown(lambda: _ignore(made.zero_())))
         elif fill == "randn":
-            self.current.enqueue(lambda: _ignore(made.normal_()))
+            self.current.enqueue(self._shown(lambda: _ignore(made.normal_())))
         return made
 
-    def move(self, source: Buffer) -> Buffer:
-        moved = torch.empty_like(source)
-        self.copy(moved, source, blocking=True)
+    def pin(self, source: Buffer) -> Buffer:
+        raise Unavailable(_NO_PINNED)
+
+    def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
+        moved = _on_device(torch.empty_like(source))
+        self.copy(moved, source, blocking=blocking)
         return moved
+
+    def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
+        fetched = torch.empty_like(source)
+        self.copy(fetched, source, blocking=blocking)
+        return fetched
+
+    def drop_caches(self) -> None:
+        raise Unavailable("the cpu device's allocators have no caches: cold and warm are one case")
+
+    def keep_for(self, buffer: Buffer, stream: CpuStream) -> None:
+        stream.enqueue(lambda: _ignore(buffer))
 
     def compute(self, seconds: float) -> Step:
         product = _product(max(1, round(seconds / self._matmul_s)))
-        return lambda: self.current.enqueue(product)
+        return lambda: self.current.enqueue(self._shown(product))
 
     def delay(self, seconds: float) -> None:
         self.current.enqueue(lambda: time.sleep(seconds))
@@ -227,7 +148,7 @@ class CpuDevice:
             self.current = before
 
     def event(self, *, timing: bool = True) -> CpuEvent:
-        return CpuEvent(self)
+        return CpuEvent(lambda: self.current)
 
     def synchronize(self) -> None:
         """Wait for all streams also when one failed: its error must not come up in a later case."""
@@ -243,6 +164,20 @@ class CpuDevice:
     def memory_stats(self) -> dict[str, int]:
         return {}
 
+    def observe(self, work: Step) -> list[Activity]:
+        self.synchronize()
+        seen: list[Activity] = []
+        self._seen = seen
+        try:
+            work()
+            self.synchronize()
+        finally:
+            self._seen = None
+        return sorted(seen, key=lambda one: one.start_s)
+
+    def bytes_counted(self) -> tuple[int, int]:
+        raise Unavailable("the cpu device has no link, so nothing counts its bytes")
+
     def reset(self) -> None:
         self.synchronize()
         for stream in self._streams[1:]:
@@ -255,11 +190,20 @@ class CpuDevice:
         for stream in self._streams:
             stream.close()
 
-    def _enqueue(self, task: Step, *, blocking: bool) -> None:
-        stream = self.current
-        stream.enqueue(task)
-        if blocking:
-            stream.synchronize()
+    def _shown(self, task: Step, what: str = COMPUTE, source: Buffer | None = None) -> Step:
+        """The task itself, or while observed the task between two readings of the clock."""
+        seen = self._seen
+        if seen is None:
+            return task
+        nbytes = 0 if source is None else source.numel() * source.element_size()
+
+        def shown() -> None:
+            start_s = time.perf_counter()
+            task()
+            end_s = time.perf_counter()
+            seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
+
+        return shown
 
     @cached_property
     def _matmul_s(self) -> float:
@@ -273,6 +217,20 @@ class CpuDevice:
 
         once()
         return median([once() for _ in range(_CALIBRATION_READINGS)])
+
+
+def _on_device(buffer: Buffer, like: Buffer | None = None) -> Buffer:
+    """Note on the tensor that it plays device memory, or whatever `like` plays."""
+    buffer.hostbench_on_device = like is None or _is_on_device(like)
+    return buffer
+
+
+def _is_on_device(buffer: Buffer) -> bool:
+    return getattr(buffer, "hostbench_on_device", False)
+
+
+def _way(target: Buffer) -> str:
+    return "H2D pageable" if _is_on_device(target) else "D2H pageable"
 
 
 def _product(num: int) -> Step:

@@ -14,13 +14,15 @@ from typing import Any
 
 import torch
 
-from hostbench.device import ends, numa
-from hostbench.device.cuda_open import pci_address, require_cuda
-from hostbench.device.protocol import Buffer, Fill, Step
+from hostbench.device import kineto, numa, tensors
+from hostbench.device.activity import Activity
+from hostbench.device.cuda_memory import empty_host_cache, peer_buffer, registered
+from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
+from hostbench.device.link_counters import LinkCounters
+from hostbench.device.protocol import Buffer, DType, Fill, Step, Where
 from hostbench.samples import median
 from hostbench.units import MIB
 
-_PATTERN_BYTES = MIB - 3  # the largest prime under 1 MiB: a misplaced block does not match
 _CALIBRATION_CYCLES = 4_000_000  # about 2 ms
 _CALIBRATION_READINGS = 7
 _SETTLE_BYTES = 64 * MIB
@@ -91,33 +93,37 @@ class CudaDevice:
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         return torch.empty(nbytes, dtype=torch.uint8, pin_memory=pinned).fill_(0)
 
+    def registered_buffer(self, nbytes: int) -> Buffer:
+        return registered(nbytes)
+
     def buffer(self, nbytes: int) -> Buffer:
         return torch.empty(nbytes, dtype=torch.uint8, device=self._device).fill_(0)
 
+    def target_buffer(self, nbytes: int, where: Where) -> Buffer:
+        return self.buffer(nbytes) if where == "here" else peer_buffer(self._device, nbytes, where)
+
+    def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
+        return tensors.typed(buffer, dtype)
+
+    def every_second(self, buffer: Buffer) -> Buffer:
+        return tensors.every_second(buffer)
+
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
-        flat = buffer.view(torch.uint8)
-        length = min(flat.numel(), _PATTERN_BYTES)
-        generator = torch.Generator().manual_seed(seed)
-        block = torch.randint(0, 256, (length,), dtype=torch.uint8, generator=generator)
-        block = block.to(flat.device)
-        for start in range(0, flat.numel(), max(1, length)):
-            part = flat[start : start + length]
-            part.copy_(block[: part.numel()])
+        tensors.fill(buffer, seed)
         self.synchronize()
 
-    def same_bytes(self, left: Buffer, right: Buffer) -> bool:
+    def same_values(self, left: Buffer, right: Buffer) -> bool:
         where = left.device if left.is_cuda else right.device
-        here, there = (side.view(torch.uint8).to(where) for side in (left, right))
-        return torch.equal(here, there)
+        return tensors.equal(left.to(where), right.to(where))
 
     def marks(self, num: int) -> Buffer:
-        return torch.zeros((num, *ends.SHAPE), dtype=torch.uint8, device=self._device)
+        return torch.zeros((num, *tensors.MARK_SHAPE), dtype=torch.uint8, device=self._device)
 
     def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
-        marks[place].copy_(ends.of(buffer))
+        marks[place].copy_(tensors.ends(buffer))
 
     def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
-        return torch.equal(marks[place].cpu(), ends.of(source).cpu())
+        return torch.equal(marks[place].cpu(), tensors.ends(source).cpu())
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         target.copy_(source, non_blocking=not blocking)
@@ -128,8 +134,22 @@ class CudaDevice:
         where = torch.device("cpu") if on_host else self._device
         return makers[fill](nbytes // 4, dtype=torch.float32, device=where)
 
-    def move(self, source: Buffer) -> Buffer:
-        return source.to(self._device)
+    def pin(self, source: Buffer) -> Buffer:
+        return source.pin_memory()
+
+    def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
+        return source.to(self._device, non_blocking=not blocking)
+
+    def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
+        return source.to("cpu", non_blocking=not blocking)
+
+    def drop_caches(self) -> None:
+        self.synchronize()
+        torch.cuda.empty_cache()
+        empty_host_cache()
+
+    def keep_for(self, buffer: Buffer, stream: CudaStream) -> None:
+        buffer.record_stream(stream.raw)
 
     def compute(self, seconds: float) -> Step:
         return partial(_cuda._sleep, round(seconds * self._cycles_per_s))
@@ -159,11 +179,16 @@ class CudaDevice:
             "reserved": stats.get("reserved_bytes.all.current", 0),
         }
 
-    def reset(self) -> None:
+    def observe(self, work: Step) -> list[Activity]:
         self.synchronize()
+        return kineto.observe(work, self.synchronize)
+
+    def bytes_counted(self) -> tuple[int, int]:
+        return self._counters.read()
+
+    def reset(self) -> None:
         gc.collect()
-        torch.cuda.empty_cache()
-        _empty_host_cache()
+        self.drop_caches()
         torch.cuda.reset_peak_memory_stats(self._device)
 
     def close(self) -> None:
@@ -184,6 +209,10 @@ class CudaDevice:
         return end.seconds_since(start)
 
     @cached_property
+    def _counters(self) -> LinkCounters:
+        return LinkCounters(uuid_of(self._device))
+
+    @cached_property
     def _cycles_per_s(self) -> float:
         """SM clock as `_sleep` counts it: the median of several readings after one to wake up."""
         spin = partial(_cuda._sleep, _CALIBRATION_CYCLES)
@@ -197,11 +226,3 @@ def _is_settled(rounds: list[float], elapsed_s: float) -> bool:
     last = rounds[-_STEADY_ROUNDS:]
     steady = len(last) == _STEADY_ROUNDS and max(last) - min(last) < _STEADY_SHARE * min(last)
     return elapsed_s > (_SETTLE_LEAST_S if steady else _SETTLE_LIMIT_S)
-
-
-def _empty_host_cache() -> None:
-    """Give cached pinned blocks back: public since torch 2.12, private since 2.5."""
-    public = getattr(torch.accelerator, "empty_host_cache", None)
-    empty = public or getattr(torch._C, "_host_emptyCache", None)
-    if empty is not None:
-        empty()

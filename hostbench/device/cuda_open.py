@@ -54,3 +54,9 @@ def pci_address(device: torch.device) -> str | None:
     if not hasattr(facts, "pci_bus_id"):
         return None
     return f"{facts.pci_domain_id:04x}:{facts.pci_bus_id:02x}:{facts.pci_device_id:02x}.0"
+
+
+def uuid_of(device: torch.device) -> str:
+    """The CUDA device's UUID, by which NVML knows it too; the two count devices differently."""
+    facts: Any = torch.cuda.get_device_properties(device)
+    return str(facts.uuid)

@@ -10,10 +10,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
+from hostbench.device.activity import Activity
+
 Buffer = Any
 """Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer."""
 
 Fill = Literal["empty", "zeros", "randn"]
+DType = Literal["uint8", "float16", "float32"]
+Where = Literal["here", "peer", "through_host"]
+"""Where the target of a copy inside the device's memory, or from there to a second device, lies:
+`peer` is reached directly, `through_host` by way of pinned host memory."""
 Step = Callable[[], None]
 
 
@@ -61,14 +67,29 @@ class Device(Protocol):
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         """Touched host memory. Raises Unavailable where it cannot be pinned."""
 
+    def registered_buffer(self, nbytes: int) -> Buffer:
+        """Touched host memory from the ordinary allocator, page-locked in place afterwards
+        (cudaHostRegister). Raises Unavailable where it cannot be."""
+
     def buffer(self, nbytes: int) -> Buffer:
         """Touched device memory."""
 
-    def fill_pattern(self, buffer: Buffer, seed: int) -> None:
-        """Write bytes that depend on `seed`, and wait until they are there."""
+    def target_buffer(self, nbytes: int, where: Where) -> Buffer:
+        """Touched device memory, here or on a second device. Raises Unavailable where there is no
+        such memory of its own, no second device, or no direct way to it."""
 
-    def same_bytes(self, left: Buffer, right: Buffer) -> bool:
-        """Whether two buffers, wherever they are, hold equal bytes now. Does not synchronize."""
+    def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
+        """The same memory seen as `dtype`."""
+
+    def every_second(self, buffer: Buffer) -> Buffer:
+        """A view of every second element of a typed buffer: half of the bytes, not dense."""
+
+    def fill_pattern(self, buffer: Buffer, seed: int) -> None:
+        """Write values that depend on `seed`, and wait until they are there: any bytes, or whole
+        numbers below 2048 where the buffer is typed as floats (exact in float16 too)."""
+
+    def same_values(self, left: Buffer, right: Buffer) -> bool:
+        """Whether two buffers, wherever they are, hold equal values now. Does not synchronize."""
 
     def marks(self, num: int) -> Buffer:
         """Room on the device for `num` notes of what a buffer held."""
@@ -85,8 +106,22 @@ class Device(Protocol):
     def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
         """A new float32 tensor of `nbytes` in host memory, or directly on the device."""
 
-    def move(self, source: Buffer) -> Buffer:
-        """`tensor.to(device)`: allocate on the device and copy, blocking as torch's default is."""
+    def pin(self, source: Buffer) -> Buffer:
+        """`tensor.pin_memory()`: a copy in newly allocated pinned memory, from the cache where it
+        holds a block. Raises Unavailable where nothing can be pinned."""
+
+    def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
+        """`tensor.to(device, non_blocking=not blocking)`: allocate on the device and copy."""
+
+    def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
+        """`tensor.to("cpu", non_blocking=not blocking)`: allocate host memory and copy."""
+
+    def drop_caches(self) -> None:
+        """Synchronize and give back what the device's and the pinned allocator cache. Raises
+        Unavailable where allocators have no caches, so that cold and warm are one case."""
+
+    def keep_for(self, buffer: Buffer, stream: Any) -> None:
+        """`tensor.record_stream(stream)`: not reused before what `stream` has now is done."""
 
     def compute(self, seconds: float) -> Step:
         """A calibrated step that keeps the device busy about `seconds` on the current stream."""
@@ -108,6 +143,14 @@ class Device(Protocol):
 
     def memory_stats(self) -> dict[str, int]:
         """Bytes: `allocated`, `peak_allocated`, `reserved`; empty where nobody counts."""
+
+    def observe(self, work: Step) -> list[Activity]:
+        """Run `work` and a synchronize, and tell what the device did meanwhile. Changes timings:
+        never inside a timer. Raises Unavailable where it cannot be seen."""
+
+    def bytes_counted(self) -> tuple[int, int]:
+        """(into the device, out of it): bytes that the link has carried so far, by the hardware's
+        own counters, everybody's. Raises Unavailable where there are none."""
 
     def reset(self) -> None:
         """Between cases: synchronize, drop caches of the device and the host, reset peaks."""

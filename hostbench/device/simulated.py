@@ -7,9 +7,13 @@ needs the compute engine; a piece of work starts when the host has enqueued it a
 its engine are free. An engine takes work in the order of enqueueing, whatever stream it is from:
 work that waits for its stream holds up what was enqueued for its engine later. Pinned copies run
 at the link's rate after `latency_s`. A pageable copy first waits for its stream, then stages at
-`pageable_bytes_per_s` while the host waits: never asynchronous, as on CUDA. Allocation is
-`alloc_s` on the host; touching or filling host memory runs at `host_bytes_per_s`, generating
-random numbers at `host_randn_bytes_per_s` or, on the device, `device_randn_bytes_per_s`.
+`pageable_bytes_per_s` while the host waits: never asynchronous, as on CUDA.
+
+Allocation is `alloc_s` on the host, and `malloc_s` more on the device, or page-locking at
+`pin_bytes_per_s`, while no cache has seen the size since `drop_caches`. Touching, filling, casting
+and gathering host memory runs at `host_bytes_per_s`, on the device at `device_bytes_per_s`;
+generating random numbers at `host_randn_bytes_per_s` or `device_randn_bytes_per_s`. Which side
+casts and gathers is decided as torch decides it (`simulated_copy`).
 
 Data is simulated too: a buffer holds a token from the time at which its copy ends. Reading before
 the copy starts reads what was there before, reading while it runs reads neither.
@@ -17,102 +21,22 @@ the copy starts reads what was there before, reading while it runs reads neither
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from hostbench.device.protocol import Fill, Step
-from hostbench.units import GB
+from hostbench.device import simulated_copy
+from hostbench.device.activity import COMPUTE, Activity
+from hostbench.device.protocol import DType, Fill, Step, Where
+from hostbench.device.simulated_parts import (
+    Contents,
+    Link,
+    Mark,
+    SimulatedBuffer,
+    SimulatedEvent,
+    SimulatedStream,
+)
+from hostbench.errors import Unavailable
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """What the simulated machine is made of. The default is a round-numbered PCIe Gen5 x16 card."""
-
-    host_to_device_bytes_per_s: float = 50 * GB
-    device_to_host_bytes_per_s: float = 50 * GB
-    pageable_bytes_per_s: float = 10 * GB
-    latency_s: float = 5e-6
-    launch_s: float = 2e-6
-    wait_s: float = 3e-6
-    alloc_s: float = 1e-6
-    num_copy_engines: int = 2
-    host_bytes_per_s: float = 20 * GB
-    device_bytes_per_s: float = 2000 * GB
-    host_randn_bytes_per_s: float = 0.5 * GB
-    device_randn_bytes_per_s: float = 500 * GB
-
-
-@dataclass(slots=True, eq=False)
-class SimulatedBuffer:
-    """`nbytes` in some memory. `writes` is (start in seconds, end, token), in order of time."""
-
-    nbytes: int
-    on_host: bool
-    pinned: bool = False
-    writes: list[tuple[float, float, object]] = field(default_factory=list)
-    marks: list["Mark"] = field(default_factory=list)
-    """Notes of what it held, not yet known: a copy may still be enqueued that ends before them."""
-
-    def token(self, at_s: float) -> object:
-        """What a reader sees at that time: while a copy runs, neither the old nor the new."""
-        for start_s, end_s, token in reversed(self.writes):
-            if end_s <= at_s:
-                return token
-            if start_s < at_s:
-                return ("torn", start_s)
-        return None
-
-    def write(self, now_s: float, start_s: float, end_s: float, token: object) -> None:
-        """From `end_s` on readers see `token`. Nobody reads before `now_s` any more."""
-        self.settle_marks(now_s)
-        places = range(len(self.writes) - 1, 0, -1)
-        seen = next((place for place in places if self.writes[place][1] <= now_s), 0)
-        self.writes = [*self.writes[seen:], (start_s, end_s, token)]
-
-    def settle_marks(self, now_s: float) -> None:
-        """Resolve the marks that the host's clock has passed: no later copy can end before them."""
-        for mark in self.marks:
-            if mark.read_s <= now_s:
-                mark.token = self.token(mark.read_s)
-        self.marks = [mark for mark in self.marks if mark.read_s > now_s]
-
-
-@dataclass(slots=True, eq=False)
-class Mark:
-    """When a buffer was read, and what it held then."""
-
-    buffer: SimulatedBuffer
-    read_s: float
-    token: object = None
-
-
-@dataclass(slots=True, eq=False)
-class SimulatedStream:
-    device: "SimulatedDevice"
-    free_s: float = 0.0
-
-    def wait(self, event: "SimulatedEvent") -> None:
-        self.free_s = max(self.free_s, event.at_s)
-
-    def synchronize(self) -> None:
-        self.device.wait_until(self.free_s)
-
-
-@dataclass(slots=True, eq=False)
-class SimulatedEvent:
-    device: "SimulatedDevice"
-    at_s: float = 0.0
-
-    def record(self, stream: SimulatedStream | None = None) -> None:
-        self.at_s = max((stream or self.device.current).free_s, self.device.host_s)
-
-    def synchronize(self) -> None:
-        self.device.wait_until(self.at_s)
-
-    def query(self) -> bool:
-        return self.at_s <= self.device.host_s
-
-    def seconds_since(self, earlier: "SimulatedEvent") -> float:
-        return self.at_s - earlier.at_s
+__all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
 
 
 class SimulatedDevice:
@@ -123,9 +47,11 @@ class SimulatedDevice:
     def __init__(self, link: Link | None = None) -> None:
         self.link = link or Link()
         self.host_s = 0.0
-        self.current = self.default = SimulatedStream(self)
+        self.current = self.default = SimulatedStream(self.wait_until)
         self._streams = [self.default]
         self._engine_free_s: dict[str, float] = {}
+        self._cached: set[tuple[str, int]] = set()
+        self._seen: list[Activity] = []
 
     def now(self) -> float:
         return self.host_s
@@ -137,78 +63,92 @@ class SimulatedDevice:
         self.host_s += nbytes / self.link.host_bytes_per_s
         return SimulatedBuffer(nbytes, on_host=True, pinned=pinned)
 
+    def registered_buffer(self, nbytes: int) -> SimulatedBuffer:
+        return self.host_buffer(nbytes, pinned=True)
+
     def buffer(self, nbytes: int) -> SimulatedBuffer:
         return SimulatedBuffer(nbytes, on_host=False)
 
+    def target_buffer(self, nbytes: int, where: Where) -> SimulatedBuffer:
+        if where != "here" and self.link.num_devices < 2:
+            raise Unavailable(f"needs 2 devices, this machine has {self.link.num_devices}")
+        return SimulatedBuffer(nbytes, on_host=False, device=0 if where == "here" else 1)
+
+    def typed(self, buffer: SimulatedBuffer, dtype: DType) -> SimulatedBuffer:
+        return replace(buffer, dtype=dtype)
+
+    def every_second(self, buffer: SimulatedBuffer) -> SimulatedBuffer:
+        return replace(buffer, nbytes=buffer.nbytes // 2, is_dense=False)
+
     def fill_pattern(self, buffer: SimulatedBuffer, seed: int) -> None:
         self.synchronize()
-        buffer.write(self.host_s, self.host_s, self.host_s, ("pattern", seed))
+        buffer.contents.write(self.host_s, self.host_s, self.host_s, ("pattern", seed))
 
-    def same_bytes(self, left: SimulatedBuffer, right: SimulatedBuffer) -> bool:
-        return left.token(self.host_s) == right.token(self.host_s)
+    def same_values(self, left: SimulatedBuffer, right: SimulatedBuffer) -> bool:
+        return left.contents.token(self.host_s) == right.contents.token(self.host_s)
 
-    def marks(self, num: int) -> list["Mark"]:
-        return [Mark(SimulatedBuffer(0, on_host=False), 0.0)] * num
+    def marks(self, num: int) -> list[Mark]:
+        return [Mark(Contents(), 0.0)] * num
 
-    def mark(self, marks: list["Mark"], place: int, buffer: SimulatedBuffer) -> None:
-        marks[place] = Mark(buffer, self._enqueue("compute", 0.0)[0])
-        buffer.marks.append(marks[place])
+    def mark(self, marks: list[Mark], place: int, buffer: SimulatedBuffer) -> None:
+        marks[place] = Mark(buffer.contents, self.enqueue("compute", 0.0)[0])
+        buffer.contents.marks.append(marks[place])
 
-    def marked(self, marks: list["Mark"], place: int, source: SimulatedBuffer) -> bool:
-        marks[place].buffer.settle_marks(self.host_s)
-        return marks[place].token == source.token(self.host_s)
+    def marked(self, marks: list[Mark], place: int, source: SimulatedBuffer) -> bool:
+        marks[place].contents.settle_marks(self.host_s)
+        return marks[place].token == source.contents.token(self.host_s)
 
     def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
-        if not source.on_host and not target.on_host:
-            start_s, end_s = self._enqueue("compute", source.nbytes / self.link.device_bytes_per_s)
-            target.write(self.host_s, start_s, end_s, source.token(start_s))
-            return self.current.synchronize() if blocking else None
-        to_device = source.on_host and not target.on_host
-        host = source if to_device else target
-        rate = (
-            self.link.host_to_device_bytes_per_s
-            if to_device
-            else self.link.device_to_host_bytes_per_s
-        )
-        seconds = self.link.latency_s + source.nbytes / rate
-        if not host.pinned:
-            seconds = self.link.latency_s + source.nbytes / min(
-                rate, self.link.pageable_bytes_per_s
-            )
-        engine = "copy" if self.link.num_copy_engines == 1 or to_device else "copy back"
-        start_s, end_s = self._enqueue(engine, seconds)
-        target.write(self.host_s, start_s, end_s, source.token(start_s))
-        if blocking:
-            self.current.synchronize()
-        elif not host.pinned:
-            self.host_s = max(self.host_s, end_s)
+        simulated_copy.copy(self, target, source, blocking=blocking)
 
     def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> SimulatedBuffer:
         made = SimulatedBuffer(nbytes, on_host=on_host)
-        self.host_s += self.link.alloc_s
+        self.allocate(nbytes, on_host=on_host)
         link = self.link
         if on_host:
             rates = {"zeros": link.host_bytes_per_s, "randn": link.host_randn_bytes_per_s}
             self.host_s += nbytes / rates[fill] if fill in rates else 0.0
         elif fill != "empty":
             rates = {"zeros": link.device_bytes_per_s, "randn": link.device_randn_bytes_per_s}
-            self._enqueue("compute", nbytes / rates[fill])
+            self.enqueue("compute", nbytes / rates[fill], what=COMPUTE)
         return made
 
-    def move(self, source: SimulatedBuffer) -> SimulatedBuffer:
-        self.host_s += self.link.alloc_s
+    def pin(self, source: SimulatedBuffer) -> SimulatedBuffer:
+        self.allocate(source.nbytes, on_host=True, pinned=True)
+        self.host_s += source.nbytes / self.link.host_bytes_per_s
+        made = SimulatedBuffer(source.nbytes, on_host=True, pinned=True)
+        token = source.contents.token(self.host_s)
+        made.contents.write(self.host_s, self.host_s, self.host_s, token)
+        return made
+
+    def move(self, source: SimulatedBuffer, *, blocking: bool = True) -> SimulatedBuffer:
+        self.allocate(source.nbytes, on_host=False)
         moved = self.buffer(source.nbytes)
-        self.copy(moved, source, blocking=True)
+        self.copy(moved, source, blocking=blocking)
         return moved
 
+    def fetch(self, source: SimulatedBuffer, *, blocking: bool = True) -> SimulatedBuffer:
+        pinned = not blocking
+        self.allocate(source.nbytes, on_host=True, pinned=pinned)
+        fetched = SimulatedBuffer(source.nbytes, on_host=True, pinned=pinned)
+        self.copy(fetched, source, blocking=blocking)
+        return fetched
+
+    def drop_caches(self) -> None:
+        self.synchronize()
+        self._cached.clear()
+
+    def keep_for(self, buffer: SimulatedBuffer, stream: SimulatedStream) -> None:
+        """Nothing here is ever freed."""
+
     def compute(self, seconds: float) -> Step:
-        return lambda: _ignore(self._enqueue("compute", seconds))
+        return lambda: _ignore(self.enqueue("compute", seconds, what=COMPUTE))
 
     def delay(self, seconds: float) -> None:
-        self._enqueue("delay", seconds)
+        self.enqueue("delay", seconds)
 
     def stream(self) -> SimulatedStream:
-        made = SimulatedStream(self)
+        made = SimulatedStream(self.wait_until)
         self._streams.append(made)
         return made
 
@@ -229,10 +169,22 @@ class SimulatedDevice:
     def memory_stats(self) -> dict[str, int]:
         return {}
 
+    def observe(self, work: Step) -> list[Activity]:
+        self.synchronize()
+        self._seen = []
+        work()
+        self.synchronize()
+        return self._seen
+
+    def bytes_counted(self) -> tuple[int, int]:
+        raise Unavailable("the simulated device has no NVML counters")
+
     def reset(self) -> None:
         self.synchronize()
         self._streams = [self.default]
         self.current = self.default
+        self._seen = []
+        self._cached.clear()
 
     def close(self) -> None:
         """Nothing to stop."""
@@ -241,13 +193,31 @@ class SimulatedDevice:
         """The host waits for `end_s`, then pays for having waited."""
         self.host_s = max(self.host_s, end_s) + self.link.wait_s
 
-    def _enqueue(self, engine: str, seconds: float) -> tuple[float, float]:
-        """(start, end) of `seconds` of work on the current stream; the host pays for the launch."""
+    def allocate(self, nbytes: int, *, on_host: bool, pinned: bool = False) -> None:
+        """The host pays for an allocation; the caches of the device and of pinned memory answer a
+        size that they have seen."""
+        self.host_s += self.link.alloc_s
+        place = "pinned" if pinned else "host" if on_host else "device"
+        if place == "host" or (place, nbytes) in self._cached:
+            return
+        self._cached.add((place, nbytes))
+        seconds = nbytes / self.link.pin_bytes_per_s if pinned else self.link.malloc_s
+        self.host_s += seconds
+
+    def enqueue(
+        self, engine: str, seconds: float, *, what: str | None = None, nbytes: int = 0
+    ) -> tuple[float, float]:
+        """(start, end) of `seconds` of work on the current stream; the host pays for the launch.
+
+        `what` names work that `observe` shows.
+        """
         self.host_s += self.link.launch_s
         stream = self.current
         start_s = max(self.host_s, stream.free_s, self._engine_free_s.get(engine, 0.0))
-        stream.free_s = self._engine_free_s[engine] = start_s + seconds
-        return start_s, stream.free_s
+        end_s = stream.free_s = self._engine_free_s[engine] = start_s + seconds
+        if what is not None:
+            self._seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
+        return start_s, end_s
 
 
 def _ignore(_: object) -> None:

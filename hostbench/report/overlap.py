@@ -8,7 +8,7 @@ import pandas as pd
 from hostbench import efficiency, units
 from hostbench.efficiency import Efficiency
 from hostbench.report.rows import dicts, label, largest, ok, unseen
-from hostbench.workloads.overlap import NUM_BATCHES
+from hostbench.workloads.loops import NUM_BATCHES
 
 SCHEDULES = {
     "default_stream": "everything async on one stream",
@@ -61,7 +61,7 @@ def loops(rows: pd.DataFrame) -> list[Loop]:
 
 def overlap(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
     """Question and answer per kind of memory, at the largest batch that has numbers."""
-    biggest = largest(rows, by="batch_bytes")
+    biggest = largest(rows[rows["workload"] == "overlap.pipeline"], by="batch_bytes")
     for memory in dict.fromkeys(biggest["memory"]):
         chosen = biggest[biggest["memory"] == memory]
         yield f"Do copies from {memory} memory hide behind compute?", _hidden(chosen)

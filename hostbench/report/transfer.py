@@ -16,16 +16,25 @@ _DIRECTIONS = {
 
 def transfer(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
     for workload, direction in _DIRECTIONS.items():
-        one_way = largest(rows[rows["workload"] == workload])
+        one_way = rows[rows["workload"] == workload]
+        both_modes = _sizes(one_way, True) & _sizes(one_way, False)
+        one_way = largest(one_way[one_way["nbytes"].isin(both_modes)] if both_modes else one_way)
         if len(one_way):
             yield f"How fast is a copy, {direction}?", _rates(one_way)
-    biggest = largest(rows)
+    plain = rows[rows["workload"].isin(list(_DIRECTIONS))]
+    both_modes = _sizes(plain, True) & _sizes(plain, False)
+    biggest = largest(plain[plain["nbytes"].isin(both_modes)] if both_modes else plain)
     for memory in ("pageable", "pinned"):
         chosen = biggest[(biggest["memory"] == memory) & ~biggest["blocking"].astype(bool)]
         if len(chosen):
             question = f"Is non_blocking=True from {memory} memory asynchronous?"
             yield question, _asynchronous(chosen)
     yield "Does pinned memory pay?", _pinned(biggest)
+
+
+def _sizes(rows: pd.DataFrame, blocking: bool) -> set[int]:
+    """Sizes that were measured, or tried, with that way of calling."""
+    return set(rows.loc[rows["blocking"].astype(bool) == blocking, "nbytes"])
 
 
 def _rates(rows: pd.DataFrame) -> str:

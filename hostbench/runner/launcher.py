@@ -37,6 +37,8 @@ class Launch:
     settings: dict[str, Any]
     device: str | None
     """A device that stands in for the one each case names (`simulated`); None: as named."""
+    observe: bool = False
+    """Gather evidence (`hostbench.evidence`) instead of timing."""
     deadline_s: float
     """A case that takes longer is killed and failed; the rest goes on in a new worker."""
 
@@ -153,6 +155,7 @@ class Launcher:
             "settings": launch.settings,
             "device": launch.device,
             "deadline_s": launch.deadline_s,
+            "observe": launch.observe,
             "cases": [{"workload": case.workload, "axes": case.values} for case in cases],
         }
         self._server.stdin.write(json.dumps(request).encode() + b"\n")

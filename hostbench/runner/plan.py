@@ -51,7 +51,9 @@ class Plan:
         return tuple(cases)
 
     def total(self) -> int:
-        return len(self.cases) * self.profile.launches - len(self.done)
+        """Case-launches to measure; the observing pass, a launch beyond the last, is not one."""
+        done = sum(launch < self.profile.launches for _, launch in self.done)
+        return len(self.cases) * self.profile.launches - done
 
 
 def default_device(hardware: Hardware) -> str:

@@ -31,6 +31,10 @@ class Bar:
         self._launch = self._what = f"launch {number + 1}/{of} {family}"
         self._say(always=not self._live)
 
+    def observing(self, family: str) -> None:
+        self._launch = self._what = f"observing {family}"
+        self._say(always=not self._live)
+
     def started(self, case: Case) -> None:
         """A worker begins with this case."""
         axes = ",".join(str(value) for _, value in case.axes)

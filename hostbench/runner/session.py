@@ -1,7 +1,7 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Protocol
 
 from hostbench.case import Case
@@ -11,12 +11,16 @@ from hostbench.runner.launcher import Launch, Launcher, Outcome
 from hostbench.runner.plan import Plan
 from hostbench.workload import Workload
 
+MAX_LOST = 3
+"""Observing passes that may break before the rest of them is left out."""
+
 
 class Progress(Protocol):
     """What the terminal is told."""
 
     def begin(self, total: int) -> None: ...
     def launch(self, number: int, of: int, family: str) -> None: ...
+    def observing(self, family: str) -> None: ...
     def case(self, record: CaseRecord) -> None: ...
     def dropped(self, count: int) -> None:
         """So many case-launches will not run: their case was skipped or failed."""
@@ -30,8 +34,12 @@ class Progress(Protocol):
 def records(
     plan: Plan, workloads: Mapping[str, Workload], launcher: Launcher, progress: Progress
 ) -> Iterator[CaseRecord]:
-    """Measure the plan. A case that was skipped or failed is not tried in later launches."""
-    progress.begin(plan.total())
+    """Measure the plan, then observe each case once in a pass of its own.
+
+    A case that was skipped or failed is not tried in later launches.
+    """
+    observed = _observed(plan, workloads)
+    progress.begin(plan.total() + len(observed))
     out: set[Case] = set()
     for launch in range(plan.profile.launches):
         for family in plan.families():
@@ -47,16 +55,62 @@ def records(
                     out.add(record.case)
                 progress.case(record)
                 yield record
+    yield from _observe(plan, workloads, launcher, progress, observed - out)
+    progress.dropped(len(observed & out))
     progress.end()
 
 
-def _launch(plan: Plan, family: str, launch: int, cases: tuple[Case, ...]) -> Launch:
+def _observed(plan: Plan, workloads: Mapping[str, Workload]) -> set[Case]:
+    """Cases to observe: those that one process runs by itself and that were not observed yet."""
+    number = plan.profile.launches
+    alone = (case for case in plan.cases if workloads[case.workload].ranks is None)
+    return {case for case in alone if (case, number) not in plan.done}
+
+
+def _observe(
+    plan: Plan,
+    workloads: Mapping[str, Workload],
+    launcher: Launcher,
+    progress: Progress,
+    wanted: set[Case],
+) -> Iterator[CaseRecord]:
+    """The observing pass: a launch beyond the last, without times. A pass that breaks says nothing
+    against the times: that is a proof which is unavailable. A profiler that breaks it again and
+    again is left alone."""
+    number = plan.profile.launches
+    num_lost = 0
+    for family in plan.families():
+        cases = tuple(case for case in plan.order(family, number) if case in wanted)
+        if not cases:
+            continue
+        progress.observing(family)
+        launch = _launch(plan, family, number, cases, observe=True)
+        for outcome in launcher.run(launch):
+            if outcome.status == "failed" and not outcome.measurement:
+                num_lost += 1
+                outcome = _unavailable(outcome)
+            record = _record(workloads[outcome.case.workload], number, outcome)
+            progress.case(record)
+            yield record
+            if num_lost >= MAX_LOST:
+                return
+
+
+def _unavailable(outcome: Outcome) -> Outcome:
+    why = f"unavailable: the observing pass failed: {outcome.reason}"
+    return replace(outcome, status="ok", reason=None, measurement={"proofs": {"copies": why}})
+
+
+def _launch(
+    plan: Plan, family: str, launch: int, cases: tuple[Case, ...], *, observe: bool = False
+) -> Launch:
     return Launch(
         family=family,
         number=launch,
         cases=cases,
         settings=asdict(plan.profile.settings),
         device=plan.stand_in,
+        observe=observe,
         deadline_s=plan.profile.deadline_s,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hostbench import measure
+from hostbench import evidence, measure
 from hostbench.case import Case
 from hostbench.device import open_device
 from hostbench.device.errors import fatal_reason
@@ -32,7 +32,7 @@ def walk(request: Mapping[str, Any], emit: Emit) -> None:
     settings = measure.Settings(**request["settings"])
     devices: dict[str, Device | Unavailable] = {}
     room = Room(request.get("deadline_s", _DEADLINE_S))
-    place = _Place(devices, room, request.get("device"))
+    place = _Place(devices, room, request.get("device"), bool(request.get("observe")))
     for position, raw in enumerate(request["cases"]):
         case = Case.of(raw["workload"], raw["axes"])
         emit({"event": "start", "case": raw, "at": time.time()})
@@ -51,6 +51,8 @@ def _one(
     workloads: Mapping[str, Workload], place: "_Place", case: Case, settings: measure.Settings
 ) -> dict[str, Any]:
     try:
+        if place.observe:
+            return _evidence(workloads[case.workload], place, case)
         result = _measured(workloads[case.workload], place, case, settings)
     except Unavailable as reason:
         return {"status": "skipped", "reason": str(reason)}
@@ -58,10 +60,8 @@ def _one(
         return {"status": "failed", "reason": str(failure), "traceback": failure.traceback}
     except Exception as error:
         return {"status": "failed", **_failure(error)}
-    broken = [f"{name} {said}" for name, said in result.proofs.items() if said.startswith("failed")]
     return {
-        "status": "failed" if broken else "ok",
-        "reason": "; ".join(broken) or None,
+        **_judged(result.proofs),
         "seconds": median(result.samples.end_to_end_s),
         "measurement": measure.as_json(result),
     }
@@ -74,6 +74,22 @@ class _Place:
     devices: dict[str, Device | Unavailable]
     room: Room
     stand_in: str | None
+    observe: bool = False
+
+
+def _evidence(work: Workload, place: _Place, case: Case) -> dict[str, Any]:
+    """A pass that observes the case; its proofs are judged like those of the timed passes."""
+    device = _open(place.devices, place.stand_in or str(case.values["device"]))
+    found = evidence.gather(device, prepare(work, device, case))
+    return {
+        **_judged(found.proofs),
+        "measurement": {"findings": found.findings, "proofs": found.proofs},
+    }
+
+
+def _judged(proofs: Mapping[str, str]) -> dict[str, Any]:
+    broken = [f"{name} {said}" for name, said in proofs.items() if said.startswith("failed")]
+    return {"status": "failed" if broken else "ok", "reason": "; ".join(broken) or None}
 
 
 def _measured(

@@ -161,12 +161,13 @@ def _rows(records: Sequence[CaseRecord]) -> dict[str, list[Any]]:
                 medians.setdefault(key, []).append(record.seconds)
             elif record.status == "skipped":
                 skipped.add(key)
+        seen_keys = {tuple(value for _, value in record.case.axes) for record in group}
         product = list(itertools.product(*values))
         stats = [_stats(medians.get(key, [])) for key in product]
         started_ms = int(min(epoch_s(record.started_at) for record in group) * 1000)
         rows[asv_name(workload)] = [
             [
-                math.nan if key in skipped else stat[0]
+                math.nan if key in skipped or key not in seen_keys else stat[0]
                 for key, stat in zip(product, stats, strict=True)
             ],
             [[repr(value) for value in seen] for seen in values],

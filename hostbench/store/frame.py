@@ -15,6 +15,8 @@ ci_low_s, ci_high_s      99 % order-statistic interval of that median; NaN below
 q25_s, q75_s             quartiles of the launch medians
 call_s, device_s         the two other clocks, medians
 asynchronous             what the delay probe found: True, False, None where it could not tell
+findings, proofs         what the case turned out to do; name -> passed, failed: or unavailable: why
+peak_memory_bytes        the most that the device's allocator held in a launch
 num_samples              launches
 launches                 {launch: median seconds} of the run; None where asv kept none
 nbytes, gb_per_s         bytes per step and 10**9 bytes per second, derived on reading
@@ -50,7 +52,8 @@ COLUMNS = tuple(
     (
         "machine hardware device commit committed_at run_id started_at torch driver family "
         "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
-        "call_s device_s asynchronous num_samples launches nbytes gb_per_s ceiling_gb_per_s value "
+        "call_s device_s asynchronous findings proofs peak_memory_bytes num_samples launches "
+        "nbytes gb_per_s ceiling_gb_per_s value "
         "unit source scratch flags"
     ).split()
 )
@@ -164,6 +167,9 @@ def _about_result(result: CaseResult) -> Row:
         "unit": "seconds",
         "nbytes": result.nbytes,
         "asynchronous": result.findings.get("asynchronous"),
+        "findings": result.findings,
+        "proofs": result.proofs,
+        "peak_memory_bytes": result.peak_memory_bytes,
         "flags": "; ".join(_flags(result)),
         **_axes(result.case),
     }

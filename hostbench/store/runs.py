@@ -33,6 +33,10 @@ class CaseResult:
     device_s: tuple[float, ...]
     nbytes: int | None
     findings: dict[str, Any]
+    proofs: dict[str, str]
+    """Proof name to `passed`, `failed: why` or `unavailable: why`: the worst over all passes."""
+    peak_memory_bytes: int | None
+    """The most that the device's allocator held; None where nobody counts."""
     expected: dict[str, bool]
     planned_launches: int
 
@@ -92,12 +96,18 @@ class WholeRun:
             if record.status == "ok":
                 done.add((case, launch))
             elif record.status == "skipped":
-                done.update((case, number) for number in range(self.header.launches))
+                done.update((case, number) for number in range(self.header.launches + 1))
         return frozenset(done)
 
     @property
     def is_complete(self) -> bool:
-        return len(self.done()) >= len(self.header.planned) * self.header.launches
+        """Every planned case timed, and the observing pass walked to its end."""
+        done, launches = self.done(), self.header.launches
+        timed = sum(launch < launches for _, launch in done)
+        ended = any((part.finish or {}).get("status") == "complete" for part in self.parts)
+        return timed >= len(self.header.planned) * launches and (
+            ended or {case for case, _ in done} == {c for c, launch in done if launch == launches}
+        )
 
 
 def load(results: Path, warn: Warn) -> list[WholeRun]:
@@ -150,7 +160,9 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
         call_s=_medians(measured, "call_s"),
         device_s=_medians(measured, "device_s"),
         nbytes=last.nbytes,
-        findings=_findings(measured),
+        findings=_findings(records),
+        proofs=_proofs(records),
+        peak_memory_bytes=_peak(records),
         expected=dict(last.expected),
         planned_launches=launches,
     )
@@ -168,3 +180,21 @@ def _findings(records: list[CaseRecord]) -> dict[str, Any]:
         for name, value in record.measurement.get("findings", {}).items():
             found[name] = value if found.get(name, value) == value else None
     return found
+
+
+def _proofs(records: list[CaseRecord]) -> dict[str, str]:
+    """A failure counts more than what could not be shown, and that more than a pass."""
+    order = ("passed", "unavailable", "failed")
+    found: dict[str, str] = {}
+    for record in records:
+        for name, said in record.measurement.get("proofs", {}).items():
+            rank = order.index(said.partition(":")[0])
+            if name not in found or rank > order.index(found[name].partition(":")[0]):
+                found[name] = said
+    return found
+
+
+def _peak(records: list[CaseRecord]) -> int | None:
+    peaks = [record.measurement.get("memory", {}).get("peak_allocated") for record in records]
+    known = [peak for peak in peaks if peak is not None]
+    return max(known) if known else None

@@ -1,0 +1,46 @@
+"""Memory of the cuda device beyond the ordinary: registered, on a peer, cached."""
+
+import weakref
+from typing import Any
+
+import torch
+
+from hostbench.device.protocol import Where
+from hostbench.errors import Unavailable
+
+_cuda: Any = torch.cuda  # torch leaves these calls without types
+
+
+def registered(nbytes: int) -> torch.Tensor:
+    """Pageable memory that is page-locked in place for as long as this tensor object lives; keep
+    it while a view of it is in use. Raises Unavailable where CUDA refuses (confidential computing,
+    a limit on locked memory)."""
+    buffer = torch.empty(nbytes, dtype=torch.uint8).fill_(0)
+    runtime = _cuda.cudart()
+    code = runtime.cudaHostRegister(buffer.data_ptr(), nbytes, 1)  # 1: cudaHostRegisterPortable
+    if int(code) != 0:
+        raise Unavailable(f"cudaHostRegister refused {nbytes} bytes: {code}; see `ulimit -l`")
+    weakref.finalize(buffer, runtime.cudaHostUnregister, buffer.data_ptr())
+    return buffer
+
+
+def peer_buffer(device: torch.device, nbytes: int, where: Where) -> torch.Tensor:
+    """Touched memory of the next GPU. Raises Unavailable where there is none, or for `peer` no
+    direct way to it."""
+    num, here = torch.cuda.device_count(), device.index or 0
+    if num < 2:
+        raise Unavailable(f"needs 2 GPUs, this machine has {num}")
+    other = (here + 1) % num
+    if where == "peer" and not torch.cuda.can_device_access_peer(here, other):
+        raise Unavailable(
+            f"GPU {here} has no direct access to GPU {other}: see nvidia-smi topo -p2p r"
+        )
+    return torch.empty(nbytes, dtype=torch.uint8, device=torch.device("cuda", other)).fill_(0)
+
+
+def empty_host_cache() -> None:
+    """Give cached pinned blocks back: public since torch 2.12, private since 2.5."""
+    public = getattr(torch.accelerator, "empty_host_cache", None)
+    empty = public or getattr(torch._C, "_host_emptyCache", None)
+    if empty is not None:
+        empty()

@@ -1,0 +1,35 @@
+"""What the workloads of the family transfer should turn out to do: their `expects`."""
+
+from typing import Any
+
+from hostbench.case import AxisValue
+
+
+def plain(device: str, blocking: bool, memory: str = "pinned", **_: AxisValue) -> dict[str, bool]:
+    """A call returns early when it may and can: never from pageable memory on CUDA.
+
+    On the cpu device a stream is a worker thread, so a non-blocking copy needs no pinning.
+    """
+    return {"asynchronous": not blocking and (memory != "pageable" or device == "cpu")}
+
+
+def warm(cache: str, **axes: Any) -> dict[str, bool]:
+    """Whether CUDA's allocations wait for the device is nothing to build on."""
+    return plain(**axes) if cache == "warm" else {}
+
+
+def one_call(num_tensors: int, **axes: Any) -> dict[str, bool]:
+    """A thousand calls may fill CUDA's queue, and then wait for it."""
+    return plain(**axes) if num_tensors == 1 else {}
+
+
+def strided(
+    device: str, direction: str, memory: str, blocking: bool, **_: AxisValue
+) -> dict[str, bool]:
+    """What the host gathers is pageable, whatever its source was."""
+    gathered = "pageable" if direction == "h2d" else memory
+    return plain(device=device, memory=gathered, blocking=blocking)
+
+
+def both_ways(device: str, memory: str, **_: AxisValue) -> dict[str, bool]:
+    return {"both_at_once": memory == "pinned" or device == "cpu"}
