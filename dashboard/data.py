@@ -10,10 +10,10 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from hostbench.store import frame
+from hostbench.store import frame, peers
 from hostbench.store.runs import WholeRun
 
-STORED = ("*.json", "*.json.gz", "*.jsonl")
+STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
 NO_MACHINE = "(not named yet)"
 
 
@@ -22,7 +22,8 @@ class Results:
     """A results folder as read."""
 
     points: pd.DataFrame
-    """The tidy frame of hostbench.store.frame; a machine without a name is NO_MACHINE."""
+    """The tidy frame of hostbench.store.frame without other tools' points; a machine without a name
+    is NO_MACHINE."""
     runs: pd.DataFrame
     """One row per hostbench run: run_id, profile, launches, device, by, complete."""
     warnings: list[str]
@@ -58,8 +59,8 @@ def _signature(folder: Path) -> int:
 @st.cache_data(max_entries=4, show_spinner="Reading the results ...")
 def _read(folder: str, signature: int) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     tree = frame.read(Path(folder))
-    points = tree.frame
-    points["machine"] = points["machine"].fillna(NO_MACHINE)
+    points = peers.ours(tree.frame)
+    points = points.assign(machine=points["machine"].fillna(NO_MACHINE))
     runs = pd.DataFrame([_about(run) for run in tree.runs], columns=list(_COLUMNS))
     return points, runs, list(dict.fromkeys(tree.warnings))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+os.environ.setdefault("HOSTBENCH_MEMORY_COPY", "0")  # half a second in every run and doctor
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 SOAK = os.environ.get("HOSTBENCH_SOAK") == "1"
 MUST_RUN_IN_CI = ("browser", "namespace", "asv")

@@ -130,7 +130,7 @@ def test_a_cpu_run_says_what_it_is_and_what_cannot_be_seen(tmp_path: Path) -> No
         == f"cannot be seen here: {NO_PINNED}"
     )
     numbers = [text for text in texts.values() if "cannot be seen" not in text]
-    assert len(numbers) == 3
+    assert len(numbers) == 4
     assert all(text.endswith("[cpu device, no GPU]") for text in numbers)
 
 
@@ -138,7 +138,7 @@ def test_all_skipped(tmp_path: Path) -> None:
     records = [skipped(case, "no CUDA") for case in copies("cuda").values()]
     records.append(skipped(create_case(device="cuda"), "no CUDA"))
     texts = told(tmp_path, records)
-    assert len(texts) == 6
+    assert len(texts) == 7
     assert set(texts.values()) == {"cannot be seen here: no CUDA"}
 
 

@@ -151,7 +151,7 @@ def test_transfer_lists_skips_failures_and_surprises(open_page) -> None:
     app = open_page("transfer", machine=GPU_MACHINE)
     headings = [one.value for one in app.subheader]
     assert headings == ["Without a valid number, and why", "Surprises", "Numbers"]
-    assert charts(app) == 6
+    assert charts(app) == 4
 
 
 def table(app: AppTest, column: str) -> pd.DataFrame:
@@ -226,7 +226,7 @@ def test_collectives_say_what_the_report_says(open_page, tree: Path) -> None:
     for machine, backend in ((GPU_MACHINE, "nccl"), (CPU_MACHINE, "gloo")):
         reported = answer(tree, machine, "collectives")
         app = open_page("collectives", machine=machine)
-        assert charts(app) == 6
+        assert charts(app) == 4
         assert ("Oversubscribed at 4 and 8 ranks" in said(app)) == (machine == CPU_MACHINE)
         assert f"by {backend}" in reported
         assert f"by {backend};" in said(app)

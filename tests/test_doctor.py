@@ -59,7 +59,10 @@ def test_a_machine_without_a_gpu_is_fine():
 
 def test_a_healthy_gpu_is_fine():
     found = diagnose(FakeGpu())
-    assert [(each.level, each.text) for each in found] == [("ok", "nothing looks wrong")]
+    assert [(each.level, each.text) for each in found] == [
+        ("ok", "gpu0: the link is fine: PCIe Gen5 x16, at most 57.6 GB/s each way"),
+        ("ok", "nothing looks wrong"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -193,6 +196,14 @@ def test_the_page_says_it_in_words():
     assert max(map(len, page.splitlines())) <= 100
 
 
+def test_the_page_says_how_fast_the_host_copies():
+    facts = facts_of(memory_copy_bytes_per_s=9e9, memory_copy_all_cores_bytes_per_s=20e9)
+    page = render("x", facts, CPU_TORCH, [], coverage([], NO_GPU, CPU_TORCH))
+    assert "  memory  copies 9 GB/s on 1 thread, 20 GB/s on all cores (measured)\n" in page
+    silent = render("x", facts_of(), CPU_TORCH, [], coverage([], NO_GPU, CPU_TORCH))
+    assert "  memory  " not in silent
+
+
 def test_the_page_of_a_machine_that_tells_nothing():
     torch = TorchState(installed=False, importable=False, error="No module named 'torch'")
     facts: Facts = {}
@@ -224,6 +235,7 @@ def test_the_command_exits_4_when_something_is_broken(stage, capsys):
     assert command.execute(Namespace(machine="desk", format="json")) == 4
     page = json.loads(capsys.readouterr().out)
     assert (page["machine"], page["findings"][0]["level"]) == ("desk", "broken")
+    assert [(link["group"], link["kind"]) for link in page["links"]] == [("gpu0", "fine")]
     assert page["facts"]["gpu0"]["name"] == "NVIDIA H200"
 
 

@@ -134,10 +134,10 @@ def test_a_run_whose_rows_cannot_be_made_is_left_out(
     file = archive.write(tmp_path, BAD)
     made = frame._rows_of_run
 
-    def broken(one: Any) -> Any:
+    def broken(one: Any, *more: Any) -> Any:
         if one.run_id == BAD.header.run_id:
             raise TypeError("odd")
-        return made(one)
+        return made(one, *more)
 
     monkeypatch.setattr(frame, "_rows_of_run", broken)
     tree = frame.read(tmp_path)

@@ -5,8 +5,16 @@ import shutil
 from argparse import Namespace
 from dataclasses import asdict
 
+from hostbench.ceilings.verdict import link_verdicts
 from hostbench.errors import EXIT_FAILED, EXIT_OK
-from hostbench.facts import collect, machine_name, nvidia_hardware, probe_torch, to_json
+from hostbench.facts import (
+    collect,
+    machine_name,
+    nvidia_hardware,
+    probe_torch,
+    to_json,
+    with_memory_copy,
+)
 from hostbench.report.doctor import coverage, findings, is_broken, render
 from hostbench.workloads import load
 
@@ -14,7 +22,7 @@ from hostbench.workloads import load
 def execute(args: Namespace) -> int:
     """Print the page (`args.format` is "text" or "json"). 0, or 4 where something is broken."""
     torch = probe_torch()
-    facts = collect(torch_state=torch)
+    facts = with_memory_copy(collect(torch_state=torch))
     hardware = nvidia_hardware()
     machine = machine_name(args.machine, facts)
     found = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
@@ -27,6 +35,7 @@ def execute(args: Namespace) -> int:
             "torch": asdict(torch),
             "runs": covered.runs,
             "skipped": covered.skipped,
+            "links": [asdict(each) for each in link_verdicts(facts)],
             "findings": [asdict(each) for each in found],
         }
         print(json.dumps(page, indent=2))

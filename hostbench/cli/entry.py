@@ -58,6 +58,9 @@ def make_parser() -> argparse.ArgumentParser:
     _report(_command(commands, "report", "the answer of a run, in words and a table"))
     _doctor(_command(commands, "doctor", "what this machine is, what will run, what looks wrong"))
     _list(_command(commands, "list", "name the workloads and their cases"))
+    _import(
+        _command(commands, "import", "keep what nvbandwidth measured, beside ours", "import_peer")
+    )
     _dashboard(_command(commands, "dashboard", "open the dashboard over all stored runs"))
     _command(
         commands, "sync-benchmarks", "write benchmarks/*.py from the registry", module="sync"
@@ -144,6 +147,17 @@ def _list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("families", nargs="*", metavar="FAMILY")
     parser.add_argument("--cases", action="store_true", help="every case, one a line")
     _format(parser, "text", "json")
+
+
+def _import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="what `nvbandwidth -j` printed")
+    parser.add_argument(
+        "--buffer-size",
+        metavar="SIZE",
+        help="what nvbandwidth was given with -b, as in 512MiB; its file does not tell",
+    )
+    _machine(parser)
+    _results(parser)
 
 
 def _dashboard(parser: argparse.ArgumentParser) -> None:

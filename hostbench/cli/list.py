@@ -6,6 +6,7 @@ from argparse import Namespace
 from hostbench.errors import EXIT_OK
 from hostbench.workload import Workload
 from hostbench.workloads import FAMILIES, load
+from hostbench.workloads.nvbandwidth import equivalent_of
 
 
 def execute(args: Namespace) -> int:
@@ -28,9 +29,11 @@ def _as_text(work: Workload) -> str:
     axes = "\n".join(
         f"    {name}: {', '.join(map(str, values))}" for name, values in work.axes.items()
     )
+    peer = equivalent_of(work.name)
+    same = f"\n    nvbandwidth: {peer}" if peer else ""
     return (
         f"{work.name}  version {work.version}, {len(cases)} cases, {quick} of them quick\n"
-        f"    {work.question}\n{axes}"
+        f"    {work.question}\n{axes}{same}"
     )
 
 
@@ -40,6 +43,7 @@ def _as_json(work: Workload, with_cases: bool) -> dict[str, object]:
         "version": work.version,
         "question": work.question,
         "axes": {name: list(values) for name, values in work.axes.items()},
+        "nvbandwidth": equivalent_of(work.name),
     }
     if with_cases:
         about["cases"] = [str(case) for case in work.cases()]

@@ -103,7 +103,7 @@ def _setup(args: Namespace) -> Setup:
     workloads = load(families)
     results = results_folder(args)
     root = places.project_root(Path.cwd())
-    found = facts.collect(torch_state=facts.probe_torch())
+    found = facts.with_memory_copy(facts.collect(torch_state=facts.probe_torch()))
     hardware = facts.nvidia_hardware()
     if args.device == "cuda" and not hardware.visible:
         raise UsageError(f"--device cuda: no NVIDIA GPU is visible ({hardware.why})")

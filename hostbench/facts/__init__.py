@@ -11,6 +11,7 @@ from hostbench.facts.gpu import no_driver_facts, nvml_facts, unread_gpu_facts
 from hostbench.facts.hardware import Hardware, hidden_by_user, nvidia_hardware
 from hostbench.facts.host import host_facts
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
+from hostbench.facts.memory import with_memory_copy
 from hostbench.facts.record import (
     Fact,
     Facts,
@@ -45,6 +46,7 @@ __all__ = [
     "software_facts",
     "to_json",
     "unknown",
+    "with_memory_copy",
 ]
 
 

@@ -15,6 +15,7 @@ Value = str | int | float | bool | None
 VOLATILE = frozenset(
     {"load_average_1min", "steal_share_since_boot", "temperature_c", "sm_clock_mhz"}
     | {"memory_clock_mhz", "throttle_reasons", "num_other_processes"}
+    | {"memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_per_s"}
 )
 """Facts that move from minute to minute; counters do too. `differences` leaves both out."""
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hostbench.case import Case
+from hostbench.ceilings.cases import ALL_CORES, ONE_THREAD
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
 from hostbench.facts.torch_probe import TorchState
 from hostbench.report.findings import Finding, findings, is_broken
-from hostbench.units import format_bytes
+from hostbench.units import GB, format_bytes, format_rate
 from hostbench.workload import Workload
 
 __all__ = ["Coverage", "Finding", "coverage", "findings", "is_broken", "render"]
@@ -77,6 +78,7 @@ def _machine_lines(facts: Facts, torch: TorchState) -> list[str]:
         "memory unknown" if memory is None else f"{format_bytes(int(memory))} memory",
     ]
     lines = [f"  CPU     {', '.join(parts)}"]
+    lines += [f"  memory  {line}" for line in _memory_copy(facts)]
     lines += [f"  {group.upper():7} {_gpu_line(facts, group)}" for group in gpu_groups(facts)]
     lines.append(f"  kernel  {_shown(facts, 'host', 'kernel')}; container: ")
     lines[-1] += _shown(facts, "host", "container")
@@ -86,6 +88,15 @@ def _machine_lines(facts: Facts, torch: TorchState) -> list[str]:
     if gpu_groups(facts):
         lines.append(f"  driver  {_shown(facts, 'nvml', 'driver')}")
     return lines
+
+
+def _memory_copy(facts: Facts) -> list[str]:
+    """What was measured of the host's memory, if it was."""
+    one, all_cores = (number_of(facts, "host", name) for name in (ONE_THREAD, ALL_CORES))
+    if one is None or all_cores is None:
+        return []
+    rates = format_rate(one / GB), format_rate(all_cores / GB)
+    return [f"copies {rates[0]} on 1 thread, {rates[1]} on all cores (measured)"]
 
 
 def _gpu_line(facts: Facts, group: str) -> str:

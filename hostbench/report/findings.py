@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from hostbench.ceilings.verdict import link_verdicts
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
 from hostbench.facts.torch_probe import TorchState
@@ -16,7 +17,6 @@ ASV_TESTED = "0.6.6"
 STEAL_LIMIT = 0.01
 """Above this share of stolen time, neighbours on the host show in the figures."""
 
-_HARMLESS = frozenset({"none", "idle", "application-clocks", "display-clocks"})
 _ORDER = ("broken", "warn", "note", "ok")
 
 
@@ -35,8 +35,9 @@ def findings(
     """Everything worth a line, the worst first. One `ok` where nothing is wrong."""
     found = [*_torch(hardware, torch), *_tools(facts, has_git), *_host(facts)]
     found += _driver(facts, hardware, torch)
+    found += _links(facts)
     for group in gpu_groups(facts):
-        found += [*_link(facts, group), *_state(facts, group)]
+        found += _state(facts, group)
     if not any(each.level in ("broken", "warn") for each in found):
         found.append(Finding(level="ok", text="nothing looks wrong"))
     return sorted(found, key=lambda each: _ORDER.index(each.level))
@@ -125,30 +126,12 @@ def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Fin
         yield Finding(level="note", text=f"no NVIDIA GPU is used: {hardware.why}")
 
 
-def _link(facts: Facts, group: str) -> Iterator[Finding]:
-    width, widest = (number_of(facts, group, f"pcie{of}_width") for of in ("", "_max"))
-    if width is not None and widest is not None and width < widest:
-        text = f"{group}: the PCIe link is x{width:.0f} of x{widest:.0f}"
-        yield Finding(level="warn", text=text, remedy="reseat the card or use a full slot")
-    speed, fastest = (number_of(facts, group, f"pcie{of}_generation") for of in ("", "_max"))
-    if speed is not None and fastest is not None and speed < fastest:
-        text = f"{group}: the PCIe link is at generation {speed:.0f} of {fastest:.0f} now"
-        remedy = "links sleep when idle: if it stays so under load, look at the BIOS and the slot"
-        yield Finding(level="note", text=text, remedy=remedy)
-    card = number_of(facts, group, "pcie_gpu_max_generation")
-    if card is not None and fastest is not None and fastest < card:
-        text = (
-            f"{group}: the slot or a switch limits PCIe to generation {fastest:.0f} of {card:.0f}"
-        )
-        yield Finding(level="warn", text=text, remedy="use a faster slot")
+def _links(facts: Facts) -> Iterator[Finding]:
+    for each in link_verdicts(facts):
+        yield Finding(level=each.level, text=each.text, remedy=each.remedy)
 
 
 def _state(facts: Facts, group: str) -> Iterator[Finding]:
-    words = (text_of(facts, group, "throttle_reasons") or "none").split(",")
-    slowed = ", ".join(word for word in words if word not in _HARMLESS)
-    if slowed:
-        remedy = "look at power and cooling (nvidia-smi -q -d PERFORMANCE)"
-        yield Finding(level="warn", text=f"{group}: throttled now ({slowed})", remedy=remedy)
     errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
     if errors > 0:
         text = f"{group}: {errors:.0f} uncorrected ECC errors"
@@ -159,8 +142,6 @@ def _state(facts: Facts, group: str) -> Iterator[Finding]:
     if text_of(facts, group, "mig") == "on":
         text = f"{group}: MIG is on; figures are those of a slice"
         yield Finding(level="note", text=text, remedy="nvidia-smi -mig 0 for the whole GPU")
-    if text_of(facts, group, "virtualization") == "vgpu":
-        yield Finding(level="note", text=f"{group}: a virtual GPU; link and counters stay unknown")
     name = facts[group].get("name")
     if name is not None and name.why:
         yield Finding(level="broken", text=f"{group} does not answer", remedy=name.why)

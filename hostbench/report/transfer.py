@@ -6,6 +6,7 @@ import pandas as pd
 
 from hostbench import units
 from hostbench.measure import asyncness
+from hostbench.report.link import link
 from hostbench.report.rows import Row, dicts, label, largest, ok, seconds, size, unseen
 
 _DIRECTIONS = {
@@ -30,6 +31,7 @@ def transfer(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
             question = f"Is non_blocking=True from {memory} memory asynchronous?"
             yield question, _asynchronous(chosen)
     yield "Does pinned memory pay?", _pinned(biggest)
+    yield from link(rows)
 
 
 def _sizes(rows: pd.DataFrame, blocking: bool) -> set[int]:

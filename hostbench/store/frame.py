@@ -20,9 +20,13 @@ peak_memory_bytes        the most that the device's allocator held in a launch
 num_samples              launches
 launches                 {launch: median seconds} of the run; None where asv kept none
 nbytes, gb_per_s         bytes per step and 10**9 bytes per second, derived on reading
-ceiling_gb_per_s         NaN until the link's ceiling is known
+ceiling_gb_per_s         what gb_per_s can be at most (of all_reduce: the bus bandwidth), else NaN
+encoded_gb_per_s         the same without packet overhead, where the limit is PCIe, else NaN
+ceiling                  what the limit is; where there is none, why
+link                     what is wrong with the host's link to GPU 0, `fine`, or None: not readable
+published_low_gb_per_s, published_high_gb_per_s, published   what others measured on this GPU; who
 value, unit              another project's number that is not in seconds
-source                   archive, journal or asv
+source                   archive, journal, asv, or nvbandwidth: a peer's point, no run of ours
 scratch                  why the run is never judged; None when it may be
 flags                    surprises and shortfalls, separated by "; "
 """
@@ -37,12 +41,14 @@ import pandas as pd
 
 from hostbench import units
 from hostbench.case import Case
+from hostbench.ceilings import published
 from hostbench.clock import iso
 from hostbench.errors import UsageError
 from hostbench.journal import DAMAGE
 from hostbench.samples import median, median_interval, quantile
-from hostbench.store import asv_tree
+from hostbench.store import asv_tree, peers
 from hostbench.store.archive import path_of
+from hostbench.store.limits import limits
 from hostbench.store.runs import CaseResult, Warn, WholeRun, load
 from hostbench.suite import asv_name
 from hostbench.workload import Workload
@@ -53,8 +59,8 @@ COLUMNS = tuple(
         "machine hardware device commit committed_at run_id started_at torch driver family "
         "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
         "call_s device_s asynchronous findings proofs peak_memory_bytes num_samples launches "
-        "nbytes gb_per_s ceiling_gb_per_s value "
-        "unit source scratch flags"
+        "nbytes gb_per_s ceiling_gb_per_s encoded_gb_per_s ceiling link published_low_gb_per_s "
+        "published_high_gb_per_s published value unit source scratch flags"
     ).split()
 )
 _TIMES = ("committed_at", "started_at")
@@ -78,6 +84,7 @@ def read(results: Path) -> Tree:
         raise UsageError(f"there is no results folder {results}; name one with --results")
     warnings: list[str] = []
     runs, rows = _runs(results, warnings.append)
+    rows += peers.rows(results, warnings.append)
     claimed = {
         (part.header.machine, part.header.commit, *row)
         for run in runs
@@ -92,9 +99,10 @@ def _runs(results: Path, warn: Warn) -> tuple[list[WholeRun], list[Row]]:
     """The runs that can be shown, and their rows; another one is a warning that names its file."""
     runs: list[WholeRun] = []
     rows: list[Row] = []
+    figures = published.load(results, warn)
     for run in load(results, warn):
         try:
-            rows += list(_rows_of_run(run))
+            rows += list(_rows_of_run(run, figures))
             runs.append(run)
         except DAMAGE as error:
             names = ", ".join(
@@ -115,11 +123,13 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
     return frame.sort_values("started_at", kind="stable", ignore_index=True)
 
 
-def _rows_of_run(run: WholeRun) -> Iterator[Row]:
+def _rows_of_run(run: WholeRun, figures: tuple[published.Figure, ...]) -> Iterator[Row]:
     shared = _about_run(run)
+    known = limits(run, figures)
     stand_in = {"device": "simulated"} if run.header.device == "simulated" else {}
     for result in run.results():
-        yield {**shared, **_about_result(result), **stand_in}
+        row = {**shared, **_about_result(result), **stand_in}
+        yield row | known.columns(result.case, str(row.get("device")))
     for text in run.not_measured():
         yield {
             **shared,

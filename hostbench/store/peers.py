@@ -1,0 +1,201 @@
+"""Other tools' figures of a machine, kept beside our runs and never taken for one.
+
+`results/<machine>/peers/<UTC time>-nvbandwidth.json.gz`. Compressed, so that asv, which reads every
+`.json` below the results folder, leaves it alone.
+"""
+
+import gzip
+import hashlib
+import json
+import math
+import re
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hostbench.case import AxisValue, Case
+from hostbench.clock import now, stamp
+from hostbench.errors import DataError, UsageError
+from hostbench.files import write_atomic
+from hostbench.journal import DAMAGE
+from hostbench.store import nvbandwidth
+from hostbench.store.nvbandwidth import Point
+from hostbench.store.runs import Warn
+from hostbench.units import GB
+from hostbench.workloads.nvbandwidth import EQUIVALENTS
+
+FORMAT = 1
+SOURCES = (nvbandwidth.TOOL,)
+"""Values of the frame's column `source` that are no points of ours."""
+
+SCRATCH = "measured by nvbandwidth, not by hostbench"
+_SUFFIX = f"-{nvbandwidth.TOOL}.json.gz"
+_MAX_BYTES = 64 << 20
+_MAX_STORED_BYTES = 64 << 20
+_DEVICE = re.compile(r"^(?P<index>\d+): (?P<name>.*?)(?: \([0-9a-fA-F:.]+\))?(?:: \(.*\))?$")
+"""`0: NVIDIA H200 (00000000:18:00): (host name)`, of which the index and the name are kept."""
+
+
+def add(
+    results: Path, machine: str, source: Path, buffer_bytes: int | None = None
+) -> tuple[Path, bool]:
+    """Keep a file that nvbandwidth wrote; (its place, False where the same one was there already).
+
+    Raises UsageError where it cannot be read, DataError where it is not what nvbandwidth writes.
+    """
+    data = _bytes_of(source)
+    content = nvbandwidth.content_of(data, str(source))
+    digest = hashlib.sha256(data).hexdigest()
+    folder = results / machine / "peers"
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+        try:
+            if _read(path)["sha256"] == digest:
+                return path, False
+        except DataError:
+            continue  # reading the results names it
+    _without_names(content)
+    inner = nvbandwidth.inner_of(content) or {}
+    envelope = {
+        "format": FORMAT,
+        "tool": nvbandwidth.TOOL,
+        "version": str(inner.get("version", "unknown")),
+        "imported_at": now(),
+        "sha256": digest,
+        "buffer_bytes": buffer_bytes or nvbandwidth.buffer_bytes(inner),
+        "left_out": "host name and PCI address of each GPU",
+        "content": content,
+    }
+    path = _free(folder)
+    write_atomic(path, gzip.compress(json.dumps(envelope).encode(), mtime=0))
+    return path, True
+
+
+def ours(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame without other tools' points."""
+    chosen: pd.DataFrame = frame.loc[~frame["source"].isin(SOURCES)]
+    return chosen
+
+
+def rows(results: Path, warn: Warn) -> list[dict[str, Any]]:
+    """The frame's rows of every kept file; one that is damaged is a warning that names it."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(results.glob(f"*/peers/*{_SUFFIX}")):
+        try:
+            found += _rows(path.parent.parent.name, _read(path))
+        except DataError as error:
+            warn(str(error))
+        except DAMAGE as error:
+            warn(f"{path} cannot be shown ({type(error).__name__}: {error}); left out")
+    return found
+
+
+def _bytes_of(source: Path) -> bytes:
+    try:
+        if source.stat().st_size > _MAX_BYTES:
+            raise UsageError(f"{source} is larger than 64 MiB: name what `nvbandwidth -j` wrote")
+        return source.read_bytes()
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(
+            f"cannot read {source}: {why}; name the file that `nvbandwidth -j > FILE` wrote"
+        ) from error
+
+
+def _without_names(content: dict[str, Any]) -> None:
+    """No host name and no bus address is stored: take them out of nvbandwidth's device list."""
+    inner = nvbandwidth.inner_of(content) or {}
+    inner.pop("Hostname", None)
+    devices = inner.get("GPU Device list")
+    if isinstance(devices, list):
+        matches = [_DEVICE.match(str(line)) for line in devices]
+        inner["GPU Device list"] = [
+            f"{match['index']}: {match['name']}" if match else "GPU" for match in matches
+        ]
+
+
+def _free(folder: Path) -> Path:
+    """A name that is not taken, also by another import in the same second."""
+    at = stamp()
+    names = [f"{at}{_SUFFIX}", *(f"{at}-{number}{_SUFFIX}" for number in range(2, 100))]
+    return next(folder / name for name in names if not (folder / name).exists())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with gzip.open(path) as file:
+            data = file.read(_MAX_STORED_BYTES + 1)
+        envelope = json.loads(data)
+        if envelope["format"] != FORMAT:
+            raise ValueError(f"format {envelope['format']!r}, this hostbench reads {FORMAT}")
+        if (
+            not isinstance(envelope["sha256"], str)
+            or nvbandwidth.inner_of(envelope["content"]) is None
+        ):
+            raise ValueError("it holds no nvbandwidth results")
+    except (OSError, EOFError, zlib.error, *DAMAGE) as error:
+        raise DataError(f"{path} is damaged ({error}); restore it from git or delete it") from error
+    found: dict[str, Any] = envelope
+    return found
+
+
+def _rows(machine: str, envelope: Mapping[str, Any]) -> list[dict[str, Any]]:
+    inner = nvbandwidth.inner_of(envelope["content"]) or {}
+    size = envelope.get("buffer_bytes")
+    nbytes = size if isinstance(size, int) and size > 0 else None
+    names = _gpu_names(inner)
+    shared = {
+        "machine": machine,
+        "device": "cuda",
+        "driver": _text(inner.get("Driver Version")),
+        "version": str(envelope.get("version")),
+        "source": nvbandwidth.TOOL,
+        "scratch": SCRATCH,
+        "flags": "",
+    }
+    found = []
+    for point in nvbandwidth.points(inner):
+        hardware = names.get(point.column if point.column is not None else 0)
+        found.append({**shared, "hardware": hardware, **_row(point, nbytes)})
+    return found
+
+
+def _row(point: Point, nbytes: int | None) -> dict[str, Any]:
+    workload, own_axes = EQUIVALENTS.get(point.test, (f"{nvbandwidth.TOOL}.{point.test}", {}))
+    axes: dict[str, AxisValue] = {"device": "cuda"}
+    if nbytes and point.unit == "GB/s":
+        axes["nbytes"] = nbytes
+    axes |= own_axes
+    if point.row is not None:
+        axes["row_gpu"] = point.row
+    if point.column is not None:
+        axes["gpu"] = point.column
+    case = Case.of(workload, axes)
+    rate = point.value if point.unit == "GB/s" else None
+    return {
+        "family": case.family,
+        "workload": workload,
+        "metric": point.unit,
+        "case": str(case),
+        "status": point.status,
+        "reason": point.reason,
+        "value": point.value,
+        "unit": point.unit,
+        "nbytes": axes.get("nbytes"),
+        "gb_per_s": math.nan if rate is None else rate,
+        "seconds": nbytes / (rate * GB) if nbytes and rate else math.nan,
+        **axes,
+    }
+
+
+def _gpu_names(inner: Mapping[str, Any]) -> dict[int, str]:
+    devices = inner.get("GPU Device list")
+    lines = devices if isinstance(devices, list) else []
+    matches = [_DEVICE.match(str(line)) for line in lines]
+    return {int(match["index"]): match["name"] for match in matches if match}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
