@@ -28,12 +28,14 @@ from hostbench.facts.record import (
 )
 from hostbench.facts.software import software_facts
 from hostbench.facts.torch_probe import TorchState, probe_torch
+from hostbench.facts.watch import Watch, unwatched
 
 __all__ = [
     "Fact",
     "Facts",
     "Hardware",
     "TorchState",
+    "Watch",
     "asv_machine_entry",
     "collect",
     "counter_deltas",
@@ -50,6 +52,7 @@ __all__ = [
     "software_facts",
     "to_json",
     "unknown",
+    "unwatched",
 ]
 
 

@@ -1,6 +1,6 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Protocol
 
@@ -28,9 +28,16 @@ class Progress(Protocol):
 
 
 def records(
-    plan: Plan, workloads: Mapping[str, Workload], launcher: Launcher, progress: Progress
+    plan: Plan,
+    workloads: Mapping[str, Workload],
+    launcher: Launcher,
+    progress: Progress,
+    entering: Callable[[str], None] = lambda family: None,
 ) -> Iterator[CaseRecord]:
-    """Measure the plan. A case that was skipped or failed is not tried in later launches."""
+    """Measure the plan. A case that was skipped or failed is not tried in later launches.
+
+    `entering` is told each family before a launch of it begins.
+    """
     progress.begin(plan.total())
     out: set[Case] = set()
     for launch in range(plan.profile.launches):
@@ -41,6 +48,7 @@ def records(
             if not cases:
                 continue
             progress.launch(launch, plan.profile.launches, family)
+            entering(family)
             for outcome in launcher.run(_launch(plan, family, launch, cases)):
                 record = _record(workloads[outcome.case.workload], launch, outcome)
                 if record.status != "ok":
