@@ -142,6 +142,23 @@ def test_refusals_of_a_state_are_not_asked_twice():
     assert value("temperature_c", older) == 31
 
 
+def test_pynvmls_own_word_for_an_old_driver():
+    """Some calls raise what is no NVMLError where the driver lacks their newest version."""
+    older = {"nvmlDeviceGetComputeRunningProcesses": fake.FUNCTION_NOT_FOUND}
+    assert value("num_other_processes", FakeGpu(errors=older, pids=(1, 2))) == 2
+    oldest = {**older, "nvmlDeviceGetComputeRunningProcesses_v2": fake.FUNCTION_NOT_FOUND}
+    assert "driver is too old" in (gpu(FakeGpu(errors=oldest))["num_other_processes"].why or "")
+    mute = FakeNvml(gpus=(FakeGpu(errors=older),))
+    first = open_nvml(mute).read(lambda: len(mute.nvmlDeviceGetComputeRunningProcesses(0)))
+    assert "driver is too old" in (first.why or "")
+
+
+def test_nothing_is_claimed_of_c2c_where_nothing_answers():
+    mute = FakeGpu(errors={"nvmlDeviceGetC2cModeInfoV": 13}, field_errors={170: 3})
+    assert gpu(mute)["c2c_enabled"].value is None
+    assert value("uuid_sha256", FakeGpu(uuid="")) is None
+
+
 def test_odd_answers_are_reasons():
     strange = FakeGpu(architecture=99, virtualization=7, max_link=(9, 16))
     found = gpu(strange)
@@ -243,3 +260,4 @@ def test_a_real_error_can_be_made_from_a_code():
     real = pytest.importorskip("pynvml")
     error = real.NVMLError(3)
     assert isinstance(error, real.NVMLError_NotSupported) and error.value == 3
+    assert not issubclass(real.NVMLLibraryMismatchError, real.NVMLError)

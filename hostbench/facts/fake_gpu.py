@@ -29,6 +29,9 @@ NEWER_CALLS = (
 )
 """What a driver from before CUDA 12 lacks."""
 
+UNVERSIONED = ("nvmlDeviceGetComputeRunningProcesses",)
+"""pynvml calls the newest version of these, and says so in its own way where there is none."""
+
 VGPU_REFUSES = (
     "nvmlDeviceGetSerial",
     "nvmlDeviceGetBoardPartNumber",
@@ -59,6 +62,10 @@ class NVMLError(Exception):
     def __init__(self, value: int) -> None:
         super().__init__(f"NVML return code {value}")
         self.value = value
+
+
+class NVMLLibraryMismatchError(Exception):
+    """What pynvml raises for FUNCTION_NOT_FOUND in the calls of UNVERSIONED: no NVMLError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,12 +20,14 @@ from hostbench.facts.fake_gpu import (
     NO_PERMISSION,
     NOT_FOUND,
     NOT_SUPPORTED,
+    UNVERSIONED,
     VGPU_REFUSES,
     ConfidentialSettings,
     FabricInfo,
     FakeGpu,
     Field,
     NVMLError,
+    NVMLLibraryMismatchError,
     Record,
     Union,
 )
@@ -72,6 +74,7 @@ class FakeNvml(MoreCalls):
     """Copies run: links are awake, clocks are up."""
     copied_bytes: int = 0
     NVMLError: type[NVMLError] = NVMLError
+    NVMLLibraryMismatchError: type[NVMLLibraryMismatchError] = NVMLLibraryMismatchError
     NVML_P2P_CAPS_INDEX_READ: tuple[int] = (0,)
 
     c_nvmlGpuFabricInfoV_t: type[FabricInfo] = FabricInfo
@@ -209,6 +212,10 @@ class FakeNvml(MoreCalls):
         pids = self._gpu(handle, "nvmlDeviceGetComputeRunningProcesses").pids
         return [Record(pid=pid) for pid in pids]
 
+    def nvmlDeviceGetComputeRunningProcesses_v2(self, handle: int) -> list[Record]:
+        pids = self._gpu(handle, "nvmlDeviceGetComputeRunningProcesses_v2").pids
+        return [Record(pid=pid) for pid in pids]
+
     def nvmlDeviceGetFieldValues(self, handle: int, fieldIds: list[Field]) -> list[Record]:
         gpu = self._gpu(handle, "nvmlDeviceGetFieldValues")
         if any(each in gpu.unknown_fields for each in fieldIds):
@@ -234,7 +241,7 @@ class FakeNvml(MoreCalls):
         if gpu.lost:
             raise NVMLError(GPU_IS_LOST)
         if function in gpu.errors:
-            raise NVMLError(gpu.errors[function])
+            raise _error(function, gpu.errors[function])
         return gpu
 
     def _enter(self, function: str) -> None:
@@ -243,7 +250,13 @@ class FakeNvml(MoreCalls):
         if not self.opened:
             raise NVMLError(1)
         if function in self.errors:
-            raise NVMLError(self.errors[function])
+            raise _error(function, self.errors[function])
+
+
+def _error(function: str, code: int) -> Exception:
+    if code == FUNCTION_NOT_FOUND and function in UNVERSIONED:
+        return NVMLLibraryMismatchError(function)
+    return NVMLError(code)
 
 
 def library_missing() -> FakeNvml:

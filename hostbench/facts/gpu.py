@@ -69,7 +69,11 @@ def gpu_facts(nvml: Nvml, index: int, asking: Asking | None = None) -> Group:
     group |= pci.pci_facts(asking.root, address)
     group |= affinity.affinity_facts(nvml, handle, asking.root, address)
     group["num_mig_devices"] = nvml.read(lambda: nvml.num_mig_devices(handle))
-    group["num_other_processes"] = nvml.read(lambda: _others(nvml.library, handle, pids))
+    library = nvml.library
+    group["num_other_processes"] = nvml.read(
+        lambda: _others(library.nvmlDeviceGetComputeRunningProcesses(handle), pids),
+        lambda: _others(library.nvmlDeviceGetComputeRunningProcesses_v2(handle), pids),
+    )
     group["cuda_index"] = unknown("not asked")
     group |= _fields(nvml, handle)
     return group | gpu_identity(nvml, handle, asking.identify)
@@ -169,8 +173,7 @@ def _address(nvml: Nvml, handle: Any) -> str | Fact:
         return unknown("NVML's PCI address cannot be read")
 
 
-def _others(library: Any, handle: Any, own_pids: frozenset[int]) -> int:
-    processes = library.nvmlDeviceGetComputeRunningProcesses(handle)
+def _others(processes: Any, own_pids: frozenset[int]) -> int:
     return sum(process.pid not in own_pids for process in processes)
 
 

@@ -61,7 +61,7 @@ IDENTITY: Reads = {
 
 PRODUCT: Reads = {
     "name": (lambda n, h: n.nvmlDeviceGetName(h),),
-    "uuid_sha256": (lambda n, h: hash_uuid(n.nvmlDeviceGetUUID(h)),),
+    "uuid_sha256": (lambda n, h: _hashed(n.nvmlDeviceGetUUID(h)),),
     "architecture": (lambda n, h: word(words.ARCHITECTURE, n.nvmlDeviceGetArchitecture(h)),),
     "compute_capability": (lambda n, h: "{}.{}".format(*n.nvmlDeviceGetCudaComputeCapability(h)),),
     "num_cores": (lambda n, h: n.nvmlDeviceGetNumGpuCores(h),),
@@ -155,6 +155,10 @@ STATE: Reads = {
 }
 
 READS: Reads = {**PRODUCT, **LINK, **MODE, **HEALTH, **STATE}
+
+
+def _hashed(uuid: str) -> str | None:
+    return hash_uuid(uuid) if uuid else None
 
 
 def _ecc(library: Any, handle: Any, kind: int, since: int) -> int:

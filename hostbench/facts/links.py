@@ -89,11 +89,13 @@ def _c2c(nvml: Nvml, handle: Any) -> Group:
         return sum(speeds) or None
 
     none = count if count.value is None else unknown("no C2C link")
+    enabled = nvml.read(lambda: switch(library.nvmlDeviceGetC2cModeInfoV(handle).isC2cEnabled))
+    if enabled.value is None and count.value is not None:
+        enabled = nvml.read(
+            lambda: switch(any(field_value(library, handle, (_C2C_STATUS, at)) for at in links))
+        )
     return {
-        "c2c_enabled": nvml.read(
-            lambda: switch(library.nvmlDeviceGetC2cModeInfoV(handle).isC2cEnabled),
-            lambda: switch(any(field_value(library, handle, (_C2C_STATUS, at)) for at in links)),
-        ),
+        "c2c_enabled": enabled,
         "c2c_links": count,
         "c2c_max_mb_per_s": nvml.read(maximum) if links else none,
     }

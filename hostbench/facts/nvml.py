@@ -76,6 +76,8 @@ class Nvml:
         if isinstance(error, self.library.NVMLError):
             code = int(getattr(error, "value", -1))
             return _REASONS.get(code, f"NVML error {code} ({error})")
+        if self._is_mismatch(error):
+            return _REASONS[FUNCTION_NOT_FOUND]
         if isinstance(error, AttributeError):
             return "this nvidia-ml-py lacks the call: upgrade nvidia-ml-py"
         if isinstance(error, ctypes.ArgumentError | ValueError | TypeError):
@@ -154,8 +156,14 @@ class Nvml:
     def _refuses(self, error: Exception) -> bool:
         return (
             isinstance(error, AttributeError | TypeError)
+            or self._is_mismatch(error)
             or getattr(error, "value", None) in _REFUSALS
         )
+
+    def _is_mismatch(self, error: Exception) -> bool:
+        """What pynvml makes of FUNCTION_NOT_FOUND in some calls; it is no NVMLError."""
+        mismatch = getattr(self.library, "NVMLLibraryMismatchError", None)
+        return mismatch is not None and isinstance(error, mismatch)
 
 
 def field_value(library: Any, handle: Any, field: Field) -> Value:
