@@ -17,7 +17,14 @@ from hostbench import __version__
 from hostbench.case import AxisValue, Case
 from hostbench.clock import now
 from hostbench.errors import UsageError
-from hostbench.facts import collect, nvidia_hardware, to_json, with_memory_copy
+from hostbench.facts import (
+    Watch,
+    collect,
+    nvidia_hardware,
+    to_json,
+    unwatched,
+    with_memory_copy,
+)
 from hostbench.journal import CaseRecord, Journal, JournalWriter, RunHeader, read
 from hostbench.processes import become_subreaper, die_with_parent
 from hostbench.runner import places
@@ -164,9 +171,10 @@ def _measure(family: str) -> list[CaseRecord]:
     found = list(_other_devices(workloads, device))
     with Launcher(bar.tick, bar.started) as launcher, _journal(plan, device) as journal:
         journal.facts("before", to_json(with_memory_copy(collect())))
-        for record in records(plan, workloads, launcher, bar):
-            journal.case(record)
-            found.append(record)
+        with Watch(journal.facts, off=unwatched(device)) as watch:
+            for record in records(plan, workloads, launcher, bar, watch.family):
+                journal.case(record)
+                found.append(record)
         journal.facts("after", to_json(collect()))
         journal.finish("complete", now())
     return found

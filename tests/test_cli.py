@@ -36,6 +36,7 @@ from tests.made import COMMIT, FACTS, InProcess, copy_case, record, run, write_j
 ROOT = Path(__file__).parent.parent
 ONE = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
 SIMULATED = ("run", "--device", "simulated", "--launches", "1")
+EDGES = ("before", "after")
 
 
 @pytest.fixture(autouse=True)
@@ -370,6 +371,7 @@ def test_what_can_be_resumed(changes: dict[str, Any], scratch: str | None, can: 
         results=Path("results"),
         machine="shelf",
         facts=facts.from_json(FACTS),
+        collect=dict,
         checkout=Checkout(commit=COMMIT, committed_at=None, scratch=scratch),
         device="cpu",
         workloads={},
@@ -608,3 +610,36 @@ def test_plain_progress_goes_to_stderr(
     said = capsys.readouterr()
     assert "launch 1/1 transfer" in said.err
     assert "launch 1/1" not in said.out
+
+
+def test_facts_are_kept_before_during_and_after_each_family(results: Path) -> None:
+    cases = ("--case", ONE, "--case", "allocation[nbytes=1MiB,place=direct]")
+    assert main([*SIMULATED, *cases]) == EXIT_OK
+    (kept,) = runs.load(results, pytest.fail)
+    sets = kept.parts[0].facts
+    assert list(sets) == [
+        "before",
+        "after transfer",
+        "after allocation",
+        "after observing",
+        "during",
+        "after",
+    ]
+    assert sets["after transfer"]["host"]["num_watched_launches"] == 1
+    assert "cpu_total_ticks" in sets["after transfer"]["host_deltas"]
+    why = sets["during"]["nvml"]["num_watch_samples"]["why"]
+    assert why == "a run on simulated uses no GPU"
+    assert sets["before"]["host"]["hostname"]["why"] == "not asked for (--identify)"
+
+
+def test_the_host_is_named_only_where_asked(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "lab-7")
+    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
+    assert main([*SIMULATED, "--case", ONE, "--identify"]) == EXIT_OK
+    monkeypatch.setenv("HOSTBENCH_IDENTIFY", "1")
+    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
+    names = [
+        {facts.from_json(each.parts[0].facts[when])["host"]["hostname"].value for when in EDGES}
+        for each in runs.load(results, pytest.fail)
+    ]
+    assert sorted(map(str, names)) == ["{'lab-7'}", "{'lab-7'}", "{None}"]

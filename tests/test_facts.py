@@ -16,7 +16,9 @@ from hostbench.facts.record import Fact, counter_deltas, differences, from_json,
 
 EPYC = {
     "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654 96-Core Processor\nflags\t: fpu\n",
-    "proc/meminfo": "MemTotal:       24684092 kB\nMemFree: 1 kB\n",
+    "proc/meminfo": "MemTotal:       24684092 kB\nMemFree: 1 kB\n"
+    "SwapTotal: 1024 kB\nSwapFree: 1000 kB\nHugePages_Total: 8\nHugePages_Free: 3\n"
+    "Hugepagesize: 2048 kB\n",
     "proc/loadavg": "0.50 0.40 0.30 1/200 4321\n",
     "proc/stat": "cpu  100 0 50 800 30 0 10 10 0 0\ncpu0 1 2 3\n",
     "proc/self/status": "Name:\tpython\nCpus_allowed_list:\t0-3,8\n",
@@ -29,6 +31,11 @@ EPYC = {
     "sys/devices/system/node/node0/cpulist": "0-7\n",
     "sys/devices/system/node/node1/cpulist": "8-15\n",
     "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+    "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+    "sys/devices/system/cpu/smt/active": "1\n",
+    "sys/module/pcie_aspm/parameters/policy": "[default] performance powersave\n",
+    "proc/cmdline": "root=UUID=secret ro iommu=pt isolcpus=4-7 mitigations=off host=lab\n",
+    "proc/sys/kernel/numa_balancing": "0\n",
 }
 
 
@@ -129,6 +136,17 @@ def test_a_host_is_read_from_proc_and_sys(tmp_path):
         "cpu_steal_total_ticks": 10,
         "cpu_busy_total_ticks": 160,
         "cpu_total_ticks": 1000,
+        "own_cpu_total_ticks": None,
+        "num_huge_pages": 8,
+        "num_huge_pages_free": 3,
+        "huge_page_bytes": 2 << 20,
+        "swap_bytes": 1 << 20,
+        "swap_used_bytes": 24 << 10,
+        "numa_balancing": False,
+        "smt": True,
+        "clocksource": "tsc",
+        "pcie_aspm_policy": "default",
+        "kernel_flags": "iommu=pt,isolcpus,mitigations=off",
     }
 
 

@@ -7,11 +7,14 @@ import sys
 import pytest
 
 from hostbench.facts import fake_nvml as fake
+from hostbench.facts import pci
 from hostbench.facts.fake_nvml import FakeGpu, FakeNvml
-from hostbench.facts.gpu import COUNTERS, gpu_facts, nvml_facts, throttle_words
+from hostbench.facts.gpu import Asking, gpu_facts, nvml_facts
+from hostbench.facts.gpu_reads import COUNTERS, IDENTITY
 from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
 from hostbench.facts.nvml import NvmlUnavailable, open_nvml
 from hostbench.facts.record import Fact, known, unknown
+from hostbench.facts.words import throttle_words
 
 
 def why(fact: Fact) -> str:
@@ -21,11 +24,13 @@ def why(fact: Fact) -> str:
 
 def test_a_healthy_gpu():
     library = FakeNvml(gpus=(FakeGpu(field_values={74: 12, 198: 1 << 40}),))
-    facts = nvml_facts(library)
+    facts = nvml_facts(library, Asking(environ={}))
     assert facts["nvml"]["cuda_driver"] == known("13.0")
     assert facts["nvml"]["confidential_computing"] == known("off")
     gpu = {name: fact.value for name, fact in facts["gpu0"].items()}
-    assert all(fact.why is None for fact in facts["gpu0"].values())
+    unread = {name for name, fact in facts["gpu0"].items() if fact.value is None}
+    no_peer_no_c2c_no_sysfs = {"peer_read", "peer_topology", "c2c_max_mb_per_s", *pci.NAMES}
+    assert unread == no_peer_no_c2c_no_sysfs | set(IDENTITY)
     expected = {
         "name": "NVIDIA H200",
         "memory_bytes": 150_754_820_096,
@@ -105,22 +110,24 @@ def test_mig_and_confidential_computing():
 
 def test_a_lost_gpu_leaves_the_other_readable():
     facts = nvml_facts(FakeNvml(gpus=(FakeGpu(lost=True), FakeGpu())))
-    assert {why(fact)[:15] for fact in facts["gpu0"].values()} == {"the GPU is lost"}
+    lost = {name: why(fact) for name, fact in facts["gpu0"].items() if name not in IDENTITY}
+    lost.pop("cuda_index")
+    assert {reason[:15] for reason in lost.values()} == {"the GPU is lost"}
     assert list(facts["gpu0"]) == list(facts["gpu1"])
     assert facts["gpu1"]["name"] == known("NVIDIA H200")
 
 
 def test_one_field_fails_alone():
-    gpu = FakeGpu(field_errors={198: fake.NOT_SUPPORTED, 94: 777}, field_values={197: 5})
+    gpu = FakeGpu(field_errors={198: fake.NOT_SUPPORTED, 95: 777}, field_values={197: 5})
     facts = nvml_facts(FakeNvml(gpus=(gpu,)))["gpu0"]
     assert facts["pcie_rx_total_bytes"] == unknown("not supported by this GPU or VM")
-    assert facts["pcie_replay_total"] == unknown("NVML error 777")
+    assert facts["pcie_replay_rollover_total"] == unknown("NVML error 777 (NVML return code 777)")
     assert facts["pcie_tx_total_bytes"] == known(5)
 
 
 def test_a_field_of_an_unknown_type():
     nvml = open_nvml(FakeNvml())
-    answer = fake._Record(valueType=42)
+    answer = fake.Record(valueType=42)
     assert "value type 42" in why(nvml._field(answer))
 
 
@@ -128,7 +135,7 @@ def test_other_processes_are_counted_without_ours():
     gpu = FakeGpu(pids=(os.getpid(), 10, 11))
     nvml = open_nvml(FakeNvml(gpus=(gpu,)))
     assert gpu_facts(nvml, 0)["num_other_processes"] == known(2)
-    assert gpu_facts(nvml, 0, frozenset({10}))["num_other_processes"] == known(1)
+    assert gpu_facts(nvml, 0, Asking(own_pids=frozenset({10})))["num_other_processes"] == known(1)
 
 
 def test_throttle_bits_in_words():
@@ -170,12 +177,12 @@ def test_peer_access_avoids_the_tuple_constant():
 
 def test_the_fake_has_the_real_names():
     pynvml = pytest.importorskip("pynvml")
-    names = [name for name in dir(FakeNvml) if name.lower().startswith("nvml")]
-    assert len(names) > 25
+    names = [name for name in dir(FakeNvml) if name.lower().startswith(("nvml", "c_nvml"))]
+    assert len(names) > 70
     assert [name for name in names if not hasattr(pynvml, name)] == []
     assert pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN == 270
     assert pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES == COUNTERS["pcie_rx_total_bytes"]
-    assert pynvml.c_nvmlValue_t._fields_ == list(fake._Union._fields_)
+    assert pynvml.c_nvmlValue_t._fields_ == list(fake.Union._fields_)
 
 
 def put(path, text=""):
@@ -183,7 +190,7 @@ def put(path, text=""):
     path.write_text(text)
 
 
-def pci(root, slot, vendor="0x10de", kind="0x030200"):
+def show(root, slot, vendor="0x10de", kind="0x030200"):
     put(root / f"sys/bus/pci/devices/{slot}/vendor", vendor)
     put(root / f"sys/bus/pci/devices/{slot}/class", kind)
 
@@ -192,7 +199,7 @@ def test_hardware_by_nvml(tmp_path):
     found = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(), FakeGpu(lost=True))), {})
     assert (found.num_gpus, found.seen_by) == (2, "nvml")
     assert found.names == ("NVIDIA H200", "NVIDIA GPU")
-    pci(tmp_path, "0000:18:00.0")
+    show(tmp_path, "0000:18:00.0")
     none = nvidia_hardware(tmp_path, FakeNvml(gpus=()), {})
     assert (none.visible, none.why) == (False, "the NVIDIA driver shows no GPU")
 
@@ -200,10 +207,10 @@ def test_hardware_by_nvml(tmp_path):
 def test_hardware_by_the_kernel(tmp_path):
     missing = fake.library_missing()
     assert not nvidia_hardware(tmp_path, missing, {}).visible
-    pci(tmp_path, "0000:18:00.0")
-    pci(tmp_path, "0000:18:00.1", kind="0x040300")
-    pci(tmp_path, "0000:19:00.0", vendor="0x8086")
-    pci(tmp_path, "0000:1a:00.0")
+    show(tmp_path, "0000:18:00.0")
+    show(tmp_path, "0000:18:00.1", kind="0x040300")
+    show(tmp_path, "0000:19:00.0", vendor="0x8086")
+    show(tmp_path, "0000:1a:00.0")
     drivers = tmp_path / "sys/bus/pci/drivers/vfio-pci"
     drivers.mkdir(parents=True)
     (tmp_path / "sys/bus/pci/devices/0000:1a:00.0/driver").symlink_to(drivers)

@@ -6,6 +6,8 @@ import sys
 import pytest
 
 from hostbench.facts import software, torch_probe
+from hostbench.facts.cuda_order import hash_bare
+from hostbench.facts.environment import hash_uuid
 from hostbench.facts.record import known, unknown
 from hostbench.facts.torch_probe import TorchState, probe_torch
 
@@ -25,7 +27,7 @@ def test_environment_values_come_from_an_allow_list():
     assert group["env_OMP_NUM_THREADS"] == unknown("not set")
     assert group["env_NCCL_TOPO_FILE"].value is None
     assert group["env_NCCL_COMM_ID"].value is None
-    hashed = software.hash_uuid("GPU-00000000-1111-2222-3333-444444444444")
+    hashed = hash_uuid("GPU-00000000-1111-2222-3333-444444444444")
     assert group["env_CUDA_VISIBLE_DEVICES"] == known(f"uuid-sha256:{hashed},1")
     text = str(group)
     assert not any(hidden in text for hidden in ("hunter2", "somebody", "10.1.2.3", "3333"))
@@ -96,3 +98,49 @@ def test_the_probe_without_torch(tmp_path):
     state = ask(hidden + torch_probe._PROBE)
     assert (state.installed, state.importable) == (False, False)
     assert "torch" in (state.error or "")
+
+
+FAKE_TORCH = """
+import sys, types
+from types import SimpleNamespace as S
+torch = types.ModuleType("torch")
+torch.__version__, torch.version = "2.9.0", S(cuda="13.0")
+torch.backends = S(cudnn=S(version=lambda: 91200))
+torch.distributed = S(is_available=lambda: False)
+torch.zeros = lambda *_, **__: S(add_=lambda _: S(cpu=lambda: None))
+torch.cuda = S(
+    device_count=lambda: 2,
+    get_device_name=lambda i: "H200",
+    get_allocator_backend=lambda: "native",
+    get_device_properties=lambda i: PROPERTIES,
+)
+sys.modules["torch"] = torch
+"""
+
+
+def test_the_probe_tells_devices_in_order_without_their_uuids():
+    state = ask(
+        FAKE_TORCH.replace("PROPERTIES", "S(uuid=['AA-1', 'bb-2'][i])") + torch_probe._PROBE
+    )
+    assert state.error is None
+    assert state.uuid_hashes == (hash_bare("GPU-aa-1"), hash_bare("bb-2"))
+    assert state.allocator_backend == "native"
+    assert "bb-2" not in str(state)
+    group = software.software_facts(torch_state=state)
+    assert group["torch_allocator_backend"] == known("native")
+    old = ask(FAKE_TORCH.replace("PROPERTIES", "S()") + torch_probe._PROBE)
+    assert (old.uuid_hashes, old.cuda_works) == ((), True)
+
+
+def test_variables_that_name_files_or_hosts_stay_out():
+    environ = {
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/home/somebody/dump",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        "CUDA_VISIBLE_DEVICES": "GPU-abc",
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+    }
+    group = software.software_facts(environ=environ)
+    assert group["env_TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] == unknown("set to a path: not stored")
+    assert group["env_TORCH_NCCL_ASYNC_ERROR_HANDLING"] == known("1")
+    assert group["env_CUDA_DEVICE_MAX_CONNECTIONS"] == known("1")
+    assert "abc" not in str(group["env_CUDA_VISIBLE_DEVICES"].value)

@@ -5,9 +5,10 @@ import random
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ class Setup:
     results: Path
     machine: str
     facts: facts.Facts
+    collect: Callable[[], Any]
+    """The facts once more, as they were asked for."""
     checkout: Checkout
     device: str
     workloads: dict[str, Workload]
@@ -103,7 +106,10 @@ def _setup(args: Namespace) -> Setup:
     workloads = load(families)
     results = results_folder(args)
     root = places.project_root(Path.cwd())
-    found = facts.with_memory_copy(facts.collect(torch_state=facts.probe_torch()))
+    collect = partial(
+        facts.collect, torch_state=facts.probe_torch(), identify=args.identify or None
+    )
+    found = facts.with_memory_copy(collect())
     hardware = facts.nvidia_hardware()
     if args.device == "cuda" and not hardware.visible:
         raise UsageError(f"--device cuda: no NVIDIA GPU is visible ({hardware.why})")
@@ -112,6 +118,7 @@ def _setup(args: Namespace) -> Setup:
         results=results,
         machine=facts.machine_name(args.machine, found),
         facts=found,
+        collect=collect,
         checkout=checkout(root, results),
         device=args.device or default_device(hardware),
         workloads=workloads,
@@ -222,13 +229,14 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[bool, st
     journal.facts("before", facts.to_json(setup.facts))
     finished = True
     try:
-        with Launcher(bar.tick, bar.started) as launcher:
-            for record in records(plan, setup.workloads, launcher, bar):
+        watch = facts.Watch(journal.facts, off=facts.unwatched(setup.device))
+        with watch, Launcher(bar.tick, bar.started) as launcher:
+            for record in records(plan, setup.workloads, launcher, bar, watch.family):
                 journal.case(record)
     except KeyboardInterrupt:
         bar.end()
         finished = False
-    journal.facts("after", facts.to_json(facts.collect()))
+    journal.facts("after", facts.to_json(setup.collect()))
     unchanged = checkout(setup.root, setup.results) == setup.checkout
     scratch = None if unchanged else "the checkout changed during the run"
     journal.finish("complete" if finished else "interrupted", now(), scratch)

@@ -3,13 +3,17 @@
 Importing this imports none of torch, numpy and pynvml.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hostbench.facts.gpu import no_driver_facts, nvml_facts, unread_gpu_facts
+from hostbench.facts.affinity import near_cuda_device
+from hostbench.facts.cuda_order import shown_order
+from hostbench.facts.gpu import Asking, no_driver_facts, nvml_facts, unread_gpu_facts
 from hostbench.facts.hardware import Hardware, hidden_by_user, nvidia_hardware
 from hostbench.facts.host import host_facts
+from hostbench.facts.identity import host_identity, is_asked
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
 from hostbench.facts.memory import with_memory_copy
 from hostbench.facts.record import (
@@ -18,18 +22,21 @@ from hostbench.facts.record import (
     counter_deltas,
     differences,
     from_json,
+    gpu_groups,
     known,
     to_json,
     unknown,
 )
 from hostbench.facts.software import software_facts
 from hostbench.facts.torch_probe import TorchState, probe_torch
+from hostbench.facts.watch import Watch, unwatched
 
 __all__ = [
     "Fact",
     "Facts",
     "Hardware",
     "TorchState",
+    "Watch",
     "asv_machine_entry",
     "collect",
     "counter_deltas",
@@ -46,6 +53,7 @@ __all__ = [
     "software_facts",
     "to_json",
     "unknown",
+    "unwatched",
     "with_memory_copy",
 ]
 
@@ -58,19 +66,37 @@ def collect(
     environ: Mapping[str, str] | None = None,
     torch_state: TorchState | None = None,
     own_pids: frozenset[int] = frozenset(),
+    identify: bool | None = None,
 ) -> Facts:
-    """All facts of now. GPUs that the user hid are left out, with the reason under `nvml`."""
-    facts = {
-        "host": host_facts(root),
-        "software": software_facts(with_torch, environ, torch_state),
-    }
+    """All facts of now. GPUs that the user hid are left out, with the reason under `nvml`.
+
+    What names the machine is stored only with `identify`, which HOSTBENCH_IDENTIFY=1 stands in for.
+    """
+    environ = os.environ if environ is None else environ
+    asked = is_asked(identify, environ)
+    asking = Asking(
+        own_pids=own_pids,
+        root=root,
+        identify=asked,
+        environ=environ,
+        uuid_hashes=torch_state.uuid_hashes if torch_state else None,
+    )
+    host = {**host_facts(root), **host_identity(asked)}
     hidden = hidden_by_user(environ)
-    if hidden:
-        return {**facts, "nvml": no_driver_facts(hidden)}
-    read = nvml_facts(nvml, own_pids)
-    if "gpu0" not in read:
+    read = {"nvml": no_driver_facts(hidden)} if hidden else nvml_facts(nvml, asking)
+    if not hidden and "gpu0" not in read:
         read.update(_gpus_without_nvml(root, nvml, environ))
-    return {**facts, **read}
+    gpus = {name: read[name] for name in gpu_groups(read)}
+    why = str(read["nvml"]["num_gpus"].why or "there is no GPU")
+    indices = {name: group["cuda_index"] for name, group in gpus.items()}
+    return {
+        "host": {**host, "numa_nodes_near_gpu": near_cuda_device(gpus.values())},
+        "software": {
+            **software_facts(with_torch, environ, torch_state),
+            "cuda_device_order": shown_order(indices, why),
+        },
+        **read,
+    }
 
 
 def _gpus_without_nvml(root: Path, nvml: Any, environ: Mapping[str, str] | None) -> Facts:

@@ -5,88 +5,58 @@ code, an unknown GPU is an error, and NVML_P2P_CAPS_INDEX_READ is the tuple that
 """
 
 import ctypes
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 3, 4, 9, 12
-FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH = 13, 15, 18
-
-NEWER_CALLS = (
-    "nvmlDeviceGetTemperatureV",
-    "nvmlDeviceGetCurrentClocksEventReasons",
-    "nvmlSystemGetConfComputeState",
+from hostbench.facts.fake_calls import MoreCalls
+from hostbench.facts.fake_gpu import (
+    DRIVER_NOT_LOADED,
+    FUNCTION_NOT_FOUND,
+    GPU_IS_LOST,
+    INVALID_ARGUMENT,
+    LIB_RM_VERSION_MISMATCH,
+    LIBRARY_NOT_FOUND,
+    NEWER_CALLS,
+    NO_PERMISSION,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    UNVERSIONED,
+    VGPU_REFUSES,
+    ConfidentialSettings,
+    FabricInfo,
+    FakeGpu,
+    Field,
+    NVMLError,
+    NVMLLibraryMismatchError,
+    Record,
+    Union,
 )
-"""What a driver from before CUDA 12 lacks."""
 
-VGPU_REFUSES = (
-    "nvmlDeviceGetCurrPcieLinkGeneration",
-    "nvmlDeviceGetCurrPcieLinkWidth",
-    "nvmlDeviceGetMaxPcieLinkGeneration",
-    "nvmlDeviceGetMaxPcieLinkWidth",
-    "nvmlDeviceGetGpuMaxPcieLinkGeneration",
-    "nvmlDeviceGetMaxClockInfo",
-    "nvmlDeviceGetEnforcedPowerLimit",
-    "nvmlDeviceGetTotalEnergyConsumption",
-    "nvmlDeviceGetFieldValues",
-)
-"""What a vGPU in a VM commonly does not answer."""
-
-
-class NVMLError(Exception):
-    """`value` is NVML's return code."""
-
-    def __init__(self, value: int) -> None:
-        super().__init__(f"NVML return code {value}")
-        self.value = value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FakeGpu:
-    """One GPU: an idle H200 in a full slot, unless told otherwise."""
-
-    name: str = "NVIDIA H200"
-    uuid: str = "GPU-00000000-1111-2222-3333-444444444444"
-    memory_bytes: int = 150_754_820_096
-    link: tuple[int, int] = (5, 16)
-    """Generation and width now."""
-    max_link: tuple[int, int] = (5, 16)
-    gpu_max_generation: int = 5
-    ecc: bool = True
-    ecc_uncorrected: int = 0
-    mig: bool = False
-    virtualization: int = 0
-    clocks_mhz: tuple[int, int] = (345, 3201)
-    """SM and memory, now."""
-    max_clocks_mhz: tuple[int, int] = (1980, 3201)
-    power_limit_mw: int = 700_000
-    temperature_c: int = 31
-    throttle_bits: int = 0x1
-    energy_mj: int = 1_000_000
-    field_values: dict[int, int] = field(default_factory=dict)
-    """By field id; a field that is not named is 0."""
-    field_errors: dict[int, int] = field(default_factory=dict)
-    """Return code by field id."""
-    pids: tuple[int, ...] = ()
-    """Compute processes on it."""
-    errors: dict[str, int] = field(default_factory=dict)
-    """Return code by function name."""
-    lost: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """Stands in for any of NVML's structures."""
-
-    total: int = 0
-    pid: int = 0
-    ccFeature: int = 0
-    nvmlReturn: int = 0
-    valueType: int = 3
-    value: Any = None
+__all__ = [
+    "DRIVER_NOT_LOADED",
+    "FUNCTION_NOT_FOUND",
+    "GPU_IS_LOST",
+    "INVALID_ARGUMENT",
+    "LIBRARY_NOT_FOUND",
+    "LIB_RM_VERSION_MISMATCH",
+    "NEWER_CALLS",
+    "NOT_FOUND",
+    "NOT_SUPPORTED",
+    "NO_PERMISSION",
+    "VGPU_REFUSES",
+    "FakeGpu",
+    "FakeNvml",
+    "NVMLError",
+    "Record",
+    "Union",
+    "library_missing",
+    "old_driver",
+    "vgpu",
+]
 
 
 @dataclass(slots=True, kw_only=True)
-class FakeNvml:
+class FakeNvml(MoreCalls):
     """Pass it where pynvml is expected."""
 
     gpus: tuple[FakeGpu, ...] = (FakeGpu(),)
@@ -98,18 +68,37 @@ class FakeNvml:
     """Return code by function name, for all GPUs."""
     lacks: tuple[str, ...] = ()
     """Functions that this older nvidia-ml-py does not have."""
-    is_open: bool = False
+    opened: int = 0
+    """As often as it was initialised and not yet shut down."""
+    busy: bool = False
+    """Copies run: links are awake, clocks are up."""
+    copied_bytes: int = 0
     NVMLError: type[NVMLError] = NVMLError
+    NVMLLibraryMismatchError: type[NVMLLibraryMismatchError] = NVMLLibraryMismatchError
     NVML_P2P_CAPS_INDEX_READ: tuple[int] = (0,)
+
+    c_nvmlGpuFabricInfoV_t: type[FabricInfo] = FabricInfo
+    c_nvmlSystemConfComputeSettings_v1_t: type[ConfidentialSettings] = ConfidentialSettings
+
+    @property
+    def is_open(self) -> bool:
+        return self.opened > 0
+
+    def copy(self, nbytes: int) -> None:
+        """As if copies to the GPU ran now, until `rest`."""
+        self.busy, self.copied_bytes = True, self.copied_bytes + nbytes
+
+    def rest(self) -> None:
+        self.busy = False
 
     def nvmlInit(self) -> None:
         if self.init_error is not None:
             raise NVMLError(self.init_error)
-        self.is_open = True
+        self.opened += 1
 
     def nvmlShutdown(self) -> None:
         self._enter("nvmlShutdown")
-        self.is_open = False
+        self.opened -= 1
 
     def nvmlDeviceGetCount(self) -> int:
         self._enter("nvmlDeviceGetCount")
@@ -123,9 +112,26 @@ class FakeNvml:
         self._enter("nvmlSystemGetCudaDriverVersion_v2")
         return self.cuda_driver
 
-    def nvmlSystemGetConfComputeState(self) -> _Record:
+    def nvmlSystemGetNVMLVersion(self) -> str:
+        self._enter("nvmlSystemGetNVMLVersion")
+        return f"13.{self.driver}"
+
+    def nvmlSystemGetNvlinkBwMode(self) -> int:
+        self._enter("nvmlSystemGetNvlinkBwMode")
+        return 0
+
+    def nvmlSystemGetConfComputeState(self) -> Record:
         self._enter("nvmlSystemGetConfComputeState")
-        return _Record(ccFeature=int(self.confidential))
+        return Record(ccFeature=int(self.confidential), environment=2 * self.confidential)
+
+    def nvmlSystemGetConfComputeSettings(self, settings: Any) -> int:
+        """Wants a reference and answers with a return code, as the real one does."""
+        try:
+            self._enter("nvmlSystemGetConfComputeSettings")
+        except NVMLError as error:
+            return error.value
+        settings._obj.multiGpuMode = int(self.confidential)
+        return 0
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
         self._enter("nvmlDeviceGetHandleByIndex")
@@ -135,17 +141,18 @@ class FakeNvml:
     def nvmlDeviceGetName(self, handle: int) -> str:
         return self._gpu(handle, "nvmlDeviceGetName").name
 
-    def nvmlDeviceGetUUID(self, handle: int) -> str:
+    def nvmlDeviceGetUUID(self, handle: int | str) -> str:
+        if isinstance(handle, str):
+            return handle  # of a MIG device
         return self._gpu(handle, "nvmlDeviceGetUUID").uuid
 
-    def nvmlDeviceGetMemoryInfo(self, handle: int) -> _Record:
-        return _Record(total=self._gpu(handle, "nvmlDeviceGetMemoryInfo").memory_bytes)
-
     def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetCurrPcieLinkGeneration").link[0]
+        self._gpu(handle, "nvmlDeviceGetCurrPcieLinkGeneration")
+        return self._link(handle)[0]
 
     def nvmlDeviceGetCurrPcieLinkWidth(self, handle: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetCurrPcieLinkWidth").link[1]
+        self._gpu(handle, "nvmlDeviceGetCurrPcieLinkWidth")
+        return self._link(handle)[1]
 
     def nvmlDeviceGetMaxPcieLinkGeneration(self, handle: int) -> int:
         return self._gpu(handle, "nvmlDeviceGetMaxPcieLinkGeneration").max_link[0]
@@ -173,40 +180,47 @@ class FakeNvml:
         return self._gpu(handle, "nvmlDeviceGetTotalEccErrors").ecc_uncorrected
 
     def nvmlDeviceGetClockInfo(self, handle: int, clock: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetClockInfo").clocks_mhz[clock - 1]
+        gpu = self._gpu(handle, "nvmlDeviceGetClockInfo")
+        return (gpu.busy_clocks_mhz if self.busy else gpu.clocks_mhz)[clock == 2]
 
     def nvmlDeviceGetMaxClockInfo(self, handle: int, clock: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetMaxClockInfo").max_clocks_mhz[clock - 1]
+        return self._gpu(handle, "nvmlDeviceGetMaxClockInfo").max_clocks_mhz[clock == 2]
 
     def nvmlDeviceGetEnforcedPowerLimit(self, handle: int) -> int:
         return self._gpu(handle, "nvmlDeviceGetEnforcedPowerLimit").power_limit_mw
 
     def nvmlDeviceGetTemperatureV(self, handle: int, sensor: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetTemperatureV").temperature_c
+        gpu = self._gpu(handle, "nvmlDeviceGetTemperatureV")
+        return gpu.busy_temperature_c if self.busy else gpu.temperature_c
 
     def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetTemperature").temperature_c
+        gpu = self._gpu(handle, "nvmlDeviceGetTemperature")
+        return gpu.busy_temperature_c if self.busy else gpu.temperature_c
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetCurrentClocksEventReasons").throttle_bits
+        bits = self._gpu(handle, "nvmlDeviceGetCurrentClocksEventReasons").throttle_bits
+        return bits & ~0x1 if self.busy else bits
 
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetCurrentClocksThrottleReasons").throttle_bits
+        bits = self._gpu(handle, "nvmlDeviceGetCurrentClocksThrottleReasons").throttle_bits
+        return bits & ~0x1 if self.busy else bits
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle: int) -> int:
         return self._gpu(handle, "nvmlDeviceGetTotalEnergyConsumption").energy_mj
 
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[_Record]:
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[Record]:
         pids = self._gpu(handle, "nvmlDeviceGetComputeRunningProcesses").pids
-        return [_Record(pid=pid) for pid in pids]
+        return [Record(pid=pid) for pid in pids]
 
-    def nvmlDeviceGetFieldValues(self, handle: int, ids: list[int]) -> list[_Record]:
+    def nvmlDeviceGetComputeRunningProcesses_v2(self, handle: int) -> list[Record]:
+        pids = self._gpu(handle, "nvmlDeviceGetComputeRunningProcesses_v2").pids
+        return [Record(pid=pid) for pid in pids]
+
+    def nvmlDeviceGetFieldValues(self, handle: int, fieldIds: list[Field]) -> list[Record]:
         gpu = self._gpu(handle, "nvmlDeviceGetFieldValues")
-        answers = []
-        for each in ids:
-            value = _Union(ullVal=gpu.field_values.get(each, 0))
-            answers.append(_Record(nvmlReturn=gpu.field_errors.get(each, 0), value=value))
-        return answers
+        if any(each in gpu.unknown_fields for each in fieldIds):
+            raise NVMLError(INVALID_ARGUMENT)
+        return [gpu.field(each, self.busy, self.copied_bytes) for each in fieldIds]
 
     def nvmlDeviceGetP2PStatus(self, a: int, b: int, capability: int) -> int:
         if not isinstance(capability, int):
@@ -215,38 +229,34 @@ class FakeNvml:
         self._gpu(b, "nvmlDeviceGetP2PStatus")
         return 0
 
-    def _gpu(self, handle: int, function: str) -> FakeGpu:
+    def _link(self, handle: int) -> tuple[int, int]:
+        gpu = self.gpus[handle]
+        return gpu.link if self.busy or gpu.sleeping_link is None else gpu.sleeping_link
+
+    def _gpu(self, handle: Any, function: str) -> FakeGpu:
         self._enter(function)
         if not 0 <= handle < len(self.gpus):
             raise NVMLError(6)
-        gpu = self.gpus[handle]
+        gpu: FakeGpu = self.gpus[handle]
         if gpu.lost:
             raise NVMLError(GPU_IS_LOST)
         if function in gpu.errors:
-            raise NVMLError(gpu.errors[function])
+            raise _error(function, gpu.errors[function])
         return gpu
 
     def _enter(self, function: str) -> None:
         if function in self.lacks:
             raise AttributeError(f"module 'pynvml' has no attribute {function!r}")
-        if not self.is_open:
+        if not self.opened:
             raise NVMLError(1)
         if function in self.errors:
-            raise NVMLError(self.errors[function])
+            raise _error(function, self.errors[function])
 
 
-class _Union(ctypes.Union):
-    """c_nvmlValue_t."""
-
-    _fields_ = (
-        ("dVal", ctypes.c_double),
-        ("uiVal", ctypes.c_uint),
-        ("ulVal", ctypes.c_ulong),
-        ("ullVal", ctypes.c_ulonglong),
-        ("sllVal", ctypes.c_longlong),
-        ("siVal", ctypes.c_int),
-        ("usVal", ctypes.c_ushort),
-    )
+def _error(function: str, code: int) -> Exception:
+    if code == FUNCTION_NOT_FOUND and function in UNVERSIONED:
+        return NVMLLibraryMismatchError(function)
+    return NVMLError(code)
 
 
 def library_missing() -> FakeNvml:
@@ -263,4 +273,5 @@ def old_driver(gpu: FakeGpu | None = None) -> FakeNvml:
 def vgpu() -> FakeNvml:
     """A virtual GPU in a VM, which refuses link, limits and counters."""
     errors = dict.fromkeys(VGPU_REFUSES, NOT_SUPPORTED)
-    return FakeNvml(gpus=(FakeGpu(name="NVIDIA A40-48Q", virtualization=2, errors=errors),))
+    gpu = FakeGpu(name="NVIDIA A40-48Q", architecture=7, capability=(8, 6), virtualization=2)
+    return FakeNvml(gpus=(replace(gpu, errors=errors),))

@@ -1,161 +1,186 @@
 """Facts about NVIDIA GPUs and their driver, read through an opened NVML.
 
-Which name is which call is one flat table. The bus id and the UUID stay out of stored facts.
+Which name is which call is in `gpu_reads`. Bus id, serial number and UUID stay out of stored facts
+unless they are asked for.
 """
 
+import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from hostbench.facts import affinity, links, pci, words
+from hostbench.facts.cuda_order import cuda_indices
+from hostbench.facts.gpu_reads import COUNTERS, IDENTITY, READS, Read
+from hostbench.facts.identity import NOT_ASKED, gpu_identity
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
-from hostbench.facts.record import Fact, Facts, Group, Value, unknown
-from hostbench.facts.software import hash_uuid
+from hostbench.facts.record import Fact, Facts, Group, Value, is_counter, unknown
+from hostbench.facts.words import switch, word
 
-THROTTLE_WORDS = {
-    0x1: "idle",
-    0x2: "application-clocks",
-    0x4: "power-cap",
-    0x8: "hardware-slowdown",
-    0x10: "sync-boost",
-    0x20: "software-thermal",
-    0x40: "hardware-thermal",
-    0x80: "power-brake",
-    0x100: "display-clocks",
-    0x200: "board-limit",
-    0x400: "reliability",
-}
-"""NVML's reasons for clocks below the maximum; `idle` and `application-clocks` are harmless."""
-
-COUNTERS = {
-    "throttle_power_cap_total_ns": 74,
-    "throttle_sync_boost_total_ns": 76,
-    "throttle_software_thermal_total_ns": 269,
-    "throttle_hardware_thermal_total_ns": 270,
-    "throttle_power_brake_total_ns": 271,
-    "pcie_replay_total": 94,
-    "pcie_tx_total_bytes": 197,
-    "pcie_rx_total_bytes": 198,
-}
-"""NVML field ids. rx is into the GPU. The byte counters may wrap."""
-
-_VIRTUALIZATION = ("none", "passthrough", "vgpu", "host-vgpu", "host-vsga")
-_SM, _MEMORY, _UNCORRECTED, _SINCE_BOOT, _LIFETIME = 1, 2, 1, 0, 1
-
-Read = Callable[[Any, Any], Value]
-"""library and handle in, value out."""
-
-_READS: dict[str, tuple[Read, ...]] = {
-    "name": (lambda n, h: n.nvmlDeviceGetName(h),),
-    "uuid_sha256": (lambda n, h: hash_uuid(n.nvmlDeviceGetUUID(h)),),
-    "memory_bytes": (lambda n, h: n.nvmlDeviceGetMemoryInfo(h).total,),
-    "pcie_generation": (lambda n, h: n.nvmlDeviceGetCurrPcieLinkGeneration(h),),
-    "pcie_width": (lambda n, h: n.nvmlDeviceGetCurrPcieLinkWidth(h),),
-    "pcie_max_generation": (lambda n, h: n.nvmlDeviceGetMaxPcieLinkGeneration(h),),
-    "pcie_max_width": (lambda n, h: n.nvmlDeviceGetMaxPcieLinkWidth(h),),
-    "pcie_gpu_max_generation": (lambda n, h: n.nvmlDeviceGetGpuMaxPcieLinkGeneration(h),),
-    "virtualization": (lambda n, h: _word(_VIRTUALIZATION, n.nvmlDeviceGetVirtualizationMode(h)),),
-    "mig": (lambda n, h: _switch(n.nvmlDeviceGetMigMode(h)[0]),),
-    "persistence": (lambda n, h: _switch(n.nvmlDeviceGetPersistenceMode(h)),),
-    "ecc": (lambda n, h: _switch(n.nvmlDeviceGetEccMode(h)[0]),),
-    "ecc_uncorrected_since_boot_total": (
-        lambda n, h: n.nvmlDeviceGetTotalEccErrors(h, _UNCORRECTED, _SINCE_BOOT),
-    ),
-    "ecc_uncorrected_lifetime_total": (
-        lambda n, h: n.nvmlDeviceGetTotalEccErrors(h, _UNCORRECTED, _LIFETIME),
-    ),
-    "sm_clock_mhz": (lambda n, h: n.nvmlDeviceGetClockInfo(h, _SM),),
-    "sm_clock_max_mhz": (lambda n, h: n.nvmlDeviceGetMaxClockInfo(h, _SM),),
-    "memory_clock_mhz": (lambda n, h: n.nvmlDeviceGetClockInfo(h, _MEMORY),),
-    "memory_clock_max_mhz": (lambda n, h: n.nvmlDeviceGetMaxClockInfo(h, _MEMORY),),
-    "power_limit_w": (lambda n, h: n.nvmlDeviceGetEnforcedPowerLimit(h) / 1000,),
-    "temperature_c": (
-        lambda n, h: n.nvmlDeviceGetTemperatureV(h, 0),
-        lambda n, h: n.nvmlDeviceGetTemperature(h, 0),
-    ),
-    "throttle_reasons": (
-        lambda n, h: throttle_words(n.nvmlDeviceGetCurrentClocksEventReasons(h)),
-        lambda n, h: throttle_words(n.nvmlDeviceGetCurrentClocksThrottleReasons(h)),
-    ),
-    "energy_total_mj": (lambda n, h: n.nvmlDeviceGetTotalEnergyConsumption(h),),
-}
-
-_NAMES = (*_READS, "num_other_processes", *COUNTERS)
+_NAMES = (
+    *READS,
+    *links.NAMES,
+    *pci.NAMES,
+    *affinity.NAMES,
+    "num_mig_devices",
+    "num_other_processes",
+    "cuda_index",
+    *COUNTERS,
+)
+_DRIVER = (
+    "num_gpus",
+    "driver",
+    "nvml_version",
+    "cuda_driver",
+    "nvlink_bandwidth_mode",
+    "confidential_computing",
+    "confidential_environment",
+    "confidential_devtools",
+    "confidential_multi_gpu",
+)
 
 
-def throttle_words(bits: int) -> str:
-    """The set bits in words, joined by commas; "none" for no bit."""
-    words = [word for bit, word in THROTTLE_WORDS.items() if bits & bit]
-    rest = bits & ~sum(THROTTLE_WORDS)
-    return ",".join([*words, f"unknown-{rest:#x}"] if rest else words) or "none"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What facts of GPUs depend on beside NVML."""
+
+    own_pids: frozenset[int] = frozenset()
+    """Processes of ours that may hold a GPU, beside this one."""
+    root: Path = Path("/")
+    identify: bool = False
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    uuid_hashes: Sequence[str] | None = None
+    """Of the CUDA devices in order, as the torch probe tells them."""
 
 
-def gpu_facts(nvml: Nvml, index: int, own_pids: frozenset[int] = frozenset()) -> Group:
-    """Everything about one GPU. `own_pids` are processes of ours that may hold it, beside this."""
+def gpu_facts(nvml: Nvml, index: int, asking: Asking | None = None) -> Group:
+    """Everything about one GPU, but its CUDA index."""
+    asking = asking or Asking()
     handle = nvml.handle(index)
     if isinstance(handle, Fact):
-        return dict.fromkeys(_NAMES, handle)
-    group = {name: _read(nvml, calls, handle) for name, calls in _READS.items()}
-    pids = own_pids | {os.getpid()}
-    group["num_other_processes"] = nvml.read(lambda: _others(nvml.library, handle, pids))
-    return group | nvml.fields(handle, COUNTERS)
+        return _unread(handle, handle if asking.identify else NOT_ASKED)
+    address = _address(nvml, handle)
+    pids = asking.own_pids | {os.getpid()}
+    group = {name: _read(nvml, calls, handle) for name, calls in READS.items()}
+    group |= links.link_facts(nvml, index, handle)
+    group |= pci.pci_facts(asking.root, address)
+    group |= affinity.affinity_facts(nvml, handle, asking.root, address)
+    group["num_mig_devices"] = nvml.read(lambda: nvml.num_mig_devices(handle))
+    library = nvml.library
+    group["num_other_processes"] = nvml.read(
+        lambda: _others(library.nvmlDeviceGetComputeRunningProcesses(handle), pids),
+        lambda: _others(library.nvmlDeviceGetComputeRunningProcesses_v2(handle), pids),
+    )
+    group["cuda_index"] = unknown("not asked")
+    group |= _fields(nvml, handle)
+    return group | gpu_identity(nvml, handle, asking.identify)
+
+
+def gpu_counters(nvml: Nvml, index: int) -> Group:
+    """Only what grows, for reading often."""
+    handle = nvml.handle(index)
+    names = [name for name in READS if is_counter(name)]
+    if isinstance(handle, Fact):
+        return dict.fromkeys((*names, *COUNTERS), handle)
+    group = {name: _read(nvml, READS[name], handle) for name in names}
+    return group | _fields(nvml, handle)
+
+
+def gpu_reads(nvml: Nvml, index: int, names: Sequence[str]) -> Group:
+    """Only these facts of READS."""
+    handle = nvml.handle(index)
+    if isinstance(handle, Fact):
+        return dict.fromkeys(names, handle)
+    return {name: _read(nvml, READS[name], handle) for name in names}
 
 
 def driver_facts(nvml: Nvml) -> Group:
     """The driver, the CUDA version that it supports, and confidential computing."""
     library = nvml.library
-    return {
-        "num_gpus": nvml.read(lambda: library.nvmlDeviceGetCount()),
-        "driver": nvml.read(lambda: library.nvmlSystemGetDriverVersion()),
-        "cuda_driver": nvml.read(lambda: _cuda(library.nvmlSystemGetCudaDriverVersion_v2())),
-        "confidential_computing": nvml.read(
-            lambda: _switch(library.nvmlSystemGetConfComputeState().ccFeature)
-        ),
-    }
+
+    def state() -> Any:
+        return library.nvmlSystemGetConfComputeState()
+
+    calls = (
+        lambda: library.nvmlDeviceGetCount(),
+        lambda: library.nvmlSystemGetDriverVersion(),
+        lambda: library.nvmlSystemGetNVMLVersion(),
+        lambda: words.cuda_version(library.nvmlSystemGetCudaDriverVersion_v2()),
+        lambda: word(words.NVLINK_BANDWIDTH, library.nvmlSystemGetNvlinkBwMode()),
+        lambda: switch(state().ccFeature),
+        lambda: word(words.CONFIDENTIAL_ENVIRONMENT, state().environment),
+        lambda: switch(state().devToolsMode),
+        lambda: _multi_gpu(library),
+    )
+    return {name: nvml.read(call) for name, call in zip(_DRIVER, calls, strict=True)}
 
 
-def nvml_facts(library: Any = None, own_pids: frozenset[int] = frozenset()) -> Facts:
+def nvml_facts(library: Any = None, asking: Asking | None = None) -> Facts:
     """The group `nvml` and one group per GPU. Opens NVML and closes it; never raises."""
+    asking = asking or Asking()
     try:
         nvml = open_nvml(library)
     except NvmlUnavailable as error:
         return {"nvml": no_driver_facts(str(error))}
     try:
         facts = {"nvml": driver_facts(nvml)}
-        for index in range(nvml.count()):
-            facts[f"gpu{index}"] = gpu_facts(nvml, index, own_pids)
+        order = cuda_indices(nvml, asking.environ, asking.uuid_hashes)
+        for index, place in enumerate(order):
+            facts[f"gpu{index}"] = gpu_facts(nvml, index, asking) | {"cuda_index": place}
         return facts
     finally:
         nvml.close()
 
 
 def no_driver_facts(why: str) -> Group:
-    names = ("num_gpus", "driver", "cuda_driver", "confidential_computing")
-    return {name: unknown(why) for name in names}
+    return dict.fromkeys(_DRIVER, unknown(why))
 
 
 def unread_gpu_facts(name: Fact, why: str) -> Group:
     """A GPU that is there but that NVML does not answer for."""
-    return {**dict.fromkeys(_NAMES, unknown(why)), "name": name}
+    return _unread(unknown(why), NOT_ASKED) | {"name": name}
+
+
+def _unread(fact: Fact, identity: Fact) -> Group:
+    return dict.fromkeys(_NAMES, fact) | dict.fromkeys(IDENTITY, identity)
 
 
 def _read(nvml: Nvml, calls: tuple[Read, ...], handle: Any) -> Fact:
     return nvml.read(*[partial(call, nvml.library, handle) for call in calls])
 
 
-def _others(library: Any, handle: Any, own_pids: frozenset[int]) -> int:
-    processes = library.nvmlDeviceGetComputeRunningProcesses(handle)
+def _fields(nvml: Nvml, handle: Any) -> Group:
+    """The counters that are fields; replays have an older call too."""
+    group = nvml.fields(handle, COUNTERS)
+    if group["pcie_replay_total"].value is None:
+        older = nvml.read(lambda: nvml.library.nvmlDeviceGetPcieReplayCounter(handle))
+        if older.value is not None:
+            group["pcie_replay_total"] = older
+    return group
+
+
+def _address(nvml: Nvml, handle: Any) -> str | Fact:
+    """Where sysfs has the GPU; used to read there, never stored."""
+    fact = nvml.read(lambda: nvml.library.nvmlDeviceGetPciInfo(handle).busId)
+    if not isinstance(fact.value, str):
+        return fact
+    try:
+        return pci.address_of(fact.value)
+    except ValueError:
+        return unknown("NVML's PCI address cannot be read")
+
+
+def _others(processes: Any, own_pids: frozenset[int]) -> int:
     return sum(process.pid not in own_pids for process in processes)
 
 
-def _cuda(version: int) -> str:
-    """13020 is CUDA 13.2."""
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
-def _switch(state: int) -> str:
-    return "on" if state else "off"
-
-
-def _word(words: tuple[str, ...], index: int) -> str:
-    return words[index] if 0 <= index < len(words) else f"unknown-{index}"
+def _multi_gpu(library: Any) -> Value:
+    """pynvml hands this structure on as it is, and does not look at the return code."""
+    settings = library.c_nvmlSystemConfComputeSettings_v1_t()
+    code = library.nvmlSystemGetConfComputeSettings(ctypes.byref(settings))
+    if code:
+        raise library.NVMLError(code)
+    return word(words.CONFIDENTIAL_MULTI_GPU, settings.multiGpuMode)

@@ -4,7 +4,9 @@ import platform
 from pathlib import Path
 
 from hostbench.facts import cgroup
+from hostbench.facts.cpu_time import cpu_counters
 from hostbench.facts.files import count_list, entries, read_fields, read_int, read_text
+from hostbench.facts.kernel import kernel_facts
 from hostbench.facts.record import Fact, Group, Value, known, unknown
 from hostbench.facts.virtual import container, hypervisor, virtualized
 
@@ -26,7 +28,9 @@ def host_facts(root: Path = Path("/")) -> Group:
         "virtualized": virtualized(root),
         "hypervisor": hypervisor(root),
         "container": container(root),
-        **_load(root),
+        **kernel_facts(root),
+        "load_average_1min": _load_average(root),
+        **cpu_counters(root),
     }
 
 
@@ -91,28 +95,8 @@ def _boost(cpus: Path) -> bool | None:
     return None if boost is None else boost == 1
 
 
-def _load(root: Path) -> Group:
-    """Load now, and counters whose growth over a run tells what others took."""
-    words = (read_text(root / "proc/loadavg") or "").split()
-    line = (read_text(root / "proc/stat") or "").partition("\n")[0].split()
-    ticks = [int(word) for word in line[1:9] if word.isdigit()] if line[:1] == ["cpu"] else []
-    hidden = "no /proc/stat"
-    if len(ticks) < 8 or not sum(ticks):
-        names = ("steal_share_since_boot", "cpu_steal_total_ticks", "cpu_busy_total_ticks")
-        counters: Group = {name: unknown(hidden) for name in (*names, "cpu_total_ticks")}
-    else:
-        total, idle, steal = sum(ticks), ticks[3] + ticks[4], ticks[7]
-        counters = {
-            "steal_share_since_boot": known(steal / total),
-            "cpu_steal_total_ticks": known(steal),
-            "cpu_busy_total_ticks": known(total - idle - steal),
-            "cpu_total_ticks": known(total),
-        }
-    return {"load_average_1min": _load_average(words), **counters}
-
-
-def _load_average(words: list[str]) -> Fact:
+def _load_average(root: Path) -> Fact:
     try:
-        return known(float(words[0]))
+        return known(float((read_text(root / "proc/loadavg") or "").split()[0]))
     except (IndexError, ValueError):
         return unknown("no /proc/loadavg")

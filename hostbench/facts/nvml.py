@@ -5,21 +5,24 @@ Every call answers with a Fact: what this GPU, driver or VM refuses is unknown w
 
 import ctypes
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from hostbench.facts.record import Fact, Group, Value, known, unknown
 
-NOT_SUPPORTED, FUNCTION_NOT_FOUND = 3, 13
+INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND = 2, 3, 13
+VERSION_MISMATCH, DEPRECATED = 25, 26
 _P2P_READ = 0
 """Not pynvml.NVML_P2P_CAPS_INDEX_READ: that is the tuple (0,) by mistake, which ctypes refuses."""
 
 _REASONS = {
     1: "NVML is not initialised",
+    INVALID_ARGUMENT: "NVML does not know this argument for this GPU",
     NOT_SUPPORTED: "not supported by this GPU or VM",
     4: "no permission: run as root, or ask the administrator",
+    6: "NVML found none",
     9: "the NVIDIA driver is not loaded: run nvidia-smi as root or load the kernel module",
     10: "NVML timed out",
     12: "libnvidia-ml.so.1 is missing: install the NVIDIA driver, or start the container with GPUs",
@@ -28,11 +31,17 @@ _REASONS = {
     16: "the GPU needs a reset",
     18: "driver and NVML library differ in version: restart the machine after the driver upgrade",
     22: "a vGPU does not tell",
-    25: "this driver does not know this version of the call: upgrade the driver",
-    26: "this driver no longer answers it",
+    VERSION_MISMATCH: "this driver does not know this version of the call: upgrade the driver",
+    DEPRECATED: "this driver no longer answers it",
 }
+_REFUSALS = {INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED}
+"""Another call for the same fact may answer. Every other code is the GPU's or NVML's state."""
 _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The union member of each NVML_VALUE_TYPE."""
+
+
+Field = int | tuple[int, int]
+"""A field id, or a field id with its scope (most often a link)."""
 
 
 class NvmlUnavailable(Exception):
@@ -49,24 +58,26 @@ class Nvml:
         self.read(lambda: self.library.nvmlShutdown() or True)
 
     def read(self, *calls: Callable[[], Value]) -> Fact:
-        """The first call that this driver and this pynvml know; its refusal is a reason."""
+        """The first call that GPU, driver and pynvml answer; the last refusal is the reason."""
         fact = unknown("nothing to call")
         for call in calls:
             try:
-                value = call()
+                value: Any = call()
             except Exception as error:
                 fact = unknown(self.reason(error))
-                if not self._lacks_function(error):
+                if not self._refuses(error):
                     return fact
             else:
-                return unknown("NVML answered nothing") if value is None else known(value)
+                return _plain(value)
         return fact
 
     def reason(self, error: Exception) -> str:
         """Why a call failed, in words. Raises the error again when it is not NVML's or ctypes'."""
         if isinstance(error, self.library.NVMLError):
             code = int(getattr(error, "value", -1))
-            return _REASONS.get(code, f"NVML error {code}: {error}")
+            return _REASONS.get(code, f"NVML error {code} ({error})")
+        if self._is_mismatch(error):
+            return _REASONS[FUNCTION_NOT_FOUND]
         if isinstance(error, AttributeError):
             return "this nvidia-ml-py lacks the call: upgrade nvidia-ml-py"
         if isinstance(error, ctypes.ArgumentError | ValueError | TypeError):
@@ -85,16 +96,21 @@ class Nvml:
         except Exception as error:
             return unknown(self.reason(error))
 
-    def index_of(self, uuid: str) -> int | None:
-        """NVML's index of the CUDA device with that UUID (torch leaves out the `GPU-` prefix)."""
+    def owners(self) -> dict[str, int]:
+        """NVML's index by the bare UUID of each GPU and of each of its MIG devices."""
+        found: dict[str, int] = {}
         for index in range(self.count()):
             handle = self.handle(index)
-            if isinstance(handle, Fact):
-                continue
-            found = self.read(partial(self.library.nvmlDeviceGetUUID, handle))
-            if str(found.value).removeprefix("GPU-") == uuid.removeprefix("GPU-"):
-                return index
-        return None
+            if not isinstance(handle, Fact):
+                for each in (handle, *self._mig_devices(handle)):
+                    uuid = self.read(partial(self.library.nvmlDeviceGetUUID, each)).value
+                    if isinstance(uuid, str):
+                        found[bare(uuid)] = index
+        return found
+
+    def index_of(self, uuid: str) -> int | None:
+        """NVML's index of the CUDA device with that UUID (torch leaves out the `GPU-` prefix)."""
+        return self.owners().get(bare(uuid))
 
     def can_read_peer(self, reader: int, owner: int) -> Fact:
         """Whether one GPU can read the other's memory directly."""
@@ -104,27 +120,80 @@ class Nvml:
                 return handle
         return self.read(lambda: self.library.nvmlDeviceGetP2PStatus(a, b, _P2P_READ) == 0)
 
-    def fields(self, handle: Any, ids: dict[str, int]) -> Group:
+    def fields(self, handle: Any, ids: Mapping[str, Field]) -> Group:
         """Field values by name. One failed field fails alone: each has its own return code."""
         try:
             answers = self.library.nvmlDeviceGetFieldValues(handle, list(ids.values()))
         except Exception as error:
-            why = self.reason(error)
-            return {name: unknown(why) for name in ids}
+            if len(ids) > 1 and getattr(error, "value", None) == INVALID_ARGUMENT:
+                # This driver refuses the whole call for one field that it does not know.
+                return {
+                    n: f for name in ids for n, f in self.fields(handle, {name: ids[name]}).items()
+                }
+            return dict.fromkeys(ids, unknown(self.reason(error)))
         return {name: self._field(answer) for name, answer in zip(ids, answers, strict=True)}
 
     def _field(self, answer: Any) -> Fact:
-        if answer.nvmlReturn != 0:
-            code = int(answer.nvmlReturn)
-            return unknown(_REASONS.get(code, f"NVML error {code}"))
-        if not 0 <= answer.valueType < len(_MEMBERS):
-            return unknown(f"NVML answered with the unknown value type {answer.valueType}")
-        return self.read(lambda: getattr(answer.value, _MEMBERS[answer.valueType]))
+        return self.read(lambda: _member(self.library, answer))
 
-    def _lacks_function(self, error: Exception) -> bool:
+    def num_mig_devices(self, handle: Any) -> int:
+        """Raises NVML's error where the GPU cannot tell."""
+        self.library.nvmlDeviceGetMaxMigDeviceCount(handle)
+        return len(self._mig_devices(handle))
+
+    def _mig_devices(self, handle: Any) -> list[Any]:
+        """Handles of a GPU's MIG devices; none where MIG is off or not known."""
+        library = self.library
+        devices = []
+        count = self.read(lambda: library.nvmlDeviceGetMaxMigDeviceCount(handle)).value
+        for index in range(count if isinstance(count, int) else 0):
+            try:
+                devices.append(library.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
+            except Exception as error:
+                self.reason(error)  # not one of NVML's is raised again
+        return devices
+
+    def _refuses(self, error: Exception) -> bool:
         return (
-            isinstance(error, AttributeError) or getattr(error, "value", None) == FUNCTION_NOT_FOUND
+            isinstance(error, AttributeError | TypeError)
+            or self._is_mismatch(error)
+            or getattr(error, "value", None) in _REFUSALS
         )
+
+    def _is_mismatch(self, error: Exception) -> bool:
+        """What pynvml makes of FUNCTION_NOT_FOUND in some calls; it is no NVMLError."""
+        mismatch = getattr(self.library, "NVMLLibraryMismatchError", None)
+        return mismatch is not None and isinstance(error, mismatch)
+
+
+def field_value(library: Any, handle: Any, field: Field) -> Value:
+    """One field. Raises the library's NVMLError where the field answers with one."""
+    return _member(library, library.nvmlDeviceGetFieldValues(handle, [field])[0])
+
+
+def bare(uuid: str) -> str:
+    """A UUID as torch writes it: without `GPU-` or `MIG-`."""
+    return uuid.removeprefix("GPU-").removeprefix("MIG-").lower()
+
+
+def _member(library: Any, answer: Any) -> Value:
+    if answer.nvmlReturn != 0:
+        raise library.NVMLError(int(answer.nvmlReturn))
+    if not 0 <= answer.valueType < len(_MEMBERS):
+        raise ValueError(f"NVML answered with the unknown value type {answer.valueType}")
+    value: Value = getattr(answer.value, _MEMBERS[answer.valueType])
+    return value
+
+
+def _plain(value: Any) -> Fact:
+    """What some calls answer as bytes is text."""
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if value is None or value == "":
+        return unknown("NVML answered nothing")
+    if isinstance(value, str | int | float):
+        return known(value)
+    return unknown(f"NVML answered with a {type(value).__name__}, which is no plain value")
 
 
 def open_nvml(library: Any = None) -> Nvml:

@@ -1,7 +1,8 @@
 """One fact: a value, or the reason why there is none. A facts set is group -> name -> Fact.
 
 Groups are `host`, `software`, `nvml` and `gpu0`, `gpu1`, ... Names carry their unit (`_bytes`,
-`_s`, `_ns`, `_mhz`, `_w`, `_mj`, `_c`); a name with `_total` is a counter that only grows.
+`_s`, `_ns`, `_mhz`, `_w`, `_mj`, `_c`, `_mb_per_s`); a name with `_total` is a counter that only
+grows.
 """
 
 from collections.abc import Mapping
@@ -13,11 +14,21 @@ from hostbench.errors import DataError
 Value = str | int | float | bool | None
 
 VOLATILE = frozenset(
-    {"load_average_1min", "steal_share_since_boot", "temperature_c", "sm_clock_mhz"}
-    | {"memory_clock_mhz", "throttle_reasons", "num_other_processes"}
+    {"load_average_1min", "steal_share_since_boot", "swap_used_bytes", "num_huge_pages_free"}
+    | {"temperature_c", "memory_temperature_c", "slowdown_margin_c", "power_w", "power_average_w"}
+    | {"sm_clock_mhz", "memory_clock_mhz", "graphics_clock_mhz", "performance_state"}
+    | {"throttle_reasons", "pcie_generation", "pcie_speed_mbps_per_lane", "num_other_processes"}
+    | {"pcie_tx_kb_per_s", "pcie_rx_kb_per_s", "gpu_utilization_percent"}
+    | {"memory_utilization_percent", "memory_reserved_bytes"}
     | {"memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_per_s"}
 )
-"""Facts that move from minute to minute; counters do too. `differences` leaves both out."""
+"""Facts that move from minute to minute; counters do too. `differences` leaves both out.
+
+An idle link sleeps, so its generation now is among them; its maximum and its width are not.
+"""
+
+IDENTITY = frozenset({"hostname", "serial", "pci_bus_id", "uuid"})
+"""Stored only if asked for: having asked is no difference between two machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +129,7 @@ def differences(a: Facts, b: Facts, *, volatile: bool = False) -> list[Differenc
     for group in {**a, **b}:
         before, after = a.get(group, {}), b.get(group, {})
         for name in {**before, **after}:
-            if not volatile and (name in VOLATILE or is_counter(name)):
+            if name in IDENTITY or (not volatile and (name in VOLATILE or is_counter(name))):
                 continue
             old, new = before.get(name), after.get(name)
             if (old.value if old else None) != (new.value if new else None):
@@ -133,6 +144,19 @@ def counter_deltas(before: Facts, after: Facts) -> Facts:
         for name in filter(is_counter, members):
             deltas.setdefault(group, {})[name] = _delta(before, after, group, name)
     return deltas
+
+
+def summed(a: Facts, b: Facts) -> Facts:
+    """Two sets of `counter_deltas` added up; unknown where either is."""
+    total: Facts = {}
+    for group in {**a, **b}:
+        for name in {**a.get(group, {}), **b.get(group, {})}:
+            parts = [each.get(group, {}).get(name) or unknown("not read") for each in (a, b)]
+            numbers = [number_of({group: {name: part}}, group, name) for part in parts]
+            missing = next((p for p, n in zip(parts, numbers, strict=True) if n is None), None)
+            found = missing or known(sum(number for number in numbers if number is not None))
+            total.setdefault(group, {})[name] = found
+    return total
 
 
 def _delta(before: Facts, after: Facts, group: str, name: str) -> Fact:

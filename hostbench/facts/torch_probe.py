@@ -11,8 +11,10 @@ from typing import Any
 PROBE_TIMEOUT_S = 60.0
 
 _PROBE = """
-import json, warnings
+import hashlib, json, warnings
 state = {"installed": True, "importable": False, "devices": []}
+def hashed(uuid):
+    return hashlib.sha256(uuid.lower().encode()).hexdigest()[:16]
 try:
     import torch
     state["importable"] = True
@@ -29,6 +31,10 @@ try:
         count = torch.cuda.device_count()
         state["devices"] = [torch.cuda.get_device_name(i) for i in range(count)]
         state["cuda_works"] = True
+        state["allocator_backend"] = torch.cuda.get_allocator_backend()
+        properties = [torch.cuda.get_device_properties(i) for i in range(count)]
+        if all(hasattr(each, "uuid") for each in properties):
+            state["uuid_hashes"] = [hashed(str(each.uuid)) for each in properties]
 except ModuleNotFoundError as error:
     state["installed"] = error.name != "torch"
     state["error"] = str(error)
@@ -52,6 +58,10 @@ class TorchState:
     cuda_works: bool = False
     """A tensor was made, added to and read back on the GPU."""
     devices: tuple[str, ...] = ()
+    uuid_hashes: tuple[str, ...] = ()
+    """Of the CUDA devices in order, for `cuda_order`; empty before torch 2.6. Never UUIDs."""
+    allocator_backend: str | None = None
+    """`native` or `cudaMallocAsync`."""
     error: str | None = None
     """The first thing that went wrong, in torch's words."""
 
@@ -93,7 +103,8 @@ def _parsed(done: subprocess.CompletedProcess[str]) -> TorchState:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return _failed(f"the process that imports torch ended with {done.returncode}: {last}")
     names = {field.name for field in fields(TorchState)}
-    answer["devices"] = tuple(answer.get("devices", ()))
+    for name in ("devices", "uuid_hashes"):
+        answer[name] = tuple(answer.get(name, ()))
     return TorchState(**{name: value for name, value in answer.items() if name in names})
 
 

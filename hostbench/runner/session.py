@@ -1,6 +1,6 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Protocol
 
@@ -32,11 +32,16 @@ class Progress(Protocol):
 
 
 def records(
-    plan: Plan, workloads: Mapping[str, Workload], launcher: Launcher, progress: Progress
+    plan: Plan,
+    workloads: Mapping[str, Workload],
+    launcher: Launcher,
+    progress: Progress,
+    entering: Callable[[str], None] = lambda family: None,
 ) -> Iterator[CaseRecord]:
     """Measure the plan, then observe each case once in a pass of its own.
 
-    A case that was skipped or failed is not tried in later launches.
+    A case that was skipped or failed is not tried in later launches. `entering` is told each family
+    before a launch of it begins.
     """
     observed = _observed(plan, workloads)
     progress.begin(plan.total() + len(observed))
@@ -49,12 +54,14 @@ def records(
             if not cases:
                 continue
             progress.launch(launch, plan.profile.launches, family)
+            entering(family)
             for outcome in launcher.run(_launch(plan, family, launch, cases)):
                 record = _record(workloads[outcome.case.workload], launch, outcome)
                 if record.status != "ok":
                     out.add(record.case)
                 progress.case(record)
                 yield record
+    entering("observing")
     yield from _observe(plan, workloads, launcher, progress, observed - out)
     progress.dropped(len(observed & out))
     progress.end()

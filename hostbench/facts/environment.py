@@ -1,0 +1,78 @@
+"""The environment variables that change a measurement; no others are stored."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+
+from hostbench.facts.record import Fact, Group, known, unknown
+
+VARIABLES = (
+    # allocators
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "MALLOC_ARENA_MAX",
+    "MALLOC_CONF",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    # which GPU, and how CUDA feeds it
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "NVIDIA_VISIBLE_DEVICES",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
+    "CUDA_SCALE_LAUNCH_QUEUES",
+    "CUDA_MODULE_LOADING",
+    "CUDA_MODULE_DATA_LOADING",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_CACHE_DISABLE",
+    "CUDA_AUTO_BOOST",
+    "CUDA_DISABLE_PERF_BOOST",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    "CUDA_INJECTION64_PATH",
+    # arithmetic
+    "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "ATEN_CPU_CAPABILITY",
+    "DNNL_MAX_CPU_ISA",
+    # threads
+    "OMP_NUM_THREADS",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "OMP_WAIT_POLICY",
+    "GOMP_CPU_AFFINITY",
+    "KMP_AFFINITY",
+    "KMP_BLOCKTIME",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "PYTHONMALLOC",
+)
+PREFIXES = ("NCCL_", "TORCH_NCCL_")
+
+_PRIVATE = frozenset({"NCCL_COMM_ID", "NCCL_HOSTID"})
+_UUID = re.compile(r"\b(?:GPU|MIG)-[0-9A-Fa-f][0-9A-Fa-f-]*(?:/\d+)*")
+
+
+def variables(environ: Mapping[str, str]) -> Group:
+    """One fact per variable, `env_<NAME>`. UUIDs are hashed, paths and hosts left out."""
+    names = [*VARIABLES, *sorted(name for name in environ if name.startswith(PREFIXES))]
+    return {f"env_{name}": _variable(name, environ.get(name)) for name in names}
+
+
+def hash_uuid(uuid: str) -> str:
+    """What is stored of a GPU's UUID: enough to tell two GPUs apart, not to find one."""
+    return hashlib.sha256(uuid.encode()).hexdigest()[:12]
+
+
+def _variable(name: str, value: str | None) -> Fact:
+    if value is None:
+        return unknown("not set")
+    if name in _PRIVATE:
+        return unknown("set, but it names a host: not stored")
+    hashed = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", value)
+    if "/" in hashed or "\\" in hashed:
+        return unknown("set to a path: not stored")
+    return known(hashed)

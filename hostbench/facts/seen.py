@@ -1,0 +1,87 @@
+"""What many quick readings of one GPU add up to: highest, lowest under load, all reasons."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hostbench.facts.record import Fact, Group, Value, known, unknown
+from hostbench.facts.words import THROTTLE_WORDS
+from hostbench.units import MIB
+
+HIGHEST = ("pcie_generation", "pcie_width", "pcie_speed_mbps_per_lane", "temperature_c", "power_w")
+LOWEST_UNDER_LOAD = ("sm_clock_mhz", "memory_clock_mhz")
+UNION_UNDER_LOAD = ("throttle_reasons",)
+READ = (*HIGHEST, *LOWEST_UNDER_LOAD, *UNION_UNDER_LOAD)
+BYTES = ("pcie_tx_total_bytes", "pcie_rx_total_bytes")
+LOAD_BYTES = MIB
+"""So much through the link since the reading before is load: NVML's own traffic stays far below."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """One GPU so far. Facts that were never read keep the last reason."""
+
+    num_samples: int = 0
+    num_under_load: int = 0
+    group: Group = field(default_factory=dict)
+    _bytes: float | None = None
+
+    def add(self, sample: Group) -> None:
+        """Take in one reading of READ and BYTES."""
+        self.num_samples += 1
+        for name in HIGHEST:
+            self._fold(name, sample[name], _highest)
+        if not self._is_under_load(sample):
+            return
+        self.num_under_load += 1
+        for name in LOWEST_UNDER_LOAD:
+            self._fold(name, sample[name], _lowest)
+        for name in UNION_UNDER_LOAD:
+            self._fold(name, sample[name], _union)
+
+    def facts(self) -> Group:
+        idle = unknown("no load was seen while the GPU was watched")
+        return {
+            **{name: self.group.get(name, idle) for name in READ},
+            "num_watch_samples": known(self.num_samples),
+            "num_watch_samples_under_load": known(self.num_under_load),
+        }
+
+    def _is_under_load(self, sample: Group) -> bool:
+        """Bytes went through the link, or NVML does not call the GPU idle; else it cannot be told.
+
+        Where neither can be read every reading counts.
+        """
+        counts = [sample[name].value for name in BYTES]
+        before, self._bytes = self._bytes, None
+        if all(isinstance(count, int) for count in counts):
+            self._bytes = float(sum(int(count) for count in counts if count is not None))
+        moved = None if before is None or self._bytes is None else self._bytes - before
+        if moved is not None and not 0 <= moved < LOAD_BYTES:
+            return True  # a counter that fell has wrapped: it moved
+        reasons = sample["throttle_reasons"].value
+        if isinstance(reasons, str):
+            return "idle" not in reasons.split(",")
+        return self._bytes is None
+
+    def _fold(self, name: str, fact: Fact, choose: Callable[[Value, Value], Value]) -> None:
+        before = self.group.get(name)
+        if before is None or before.value is None:
+            self.group[name] = fact
+        elif fact.value is not None:
+            self.group[name] = known(choose(before.value, fact.value) or before.value)
+
+
+def _highest(a: Value, b: Value) -> Value:
+    return max(a, b) if isinstance(a, int | float) and isinstance(b, int | float) else b
+
+
+def _lowest(a: Value, b: Value) -> Value:
+    return min(a, b) if isinstance(a, int | float) and isinstance(b, int | float) else b
+
+
+def _union(a: Value, b: Value) -> Value:
+    """Both lists of words, in NVML's order; "none" only where there is no other."""
+    found = {word for words in (a, b) for word in str(words).split(",")} - {"none"}
+    order = [*THROTTLE_WORDS.values()]
+    listed = [word for word in order if word in found]
+    return ",".join([*listed, *sorted(found - set(order))]) or "none"
