@@ -8,6 +8,8 @@ from hostbench.samples import median, median_interval
 
 MIN_STANDARD_ERRORS = 3.0
 """Below it the gain that is possible is lost in the noise, and a share of it means nothing."""
+MAX_WIDTH = 0.5
+"""An interval of the share that is wider than this says nothing that can be acted on."""
 MIN_SHARE_OF_GAIN = 0.25
 """A launch whose own possible gain is below this share of the median one was disturbed: its ratio
 would explode."""
@@ -42,15 +44,18 @@ def ideal_s(copy_s: float, compute_s: float, num_batches: int) -> float:
 def ideal_round_trip_s(
     in_s: float, out_s: float, compute_s: float, num_batches: int, num_copy_engines: int
 ) -> float:
-    """The shortest loop that copies in, computes and copies out: the first copy in, then for each
-    further batch the busiest of the engines, then the last compute and copy out.
+    """The shortest loop that copies in, computes and copies out: no engine can be done sooner than
+    all of its work, after what has to come before the first piece and before what has to follow the
+    last.
 
     The three are the whole loop's parts alone. One copy engine takes both directions in turn, two
     take one each: the bounds of NVIDIA's simpleMultiCopy sample, with the ends added.
     """
-    copy_in, copy_out, compute = (part / num_batches for part in (in_s, out_s, compute_s))
-    copies = max(copy_in, copy_out) if num_copy_engines > 1 else copy_in + copy_out
-    return copy_in + (num_batches - 1) * max(copies, compute) + compute + copy_out
+    one_in, one_out, one_compute = (part / num_batches for part in (in_s, out_s, compute_s))
+    computing_s = one_in + compute_s + one_out
+    if num_copy_engines == 1:
+        return max(computing_s, in_s + out_s)
+    return max(computing_s, in_s + one_compute + one_out, one_in + one_compute + out_s)
 
 
 def overlap(
@@ -59,22 +64,24 @@ def overlap(
     """(serial - overlapped) / (serial - ideal) per launch, then the median over launches.
 
     Only launches that hold all four parts count. Refused when serial - ideal is under 3 standard
-    errors of itself over launches, when it collapses in any launch, or when fewer than 2 launches
-    are whole.
+    errors of itself over launches, when it collapses in any launch, when the share's interval is
+    wider than 0.5, or when fewer than 2 launches are whole.
     """
     launches = sorted(set(serial) & set(overlapped) & set(copy) & set(compute))
     if len(launches) < 2:
         return _refused(f"{len(launches)} launch(es) hold all four parts; 2 are needed")
     ideals = {n: ideal_s(copy[n], compute[n], num_batches) for n in launches}
     gains = [serial[n] - ideals[n] for n in launches]
-    if _mean(gains) < MIN_STANDARD_ERRORS * _standard_error(gains):
+    if _mean(gains) <= MIN_STANDARD_ERRORS * _standard_error(gains):
         return _refused("the possible gain is lost in the noise between launches")
-    disturbed = sum(gain < MIN_SHARE_OF_GAIN * median(gains) for gain in gains)
+    disturbed = sum(gain <= MIN_SHARE_OF_GAIN * median(gains) for gain in gains)
     if disturbed:
         return _refused(f"in {disturbed} of {len(launches)} launches hardly any gain was possible")
     shares = [(serial[n] - overlapped[n]) / gain for n, gain in zip(launches, gains, strict=True)]
     low, high = median_interval(shares)
     known = math.isfinite(low)
+    if known and high - low > MAX_WIDTH:
+        return _refused(f"launches differ too much: 99 % interval {low:.2f} to {high:.2f}")
     return Efficiency(
         share=median(shares),
         low=low if known else None,

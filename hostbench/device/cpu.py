@@ -1,10 +1,11 @@
 """The cpu device: host/device mechanics on a machine without an accelerator. All of it is real.
 
 A stream is an ordered queue run by one worker thread. A transfer is a memory copy between two
-distinct buffers in RAM. Compute is torch work with one intra-op thread. torch releases the GIL
-inside each operation, so streams overlap as far as there are cores and memory bandwidth. There is
-no pinned memory and no caching allocator: those cases are refused, never measured under two names.
-Every number is labelled `cpu` and is no statement about a GPU.
+distinct buffers in RAM. Compute is torch work with one intra-op thread. As on a GPU there is one
+engine for each direction of copies and one for compute, each doing one piece of work at a time;
+torch releases the GIL inside each operation, so that they overlap as far as there are cores and
+memory bandwidth. There is no pinned memory and no caching allocator: those cases are refused, never
+measured under two names. Every number is labelled `cpu` and is no statement about a GPU.
 """
 
 import gc
@@ -18,7 +19,7 @@ import torch
 
 from hostbench.device import tensors
 from hostbench.device.activity import COMPUTE, Activity
-from hostbench.device.cpu_streams import CpuEvent, CpuStream
+from hostbench.device.cpu_streams import CpuEvent, CpuStream, Engine
 from hostbench.device.protocol import Buffer, DType, Fill, Step, Where
 from hostbench.errors import Unavailable
 from hostbench.samples import median
@@ -46,6 +47,7 @@ class CpuDevice:
         self.default = CpuStream()
         self.current = self.default
         self._streams = [self.default]
+        self._engines = {what: Engine() for what in ("H2D pageable", "D2H pageable", COMPUTE)}
         self._seen: list[Activity] | None = None
 
     def now(self) -> float:
@@ -91,7 +93,7 @@ class CpuDevice:
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         stream = self.current
-        stream.enqueue(self._shown(lambda: _ignore(target.copy_(source)), _way(target), source))
+        stream.enqueue(self._task(lambda: _ignore(target.copy_(source)), _way(target), source))
         if blocking:
             stream.synchronize()
 
@@ -103,9 +105,9 @@ class CpuDevice:
             return torch.zeros(num) if fill == "zeros" else torch.empty(num)
         made = _on_device(torch.empty(num))
         if fill == "zeros":
-            self.current.enqueue(self._shown(lambda: _ignore(made.zero_())))
+            self.current.enqueue(self._task(lambda: _ignore(made.zero_())))
         elif fill == "randn":
-            self.current.enqueue(self._shown(lambda: _ignore(made.normal_())))
+            self.current.enqueue(self._task(lambda: _ignore(made.normal_())))
         return made
 
     def pin(self, source: Buffer) -> Buffer:
@@ -129,7 +131,7 @@ class CpuDevice:
 
     def compute(self, seconds: float) -> Step:
         product = _product(max(1, round(seconds / self._matmul_s)))
-        return lambda: self.current.enqueue(self._shown(product))
+        return lambda: self.current.enqueue(self._task(product))
 
     def delay(self, seconds: float) -> None:
         self.current.enqueue(lambda: time.sleep(seconds))
@@ -190,11 +192,11 @@ class CpuDevice:
         for stream in self._streams:
             stream.close()
 
-    def _shown(self, task: Step, what: str = COMPUTE, source: Buffer | None = None) -> Step:
-        """The task itself, or while observed the task between two readings of the clock."""
-        seen = self._seen
+    def _task(self, task: Step, what: str = COMPUTE, source: Buffer | None = None) -> Step:
+        """The task on its engine; while observed between two readings of the clock."""
+        seen, engine = self._seen, self._engines[what]
         if seen is None:
-            return task
+            return engine.runs(task)
         nbytes = 0 if source is None else source.numel() * source.element_size()
 
         def shown() -> None:
@@ -203,7 +205,7 @@ class CpuDevice:
             end_s = time.perf_counter()
             seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
 
-        return shown
+        return engine.runs(shown)
 
     @cached_property
     def _matmul_s(self) -> float:

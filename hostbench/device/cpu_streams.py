@@ -40,6 +40,36 @@ class _OneShot:
             time.sleep(_NAP_S)
 
 
+class Engine:
+    """What does one piece of work at a time, whatever streams it comes from."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def runs(self, task: Step) -> Step:
+        """The task, waiting until the engine is free."""
+
+        def run() -> None:
+            if not self._lock.acquire(blocking=False):
+                self._wait()
+            try:
+                task()
+            finally:
+                self._lock.release()
+
+        return run
+
+    def _wait(self) -> None:
+        end_s = time.perf_counter() + _POLL_S
+        while time.perf_counter() < end_s:
+            time.sleep(_NAP_S)
+            if self._lock.acquire(blocking=False):
+                return
+        self._lock.acquire()
+
+
 class CpuEvent:
     """A mark that the stream's worker thread stamps with the host clock when it gets there."""
 

@@ -1,8 +1,8 @@
 """The cuda device: torch streams, events, the caching and the pinned allocator. The real thing.
 
 Facts to know when reading numbers: pinned blocks are rounded up to powers of two and cached;
-streams come from a pool of 32; `compute` and `delay` spin on the SM clock without touching memory,
-so their length follows the clock; the first of them calibrates and therefore waits for the device.
+streams come from a pool of 32; `compute` multiplies matrices that fill the device, `delay` spins on
+the SM clock in one block; the first of each calibrates and therefore waits for the device.
 """
 
 import gc
@@ -16,6 +16,7 @@ import torch
 
 from hostbench.device import kineto, numa, tensors
 from hostbench.device.activity import Activity
+from hostbench.device.cuda_compute import Filler
 from hostbench.device.cuda_memory import empty_host_cache, peer_buffer, registered
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.link_counters import LinkCounters
@@ -152,7 +153,7 @@ class CudaDevice:
         buffer.record_stream(stream.raw)
 
     def compute(self, seconds: float) -> Step:
-        return partial(_cuda._sleep, round(seconds * self._cycles_per_s))
+        return self._filler.step(seconds)
 
     def delay(self, seconds: float) -> None:
         _cuda._sleep(round(seconds * self._cycles_per_s))
@@ -207,6 +208,10 @@ class CudaDevice:
         end.record()
         end.synchronize()
         return end.seconds_since(start)
+
+    @cached_property
+    def _filler(self) -> Filler:
+        return Filler(self._device, self._seconds)
 
     @cached_property
     def _counters(self) -> LinkCounters:

@@ -1,9 +1,11 @@
 """Building blocks of the family overlap: one loop over batches, written in many ways.
 
 The same batches, buffers and checks for every way, so that nothing but the way differs. All loops
-end without waiting: the one synchronize is the timer's.
+end without waiting: the one synchronize is the timer's. What each batch was computed on is noted
+in a loop of its own after the timing, for the notes are work, too.
 """
 
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from hostbench.device.protocol import Buffer, Device, Step
@@ -15,6 +17,16 @@ _SLOTS = 3
 _CALIBRATION_LOOPS = 5
 _COPY_S: WeakKeyDictionary[Device, dict[tuple[int, bool], float]] = WeakKeyDictionary()
 """Seconds of one copy alone, for the life of a device: every case of a launch computes equally."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to write the loop."""
+
+    step: Step
+    num_targets: int = 2
+    """Buffers on the device that take turns; 0 where each batch has one of its own."""
+    one_stream: bool = False
 
 
 class Loop:
@@ -31,20 +43,21 @@ class Loop:
         self.targets = [device.buffer(nbytes) for _ in range(4)]
         self.streams = [device.stream() for _ in range(4)]
         self.marks = device.marks(2 * NUM_BATCHES)
+        self.is_noting = False
         self.copied = [device.event(timing=False) for _ in self.targets]
         self.computed = [device.event(timing=False) for _ in self.targets]
         self.compute = device.compute(compute_to_copy * self._copy_s(nbytes, pinned))
+        device.synchronize()
 
-    def schedules(self) -> dict[str, Step]:
-        """What the workloads `pipeline` and `ratio` choose from."""
+    def ways(self) -> dict[str, Way]:
         return {
-            "copy_only": self.copy_only,
-            "compute_only": self.compute_only,
-            "serial": self.serial,
-            "default_stream": self.default_stream,
-            "copy_stream": self.copy_stream,
-            "streams_2": self.round_robin(2),
-            "streams_4": self.round_robin(4),
+            "copy_only": Way(self.copy_only, one_stream=True),
+            "compute_only": Way(self.compute_only, one_stream=True),
+            "serial": Way(self.serial, one_stream=True),
+            "default_stream": Way(self.default_stream, one_stream=True),
+            "copy_stream": Way(self.copy_stream),
+            "streams_2": Way(self.round_robin(2)),
+            "streams_4": Way(self.round_robin(4), 4),
         }
 
     def _copy_s(self, nbytes: int, pinned: bool) -> float:
@@ -63,7 +76,8 @@ class Loop:
 
     def copy_only(self) -> None:
         for batch in range(NUM_BATCHES):
-            self.note(batch, self.copy(batch, 2))
+            self.note(batch, self.copy(batch, 2), at_end=False)
+            self.note(batch, self.targets[batch % 2], at_end=True)
 
     def compute_only(self) -> None:
         for _ in range(NUM_BATCHES):
@@ -111,18 +125,38 @@ class Loop:
         return target
 
     def use(self, batch: int, target: Buffer) -> None:
-        """Compute; note what the batch's buffer holds when that begins and when it has ended."""
-        self.device.mark(self.marks, batch, target)
+        """Compute on the batch's buffer."""
+        self.note(batch, target, at_end=False)
         self.compute()
-        self.device.mark(self.marks, NUM_BATCHES + batch, target)
+        self.note(batch, target, at_end=True)
 
-    def note(self, batch: int, target: Buffer) -> None:
-        """The same notes where nothing is computed."""
-        for place in (batch, NUM_BATCHES + batch):
-            self.device.mark(self.marks, place, target)
+    def note(self, batch: int, target: Buffer, *, at_end: bool) -> None:
+        """While noting: what the buffer holds when its compute begins, or when it has ended."""
+        if self.is_noting:
+            self.device.mark(self.marks, batch + at_end * NUM_BATCHES, target)
 
-    def verify(self) -> str | None:
-        """Every batch of the last loop was seen as its source has it, at both ends."""
+    def check(self, way: Way) -> str | None:
+        """After timing: the last buffers hold their batches, byte for byte; then once more with
+        notes: every batch was there when its compute began and when it had ended."""
+        last = range(NUM_BATCHES - way.num_targets, NUM_BATCHES)
+        wrong = [
+            batch
+            for batch in last
+            if not self.device.same_values(
+                self.targets[batch % way.num_targets], self.sources[batch]
+            )
+        ]
+        if wrong:
+            return f"batches {wrong} did not arrive whole"
+        self.is_noting = True
+        try:
+            way.step()
+            self.device.synchronize()
+        finally:
+            self.is_noting = False
+        return self._wrong_notes()
+
+    def _wrong_notes(self) -> str | None:
         wrong = [
             batch
             for batch, source in enumerate(self.sources)
@@ -137,12 +171,12 @@ class Loop:
 class Orderings(Loop):
     """The ways to keep copy and compute in order on two streams."""
 
-    def ways(self) -> dict[str, Step]:
+    def ways(self) -> dict[str, Way]:
         return {
-            "events": self.copy_stream,
-            "record_stream": self.record_stream,
-            "stream_synchronize": self.stream_synchronize,
-            "device_synchronize": self.device_synchronize,
+            "events": Way(self.copy_stream),
+            "record_stream": Way(self.record_stream, 0),
+            "stream_synchronize": Way(self.stream_synchronize),
+            "device_synchronize": Way(self.device_synchronize),
         }
 
     def record_stream(self) -> None:
@@ -188,14 +222,14 @@ class RoundTrip(Loop):
         self.results = [device.host_buffer(nbytes, pinned=pinned) for _ in range(NUM_BATCHES)]
         self.fetched = [device.event(timing=False) for _ in range(_SLOTS)]
 
-    def schedules(self) -> dict[str, Step]:
+    def ways(self) -> dict[str, Way]:
         return {
-            "copy_in_only": self.copy_only,
-            "copy_out_only": self.copy_out_only,
-            "compute_only": self.compute_only,
-            "serial": self.serial,
-            "default_stream": self.default_stream,
-            "three_streams": self.three_streams,
+            "copy_in_only": Way(self.copy_only, one_stream=True),
+            "copy_out_only": Way(self.copy_out_only, one_stream=True),
+            "compute_only": Way(self.compute_only, one_stream=True),
+            "serial": Way(self.serial, _SLOTS, one_stream=True),
+            "default_stream": Way(self.default_stream, _SLOTS, one_stream=True),
+            "three_streams": Way(self.three_streams, _SLOTS),
         }
 
     def copy_out_only(self) -> None:
@@ -241,8 +275,18 @@ class RoundTrip(Loop):
     def fetch(self, batch: int, *, blocking: bool = False) -> None:
         self.device.copy(self.results[batch], self.targets[batch % _SLOTS], blocking=blocking)
 
-    def verify(self) -> str | None:
-        """Besides the notes: every result is what its source was."""
-        pairs = zip(self.results, self.sources, strict=True)
-        wrong = [batch for batch, pair in enumerate(pairs) if not self.device.same_values(*pair)]
-        return super().verify() or (f"batches {wrong} came back as other data" if wrong else None)
+    def check(self, way: Way) -> str | None:
+        """Besides: every result is what was copied out."""
+        if way.step == self.copy_only:
+            return super().check(way)
+        out_only = way.step == self.copy_out_only
+        wrong = [
+            batch
+            for batch, result in enumerate(self.results)
+            if not self.device.same_values(
+                result, self.targets[batch % _SLOTS] if out_only else self.sources[batch]
+            )
+        ]
+        if wrong:
+            return f"batches {wrong} came back as other data"
+        return None if out_only else super().check(way)

@@ -9,7 +9,7 @@ too, so that serial, overlapped and ideal come from one launch.
 from dataclasses import replace
 
 from hostbench.case import AxisValue
-from hostbench.device.protocol import Device, Step
+from hostbench.device.protocol import Device
 from hostbench.measure import Prepared
 from hostbench.units import KIB, MIB
 from hostbench.workload import DEVICES, workload
@@ -29,7 +29,6 @@ SCHEDULES = (
 RATIOS = {"1:4": 0.25, "1:2": 0.5, "2:1": 2.0, "4:1": 4.0}
 """compute:copy; 1:1 is the workload `pipeline`."""
 _SIDE_STREAMS = ("copy_stream", "streams_2", "streams_4", "three_streams")
-_ONE_STREAM = ("copy_only", "copy_in_only", "copy_out_only", "serial", "default_stream")
 
 
 def _moves(batch_bytes: int, schedule: str, **_: AxisValue) -> int:
@@ -62,12 +61,12 @@ def _expects(device: str, memory: str, schedule: str, **_: AxisValue) -> dict[st
     moves=_moves,
     expects=_expects,
     quick=_quick,
-    version="1",
+    version="2",
 )
 def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy and compute over 8 batches. Timed: the whole loop and one synchronize at its end."""
     loop = Loop(device, batch_bytes, pinned=memory == "pinned")
-    return _prepared(loop, loop.schedules()[schedule], memory, schedule)
+    return _prepared(loop, memory, schedule)
 
 
 @workload(
@@ -89,7 +88,7 @@ def ratio(
     """The pipeline with more or less compute per copy. Timed: as `pipeline`."""
     share = RATIOS[compute_to_copy]
     loop = Loop(device, batch_bytes, pinned=memory == "pinned", compute_to_copy=share)
-    return _prepared(loop, loop.schedules()[schedule], memory, schedule)
+    return _prepared(loop, memory, schedule)
 
 
 @workload(
@@ -106,7 +105,7 @@ def ratio(
 def ordered(device: Device, batch_bytes: int, memory: str, ordering: str) -> Prepared:
     """The ways to keep copy and compute in order on two streams. Timed: as `pipeline`."""
     loop = Orderings(device, batch_bytes, pinned=memory == "pinned")
-    return _prepared(loop, loop.ways()[ordering], memory, ordering)
+    return _prepared(loop, memory, ordering)
 
 
 def _moves_both(schedule: str, **axes: int) -> int:
@@ -137,22 +136,22 @@ def _moves_both(schedule: str, **axes: int) -> int:
 def round_trip(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy in, compute, copy the result out, over 8 batches. Timed: as `pipeline`."""
     loop = RoundTrip(device, batch_bytes, pinned=memory == "pinned")
-    prepared = _prepared(loop, loop.schedules()[schedule], memory, schedule)
+    prepared = _prepared(loop, memory, schedule)
+    if schedule == "compute_only":
+        return prepared
     moved = batch_bytes * NUM_BATCHES
     ways = {"H2D": schedule != "copy_out_only", "D2H": schedule != "copy_in_only"}
     copies = {f"{way} {memory}": moved for way, is_there in ways.items() if is_there}
-    if schedule == "compute_only":
-        return prepared
-    verify = None if schedule in ("copy_in_only", "copy_out_only") else loop.verify
-    return replace(prepared, copies=copies, verify=verify)
+    return replace(prepared, copies=copies)
 
 
-def _prepared(loop: Loop, step: Step, memory: str, way: str) -> Prepared:
-    if way == "compute_only":
-        return Prepared(step=step)
+def _prepared(loop: Loop, memory: str, name: str) -> Prepared:
+    way = loop.ways()[name]
+    if name == "compute_only":
+        return Prepared(step=way.step)
     return Prepared(
-        step=step,
-        verify=loop.verify,
+        step=way.step,
+        verify=lambda: loop.check(way),
         copies={f"H2D {memory}": loop.batch_bytes * NUM_BATCHES},
-        one_stream=way in _ONE_STREAM,
+        one_stream=way.one_stream,
     )

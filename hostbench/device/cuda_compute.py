@@ -1,0 +1,64 @@
+"""Compute that fills a GPU for a wanted time: matrix products whose inner dimension is calibrated.
+
+A spinning kernel of one block (`torch.cuda._sleep`) would not do: two of them run side by side, so
+that several streams would seem to compute faster than one. float32 products of this size occupy
+every multiprocessor and read little memory beside their arithmetic.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from hostbench.device.protocol import Step
+from hostbench.samples import median
+
+ROWS = 2048
+DEPTH = 1024
+"""The inner dimension of one whole product; the last product of a compute has a shorter one."""
+_LEAST_DEPTH = 8
+_READINGS = 7
+
+Seconds = Callable[[Step], float]
+
+
+class Filler:
+    """Products on one device. `seconds` times a step on the device, and waits for it."""
+
+    def __init__(self, device: torch.device, seconds: Seconds) -> None:
+        self._left = torch.ones(ROWS, DEPTH, device=device)
+        self._right = torch.ones(DEPTH, ROWS, device=device)
+        self._out = torch.empty(ROWS, ROWS, device=device)
+        self._short_s, self._whole_s = (
+            self._calibrated(depth, seconds) for depth in (DEPTH // 8, DEPTH)
+        )
+
+    def step(self, seconds: float) -> Step:
+        """Enqueues products that take about `seconds`, at least one short one."""
+        depths = self.depths(seconds)
+
+        def run() -> None:
+            for depth in depths:
+                self._product(depth)
+
+        return run
+
+    def depths(self, seconds: float) -> list[int]:
+        """Inner dimensions of the products: whole ones, then one that takes the rest."""
+        num_whole = int(seconds / self._whole_s)
+        per_depth_s = (self._whole_s - self._short_s) / (DEPTH - DEPTH // 8)
+        fixed_s = self._whole_s - DEPTH * per_depth_s
+        rest_s = seconds - num_whole * self._whole_s - fixed_s
+        rest = round(rest_s / per_depth_s / _LEAST_DEPTH) * _LEAST_DEPTH if per_depth_s > 0 else 0
+        if rest < _LEAST_DEPTH and num_whole:
+            return [DEPTH] * num_whole
+        return [DEPTH] * num_whole + [min(max(rest, _LEAST_DEPTH), DEPTH)]
+
+    def _calibrated(self, depth: int, seconds: Seconds) -> float:
+        def step() -> None:
+            self._product(depth)
+
+        seconds(step)
+        return median([seconds(step) for _ in range(_READINGS)])
+
+    def _product(self, depth: int) -> None:
+        torch.mm(self._left[:, :depth], self._right[:depth], out=self._out)
