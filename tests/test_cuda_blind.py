@@ -235,3 +235,97 @@ def test_numa_node_and_cpus_are_read_from_sysfs(tmp_path: Path) -> None:
     assert numa.local_cpus(slot.name, tmp_path) == set()
     assert numa.bind_near(slot.name, tmp_path) == allowed == os.sched_getaffinity(0)
     assert numa.node(None, tmp_path) is None
+
+
+# ---- what the profiler's trace, NVML's counters and the peers say ------------------------------
+
+
+def test_a_trace_becomes_activities() -> None:
+    kineto = pytest.importorskip("hostbench.device.kineto")
+    copy = {"ph": "X", "cat": "gpu_memcpy", "ts": 100.0, "dur": 50.0}
+    trace = {
+        "traceEvents": [
+            {**copy, "name": "Memcpy HtoD (Pinned -> Device)", "args": {"bytes": 4096}},
+            {**copy, "name": "Memcpy DtoH (Device -> Pageable)", "args": {"bytes": 16}},
+            {**copy, "name": "Memcpy DtoD (Device -> Device)", "args": {"bytes": 1}},
+            {**copy, "name": "Memcpy PtoP (Device -> Device)", "args": {"bytes": 2}},
+            {"ph": "X", "cat": "kernel", "name": "ampere_sgemm", "ts": 90, "dur": 1.5},
+            {"ph": "X", "cat": "cpu_op", "name": "aten::copy_", "ts": 1, "dur": 1},
+            {"ph": "M", "name": "process_name"},
+        ]
+    }
+    found = list(kineto.activities(trace))
+    assert [(one.what, one.nbytes) for one in found] == [
+        ("H2D pinned", 4096),
+        ("D2H pageable", 16),
+        ("D2D", 1),
+        ("P2P", 2),
+        ("compute", 0),
+    ]
+    assert (found[0].start_s, found[0].end_s) == pytest.approx((1e-4, 1.5e-4))
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_a_profiler_that_sees_no_gpu_is_a_reason() -> None:
+    kineto = pytest.importorskip("hostbench.device.kineto")
+    with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
+        kineto.observe(lambda: torch.ones(1).add_(1), lambda: None)
+
+
+def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:
+    from hostbench.device.link_counters import LinkCounters
+    from hostbench.facts.fake_nvml import FakeGpu, FakeNvml
+
+    first = FakeGpu(uuid="GPU-aaaa", field_values={197: 1, 198: 2})
+    second = FakeGpu(uuid="GPU-bbbb", field_values={197: 30, 198: 40})
+    library = FakeNvml(gpus=(first, second))
+    assert LinkCounters("bbbb", library).read() == (40, 30)
+    with pytest.raises(Unavailable, match="no GPU with this UUID"):
+        LinkCounters("cccc", library).read()
+    refused = FakeGpu(uuid="GPU-aaaa", field_errors={198: 3})
+    with pytest.raises(Unavailable, match=r"fields 197 and 198: not supported"):
+        LinkCounters("aaaa", FakeNvml(gpus=(refused,))).read()
+
+
+@pytest.mark.parametrize(
+    ("count", "reachable", "where", "why"),
+    [
+        (1, True, "peer", "needs 2 GPUs, this machine has 1"),
+        (1, True, "through_host", "needs 2 GPUs, this machine has 1"),
+        (2, False, "peer", "GPU 0 has no direct access to GPU 1"),
+    ],
+)
+def test_a_peer_that_is_not_there_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, count: int, reachable: bool, where: Any, why: str
+) -> None:
+    memory = pytest.importorskip("hostbench.device.cuda_memory")
+    fakes = SimpleNamespace(
+        device_count=lambda: count, can_device_access_peer=lambda here, there: reachable
+    )
+    monkeypatch.setattr(torch, "cuda", fakes)
+    with pytest.raises(Unavailable, match=why):
+        memory.peer_buffer(torch.device("cpu", 0), 8, where)
+
+
+def test_registered_memory_is_released_with_its_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = pytest.importorskip("hostbench.device.cuda_memory")
+    calls: list[tuple[str, int]] = []
+    code = [0]
+
+    def register(ptr: int, size: int, flags: int) -> int:
+        calls.append(("in", ptr))
+        return code[0]
+
+    def unregister(ptr: int) -> None:
+        calls.append(("out", ptr))
+
+    runtime = SimpleNamespace(cudaHostRegister=register, cudaHostUnregister=unregister)
+    monkeypatch.setattr(memory, "_cuda", SimpleNamespace(cudart=lambda: runtime))
+    buffer = memory.registered(64)
+    where = buffer.data_ptr()
+    assert calls == [("in", where)]
+    del buffer
+    assert calls == [("in", where), ("out", where)]
+    code[0] = 1
+    with pytest.raises(Unavailable, match="cudaHostRegister refused 64 bytes"):
+        memory.registered(64)
