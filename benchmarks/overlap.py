@@ -14,7 +14,7 @@ class Pipeline(suite.Suite):
     """Copy and compute over 8 batches. Timed: the whole loop and one synchronize at its end."""
 
     workload = "overlap.pipeline"
-    version = "1"
+    version = "2"
     param_names = ("device", "batch_bytes", "memory", "schedule")
     params = (
         ("cuda", "cpu"),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hostbench import facts
-from hostbench.cli import main
+from hostbench.cli import main, run_setup
 from hostbench.cli import run as run_command
 from hostbench.errors import (
     EXIT_FAILED,
@@ -317,6 +317,27 @@ def test_interrupted_before_the_first_case(
 # A run and its resumption
 
 
+def test_a_run_in_parts_is_whole_in_the_end(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part ends with the case that the time ran out in, and says how to go on."""
+    assert main([*QUICK, "--stop-after", "0.000001"]) == EXIT_NOTHING_MEASURED
+    first = only(results)
+    assert len(first.winners()) == 1 and not first.is_complete
+    assert "stopped; what was measured is kept" in capsys.readouterr().err
+    assert main(["run", "--resume", "--stop-after", "0.000001"]) == EXIT_NOTHING_MEASURED
+    assert main(["run", "--resume"]) == EXIT_OK
+    whole = only(results)
+    assert whole.is_complete and len(whole.parts) == 3
+    assert [len(part.records) for part in whole.parts] == [1, 1, 14 * (3 + 1) - 2]
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "inf", "nan"])
+def test_a_part_needs_a_time(results: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    assert main([*QUICK, "--stop-after", text]) == EXIT_USAGE
+    assert "--stop-after" in capsys.readouterr().err
+
+
 def test_resume_finishes_the_run(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -366,7 +387,7 @@ def partial(**changes: Any) -> WholeRun:
     ],
 )
 def test_what_can_be_resumed(changes: dict[str, Any], scratch: str | None, can: bool) -> None:
-    setup = run_command.Setup(
+    setup = run_setup.Setup(
         root=None,
         results=Path("results"),
         machine="shelf",
@@ -377,7 +398,7 @@ def test_what_can_be_resumed(changes: dict[str, Any], scratch: str | None, can: 
         workloads={},
     )
     one = run([record(copy_case())], **{"commit": COMMIT, **changes})
-    assert run_command._can_resume(WholeRun(parts=(one,)), setup) is can
+    assert run_setup.can_resume(WholeRun(parts=(one,)), setup) is can
 
 
 def test_an_orphan_is_archived_by_the_next_run(
@@ -396,8 +417,8 @@ def test_without_git_a_run_is_scratch(
 ) -> None:
     if conf:
         (stage / "asv.conf.json").write_text('// a comment\n{"results_dir": "results"}')
-    monkeypatch.setattr(run_command, "MIN_LAUNCHES_FOR_VERDICT", 1)
-    monkeypatch.setattr(run_command, "_stand_in", lambda device: "simulated")
+    monkeypatch.setattr(run_setup, "MIN_LAUNCHES_FOR_VERDICT", 1)
+    monkeypatch.setattr(run_setup, "_stand_in", lambda device: "simulated")
     case = "transfer[nbytes=64KiB,memory=pageable]"
     assert main(["run", "--launches", "1", "--case", case]) == EXIT_OK
     header = only(results).header

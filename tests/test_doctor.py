@@ -160,8 +160,16 @@ def test_coverage_counts_every_case_once():
         (NO_GPU, CPU_TORCH): {
             "needs an NVIDIA GPU, none is visible",
             "the cpu device has no pinned memory; it needs a GPU",
+            "the cpu device has no peer; it needs 2 GPUs",
+            "the cpu device's allocators have no caches: cold and warm are one case",
+            "the cpu device's memory is host memory: host_to_device is that copy already",
         },
-        (H200, CUDA_TORCH): {"measured only with --device cpu, as there is a GPU"},
+        (H200, CUDA_TORCH): {
+            "measured only with --device cpu, as there is a GPU",
+            "needs 2 GPUs, this machine has 1",
+            "needs 4 GPUs, this machine has 1",
+            "needs 8 GPUs, this machine has 1",
+        },
         (H200, CPU_TORCH): {
             "torch.cuda does not work",
             "measured only with --device cpu, as there is a GPU",
@@ -243,3 +251,30 @@ def test_the_command_refuses_a_bad_name(stage):
     stage(CPU_TORCH, NO_GPU, facts_of())
     with pytest.raises(UsageError, match="cannot name a machine"):
         command.execute(Namespace(machine="a/b", format="text"))
+
+
+def test_what_the_cpu_device_refuses_is_told_beforehand() -> None:
+    """The doctor's reason is the one that the device gives, for every workload."""
+    pytest.importorskip("torch")
+    from hostbench.device.cpu import CpuDevice
+    from hostbench.device.cpu_reasons import refusal
+    from hostbench.errors import Unavailable
+    from hostbench.workload import prepare
+
+    device = CpuDevice()
+    try:
+        for work in load(("transfer", "overlap", "allocation")).values():
+            sizes = work.axes.get("nbytes") or work.axes["batch_bytes"]
+            for case in work.cases():
+                axes = case.values
+                if axes["device"] != "cpu" or sizes[0] not in axes.values():
+                    continue
+                reason = None
+                try:
+                    prepare(work, device, case).step()
+                except Unavailable as refused:
+                    reason = str(refused)
+                device.reset()
+                assert refusal(case) == reason, case
+    finally:
+        device.close()

@@ -1,6 +1,7 @@
-"""Which results folder a command works on."""
+"""What the commands share: the results folder, a warning."""
 
 import stat
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -31,3 +32,8 @@ def _checked(path: Path) -> Path:
     if why:
         raise UsageError(f"{path} is no results folder: {why}; name a folder with --results")
     return path
+
+
+def warn(text: str) -> None:
+    """One line on stderr."""
+    print(f"hostbench: {text}", file=sys.stderr)

@@ -19,6 +19,7 @@ import torch
 
 from hostbench.device import tensors
 from hostbench.device.activity import COMPUTE, Activity
+from hostbench.device.cpu_reasons import NO_CACHE, NO_PINNED, NO_TARGET
 from hostbench.device.cpu_streams import CpuEvent, CpuStream, Engine
 from hostbench.device.protocol import Buffer, DType, Fill, Step, Where
 from hostbench.errors import Unavailable
@@ -28,12 +29,6 @@ _MATRIX = 128
 _CALIBRATION_PRODUCTS = 100
 _CALIBRATION_READINGS = 5
 _SWITCH_INTERVAL_S = 1e-4  # a waiting stream gets the GIL sooner than in 5 ms
-_NO_PINNED = "the cpu device has no pinned memory; it needs a GPU"
-_REFUSED = {
-    "here": "the cpu device's memory is host memory: host_to_device is that copy already",
-    "peer": "the cpu device has no peer; it needs 2 GPUs",
-    "through_host": "the cpu device has no peer; it needs 2 GPUs",
-}
 
 
 class CpuDevice:
@@ -58,17 +53,17 @@ class CpuDevice:
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         if pinned:
-            raise Unavailable(_NO_PINNED)
+            raise Unavailable(NO_PINNED)
         return torch.zeros(nbytes, dtype=torch.uint8).fill_(0)
 
     def registered_buffer(self, nbytes: int) -> Buffer:
-        raise Unavailable(_NO_PINNED)
+        raise Unavailable(NO_PINNED)
 
     def buffer(self, nbytes: int) -> Buffer:
         return _on_device(self.host_buffer(nbytes, pinned=False))
 
     def target_buffer(self, nbytes: int, where: Where) -> Buffer:
-        raise Unavailable(_REFUSED[where])
+        raise Unavailable(NO_TARGET[where])
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
         return _on_device(tensors.typed(buffer, dtype), like=buffer)
@@ -111,7 +106,7 @@ class CpuDevice:
         return made
 
     def pin(self, source: Buffer) -> Buffer:
-        raise Unavailable(_NO_PINNED)
+        raise Unavailable(NO_PINNED)
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         moved = _on_device(torch.empty_like(source))
@@ -124,7 +119,7 @@ class CpuDevice:
         return fetched
 
     def drop_caches(self) -> None:
-        raise Unavailable("the cpu device's allocators have no caches: cold and warm are one case")
+        raise Unavailable(NO_CACHE)
 
     def keep_for(self, buffer: Buffer, stream: CpuStream) -> None:
         stream.enqueue(lambda: _ignore(buffer))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hostbench.case import Case
 from hostbench.ceilings.cases import ALL_CORES, ONE_THREAD
+from hostbench.device.cpu_reasons import refusal as cpu_refusal
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
 from hostbench.facts.torch_probe import TorchState
@@ -59,13 +60,20 @@ def _skip_reason(case: Case, hardware: Hardware, torch: TorchState) -> str | Non
     if not torch.importable:
         return "needs torch, which cannot be imported"
     if axes["device"] == "cuda":
-        if not hardware.visible:
-            return "needs an NVIDIA GPU, none is visible"
-        return None if torch.cuda_works else "torch.cuda does not work"
+        return _cuda_skip_reason(case, hardware, torch)
     if hardware.visible:
         return "measured only with --device cpu, as there is a GPU"
-    if axes.get("memory") == "pinned":
-        return "the cpu device has no pinned memory; it needs a GPU"
+    return cpu_refusal(case)
+
+
+def _cuda_skip_reason(case: Case, hardware: Hardware, torch: TorchState) -> str | None:
+    if not hardware.visible:
+        return "needs an NVIDIA GPU, none is visible"
+    if not torch.cuda_works:
+        return "torch.cuda does not work"
+    needed = case.values.get("num_ranks", 2 if case.workload == "transfer.between_devices" else 1)
+    if int(needed) > hardware.num_gpus:
+        return f"needs {needed} GPUs, this machine has {hardware.num_gpus}"
     return None
 
 

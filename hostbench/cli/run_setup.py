@@ -1,0 +1,173 @@
+"""What `hostbench run` decides before its first case: a new run, or the rest of an older one."""
+
+import math
+import random
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hostbench import __version__, facts
+from hostbench.case import parse_selector
+from hostbench.cli.places import results_folder, warn
+from hostbench.clock import now
+from hostbench.errors import UsageError
+from hostbench.journal import RunHeader
+from hostbench.runner import places
+from hostbench.runner.plan import (
+    MIN_LAUNCHES_FOR_VERDICT,
+    QUICK,
+    STANDARD,
+    Plan,
+    Profile,
+    choose,
+    default_device,
+    with_launches,
+)
+from hostbench.runner.repo import Checkout, checkout
+from hostbench.store import runs
+from hostbench.store.runs import WholeRun
+from hostbench.workload import Workload
+from hostbench.workloads import FAMILIES, load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """All that is decided before the first case."""
+
+    root: Path | None
+    results: Path
+    machine: str
+    facts: facts.Facts
+    collect: Callable[[], Any]
+    """The facts once more, as they were asked for."""
+    checkout: Checkout
+    device: str
+    workloads: dict[str, Workload]
+
+
+def set_up(args: Namespace) -> Setup:
+    """Look at the machine and the checkout. Raises UsageError for what cannot be run."""
+    _check_stop(args.stop_after)
+    families = tuple(args.families) or FAMILIES
+    workloads = load(families)
+    results = results_folder(args)
+    root = places.project_root(Path.cwd())
+    collect = partial(
+        facts.collect, torch_state=facts.probe_torch(), identify=args.identify or None
+    )
+    found = facts.with_memory_copy(collect())
+    hardware = facts.nvidia_hardware()
+    if args.device == "cuda" and not hardware.visible:
+        raise UsageError(f"--device cuda: no NVIDIA GPU is visible ({hardware.why})")
+    return Setup(
+        root=root,
+        results=results,
+        machine=facts.machine_name(args.machine, found),
+        facts=found,
+        collect=collect,
+        checkout=checkout(root, results),
+        device=args.device or default_device(hardware),
+        workloads=workloads,
+    )
+
+
+def fresh(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
+    profile = _profile(args)
+    cases = choose(
+        setup.workloads,
+        setup.device,
+        selectors=[parse_selector(text) for text in args.case],
+        quick=args.quick,
+    )
+    seed = args.seed if args.seed is not None else random.SystemRandom().getrandbits(32)
+    plan = Plan(profile=profile, cases=cases, stand_in=_stand_in(setup.device), seed=seed)
+    header = RunHeader(
+        run_id=places.run_id(setup.checkout.commit),
+        machine=setup.machine,
+        commit=setup.checkout.commit,
+        committed_at=setup.checkout.committed_at,
+        scratch=_scratch(args, setup, profile),
+        profile=profile.name,
+        launches=profile.launches,
+        device=setup.device,
+        seed=seed,
+        started_at=now(),
+        hostbench=__version__,
+        planned=tuple(map(str, cases)),
+    )
+    return header, plan
+
+
+def _profile(args: Namespace) -> Profile:
+    profile = with_launches(QUICK if args.quick else STANDARD, args.launches)
+    return _with_deadline(profile, args.deadline)
+
+
+def _check_stop(stop_after_s: float | None) -> None:
+    if stop_after_s is not None and not 0 < stop_after_s < math.inf:
+        raise UsageError(f"--stop-after {stop_after_s:g} must be positive seconds")
+
+
+def _with_deadline(profile: Profile, deadline_s: float | None) -> Profile:
+    if deadline_s is None:
+        return profile
+    if not 0 < deadline_s < math.inf:
+        raise UsageError(f"--deadline {deadline_s:g} must be positive seconds; 60 is usual")
+    return replace(profile, deadline_s=deadline_s)
+
+
+def _stand_in(device: str) -> str | None:
+    return device if device == "simulated" else None
+
+
+def _scratch(args: Namespace, setup: Setup, profile: Profile) -> str | None:
+    """Why this run is never judged nor given to asv; None when it may be."""
+    if setup.device == "simulated":
+        return "simulated device"
+    if args.quick:
+        return "quick"
+    if profile.launches < MIN_LAUNCHES_FOR_VERDICT:
+        return f"{profile.launches} launches, under {MIN_LAUNCHES_FOR_VERDICT}"
+    return setup.checkout.scratch
+
+
+def resumed(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
+    """The newest partial run of this machine, commit and facts, less what it has measured."""
+    others = (args.launches, args.device, args.seed)
+    if args.families or args.case or args.quick or any(value is not None for value in others):
+        raise UsageError("--resume takes the cases of the run it finishes: leave the others out")
+    for run in reversed(runs.load(setup.results, warn)):
+        if can_resume(run, setup):
+            break
+    else:
+        raise UsageError(
+            f"nothing to resume: no partial run of {setup.machine} at commit "
+            f"{(setup.checkout.commit or 'none')[:8]} with the same facts and code; start one "
+            "without --resume"
+        )
+    old = run.header
+    known = {str(case): case for work in setup.workloads.values() for case in work.cases()}
+    base = QUICK if old.profile == QUICK.name else STANDARD
+    plan = Plan(
+        profile=_with_deadline(with_launches(base, old.launches), args.deadline),
+        cases=tuple(known[text] for text in old.planned if text in known),
+        stand_in=_stand_in(old.device),
+        seed=old.seed,
+        done=run.done(),
+    )
+    run_id = places.run_id(setup.checkout.commit)
+    header = replace(old, run_id=run_id, started_at=now(), resumes=run.run_id)
+    return header, plan
+
+
+def can_resume(run: WholeRun, setup: Setup) -> bool:
+    header = run.header
+    same = (header.machine, header.commit) == (setup.machine, setup.checkout.commit)
+    if not same or run.is_complete or header.by != "hostbench run":
+        return False
+    if header.scratch is None and setup.checkout.scratch is not None:
+        return False  # the code is no longer the commit's
+    return not facts.differences(facts.from_json(run.facts), setup.facts)
