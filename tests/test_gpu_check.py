@@ -19,7 +19,9 @@ from hostbench.gpu_check.checks import CHECKS, MACHINE
 from hostbench.gpu_check.probe import probe_all, table
 from hostbench.gpu_check.record import Answer, Check, Result, answered
 from hostbench.gpu_check.runner import in_child, in_process, run_all
+from hostbench.store.runs import WholeRun
 from hostbench.units import KIB, MIB
+from tests import made
 
 ROOT = Path(__file__).parent.parent
 
@@ -149,3 +151,23 @@ def test_junit_counts_are_summed(tmp_path: Path) -> None:
     )
     counts = programs.junit_counts(place)
     assert counts == {"tests": 3, "failures": 1, "errors": 0, "skipped": 2}
+
+
+def test_a_run_is_told_with_its_failures_surprises_and_missing_proofs() -> None:
+    cases = [made.copy_case(nbytes=size) for size in (1024, 2048, 4096, 8192)]
+    surprising = made.record(
+        cases[0],
+        measurement={
+            "findings": {"asynchronous": True},
+            "proofs": {"data": "passed", "link_bytes": "unavailable: no NVML"},
+        },
+        expected={"asynchronous": False},
+    )
+    records = [surprising, made.failed(cases[1]), made.record(cases[2])]
+    whole = WholeRun(parts=(made.run(records, planned=tuple(map(str, cases))),))
+    assert list(programs.told([whole])) == [
+        "2 ok, 1 failed, 1 not reached",
+        f"- surprise: {cases[0]}: asynchronous is True",
+        f"- link_bytes unavailable: no NVML: {cases[0]}",
+        f"- failed: {cases[1]}: it broke",
+    ]

@@ -19,9 +19,15 @@ CHECKS = (
     ),
     Check(
         name="run",
-        question="Does hostbench measure every CUDA case, three launches each?",
+        question="Does hostbench measure every CUDA case, up to three launches each?",
         ask=programs.hostbench_run,
-        budget_s=270,
+        budget_s=240,
+    ),
+    Check(
+        name="observing_pass",
+        question="Are the copies what the cases declare, and does the link count their bytes?",
+        ask=programs.observing_pass,
+        budget_s=75,
     ),
     Check(
         name="delay_probe",
