@@ -1,12 +1,13 @@
 """The cpu device: real threads, real copies. Order is held by gates, never by sleeping."""
 
+import os
 import threading
 from collections.abc import Iterator
 
 import pytest
 import torch
 
-from hostbench.device import NAMES, open_device
+from hostbench.device import NAMES, open_device, scheduling
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.cpu_streams import CpuStream
 from hostbench.device.protocol import Device
@@ -294,3 +295,23 @@ def test_compute_scales_with_the_seconds_asked_for(
         device.synchronize()
         assert done.pop() == num
         done.clear()
+
+
+def test_a_thread_keeps_everything_but_its_slice() -> None:
+    """Where the kernel knows slices; elsewhere the answer is no and nothing changes."""
+    seen: list[tuple[bool, int, int]] = []
+
+    def ask() -> None:
+        agreed = scheduling.ask_for_short_slices()
+        seen.append((agreed, os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)))
+
+    thread = threading.Thread(target=ask)
+    before = (os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))
+    thread.start()
+    thread.join()
+    assert isinstance(seen[0][0], bool) and seen[0][1:] == before
+
+
+def test_an_unknown_machine_has_no_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "pdp11")
+    assert scheduling.ask_for_short_slices() is False

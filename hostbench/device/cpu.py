@@ -22,6 +22,7 @@ from hostbench.device.activity import COMPUTE, Activity
 from hostbench.device.cpu_reasons import NO_CACHE, NO_PINNED, NO_TARGET
 from hostbench.device.cpu_streams import CpuEvent, CpuStream, Engine
 from hostbench.device.protocol import Buffer, DType, Fill, Step, Where
+from hostbench.device.scheduling import ask_for_short_slices
 from hostbench.errors import Unavailable
 from hostbench.samples import median
 
@@ -38,6 +39,7 @@ class CpuDevice:
 
     def __init__(self) -> None:
         torch.set_num_threads(1)
+        ask_for_short_slices()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self.default = CpuStream()
         self.current = self.default

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from hostbench.device.protocol import Step
+from hostbench.device.scheduling import ask_for_short_slices
 
 _POLL_S = 2e-3
 _NAP_S = 2e-5
@@ -135,6 +136,7 @@ class CpuStream:
         self._thread.join()
 
     def _work(self) -> None:
+        ask_for_short_slices()
         while (task := self._tasks.get()) is not None:
             if isinstance(task, _OneShot):
                 task.set()
