@@ -1,6 +1,6 @@
 """A short time slice for threads that hand work to each other.
 
-Linux's EEVDF scheduler (6.12 and newer) lets a thread ask for a slice; one with a short slice is run
+Linux's EEVDF scheduler (6.12 and newer) lets a thread ask for a slice; one with a short slice runs
 soon after it wakes, also beside threads that compute. Without it each hand-over on a busy machine
 waits for somebody's slice to end, 3 to 4 ms.
 """
@@ -25,4 +25,5 @@ def ask_for_short_slices() -> bool:
     attributes = _SCHED_ATTR.pack(
         _SCHED_ATTR.size, os.SCHED_OTHER, 0, nice, 0, _SLICE_NS, 0, 0, 0, 0
     )
-    return ctypes.CDLL(None).syscall(number, 0, ctypes.c_char_p(attributes), 0) == 0
+    failed: int = ctypes.CDLL(None).syscall(number, 0, ctypes.c_char_p(attributes), 0)
+    return failed == 0
