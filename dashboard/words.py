@@ -16,8 +16,6 @@ DIRECTIONS = {
     "transfer.device_to_host": "device to host",
 }
 
-BACKENDS = {"cpu": "gloo", "cuda": "nccl"}
-
 _COUNTED: dict[str, Callable[[int], str]] = {
     "nbytes": units.format_bytes,
     "batch_bytes": lambda size: f"batches of {units.format_bytes(size)}",

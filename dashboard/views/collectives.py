@@ -4,7 +4,9 @@ import charts_collectives
 import parts
 import streamlit as st
 from derive_collectives import all_reduces
-from words import BACKENDS, LEGEND, hardware, missing, only, plain
+from words import LEGEND, hardware, missing, only, plain
+
+from hostbench.report.collectives import backend_of
 
 COLUMNS = {
     "ranks": "ranks",
@@ -29,7 +31,7 @@ if numbers.empty:
     parts.beside_the_numbers(rows, "collectives")
     st.stop()
 
-backend = BACKENDS.get(only(rows, "device"), "unknown")
+backend = backend_of(only(rows, "device"))
 about = [
     f"{hardware(rows)} · all-reduce by {backend}",
     f"{only(rows, 'machine')} · {numbers['when'].iloc[0]}",
