@@ -67,6 +67,15 @@ def kill_group(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def state_of(pid: int) -> str | None:
+    """The kernel's letter for what a process does: R runs, S sleeps, T is stopped, t is traced, D
+    waits inside the kernel; None when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return None
+
+
 def describe_exit(status: int) -> str:
     """A wait status in words: `killed by SIGKILL`, `exit code 3`."""
     if os.WIFSIGNALED(status):

@@ -33,13 +33,15 @@ def test_an_order_holds_what_fits_into_the_time_left() -> None:
 
 
 class Script:
-    """A pool of two ranks: rank 0 takes 1 s a step and rank 1 takes 2 s, but 9 s the first time."""
+    """A pool of which two ranks answer: rank 0 takes 1 s a step, rank 1 2 s, the first time 9 s."""
 
     made: list["Script"]
     refuses = False
 
     def __init__(self, device: str, num_ranks: int) -> None:
-        assert (device, num_ranks) == ("cpu", 2)
+        assert device == "cpu"
+        assert all(earlier.is_killed for earlier in Script.made), "two pools at once"
+        self.num_ranks = num_ranks
         Script.made.append(self)
         self.orders: list[str] = []
         self.is_killed = False
@@ -66,10 +68,10 @@ class Script:
 
 WORK = Workload(
     name="pairs.go",
-    axes={"device": ("cpu",), "kind": ("fine", "lost")},
+    axes={"device": ("cpu",), "kind": ("fine", "lost", "four")},
     version="1",
     build=lambda device, kind: lambda: None,
-    ranks=lambda **_: 2,
+    ranks=lambda device, kind: 4 if kind == "four" else 2,
 )
 
 
@@ -112,6 +114,14 @@ def test_a_pool_is_kept_for_the_next_case_and_replaced_after_a_failure(
     assert second.is_killed
 
 
+def test_one_pool_lives_at_a_time(room: lockstep.Room) -> None:
+    """Ranks of an idle pool would keep a context on each GPU."""
+    for kind in ("fine", "four", "four", "fine"):
+        measured(room, kind)
+    assert [pool.num_ranks for pool in Script.made] == [2, 4, 2]
+    assert [pool.is_killed for pool in Script.made] == [True, True, False]
+
+
 def test_a_machine_that_refuses_is_asked_once(
     room: lockstep.Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +130,9 @@ def test_a_machine_that_refuses_is_asked_once(
         with pytest.raises(Unavailable, match="needs 2 GPUs, this machine has 1"):
             measured(room)
     assert len(Script.made) == 1 and Script.made[0].is_killed
+
+
+NONE = memoryview(b"")
 
 
 @pytest.mark.parametrize(("has", "opened"), [(1, False), (2, True), (0, True)])
@@ -131,7 +144,7 @@ def test_ranks_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch, has: int, ope
 
     monkeypatch.setattr(group, "num_devices", lambda name: has)
     monkeypatch.setattr(group, "open_device", open_device)
-    seat = Seat(rank=1, num_ranks=2, device="cuda", rendezvous=-1, entered=memoryview(b""))
+    seat = Seat(rank=1, num_ranks=2, device="cuda", rendezvous=-1, entered=NONE, left=NONE)
     expected = ZeroDivisionError if opened else Unavailable
     with pytest.raises(expected, match="cuda 1" if opened else "needs 2 GPUs, this machine has 1"):
         group.take(seat)

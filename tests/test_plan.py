@@ -1,5 +1,6 @@
 """What a run measures: choice, order, and the arithmetic of a run that is resumed."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from hostbench.runner.plan import (
 )
 from hostbench.runner.progress import Bar
 from hostbench.workloads import load
+from hostbench.workloads.collectives import NUM_RANKS
 from tests.made import InProcess, copy_case
 
 WORKLOADS = load(("transfer", "allocation"))
@@ -103,6 +105,21 @@ def test_the_order_does_not_depend_on_the_hash_seed() -> None:
     cases = tuple(Case.of("a.b", {"device": "cpu", "n": n}) for n in range(6))
     order = plan(cases=cases, seed=7).order("a", 0)
     assert [case.values["n"] for case in order] == [0, 4, 3, 2, 1, 5]
+
+
+def test_cases_of_one_number_of_ranks_stay_together() -> None:
+    """Ranks are started once for each number, the numbers and the cases within in random order."""
+    cases = choose(load(("collectives",)), "cpu")
+    ranked = plan(cases=cases)
+    orders = [ranked.order("collectives", launch) for launch in range(8)]
+    assert orders == [plan(cases=cases).order("collectives", launch) for launch in range(8)]
+    counts = [[case.values["num_ranks"] for case in order] for order in orders]
+    runs = [tuple(num for num, _ in itertools.groupby(each)) for each in counts]
+    assert all(sorted(each) == list(NUM_RANKS) for each in runs)
+    assert len(set(runs)) > 1
+    assert all(set(order) == set(cases) and len(order) == len(cases) for order in orders)
+    within = {tuple(c.values["nbytes"] for c in o if c.values["num_ranks"] == 2) for o in orders}
+    assert len(within) > 1
 
 
 def test_what_is_done_is_left_out() -> None:

@@ -27,6 +27,7 @@ FAULTY = '''
 
 import os
 import signal
+import threading
 import time
 
 from hostbench.errors import Unavailable
@@ -35,7 +36,8 @@ from hostbench.ranks import membership
 from hostbench.workload import DEVICES, workload
 
 KINDS = (
-    "fine", "killed", "exits", "hangs", "raises", "unbuilt", "wrong", "skips", "late", "also",
+    "fine", "killed", "exits", "hangs", "raises", "unbuilt", "wrong", "skips", "late", "stopped",
+    "also",
 )
 
 
@@ -65,6 +67,10 @@ def go(device, kind):
             time.sleep(1000)
         if culprit and kind == "raises":
             raise ValueError("put in on purpose")
+        if culprit and kind == "stopped":  # inside the collective, in which rank 3 is the last
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+        if group.rank == 3 and kind == "stopped":
+            time.sleep(0.8)
         group.all_reduce(buffer)
         if culprit and kind == "wrong":
             buffer[17] += 1
@@ -78,6 +84,19 @@ def go(device, kind):
         device.copy(buffer, share, blocking=True)
 
     return Prepared(step=step, before=before, verify=verify)
+
+
+@workload(axes={"device": DEVICES}, version="1", ranks=lambda **_: 4)
+def slow(device):
+    """Takes 2 s and more in all."""
+    group = membership.current()
+    buffer = device.create("empty", 4096, on_host=False)
+
+    def step():
+        time.sleep(0.4)
+        group.all_reduce(buffer)
+
+    return Prepared(step=step)
 '''
 
 
@@ -129,7 +148,7 @@ def test_every_rank_has_the_exact_sum_and_the_slowest_counts(
 def test_each_fault_is_one_failed_case_that_names_the_rank(
     checkout: Scratch, results: Path
 ) -> None:
-    args = ("--case", "faulty", "--launches", "2", "--deadline", "2.5")
+    args = ("--case", "faulty.go", "--launches", "2", "--deadline", "2.5")
     done = run(checkout, results, *args)
     assert done.returncode == 4, done.stdout
     found = statuses(only_run(results))
@@ -139,6 +158,8 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     assert found["killed"] == ("failed", "rank 2 was lost: killed by SIGKILL", 0)
     assert found["exits"] == ("failed", "rank 2 was lost: exit code 7", 0)
     assert found["hangs"] == ("failed", "rank 2 did not answer within 2 s", 0)
+    stopped = "rank 2 is stopped (SIGSTOP or a debugger) and did not answer within 2 s"
+    assert found["stopped"] == ("failed", stopped, 0)
     assert found["late"] == ("failed", "rank 2 did not answer within 2 s", 0)
     assert found["raises"] == ("failed", "rank 2: ValueError: put in on purpose", 0)
     assert found["unbuilt"] == ("failed", "rank 2: ValueError: two lines", 0)
@@ -163,16 +184,26 @@ def wait_for_ranks(checkout: Scratch, num_ranks: int) -> list[int]:
     raise AssertionError(f"no worker with {num_ranks} ranks")
 
 
-def test_a_rank_killed_from_outside_is_named(checkout: Scratch, results: Path) -> None:
-    cases = [arg for kind in ("fine", "also") for arg in ("--case", f"faulty.go[kind={kind}]")]
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGKILL, "rank 2 was lost: killed by SIGKILL"),
+        (signal.SIGSTOP, "rank 2 is stopped (SIGSTOP or a debugger) and did not answer within 2 s"),
+    ],
+)
+def test_a_rank_that_is_signalled_from_outside_is_named(
+    checkout: Scratch, results: Path, number: signal.Signals, reason: str
+) -> None:
+    """The only case takes 2 s and more, so the signal hits it, at whatever moment."""
     running = checkout.start(
-        "-m", "hostbench", "run", *cases, "--launches", "5", "--no-asv", "--results", str(results)
-    )
-    os.kill(wait_for_ranks(checkout, 4)[2], signal.SIGKILL)
-    running.communicate(timeout=120)
-    failed = [result for result in only_run(results).results() if result.status == "failed"]
-    assert len(failed) <= 1  # none when the kill fell between the last case and the end
-    assert all(r.reason == "rank 2 was lost: killed by SIGKILL" for r in failed)
+        "-m", "hostbench", "run", "--case", "faulty.slow", "--launches", "1",
+        "--deadline", "2.5", "--no-asv", "--results", str(results),
+    )  # fmt: skip
+    os.kill(wait_for_ranks(checkout, 4)[2], number)
+    out, _ = running.communicate(timeout=120)
+    assert running.returncode == 4, out
+    (found,) = only_run(results).results()
+    assert (found.status, found.reason) == ("failed", reason)
 
 
 @pytest.mark.asv

@@ -3,18 +3,36 @@
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
-from hostbench.ranks.replies import Done, Lost, Raised, RankFailure, Reply, Skipped, failure
+from hostbench.ranks.replies import (
+    Done,
+    Lost,
+    Raised,
+    RankFailure,
+    Reply,
+    Skipped,
+    Standing,
+    failure,
+)
 
 KILLED, ABORTED, EXITED_7 = int(signal.SIGKILL), int(signal.SIGABRT), 7 << 8
 OWN = Raised("ValueError: own", "traceback", in_collective=False)
 TORN = Raised("RuntimeError: Connection closed by peer", "traceback", in_collective=True)
 
 
-def reason(replies: Mapping[int, Reply], entered: Sequence[int] = (5, 5, 5, 5)) -> str | None:
-    found = failure(replies, entered, 20.0)
+IN, OUT = Standing(7, 6), Standing(7, 7)
+BEHIND = Standing(6, 5)
+
+
+def at(standing: Standing, state: str) -> Standing:
+    return replace(standing, state=state)
+
+
+def reason(replies: Mapping[int, Reply], standings: Sequence[Standing] = (IN,) * 4) -> str | None:
+    found = failure(replies, standings, 20.0)
     return None if found is None else str(found)
 
 
@@ -40,22 +58,58 @@ def test_the_culprit_is_named_not_who_complains_first(
 
 
 @pytest.mark.parametrize(
-    ("replies", "entered", "who"),
+    ("replies", "standings", "said"),
     [
-        ({}, (7, 7, 7, 6), "rank 3"),
-        ({}, (7, 6, 7, 6), "ranks 1, 3"),
-        ({}, (7, 7, 7, 7), "ranks 0, 1, 2, 3"),
-        ({0: Done(1), 1: Done(1), 3: Done(1)}, (7, 7, 7, 7), "rank 2"),
+        ({}, (IN, IN, OUT, BEHIND), "rank 3 did not answer within 20 s"),
+        ({}, (IN, BEHIND, IN, BEHIND), "ranks 1, 3 did not answer within 20 s"),
+        ({}, (OUT, OUT, OUT, OUT), "ranks 0, 1, 2, 3 did not answer within 20 s"),
+        ({0: Done(1), 1: Done(1), 3: Done(1)}, (IN,) * 4, "rank 2 did not answer within 20 s"),
+        (
+            {},
+            (OUT, OUT, IN, OUT),
+            "rank 2 did not answer within 20 s: inside a collective that others have left",
+        ),
+        (
+            {},
+            (IN, IN, IN, IN),
+            "ranks 0, 1, 2, 3 did not answer within 20 s: all wait inside the same collective; "
+            "which one is to blame cannot be told",
+        ),
     ],
 )
 def test_of_silent_ranks_those_behind_are_named(
-    replies: dict[int, Reply], entered: tuple[int, ...], who: str
+    replies: dict[int, Reply], standings: tuple[Standing, ...], said: str
 ) -> None:
-    assert reason(replies, entered) == f"{who} did not answer within 20 s"
+    assert reason(replies, standings) == said
+
+
+STOPPED = "stopped (SIGSTOP or a debugger) and did not answer within 20 s"
+
+
+@pytest.mark.parametrize(
+    ("replies", "standings", "said"),
+    [
+        ({}, (IN, at(IN, "S"), at(IN, "T"), IN), f"rank 2 is {STOPPED}"),
+        ({}, (BEHIND, IN, at(IN, "t"), IN), f"rank 2 is {STOPPED}"),
+        ({}, (IN, at(IN, "T"), at(IN, "T"), IN), f"ranks 1, 2 are {STOPPED}"),
+        ({0: TORN, 1: TORN, 3: TORN}, (IN, IN, at(IN, "T"), IN), f"rank 2 is {STOPPED}"),
+        ({0: TORN, 1: OWN}, (IN, IN, at(IN, "T"), IN), "rank 1: ValueError: own"),
+        (
+            {},
+            (IN, at(IN, "D"), IN, IN),
+            "rank 1 did not answer within 20 s: waits inside the kernel (a driver or a disk)",
+        ),
+        ({}, (BEHIND, at(IN, "D"), IN, IN), "rank 0 did not answer within 20 s"),
+    ],
+)
+def test_a_rank_that_the_kernel_holds_is_named_first(
+    replies: dict[int, Reply], standings: tuple[Standing, ...], said: str
+) -> None:
+    assert reason(replies, standings) == said
 
 
 def test_the_traceback_of_the_culprit_comes_along() -> None:
-    found = failure({0: TORN, 1: OWN}, (1, 1), 1.0)
+    found = failure({0: TORN, 1: OWN}, (IN, IN), 1.0)
     assert isinstance(found, RankFailure) and found.traceback == "traceback"
 
 

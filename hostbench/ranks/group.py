@@ -28,7 +28,7 @@ class TorchGroup:
         self.rank = seat.rank
         self.num_ranks = seat.num_ranks
         self._device = device
-        self._entered = seat.entered
+        self._entered, self._left = seat.entered, seat.left
         self._returns_early = BACKENDS[seat.device].returns_early
         self._one = one
 
@@ -44,6 +44,8 @@ class TorchGroup:
             dist.all_reduce(buffer)
         except Exception as error:
             raise CollectiveError(str(error)) from error
+        if not self._returns_early:
+            self._left[self.rank] = self._entered[self.rank]
 
     def barrier(self) -> None:
         """A sum of one element: dist.barrier guesses the device and takes longer."""
@@ -53,6 +55,7 @@ class TorchGroup:
     def synchronize(self) -> None:
         if self._returns_early:
             self._device.synchronize()
+            self._left[self.rank] = self._entered[self.rank]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,8 @@ class Seat:
     """File descriptor of the file in which the ranks meet."""
     entered: memoryview
     """Per rank, how many collectives it has entered: shared with the pool's parent."""
+    left: memoryview
+    """Per rank, how many of them are over."""
 
 
 def take(seat: Seat) -> tuple[Device, TorchGroup]:

@@ -24,14 +24,23 @@ CHUNK = 5
 NO_DEVICE_CLOCK = "the ranks' own clocks count, not one device's"
 
 
+Place = tuple[str, int]
+"""Kind of device and number of ranks."""
+
+
 @dataclass(slots=True)
 class Room:
-    """The pools of one launch, one per kind of device and number of ranks, kept until one fails."""
+    """The pool of one launch: kept until a case fails or wants another number of ranks.
+
+    One at a time, for ranks hold devices: those of an idle pool would keep a context on every GPU,
+    which a GPU in exclusive-process mode refuses to the next pool.
+    """
 
     deadline_s: float
     """Of a case, as its launcher holds it."""
-    _pools: dict[tuple[str, int], Pool] = field(default_factory=dict)
-    _refused: dict[tuple[str, int], str] = field(default_factory=dict)
+    _pool: Pool | None = None
+    _place: Place | None = None
+    _refused: dict[Place, str] = field(default_factory=dict)
 
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
@@ -39,35 +48,33 @@ class Room:
         place = str(case.values["device"]), work.ranks(**case.values)
         deadline = Deadline.after(DEADLINE_SHARE * self.deadline_s)
         try:
-            return _measure(self._pool(place, deadline), place, work, case, settings, deadline)
+            return _measure(self._opened(place, deadline), place, work, case, settings, deadline)
         except BaseException:
-            self._drop(place)
+            self.close()
             raise
 
     def close(self) -> None:
-        for place in list(self._pools):
-            self._drop(place)
+        if self._pool is not None:
+            self._pool.kill()
+        self._pool = self._place = None
 
-    def _pool(self, place: tuple[str, int], deadline: Deadline) -> Pool:
+    def _opened(self, place: Place, deadline: Deadline) -> Pool:
         if place in self._refused:
             raise Unavailable(self._refused[place])
-        if place not in self._pools:
-            self._pools[place] = Pool(*place)
+        if self._pool is None or place != self._place:
+            self.close()
+            self._pool, self._place = Pool(*place), place
             try:
-                self._pools[place].ask(deadline, "take_seat")
+                self._pool.ask(deadline, "take_seat")
             except Unavailable as reason:
                 self._refused[place] = str(reason)
                 raise
-        return self._pools[place]
-
-    def _drop(self, place: tuple[str, int]) -> None:
-        if place in self._pools:
-            self._pools.pop(place).kill()
+        return self._pool
 
 
 def _measure(
     pool: Pool,
-    place: tuple[str, int],
+    place: Place,
     work: Workload,
     case: Case,
     settings: Settings,

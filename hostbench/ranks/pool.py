@@ -9,18 +9,23 @@ import mmap
 import os
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from hostbench.errors import Unavailable
+from hostbench.processes import state_of
 from hostbench.ranks.group import Seat
 from hostbench.ranks.rank import serve
-from hostbench.ranks.replies import Done, Lost, Raised, Reply, Skipped, failure
+from hostbench.ranks.replies import Done, Lost, Raised, Reply, Skipped, Standing, failure
 
 GRACE_S = 0.5
 """After the first bad reply: how long the other ranks may still tell who is to blame."""
+REAP_S = 2.0
+"""A rank that is stuck in a driver dies when the driver lets it go: nobody waits longer for it."""
+_POLL_S = 0.001
 _COUNT_BYTES = 8
 
 
@@ -47,7 +52,7 @@ class Pool:
     """`num_ranks` processes, each with its own device of the kind that is named."""
 
     def __init__(self, device: str, num_ranks: int) -> None:
-        self._entered = memoryview(mmap.mmap(-1, num_ranks * _COUNT_BYTES)).cast("q")
+        self._entered, self._left = _counts(num_ranks), _counts(num_ranks)
         self._members: list[_Member] = []
         self._reaped: set[int] = set()
         rendezvous = os.memfd_create("hostbench-rendezvous")
@@ -59,6 +64,7 @@ class Pool:
                     device=device,
                     rendezvous=rendezvous,
                     entered=self._entered,
+                    left=self._left,
                 )
                 self._members.append(self._fork(seat))
         except OSError:
@@ -76,7 +82,7 @@ class Pool:
             with contextlib.suppress(OSError):  # a rank that is gone reads as lost below
                 member.channel.send((order, arguments))
         replies = self._gather(deadline)
-        wrong = failure(replies, list(self._entered), deadline.given_s)
+        wrong = failure(replies, self._standings(replies), deadline.given_s)
         if wrong is not None:
             raise wrong
         for reply in replies.values():
@@ -86,12 +92,14 @@ class Pool:
         return [reply.value for reply in done if isinstance(reply, Done)]
 
     def kill(self) -> None:
-        """End and reap every rank."""
+        """End every rank, and reap those that can die."""
         living = [member.pid for member in self._members if member.pid not in self._reaped]
         for pid in living:
             os.kill(pid, signal.SIGKILL)
-        for pid in living:
-            os.waitpid(pid, 0)
+        until = time.monotonic() + REAP_S
+        while living and time.monotonic() < until:
+            living = [pid for pid in living if not os.waitpid(pid, os.WNOHANG)[0]]
+            time.sleep(_POLL_S if living else 0.0)
         for member in self._members:
             member.channel.close()
         self._members = []
@@ -106,6 +114,17 @@ class Pool:
             serve(seat, theirs)
         theirs.close()
         return _Member(pid, ours)
+
+    def _standings(self, replies: Mapping[int, Reply]) -> list[Standing]:
+        """How far each rank has come, and what a silent one does now."""
+        return [
+            Standing(
+                entered=self._entered[rank],
+                left=self._left[rank],
+                state=None if rank in replies else state_of(member.pid),
+            )
+            for rank, member in enumerate(self._members)
+        ]
 
     def _gather(self, deadline: Deadline) -> dict[int, Reply]:
         waiting = {member.channel: rank for rank, member in enumerate(self._members)}
@@ -130,3 +149,8 @@ class Pool:
             self._reaped.add(member.pid)
             return Lost(os.waitpid(member.pid, 0)[1])
         return reply
+
+
+def _counts(num: int) -> memoryview:
+    """`num` whole numbers, all 0, in memory that forked processes share."""
+    return memoryview(mmap.mmap(-1, num * _COUNT_BYTES)).cast("q")

@@ -8,7 +8,7 @@ from hostbench.case import Case, Selector
 from hostbench.errors import UsageError
 from hostbench.facts.hardware import Hardware
 from hostbench.measure import Settings
-from hostbench.workload import Workload
+from hostbench.workload import Workload, registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +43,19 @@ class Plan:
         return tuple(dict.fromkeys(case.family for case in self.cases))
 
     def order(self, family: str, launch: int) -> tuple[Case, ...]:
-        """The family's cases of a launch in the order they are measured, shuffled by the seed."""
+        """The family's cases of a launch in the order they are measured, shuffled by the seed.
+
+        Cases of one number of ranks stay together, so that their ranks are started once: then the
+        numbers of ranks are shuffled too.
+        """
         cases = [
             case for case in self.cases if case.family == family and (case, launch) not in self.done
         ]
-        random.Random(f"{self.seed}-{family}-{launch}").shuffle(cases)
-        return tuple(cases)
+        rng = random.Random(f"{self.seed}-{family}-{launch}")
+        rng.shuffle(cases)
+        counts = sorted({_num_ranks(case) for case in cases})
+        rng.shuffle(counts)
+        return tuple(sorted(cases, key=lambda case: counts.index(_num_ranks(case))))
 
     def total(self) -> int:
         """Case-launches to measure; the observing pass, a launch beyond the last, is not one."""
@@ -98,6 +105,12 @@ def with_launches(profile: Profile, launches: int | None) -> Profile:
     if launches < 1:
         raise UsageError(f"--launches {launches} is below 1; {profile.launches} is the default")
     return replace(profile, launches=launches)
+
+
+def _num_ranks(case: Case) -> int:
+    """0 where the worker itself runs the case, and for a workload that nobody registered."""
+    work = registry().get(case.workload)
+    return (work.num_ranks(case) if work else None) or 0
 
 
 def _check(selector: Selector, every: Iterable[Case], workloads: Mapping[str, Workload]) -> None:
