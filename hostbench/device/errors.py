@@ -1,5 +1,6 @@
 """Which errors end a worker process. Knows errors by their names, so it imports no torch."""
 
+import re
 from collections.abc import Iterator
 
 _STICKY_TEXTS = (
@@ -8,20 +9,24 @@ _STICKY_TEXTS = (
     "CUBLAS_STATUS_",
     "CUDNN_STATUS_",
     "cuDNN error",
-    "NCCL error",
 )
 _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memory")
+_NCCL_TEXT = "NCCL error"
+_NCCL_LAST = "Last error:"
+_NCCL_NO_ROOM = ("creating shared memory segment", "No space left on device")
 
 
 def fatal_reason(error: BaseException) -> str | None:
     """Why the process must be left after `error`, or None when it may go on.
 
     Out of memory leaves fragments and half-built cases behind. A CUDA error is sticky: every later
-    call of the process fails with it too, and torch does not say which ones are not. The causes
-    behind `error` count as well.
+    call of the process fails with it too, and torch does not say which ones are not; so is an NCCL
+    error for the process group. The causes behind `error` count as well.
     """
     for link in _chain(error):
         text = str(link)
+        if isinstance(link, RuntimeError) and _NCCL_TEXT in text:
+            return _nccl_reason(text)
         if isinstance(link, MemoryError) or _is_named(link, "OutOfMemoryError"):
             return f"out of memory: {_first_line(link)}"
         if isinstance(link, RuntimeError) and any(part in text.lower() for part in _MEMORY_TEXTS):
@@ -31,6 +36,25 @@ def fatal_reason(error: BaseException) -> str | None:
         ):
             return f"CUDA error, the process cannot use the device again: {_first_line(link)}"
     return None
+
+
+def _nccl_reason(text: str) -> str:
+    """NCCL's own last words, where torch has them: what stands above them names only a class.
+
+    torch writes "NCCL error in: FILE:LINE, WHAT (run with NCCL_DEBUG=INFO for details), NCCL
+    version V", then "ncclCLASS: explanation", then "Last error:" and those words.
+    """
+    head, _, last = text.partition(_NCCL_LAST)
+    kind = re.search(r"\bnccl[A-Z]\w+", head)
+    said = " ".join(last.split()) or " ".join(head[kind.start() if kind else 0 :].split())
+    named = f"{kind.group()}: " if kind and not said.startswith(kind.group()) else ""
+    return f"NCCL: {named}{said}; {_nccl_remedy(text)}"
+
+
+def _nccl_remedy(text: str) -> str:
+    if any(part in text for part in _NCCL_NO_ROOM):
+        return "look whether /dev/shm is full; a container gets more by docker run --shm-size=1g"
+    return "NCCL_DEBUG=WARN in the environment makes NCCL say more"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

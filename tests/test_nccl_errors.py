@@ -1,0 +1,71 @@
+"""What is said of an NCCL failure, from the texts that torch raises: NCCL's own last words."""
+
+from typing import Any
+
+import pytest
+
+from hostbench.device.errors import fatal_reason
+
+torch = pytest.importorskip("torch")
+rank = pytest.importorskip("hostbench.ranks.rank")
+group = pytest.importorskip("hostbench.ranks.group")
+
+HEAD = "NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:94, "
+SYSTEM = (
+    f"{HEAD}unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.29.7\n"
+    "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device "
+    "error. \nLast error:\n"
+)
+SEGMENT = "Error while creating shared memory segment /dev/shm/nccl-AbCdEf (size 9637888)"
+REMOTE = (
+    f"{HEAD}remote process exited or there was a network error, NCCL version 2.29.7\n"
+    "ncclRemoteError: A call failed possibly due to a network error.\nLast error:\n"
+)
+SHM = "look whether /dev/shm is full; a container gets more by docker run --shm-size=1g"
+MORE = "NCCL_DEBUG=WARN in the environment makes NCCL say more"
+
+
+def raised(text: str) -> Exception:
+    error: Exception = torch.distributed.DistBackendError(text)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            f"{SYSTEM}{SEGMENT}, error: No space left on device (28)",
+            f"NCCL: ncclSystemError: {SEGMENT}, error: No space left on device (28); {SHM}",
+        ),
+        (f"{SYSTEM}{SEGMENT}", f"NCCL: ncclSystemError: {SEGMENT}; {SHM}"),
+        (
+            f"{HEAD}unhandled cuda error, NCCL version 2.29.7\nncclUnhandledCudaError: Call to "
+            "CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'",
+            f"NCCL: ncclUnhandledCudaError: Cuda failure 2 'out of memory'; {MORE}",
+        ),
+        (
+            REMOTE,
+            f"NCCL: ncclRemoteError: A call failed possibly due to a network error.; {MORE}",
+        ),
+        (f"{HEAD}invalid usage", f"NCCL: {HEAD}invalid usage; {MORE}"),
+    ],
+)
+def test_nccl_speaks_for_itself_and_a_remedy_stands_beside(text: str, reason: str) -> None:
+    assert fatal_reason(raised(text)) == reason
+
+
+def test_it_comes_through_a_rank_whole() -> None:
+    """Behind the collective's own error, with the remedy inside the cut."""
+
+    class Rank:
+        def iterate(self) -> None:
+            text = f"{SYSTEM}{SEGMENT}, error: No space left on device (28)"
+            try:
+                raise raised(text)
+            except Exception as error:
+                raise group.CollectiveError(str(error)) from error
+
+    reply: Any = rank._obey(Rank(), "iterate", ())
+    assert reply.in_collective
+    assert reply.text.endswith(SHM) and "No space left on device (28)" in reply.text
+    assert "CUDA error" not in reply.text and "NCCLUtils" not in reply.text
