@@ -40,11 +40,11 @@ class Script:
 
     def __init__(self, device: str, num_ranks: int) -> None:
         assert device == "cpu"
-        assert all(earlier.is_killed for earlier in Script.made), "two pools at once"
         self.num_ranks = num_ranks
-        Script.made.append(self)
         self.orders: list[str] = []
         self.is_killed = False
+        assert all(earlier.is_killed for earlier in Script.made), "two pools at once"
+        Script.made.append(self)
         self.done = 0
 
     def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
