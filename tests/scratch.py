@@ -11,6 +11,37 @@ from pathlib import Path
 TREE = Path(__file__).parent.parent
 _CODE = ("hostbench", "benchmarks", "dashboard", "asv.conf.json", "pyproject.toml")
 _PAPERS = ("README.md", "LICENSE", "constraints.txt")
+TRANSFER = "hostbench/workloads/transfer.py"
+TWO_COPIES = '''
+"""transfer: two plain copies stand for the family, whatever the real one becomes."""
+
+from hostbench.units import KIB, MIB
+from hostbench.workload import DEVICES, workload
+
+SIZES = (64 * KIB, MIB)
+AXES = {
+    "device": DEVICES,
+    "nbytes": SIZES,
+    "memory": (MEMORY,),
+    "blocking": (True, False),
+}
+
+
+@workload(axes=AXES, version="1")
+def host_to_device(device, nbytes, memory, blocking):
+    """One copy to the device."""
+    source = device.host_buffer(nbytes, pinned=memory == "pinned")
+    target = device.buffer(nbytes)
+    return lambda: device.copy(target, source, blocking=blocking)
+
+
+@workload(axes=AXES, version="1")
+def device_to_host(device, nbytes, memory, blocking):
+    """One copy from the device."""
+    source = device.buffer(nbytes)
+    target = device.host_buffer(nbytes, pinned=memory == "pinned")
+    return lambda: device.copy(target, source, blocking=blocking)
+'''
 _IDENTITY = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
 
 
@@ -32,6 +63,18 @@ class Scratch:
         text = path.read_text()
         assert text.count(old) == 1, f"{old!r} is {text.count(old)} times in {name}"
         path.write_text(text.replace(old, new))
+
+    def set_number(self, name: str, left: str, number: float) -> None:
+        """Give what stands left of `=` another number, whatever it is now."""
+        path = self.root / name
+        pattern = rf"^(\s*{re.escape(left)} = )[\d.]+$"
+        text, num = re.subn(pattern, rf"\g<1>{number}", path.read_text(), flags=re.M)
+        assert num == 1, f"{left!r} is set {num} times in {name}"
+        path.write_text(text)
+
+    def plain_copies(self, memory: str = '"pageable", "pinned"') -> None:
+        """Two short workloads stand for the family `transfer`: asv's tests need no more."""
+        (self.root / TRANSFER).write_text(TWO_COPIES.replace("MEMORY", memory))
 
     def only_families(self, *names: str) -> None:
         """Leave these families; `hostbench sync-benchmarks` writes their asv classes."""

@@ -16,13 +16,11 @@ import pytest
 
 from hostbench import journal
 from tests import scratch
-from tests.scratch import Scratch
+from tests.scratch import TRANSFER, Scratch
 
 pytestmark = pytest.mark.asv
 
-TRANSFER = "hostbench/workloads/transfer.py"
 WORKER = "hostbench/runner/worker.py"
-SIZES = "SIZES = tuple(KIB * 4**power for power in range(11))"
 MEDIAN = '"seconds": median(result.samples.end_to_end_s),'
 H2D = "transfer.HostToDevice.track_seconds"
 D2H = "transfer.DeviceToHost.track_seconds"
@@ -30,14 +28,11 @@ FAST = {"HOSTBENCH_LAUNCHES": "8"}
 
 
 def small(checkout: Scratch, seconds: float) -> None:
-    """The two plain copies at two small sizes, no sampling to speak of, and `seconds` as every
-    launch's median."""
-    path = checkout.root / TRANSFER
-    path.write_text("@workload".join(path.read_text().split("@workload")[:3]).rstrip() + "\n")
-    checkout.edit(TRANSFER, SIZES, "SIZES = (64 * KIB, MIB)")
-    checkout.edit("hostbench/measure.py", "budget_s: float = 0.15", "budget_s: float = 0.0")
-    checkout.edit("hostbench/measure.py", "warmup_s: float = 0.03", "warmup_s: float = 0.0")
-    checkout.edit("hostbench/measure.py", "PROBE_DELAY_S = 0.05", "PROBE_DELAY_S = 0.002")
+    """Two small sizes, no sampling to speak of, and `seconds` as every launch's median."""
+    checkout.plain_copies()
+    checkout.set_number("hostbench/measure.py", "budget_s: float", 0.0)
+    checkout.set_number("hostbench/measure.py", "warmup_s: float", 0.0)
+    checkout.set_number("hostbench/measure.py", "PROBE_DELAY_S", 0.002)
     checkout.edit(WORKER, MEDIAN, f'"seconds": {seconds},')
     checkout.only_families("transfer")
 
@@ -84,9 +79,9 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
     checkout.edit(WORKER, '"seconds": 1.0,', '"seconds": 2.0,')
     checkout.edit(
         TRANSFER,
-        "    target = host_memory(device, nbytes, memory)",
+        "    target = device.host_buffer(nbytes",
         '    if nbytes == MIB and not blocking:\n        raise ValueError("put in on purpose")\n'
-        "    target = host_memory(device, nbytes, memory)",
+        "    target = device.host_buffer(nbytes",
     )
     checkout.sync()
     head = checkout.commit("head: twice as slow, a workload and a middle size more")
@@ -163,15 +158,28 @@ def test_environment_and_files_name_no_path(two_commits: tuple[Scratch, str, str
 
 
 def test_check_show_and_publish_work(two_commits: tuple[Scratch, str, str]) -> None:
-    checkout, base, _ = two_commits
+    """What is published are our benchmarks with their numbers, and the steps between them."""
+    checkout, base, head = two_commits
     assert checkout.asv("check").returncode == 0
     shown = checkout.asv("show", base)
     assert shown.returncode == 0 and "HostToDevice" in shown.stdout
     published = checkout.asv("publish")
     assert published.returncode == 0, published.stdout
-    regressions = json.loads((checkout.root / ".asv/html/regressions.json").read_text())
-    assert "regressions" in regressions
-    assert list((checkout.root / ".asv/html/graphs").rglob("transfer.HostToDevice*.json"))
+    html = checkout.root / ".asv/html"
+    index = json.loads((html / "index.json").read_text())
+    assert set(index["benchmarks"]) == {H2D, D2H}
+    assert index["revision_to_hash"] == {"0": base, "1": head}
+    summary = json.loads((html / f"graphs/summary/{H2D}.json").read_text())
+    assert [(revision, round(seconds, 9)) for revision, seconds in summary] == [(0, 1.0), (1, 2.0)]
+    found = json.loads((html / "regressions.json").read_text())["regressions"]
+    expected = {
+        f"{H2D}({', '.join(cpu(nbytes, blocking=blocking))})"
+        for nbytes in (65536, 4194304)
+        for blocking in (True, False)
+    }
+    assert {(name, new, old) for name, _, _, _, new, old, _ in found} == {
+        (name, 2.0, 1.0) for name in expected
+    }
 
 
 def test_journals_of_plain_asv_runs_are_adopted(two_commits: tuple[Scratch, str, str]) -> None:
