@@ -1,0 +1,1 @@
+"""Judging: pure functions on numbers. Compare, changes, causes."""

@@ -1,0 +1,138 @@
+"""Same, faster, slower or undecided: two sides of many series, judged together.
+
+The logarithm of seconds is compared, so that effects are ratios. What counts as one observation is
+the run, where each side has at least MIN_RUNS of them. Fewer runs say nothing about how runs differ
+from each other: then launches are compared, and the verdict is provisional. The share of false
+alarms in the whole table is held down (Benjamini and Hochberg 1995). Pure functions of numbers.
+"""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from hostbench.judge.rank_test import shift
+from hostbench.samples import median
+
+Verdict = Literal["same", "faster", "slower", "undecided"]
+
+MIN_RUNS = 6
+"""Runs per side from which the run is the observation: 6 against 6 can reach p = 0.0022."""
+MIN_LAUNCHES = 7
+"""Launches per side below which nothing is decided."""
+FALSE_DISCOVERY_RATE = 0.01
+MIN_EFFECT = 0.01
+"""A smaller change is never called one, however sure."""
+SAME_WITHIN = 0.05
+"""An interval inside plus and minus this is called the same."""
+
+Key = TypeVar("Key", bound=Hashable)
+Side = Sequence[Sequence[float]]
+"""Runs, each the seconds of its launches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What became of one series."""
+
+    verdict: Verdict
+    effect: float | None
+    """Relative change of the second side: 0.1 is 10 % slower. None without numbers."""
+    low: float | None
+    high: float | None
+    """99 % interval of the effect; None where there are too few observations for one."""
+    p_value: float | None
+    unit: Literal["run", "launch"]
+    num: tuple[int, int]
+    """Observations on each side."""
+    is_provisional: bool
+    """Launches of single runs: what drifts from run to run is not seen."""
+    why: str
+    """Why undecided; empty otherwise."""
+
+
+def compare(sides: Mapping[Key, tuple[Side, Side]]) -> dict[Key, Comparison]:
+    """Judge all series together. Seconds that are not positive are left out."""
+    found = {
+        key: _one(_positive(first), _positive(second)) for key, (first, second) in sides.items()
+    }
+    limit = _limit([one.p_value for one in found.values() if one.p_value is not None])
+    return {key: _decided(one, limit) for key, one in found.items()}
+
+
+def _positive(side: Side) -> list[list[float]]:
+    runs = [[second for second in run if second > 0 and math.isfinite(second)] for run in side]
+    return [run for run in runs if run]
+
+
+def _one(first: Side, second: Side) -> Comparison:
+    """Everything but the verdict, which depends on the table."""
+    by_run = min(len(first), len(second)) >= MIN_RUNS
+    left, right = (
+        [math.log(median(run)) for run in side]
+        if by_run
+        else [math.log(seconds) for run in side for seconds in run]
+        for side in (first, second)
+    )
+    num = (len(left), len(right))
+    why = _too_few(num, MIN_RUNS if by_run else MIN_LAUNCHES)
+    if not left or not right:
+        return _without_numbers(num, why)
+    found = shift(left, right)
+    known = math.isfinite(found.low)
+    return Comparison(
+        verdict="undecided",
+        effect=math.expm1(found.estimate),
+        low=math.expm1(found.low) if known else None,
+        high=math.expm1(found.high) if known else None,
+        p_value=None if why else found.p_value,
+        unit="run" if by_run else "launch",
+        num=num,
+        is_provisional=not by_run,
+        why=why,
+    )
+
+
+def _without_numbers(num: tuple[int, int], why: str) -> Comparison:
+    return Comparison(
+        verdict="undecided",
+        effect=None,
+        low=None,
+        high=None,
+        p_value=None,
+        unit="launch",
+        num=num,
+        is_provisional=True,
+        why=why,
+    )
+
+
+def _too_few(num: tuple[int, int], needed: int) -> str:
+    if min(num) == 0:
+        return "no number on one side"
+    if min(num) < needed:
+        return f"{num[0]} and {num[1]} launches: {needed} a side are needed"
+    return ""
+
+
+def _limit(p_values: Sequence[float]) -> float:
+    """The largest p-value that still counts (Benjamini and Hochberg); 0 where none does."""
+    ordered = sorted(p_values)
+    held = [
+        p
+        for rank, p in enumerate(ordered, start=1)
+        if p <= rank / len(ordered) * FALSE_DISCOVERY_RATE
+    ]
+    return held[-1] if held else 0.0
+
+
+def _decided(one: Comparison, limit: float) -> Comparison:
+    if one.why or one.effect is None or one.p_value is None:
+        return one
+    if one.p_value <= limit and abs(one.effect) >= MIN_EFFECT:
+        return replace(one, verdict="slower" if one.effect > 0 else "faster")
+    if one.low is not None and one.high is not None:
+        if -SAME_WITHIN <= one.low and one.high <= SAME_WITHIN:
+            return replace(one, verdict="same")
+        return replace(one, why=f"from {one.low:+.0%} to {one.high:+.0%} is possible")
+    return replace(one, why="too few for an interval")
