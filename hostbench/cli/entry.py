@@ -56,6 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     _run(_command(commands, "run", "measure this machine, keep the run, have asv record it"))
     _report(_command(commands, "report", "the answer of a run, in words and a table"))
+    _compare(_command(commands, "compare", "what became slower or faster between two sides"))
     _doctor(_command(commands, "doctor", "what this machine is, what will run, what looks wrong"))
     _list(_command(commands, "list", "name the workloads and their cases"))
     _import(
@@ -139,6 +140,18 @@ def _report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", dest="output", type=Path, metavar="FILE", help="write to FILE instead of the terminal"
     )
+    _results(parser)
+
+
+def _compare(parser: argparse.ArgumentParser) -> None:
+    for side in ("a", "b"):
+        parser.add_argument(side, metavar=side.upper(), help="a commit, branch or tag; or "
+                            "machine:NAME, torch:VERSION, driver:VERSION, run:ID")  # fmt: skip
+    parser.add_argument(
+        "--all", action="store_true", help="show what is the same or undecided, too"
+    )
+    parser.add_argument("--format", choices=("text", "md", "json"), default="text")
+    parser.add_argument("--machine", metavar="NAME", help="only this machine's runs")
     _results(parser)
 
 

@@ -43,6 +43,16 @@ def committed_at(root: Path, commit: str | None) -> str | None:
         return None
 
 
+def commit_of(root: Path, name: str) -> str | None:
+    """The commit that a branch, tag or abbreviation names; None where git knows none."""
+    try:
+        return _git(
+            root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
+        )
+    except GitError:
+        return None
+
+
 class GitError(Exception):
     """git is missing or refuses; the text is its first line."""
 

@@ -1,0 +1,119 @@
+"""`hostbench compare` on stored runs: sides, table, exit codes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.cli.entry import main
+from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
+from hostbench.store import archive
+from tests import made
+
+OLD, NEW = "a" * 40, "b" * 40
+CASES = [made.copy_case(nbytes=size) for size in (1024, 2048, 4096)]
+
+
+def stored(
+    results: Path, commit: str, factors: tuple[float, ...], launches: int = 10, **header: Any
+) -> str:
+    """A run whose cases take `factors` seconds, with a little noise; returns its id."""
+    records = [
+        made.record(case, launch, factor * (1 + 0.001 * ((launch * 7 + place) % 10)))
+        for place, (case, factor) in enumerate(zip(CASES, factors, strict=False))
+        for launch in range(launches)
+    ]
+    run_id = f"20261121T000000Z-{commit[:8]}-{len(list(results.rglob('*.gz'))):04d}"
+    part = made.run(records, run_id=run_id, commit=commit, launches=launches, **header)
+    archive.write(results, part)
+    return run_id
+
+
+def test_slower_rows_are_named_and_the_exit_code_is_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    stored(tmp_path, NEW, (1.0, 1.5, 0.8))
+    assert main(["compare", OLD[:8], NEW[:8], "--results", str(tmp_path)]) == EXIT_REGRESSION
+    said = capsys.readouterr().out
+    assert said.splitlines()[0] == "aaaaaaaa -> bbbbbbbb: 1 slower, 1 faster, 1 same"
+    assert "slower?  +50.0%" in said and "faster?  -20.0%" in said
+    assert "nbytes=1024" not in said and "provisional" in said
+    assert main(["compare", NEW[:8], OLD[:8], "--all", "--results", str(tmp_path)]) == 1
+    assert "nbytes=1024" in capsys.readouterr().out
+
+
+def test_nothing_slower_is_0_and_nothing_decided_is_3(tmp_path: Path) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0))
+    stored(tmp_path, NEW, (1.0, 0.9))
+    folder = ["--results", str(tmp_path)]
+    assert main(["compare", OLD, NEW, *folder]) == EXIT_OK
+    few = tmp_path / "few"
+    stored(few, OLD, (1.0,), launches=3)
+    stored(few, NEW, (2.0,), launches=3)
+    assert main(["compare", OLD, NEW, "--results", str(few)]) == EXIT_NOTHING_MEASURED
+
+
+def test_json_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    stored(tmp_path, NEW, (1.05, 1.5))
+    args = ["compare", OLD, NEW, "--format", "json", "--results", str(tmp_path)]
+    assert main(args) == EXIT_REGRESSION
+    said = json.loads(capsys.readouterr().out)
+    assert said["counts"] == {"slower": 2}
+    first = said["series"][0]
+    assert first["series"] == f"{CASES[1]}@{made.header().machine}"
+    assert first["effect"] == pytest.approx(0.5, abs=0.01) and first["num"] == [10, 10]
+    notes = " ".join(said["notes"])
+    assert "asv compare does not mark 1 of them" in notes
+    assert f"1 series of {OLD} have no number on the other side" in notes
+
+
+def test_markdown_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(tmp_path, OLD, (1.0,))
+    stored(tmp_path, NEW, (2.0,))
+    main(["compare", OLD, NEW, "--format", "md", "--results", str(tmp_path)])
+    assert "| slower? | +100.0% |" in capsys.readouterr().out
+
+
+def test_runs_and_machines_are_sides_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = stored(tmp_path, OLD, (1.0,), machine="left")
+    second = stored(tmp_path, OLD, (1.5,), machine="right", scratch="quick")
+    folder = ["--results", str(tmp_path)]
+    assert main(["compare", f"run:{first}", f"run:{second}", *folder]) == EXIT_NOTHING_MEASURED
+    capsys.readouterr()  # two machines are two series, unless machines are compared
+    third = stored(tmp_path, OLD, (1.5,), machine="third")
+    assert main(["compare", "machine:left", "machine:third", *folder]) == EXIT_REGRESSION
+    assert f"{CASES[0]}\n" in capsys.readouterr().out
+    assert main(["compare", "machine:left", "machine:right", *folder]) == EXIT_NOTHING_MEASURED
+    assert "no run that may be judged has 'machine:right'" in capsys.readouterr().err
+    assert third
+
+
+@pytest.mark.parametrize(
+    ("side", "code", "said"),
+    [
+        ("colour:red", EXIT_USAGE, "cannot read 'colour:red'"),
+        ("no-such-branch", EXIT_NOTHING_MEASURED, "no run that may be judged"),
+        ("torch:", EXIT_NOTHING_MEASURED, "no run that may be judged"),
+        ("", EXIT_USAGE, "names 2 of commit"),
+    ],
+)
+def test_a_side_that_is_none_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], side: str, code: int, said: str
+) -> None:
+    stored(tmp_path, OLD, (1.0,))
+    stored(tmp_path, NEW, (1.0,))
+    assert main(["compare", OLD, side, "--results", str(tmp_path)]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_an_old_version_is_another_series(tmp_path: Path) -> None:
+    stored(tmp_path, OLD, (1.0,))
+    records = [made.record(CASES[0], launch, 2.0, version="2") for launch in range(10)]
+    archive.write(tmp_path, made.run(records, run_id="20261122T000000Z-b-1", commit=NEW))
+    args = ["compare", OLD, NEW, "--results", str(tmp_path)]
+    assert main(args) == EXIT_NOTHING_MEASURED
