@@ -5,7 +5,6 @@ from typing import Any
 from hostbench.case import AxisValue
 from hostbench.units import KIB
 
-
 STAGED_AT_ONCE = 64 * KIB
 """Up to this size the driver may take pageable bytes along with the command, without waiting."""
 
