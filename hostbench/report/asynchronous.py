@@ -12,6 +12,7 @@ from hostbench.report.rows import Row, dicts, label, ok, unseen
 from hostbench.report.words import DIRECTIONS, direction_of, span
 
 _WORDS = {True: "yes", False: "no", None: "it cannot be told"}
+_MIXED = "not always"
 
 
 def asynchronous(plain: pd.DataFrame) -> Iterator[tuple[str, str]]:
@@ -31,10 +32,13 @@ def _answer(rows: pd.DataFrame) -> str:
         sizes = found.setdefault(direction_of(row), {})
         sizes[int(row["nbytes"])] = _finding(row)
     every = {one for sizes in found.values() for one in sizes.values()}
-    verdict = _WORDS[every.pop()] if len(every) == 1 else "not always"
+    verdict = _WORDS[every.pop()] if len(every) == 1 else _MIXED
     said = {direction: _by_size(sizes) for direction, sizes in found.items()}
     both = [f"{' and '.join(ways)} {text}" for text, ways in _turned(said).items()]
-    return f"{verdict}: {'; '.join(both)}. {_figures(measured)}{_without(rows)}{label(measured)}"
+    figures = f"{_figures(measured)}{_without(rows)}{label(measured)}"
+    if verdict != _MIXED and all(len(sizes) == 1 for sizes in found.values()):
+        return f"{verdict}: {figures}"
+    return f"{verdict}: {'; '.join(both)}. {figures}"
 
 
 def _finding(row: Row) -> bool | None:

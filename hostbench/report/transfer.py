@@ -30,13 +30,15 @@ def transfer(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
     """Question and answer; a question of which the run has no case is left out."""
     for workload, direction in DIRECTIONS.items():
         one_way = rows[rows["workload"] == workload]
+        if one_way.empty:
+            continue
         both_modes = _sizes(one_way, True) & _sizes(one_way, False)
         one_way = largest(one_way[one_way["nbytes"].isin(both_modes)] if both_modes else one_way)
-        if len(one_way):
-            yield f"How fast is a copy, {direction}?", _rates(one_way)
+        yield f"How fast is a copy, {direction}?", _rates(one_way)
     plain = rows[rows["workload"].isin(list(DIRECTIONS))]
-    yield from _latencies(plain)
-    yield from asynchronous(plain)
+    if len(plain):
+        yield from _latencies(plain)
+        yield from asynchronous(plain)
     yield from both_ways(rows)
     yield from pinning(rows)
     for make in (to_device, to_host, many, conversions, between):
