@@ -78,7 +78,7 @@ def test_the_table_keeps_the_statuses_apart(tmp_path: Path) -> None:
     assert re.search(r"-\s+-\s+-\s+-\s+failed: no number", line_of(text, create_case()))
     assert "not measured: the run ended" in line_of(text, create_case(fill="empty"))
     last = text.splitlines()[-1]
-    assert last.startswith("2 ok, 1 skipped, 2 failed, 1 not measured.")
+    assert last.startswith("2 ok, 1 skipped, 2 failed, 1 not measured, 1 with a surprise.")
 
 
 def test_a_time_of_zero_divides_nothing(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from hostbench.report.answer import answers
 from hostbench.store.runs import WholeRun
 
 _RATE = (
-    "rate = bytes per step / time: of one rank's buffer for all_reduce (algorithm bandwidth, not bus "
-    "bandwidth), of both ways for both_ways"
+    "rate = bytes per step / time: of one rank's buffer for all_reduce (algorithm bandwidth, not "
+    "bus bandwidth), of both directions for both_ways"
 )
 HEADINGS = ("case", "time", "rate", "async", "spread", "")
 
@@ -91,7 +91,7 @@ def cells(row: dict[Any, Any]) -> tuple[str, ...]:
     has_number = not math.isnan(seconds)
     note = str(row["flags"] or "") if isinstance(row["flags"], str) else ""
     if status != "ok":
-        note = f"{status}: {row['reason']}"
+        note = f"{status}: {row['reason']}" + (f"; {note}" if note else "")
     if not has_number:
         return (str(row["case"]), "-", "-", "-", "-", note)
     time = units.format_seconds(seconds)
@@ -124,8 +124,8 @@ def counts(rows: pd.DataFrame) -> str:
         said.append(f"{surprising} with a surprise")
     return (
         f"{', '.join(said)}. {_RATE}; async = 1 - call / end to end; spread = quartiles over the "
-        "median of the launches; a crossed-out time failed a proof and counts for nothing; sizes in "
-        "MiB (2^20), rates in GB/s (10^9)."
+        "median of the launches; a crossed-out time failed a proof and counts for nothing; sizes "
+        "in MiB (2^20), rates in GB/s (10^9)."
     )
 
 
