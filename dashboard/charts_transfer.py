@@ -24,7 +24,7 @@ from charts import (
     size_axis,
     titled,
 )
-from derive import CALLS, decades
+from derive import CALLS, decades, surprises
 from derive_transfer import Limits, Line
 
 MODES = {
@@ -57,15 +57,13 @@ def rate(
     """GB/s over size, one line per memory and call; `top` is shared by both directions."""
     domain = alt.Scale(domain=[0, top], nice=False)
     y = alt.Y("gb_per_s:Q", title=f"GB/s ({HIGHER})", scale=domain)
-    with_interval = rows[rows["rate_low"].notna() & (rows["status"] == "ok")]
-    bars = _base(with_interval, rows).mark_rule(strokeWidth=2)
-    bars = bars.encode(y=alt.Y("rate_low:Q", scale=domain), y2="rate_high:Q")
     layers = [
         *_held_against(limits, domain, top),
         *_fitted(line, rows, y),
         *_lines(rows, y),
-        bars,
-        _struck(rows, y),
+        *_half_rate(line, rows, y),
+        *_intervals(rows, domain),
+        *_struck(rows, y),
         *_peers(others, rows, y),
     ]
     return titled(alt.layer(*layers), title, about, 320)
@@ -87,15 +85,20 @@ def _held_against(limits: Limits, domain: alt.Scale, top: float) -> list[alt.Cha
 
 
 def _fitted(line: Line | None, rows: pd.DataFrame, y: alt.Y) -> list[alt.Chart]:
-    """The thin line and the mark at half of its bandwidth."""
     if line is None or line.curve.empty:
         return []
-    x = size_axis(rows)
-    curve = alt.Chart(line.curve).mark_line(strokeWidth=1, color=GREY).encode(x=x, y=y)
-    marks = alt.Chart(line.half).encode(x=x, y=y)
-    dot = marks.mark_point(shape="circle", size=130, color=GREY, strokeWidth=1.5)
-    text = marks.mark_text(dx=-12, dy=-10, fontSize=11, color=GREY, align="right")
-    return [curve, dot, text.encode(text="said:N")]
+    curve = alt.Chart(line.curve).mark_line(strokeWidth=1, color=GREY)
+    return [curve.encode(x=size_axis(rows), y=y)]
+
+
+def _half_rate(line: Line | None, rows: pd.DataFrame, y: alt.Y) -> list[alt.Chart]:
+    """The mark at half of the line's bandwidth."""
+    if line is None or line.half.empty:
+        return []
+    marks = alt.Chart(line.half).encode(x=size_axis(rows), y=y)
+    dot = marks.mark_point(shape="circle", size=150, color=GREY, strokeWidth=2)
+    text = marks.mark_text(dx=-12, dy=-10, fontSize=12, color=GREY, align="right")
+    return [dot, text.encode(text="said:N")]
 
 
 def _peers(others: pd.DataFrame, rows: pd.DataFrame, y: alt.Y) -> list[alt.Chart]:
@@ -116,7 +119,7 @@ def asyncness(rows: pd.DataFrame, title: str, about: Sequence[str]) -> Layers:
     seen = rows["asyncness"].clip(upper=1)
     bottom = min(0.0, float(seen.min()) if seen.notna().any() else 0.0)
     y = alt.Y("asyncness:Q", title=name, scale=alt.Scale(domain=[max(bottom, -0.5), 1], clamp=True))
-    return titled(alt.layer(*_lines(rows, y)), title, about, 220)
+    return titled(alt.layer(*_lines(rows, y), *_struck(rows, y)), title, about, 220)
 
 
 def time(rows: pd.DataFrame, title: str, about: Sequence[str]) -> Layers:
@@ -129,11 +132,11 @@ def time(rows: pd.DataFrame, title: str, about: Sequence[str]) -> Layers:
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(labelExpr=SECONDS, values=tens),
     )
-    return titled(alt.layer(*_lines(rows, y), _struck(rows, y)), title, about, 320)
+    return titled(alt.layer(*_lines(rows, y), *_struck(rows, y)), title, about, 320)
 
 
 def _lines(rows: pd.DataFrame, y: alt.Y) -> tuple[alt.Chart, alt.Chart]:
-    """Solid where the call blocks, dashed where it need not."""
+    """Solid where the call blocks, dashed where it need not; no line through a few odd sizes."""
     base = _base(rows[rows["status"] == "ok"], rows)
     names = _modes(rows)
     shapes = scale(names, [MODES[name][1] for name in names])
@@ -141,14 +144,30 @@ def _lines(rows: pd.DataFrame, y: alt.Y) -> tuple[alt.Chart, alt.Chart]:
         y=y, shape=alt.Shape("mode:N", scale=shapes, legend=legend()), tooltip=_copy_tooltip()
     )
     dash = alt.StrokeDash("call:N", scale=scale(CALLS, DASHES), legend=None)
-    return base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash), points
+    joined = base.transform_filter("!test(/^registered/, datum.mode)")
+    return joined.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash), points
 
 
-def _struck(rows: pd.DataFrame, y: alt.Y) -> alt.Chart:
-    """Numbers that a proof has refused, crossed out and joined to nothing."""
-    crosses = _base(rows[rows["status"] == "failed"], rows)
-    marks: alt.Chart = crosses.mark_point(shape=CROSS, size=240, strokeWidth=2.5)
-    return marks.encode(y=y, tooltip=_copy_tooltip())
+def _intervals(rows: pd.DataFrame, domain: alt.Scale) -> list[alt.Chart]:
+    known = rows[rows["rate_low"].notna() & (rows["status"] == "ok")]
+    if known.empty:
+        return []
+    bars = _base(known, rows).mark_rule(strokeWidth=2)
+    return [bars.encode(y=alt.Y("rate_low:Q", scale=domain), y2="rate_high:Q")]
+
+
+def _struck(rows: pd.DataFrame, y: alt.Y) -> list[alt.Chart]:
+    """Numbers that a proof has refused, crossed out and joined to nothing; surprises are ringed."""
+    layers = []
+    failed = rows[rows["status"] == "failed"]
+    if len(failed):
+        crosses = _base(failed, rows).mark_point(shape=CROSS, size=240, strokeWidth=2.5)
+        layers.append(crosses.encode(y=y, tooltip=_copy_tooltip()))
+    odd = surprises(rows)
+    if len(odd):
+        rings = _base(odd, rows).mark_point(shape="circle", size=330, strokeWidth=1.5, color=GREY)
+        layers.append(rings.encode(y=y, color=alt.value(GREY), tooltip=_copy_tooltip()))
+    return layers
 
 
 def _base(rows: pd.DataFrame, all_rows: pd.DataFrame) -> alt.Chart:

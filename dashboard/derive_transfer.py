@@ -124,7 +124,7 @@ def ways(rows: pd.DataFrame, workload: str) -> pd.DataFrame:
     axes = WAYS[workload][1]
     if "nbytes" not in axes:
         mine = mine[mine["nbytes"] == mine["nbytes"].max()]
-    found = hover(mine)
+    found = hover(mine.sort_values(["blocking" if a == "call" else a for a in axes], kind="stable"))
     if "blocking" in found:
         found["call"] = ["blocking" if one else "non_blocking" for one in found["blocking"]]
     lanes = [[_word(axis, row[axis]) for axis in axes] for row in dicts(found)]

@@ -10,7 +10,7 @@ from typing import Any
 
 from hostbench.case import Case
 from hostbench.journal import CaseRecord, RunHeader
-from hostbench.store import archive
+from hostbench.store import archive, peers
 from hostbench.workload import Workload
 from hostbench.workloads import load as load_workloads
 
@@ -23,7 +23,7 @@ FACTS: dict[str, Any] = {
     "host": {"cpu_model": "A Toy CPU"},
     "software": {"torch": "2.13.0"},
     "nvml": {"driver": "580.1"},
-    "gpu0": {"name": "A Toy GPU"},
+    "gpu0": {"name": "A Toy GPU", "pcie_generation": 5, "pcie_width": 16},
 }
 CPU_FACTS = {name: FACTS[name] for name in ("host", "software")}
 TREND = "transfer.host_to_device[device=cuda,nbytes=16777216,memory=pinned,blocking=False]"
@@ -32,15 +32,33 @@ LOST = "overlap.pipeline[device=cuda,batch_bytes=33554432,memory=pinned,schedule
 STRUCK_LOOP = LOST.replace("streams_4", "streams_2").replace(str(32 << 20), str(4 << 20))
 STRUCK_RANKS = "collectives.all_reduce[device=cuda,num_ranks=4,nbytes=4096]"
 LARGE = 32 << 20
+LARGEST = 256 << 20
+TWO_GPUS = Path(__file__).parent / "data" / "nvbandwidth" / "two_gpus.json"
+PUBLISHED = "".join(
+    f"""
+[[figure]]
+hardware = "Toy"
+words = ["toy"]
+link = "PCIe Gen5 x16"
+direction = "{way}"
+low_gb_per_s = 44.0
+high_gb_per_s = 47.5
+kind = "measured"
+source = "https://example.org/{HOSTILE}"
+"""
+    for way in ("host_to_device", "device_to_host")
+)
 START = datetime(2026, 11, 1, 3, 0, tzinfo=UTC)
 
 
 def write(results: Path) -> Path:
-    """Nine runs of a toy GPU, one of a CPU, and another project's asv tree."""
+    """Nine runs of a toy GPU, one of a CPU, another project's asv tree; figures of others."""
     for day in range(9):
         archive.write(results, gpu_run(day))
     archive.write(results, cpu_run())
     _foreign(results)
+    (results / "published.toml").write_text(PUBLISHED)
+    peers.add(results, GPU_MACHINE, TWO_GPUS, LARGEST)
     return results
 
 

@@ -18,6 +18,8 @@ COLUMNS = (
 
 def over_size(numbers: pd.DataFrame, others: pd.DataFrame, about: list[str]) -> None:
     """Both directions side by side, as a rate with its limits or as a time."""
+    device = only(numbers, "device")
+    others = others[others["workload"].isin(list(DIRECTIONS)) & (others["device"] == device)]
     top = top_rate(numbers, others)
     as_rate = choose.either("show", "Show", ["rate", "time"]) == "rate"
     said = []
@@ -92,7 +94,8 @@ else:
         "asyncness is 1 - call / end to end. Dashed green: the ceiling of the link; grey band: "
         "published figures for this hardware; star: nvbandwidth on this machine. Thin grey: "
         "seconds = latency + bytes / bandwidth, fitted to the relative errors; n1/2: the size with "
-        f"half of that bandwidth. A cross failed its proof and counts for nothing. {LEGEND}"
+        "half of that bandwidth. A cross failed its proof and counts for nothing; a ring marks a "
+        f"surprise, which is listed below. {LEGEND}"
     )
 other_ways(rows, about)
 parts.beside_the_numbers(rows, "transfer")
