@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -204,7 +205,7 @@ def bars(rows: pd.DataFrame, title: str, about: Sequence[str]) -> Layers:
     order = list(dict.fromkeys(lanes))
     base = drawn(rows).encode(y=alt.Y("lane:N", title=None, sort=order, axis=axis))
     names = [name for name in MEMORIES if name in set(rows["mode"])]
-    colors: alt.Color | alt.Value = alt.value(GREY)
+    colors: Any = alt.value(GREY)
     if names:
         shades = scale(names, [MEMORIES[name] for name in names])
         colors = alt.Color("mode:N", scale=shades, legend=None)

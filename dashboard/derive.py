@@ -48,6 +48,19 @@ def newest_first(rows: pd.DataFrame, column: str) -> list[str]:
     return list(found)
 
 
+def newest_of_family(rows: pd.DataFrame, family: str) -> pd.DataFrame:
+    """A machine's newest run that measured or tried the family: hostbench's own before asv's, and
+    what may be judged before scratch."""
+    mine = of_workloads(rows[rows["family"] == family])
+    came_to = mine[mine["status"] != "not measured"]
+    if came_to.empty:
+        return came_to
+    own = came_to[came_to["source"] != "asv"]
+    kept = own[own["scratch"].isna()]
+    chosen = next(part for part in (kept, own, came_to) if len(part))
+    return mine[mine["run_id"] == newest_first(chosen, "run_id")[0]]
+
+
 def numbers_first(rows: pd.DataFrame) -> list[str]:
     """The cases in their order, those that have a number before those that never had one."""
     cases = list(dict.fromkeys(rows["case"]))

@@ -83,6 +83,8 @@ def _figures(measured: pd.DataFrame) -> str:
 
 def _waits(row: Row) -> str:
     """How long the call takes; where that contradicts the delay probe, both are said."""
+    if not row["call_s"] >= 0 or not row["seconds"] > 0:
+        return "the call's own time is not stored"
     share = asyncness(row["call_s"], row["seconds"])
     call, whole = units.format_seconds(row["call_s"]), units.format_seconds(row["seconds"])
     finding, returns_early = _finding(row), share > 0.5

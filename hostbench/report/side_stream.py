@@ -1,11 +1,11 @@
 """The loop that most articles print: a copy stream and non_blocking=True, from either memory."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
 from hostbench import units
-from hostbench.efficiency import Efficiency
 from hostbench.measure import asyncness
 from hostbench.report.rows import Row, dicts, label, ok, unseen
 from hostbench.workloads.loops import NUM_BATCHES
@@ -47,13 +47,13 @@ def held(row: Row) -> str:
     )
 
 
-def lines(biggest: pd.DataFrame, known: dict[str, Efficiency]) -> list[str]:
-    """The same from each kind of memory, with its efficiency where it is known."""
+def lines(biggest: pd.DataFrame, shares: Mapping[str, float]) -> list[str]:
+    """The same from each kind of memory, with its efficiency where it is known; NaN is not."""
     rows = biggest[(biggest["schedule"] == "copy_stream") & (biggest["status"] == "ok")]
     found = []
     for row in dicts(rows):
-        share = known[row["memory"]].share if row["memory"] in known else None
-        said = "not said" if share is None else f"{share:.2f}"
+        share = shares.get(row["memory"], math.nan)
+        said = "not said" if math.isnan(share) else f"{share:.2f}"
         size, time = (
             units.format_bytes(int(row["batch_bytes"])),
             units.format_seconds(row["seconds"]),
