@@ -69,7 +69,7 @@ def bars(group: Group, schedules: Sequence[str], title: str, about: Sequence[str
     color = alt.Color("lane:N", scale=_colors(group.memory), legend=None)
     full = base.mark_bar(height={"band": 0.68})
     text = {
-        dx: base.mark_text(align="left", dx=dx, fontSize=11, color=GREY).encode(
+        dx: base.mark_text(align="left", dx=dx, fontSize=11, color=GREY, lineBreak="\n").encode(
             x=end, text="said:N"
         )
         for dx in (5, 12)
@@ -95,7 +95,7 @@ def _said(row: dict[Hashable, Any], end: float) -> str:
     if pd.isna(row["seconds"]):
         return str(row["status"])
     is_wide = row["status"] == "ok" and row["high"] > end
-    return f"{row['number']} ({row['interval']})" if is_wide else str(row["number"])
+    return f"{row['number']}\n{row['interval']}" if is_wide else str(row["number"])
 
 
 def _ideal_in_words(group: Group) -> str:

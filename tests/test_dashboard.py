@@ -207,7 +207,7 @@ def test_overlap_says_what_the_report_says(open_page, tree: Path) -> None:
 
 def test_overlap_shows_what_pageable_memory_does(open_page) -> None:
     app = open_page("overlap", machine=GPU_MACHINE)
-    assert charts(app) == 12
+    assert charts(app) == 13
     text = said(app)
     for memory, held in (("pageable", "9[3-7]"), ("pinned", "[3-7]")):
         (line,) = [one for one in text.splitlines() if one.startswith(f"From {memory} memory")]
@@ -225,7 +225,7 @@ def test_overlap_refuses_in_words_and_lists_what_is_lacking(open_page) -> None:
     assert "schedule=streams_4" in gaps["which"][1]
     app = open_page("overlap", machine=CPU_MACHINE)
     assert f"No number from pinned memory: {HOSTILE}" in said(app)
-    assert charts(app) == 9
+    assert charts(app) == 10
 
 
 def test_overlap_of_a_part_of_the_loops(tree: Path) -> None:

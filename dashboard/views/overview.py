@@ -15,8 +15,11 @@ from derive import (
 )
 from words import commit8, hardware, known, missing, only, plain, run, when
 
-from hostbench.report.answer import answers
+from hostbench.report.answer import Answer, answers
 from hostbench.workloads import FAMILIES
+
+FIRST = 7
+"""So many answers of a family are open on the page."""
 
 
 def about(rows: pd.DataFrame, runs: pd.DataFrame) -> None:
@@ -41,6 +44,11 @@ def tiles(found: dict[str, int]) -> None:
             st.metric(name, number, width=130, border=True)
 
 
+def _sentences(found: list[Answer]) -> None:
+    for one in found:
+        st.markdown(f"**{plain(one.question)}**  \n{plain(one.text)}")
+
+
 def answer(here: pd.DataFrame) -> None:
     """Per family its newest run's sentences, dated, and where to see them drawn."""
     told = {family: newest_of_family(here, family) for family in FAMILIES}
@@ -52,8 +60,10 @@ def answer(here: pd.DataFrame) -> None:
         with st.container(border=True):
             st.subheader(plain(family))
             st.caption(plain(f"{run(rows)}, {hardware(rows)}"))
-            for one in found:
-                st.markdown(f"**{plain(one.question)}**  \n{plain(one.text)}")
+            _sentences(found[:FIRST])
+            if found[FIRST:]:
+                with st.expander(f"{len(found) - FIRST} more about {plain(family)}"):
+                    _sentences(found[FIRST:])
             view = {"machine": rows["machine"].iloc[0], "run": rows["run_id"].iloc[0]}
             st.page_link(
                 f"views/{family}.py",

@@ -32,7 +32,8 @@ def _answer(rows: pd.DataFrame) -> str:
         sizes = found.setdefault(direction_of(row), {})
         sizes[int(row["nbytes"])] = _finding(row)
     every = {one for sizes in found.values() for one in sizes.values()}
-    verdict = _WORDS[every.pop()] if len(every) == 1 else _MIXED
+    told = every - {None}
+    verdict = _MIXED if len(told) > 1 else _WORDS[next(iter(told), None)]
     said = {direction: _by_size(sizes) for direction, sizes in found.items()}
     both = [f"{' and '.join(ways)} {text}" for text, ways in _turned(said).items()]
     figures = f"{_figures(measured)}{_without(rows)}{label(measured)}"

@@ -12,10 +12,15 @@ from hostbench.report.words import DIRECTIONS, crossed
 H2D = "transfer.host_to_device"
 
 
-def pinning(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
+def pays(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
     copies = where(rows, workload=H2D)
     if len(copies):
         yield "Does pinned memory pay?", _pays(copies)
+
+
+def pinning(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """From which size on, and after how many copies."""
+    copies = where(rows, workload=H2D)
     yield from _crossovers(rows)
     made = where(rows, workload="transfer.pin_and_copy")
     if len(made):

@@ -8,7 +8,7 @@ from hostbench import units
 from hostbench.report.asynchronous import asynchronous
 from hostbench.report.conversions import conversions
 from hostbench.report.link import link
-from hostbench.report.pinning import pinning
+from hostbench.report.pinning import pays, pinning
 from hostbench.report.rows import (
     Row,
     dicts,
@@ -27,7 +27,8 @@ from hostbench.report.words import DIRECTIONS, fitted
 
 
 def transfer(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Question and answer; a question of which the run has no case is left out."""
+    """Question and answer, what most people ask first; a question of which the run has no case is
+    left out."""
     for workload, direction in DIRECTIONS.items():
         one_way = rows[rows["workload"] == workload]
         if one_way.empty:
@@ -37,13 +38,13 @@ def transfer(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
         yield f"How fast is a copy, {direction}?", _rates(one_way)
     plain = rows[rows["workload"].isin(list(DIRECTIONS))]
     if len(plain):
-        yield from _latencies(plain)
         yield from asynchronous(plain)
-    yield from both_ways(rows)
-    yield from pinning(rows)
-    for make in (to_device, to_host, many, conversions, between):
-        yield from make(rows)
+    yield from pays(rows)
     yield from link(rows)
+    if len(plain):
+        yield from _latencies(plain)
+    for make in (pinning, both_ways, to_device, to_host, many, conversions, between):
+        yield from make(rows)
 
 
 def _sizes(rows: pd.DataFrame, blocking: bool) -> set[int]:
