@@ -1,5 +1,6 @@
 """What the pages Transfer and Overlap derive and draw, held against the simulated device."""
 
+import ast
 import math
 import sys
 from dataclasses import replace
@@ -205,3 +206,15 @@ def test_a_wide_interval_does_not_squash_the_bars(rows: pd.DataFrame) -> None:
     (data,) = [d for d in chart["datasets"].values() if d and "lane" in d[0] and "low" in d[0]]
     assert max(row["high"] for row in data if row["high"]) == pytest.approx(0.8 * top)
     assert [row["said"] for row in data if "12 s" in row["said"]] == ["1.02 ms\n100 us to 12 s"]
+
+
+def test_no_bare_text_in_a_view() -> None:
+    """Streamlit shows every expression that stands alone, also a text under a constant."""
+    for path in (APP / "views").glob("*.py"):
+        _, *rest = ast.parse(path.read_text()).body
+        bare = [node.lineno for node in rest if isinstance(node, ast.Expr) and _is_text(node)]
+        assert not bare, f"{path.name}:{bare}"
+
+
+def _is_text(node: ast.Expr) -> bool:
+    return isinstance(node.value, ast.Constant)

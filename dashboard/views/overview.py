@@ -18,8 +18,7 @@ from words import commit8, hardware, known, missing, only, plain, run, when
 from hostbench.report.answer import Answer, answers
 from hostbench.workloads import FAMILIES
 
-FIRST = 7
-"""So many answers of a family are open on the page."""
+FIRST = 7  # so many answers of a family are open on the page
 
 
 def about(rows: pd.DataFrame, runs: pd.DataFrame) -> None:
