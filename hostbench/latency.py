@@ -9,7 +9,7 @@ MIN_SIZES = 4
 """Two sizes fix a line, a third checks it: with four the check means something."""
 MIN_SPAN = 64
 """Largest over smallest size; over less, latency and bandwidth cannot be told apart."""
-MAX_ERROR = 0.25
+MAX_ERROR = 0.15
 """From this root mean square of the relative errors on, the times are no straight line."""
 SAME = 0.02
 """Times that differ by no more than this share are the same time."""

@@ -6,8 +6,6 @@ from hostbench.efficiency import Efficiency
 
 HIDES, HARDLY = 0.5, 0.1
 """From this share on copies hide; below that one they do not."""
-MIN_LAUNCHES = 8
-"""Below, no order statistic covers the median with 99 %."""
 
 
 def verdict(found: Mapping[str, Efficiency]) -> str:
@@ -20,6 +18,10 @@ def verdict(found: Mapping[str, Efficiency]) -> str:
     share, low, high = known[best].share or 0.0, known[best].low, known[best].high
     if low is not None and high is not None and low <= HARDLY and high >= HIDES:
         return f"undecided, because the best, {best}, is somewhere from {low:.2f} to {high:.2f}"
+    unknown = [f"{name}: {one.refused}" for name, one in found.items() if one.share is None]
+    if share < HIDES and unknown:
+        others = f"of the others {best} hides most, {max(0.0, 100 * share):.0f} %"
+        return f"undecided, because the efficiency is not said of {'; '.join(unknown)}; {others}"
     hidden = f"{100 * share:.0f} % of what could be hidden is hidden by {best}"
     if share >= HIDES:
         return f"yes: {hidden}"
