@@ -25,8 +25,8 @@ from hostbench.workloads.loops import NUM_BATCHES
 ORDERINGS = {
     "events": "events",
     "record_stream": "a new buffer per batch and record_stream",
-    "stream_synchronize": "stream.synchronize()",
-    "device_synchronize": "torch.cuda.synchronize()",
+    "stream_synchronize": "a stream synchronize",
+    "device_synchronize": "a device-wide synchronize",
 }
 THREE = "three_streams"
 NO_BOUND = "no bound: a part has no number"
@@ -101,7 +101,7 @@ def ratios(rows: pd.DataFrame) -> Answers:
         return
     best = max(found, key=lambda one: one.saved)
     parts = [
-        f"{one.text} saves {one.saved:.0%} "
+        f"{one.text} {'saves' if one.saved >= 0 else 'loses'} {abs(one.saved):.0%} "
         f"({efficiency_in_words(one.efficiency, one.num_launches)})"
         for one in found
     ]
