@@ -73,6 +73,8 @@ def legend(
         "columns": columns,
         "symbolSize": 90,
         "symbolOpacity": 1,
+        "labelFontSize": 11,
+        "columnPadding": 8,
     }
     solid = {} if dashed else {"symbolDash": [1, 0], "symbolStrokeWidth": 1.5}
     return alt.Legend.from_dict({**drawn_as, **solid, "labelLimit": 260, "offset": 4})

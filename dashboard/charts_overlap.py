@@ -2,7 +2,8 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -32,7 +33,9 @@ MEMORIES = {"pageable": (ORANGE, "circle"), "pinned": (BLUE, "diamond")}
 _LABEL_LENGTH = 24
 _LINES = "split(datum.value, '\\n')"
 _ROOM = 1.4
-"""For the numbers behind the bars."""
+"""For the numbers behind the bars, whose medians alone set the scale."""
+_CLIPPED = 0.8
+"""An interval ends here at the latest."""
 _NARROWEST, _WIDEST = -0.5, 1.5
 
 
@@ -47,18 +50,15 @@ def bars(group: Group, schedules: Sequence[str], title: str, about: Sequence[str
         low=group.rows["ci_low_s"],
         high=group.rows["ci_high_s"],
     )
+    top = _ROOM * float(rows["seconds"].max())
+    rows["said"] = [_said(row, _CLIPPED * top) for row in rows.to_dict("records")]
+    rows["low"], rows["high"] = (rows[side].clip(upper=_CLIPPED * top) for side in ("low", "high"))
     rows["end"] = rows[["seconds", "high"]].max(axis=1).fillna(0.0)
-    rows["said"] = [
-        status if pd.isna(seconds) else number
-        for status, seconds, number in zip(
-            rows["status"], rows["seconds"], rows["number"], strict=True
-        )
-    ]
     missing = [lane for lane in lanes if lane not in set(rows["lane"])]
     if missing:
         said = {"lane": missing, "said": "not in this run", "end": 0.0, "status": "not measured"}
         rows = pd.concat([rows, pd.DataFrame(said)])
-    limits = alt.Scale(domain=[0, _ROOM * rows["end"].max()], nice=False)
+    limits = alt.Scale(domain=[0, top], nice=False)
     axis = alt.Axis(labelExpr=SECONDS, tickCount=4)
     x, low, end = (
         alt.X(name, title=f"seconds per loop ({LOWER})", scale=limits, axis=axis)
@@ -69,7 +69,7 @@ def bars(group: Group, schedules: Sequence[str], title: str, about: Sequence[str
     color = alt.Color("lane:N", scale=_colors(group.memory), legend=None)
     full = base.mark_bar(height={"band": 0.68})
     text = {
-        dx: base.mark_text(align="left", dx=dx, fontSize=11, color=GREY).encode(
+        dx: base.mark_text(align="left", dx=dx, fontSize=11, color=GREY, lineBreak="\n").encode(
             x=end, text="said:N"
         )
         for dx in (5, 12)
@@ -88,6 +88,14 @@ def bars(group: Group, schedules: Sequence[str], title: str, about: Sequence[str
     if group.ideal_s is not None:
         layers.append(_bound(group.ideal_s, limits, lanes))
     return titled(alt.layer(*layers), title, [*about, _ideal_in_words(group)], HEIGHT)
+
+
+def _said(row: dict[Hashable, Any], end: float) -> str:
+    """The bar's number, or why there is none; an interval that leaves the chart is written out."""
+    if pd.isna(row["seconds"]):
+        return str(row["status"])
+    is_wide = row["status"] == "ok" and row["high"] > end
+    return f"{row['number']}\n{row['interval']}" if is_wide else str(row["number"])
 
 
 def _ideal_in_words(group: Group) -> str:

@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import pandas as pd
 import streamlit as st
@@ -15,6 +16,7 @@ from hostbench.store.runs import WholeRun
 
 STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
 NO_MACHINE = "(not named yet)"
+_Read: TypeAlias = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,8 @@ class Results:
     points: pd.DataFrame
     """The tidy frame of hostbench.store.frame without other tools' points; a machine without a name
     is NO_MACHINE."""
+    peers: pd.DataFrame
+    """Other tools' points of these machines, in the same columns."""
     runs: pd.DataFrame
     """One row per hostbench run: run_id, profile, launches, device, by, complete."""
     warnings: list[str]
@@ -42,8 +46,8 @@ def load(folder: Path) -> Results:
 
     Raises UsageError when there is no such folder.
     """
-    points, runs, warnings = _read(str(folder), _signature(folder))
-    return Results(points=points, runs=runs, warnings=warnings)
+    points, others, runs, warnings = _read(str(folder), _signature(folder))
+    return Results(points=points, peers=others, runs=runs, warnings=warnings)
 
 
 def _signature(folder: Path) -> int:
@@ -57,12 +61,13 @@ def _signature(folder: Path) -> int:
 
 
 @st.cache_data(max_entries=4, show_spinner="Reading the results ...")
-def _read(folder: str, signature: int) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+def _read(folder: str, signature: int) -> _Read:
     tree = frame.read(Path(folder))
     points = peers.ours(tree.frame)
+    others = tree.frame.drop(index=points.index)
     points = points.assign(machine=points["machine"].fillna(NO_MACHINE))
     runs = pd.DataFrame([_about(run) for run in tree.runs], columns=list(_COLUMNS))
-    return points, runs, list(dict.fromkeys(tree.warnings))
+    return points, others, runs, list(dict.fromkeys(tree.warnings))
 
 
 _COLUMNS = ("run_id", "profile", "launches", "device", "by", "complete")

@@ -9,6 +9,7 @@ import pandas as pd
 from words import DIRECTIONS, axes, commit8, known, missing, when
 
 from hostbench import units
+from hostbench.report.rows import with_axes
 from hostbench.workloads import load as load_workloads
 
 Row = dict[Hashable, Any]
@@ -34,18 +35,7 @@ def of_workloads(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_family(rows: pd.DataFrame, family: str) -> pd.DataFrame:
-    return _with_axes(of_workloads(rows[rows["family"] == family]).copy())
-
-
-def _with_axes(rows: pd.DataFrame) -> pd.DataFrame:
-    """What a run did not come to has no axes in the frame: here they are, from the case."""
-    works = load_workloads()
-    for index, row in rows[rows["status"] == "not measured"].iterrows():
-        cases = works[row["workload"]].cases()
-        for axis, value in next((c.values for c in cases if str(c) == row["case"]), {}).items():
-            rows[axis] = rows[axis].astype(object) if axis in rows else None
-            rows.at[index, axis] = value
-    return rows
+    return with_axes(of_workloads(rows[rows["family"] == family]))
 
 
 def newest_first(rows: pd.DataFrame, column: str) -> list[str]:
@@ -56,6 +46,19 @@ def newest_first(rows: pd.DataFrame, column: str) -> list[str]:
         newest = part.groupby(column, sort=False)["started_at"].max().sort_values(ascending=False)
         found |= dict.fromkeys(map(str, newest.index))
     return list(found)
+
+
+def newest_of_family(rows: pd.DataFrame, family: str) -> pd.DataFrame:
+    """A machine's newest run that measured or tried the family: hostbench's own before asv's, and
+    what may be judged before scratch."""
+    mine = of_workloads(rows[rows["family"] == family])
+    came_to = mine[mine["status"] != "not measured"]
+    if came_to.empty:
+        return came_to
+    own = came_to[came_to["source"] != "asv"]
+    kept = own[own["scratch"].isna()]
+    chosen = next(part for part in (kept, own, came_to) if len(part))
+    return mine[mine["run_id"] == newest_first(chosen, "run_id")[0]]
 
 
 def numbers_first(rows: pd.DataFrame) -> list[str]:
@@ -84,6 +87,7 @@ def copies(rows: pd.DataFrame) -> pd.DataFrame:
     found["call"] = np.where(found["blocking"].astype(bool), *CALLS)
     found["mode"] = found["memory"].astype(str) + ", " + found["call"]
     found["direction"] = found["workload"].map(DIRECTIONS)
+    found["nbytes"] = found["nbytes"].astype(float)
     found["asyncness"] = 1 - found["call_s"] / found["seconds"]
     found["rate_low"] = found["gb_per_s"] * found["seconds"] / found["ci_high_s"]
     found["rate_high"] = found["gb_per_s"] * found["seconds"] / found["ci_low_s"]

@@ -1,6 +1,5 @@
 """Copy and compute loops: each way to write one against serial and ideal. No streamlit."""
 
-import math
 from dataclasses import dataclass
 
 import pandas as pd
@@ -9,6 +8,7 @@ from derive import hover
 from hostbench import units
 from hostbench.efficiency import Efficiency
 from hostbench.report.overlap import SCHEDULES, loops
+from hostbench.report.side_stream import lines
 
 HALVES = {"copy_only": "copies alone", "compute_only": "compute alone"}
 SERIAL = {"serial": "serial: wait for each copy and each compute"}
@@ -65,7 +65,7 @@ def _said(known: Efficiency | None) -> str:
     if known is None or known.share is None:
         return ""
     if known.low is None or known.high is None:
-        return f"{known.share:.2f}"
+        return f"{known.share:.2f} (no interval)"
     return f"{known.share:.2f} ({known.low:.2f} to {known.high:.2f})"
 
 
@@ -97,19 +97,8 @@ def refusals(found: pd.DataFrame) -> list[str]:
 
 
 def side_stream(found: pd.DataFrame) -> list[str]:
-    """What a copy on a side stream does from each kind of memory, at the largest batch."""
-    rows = found[(found["schedule"] == "copy_stream") & (found["status"] == "ok")]
-    rows = rows[rows["batch_bytes"] == rows["batch_bytes"].max()]
-    return [
-        f"From {row['memory']} memory on a stream of its own, batches of {row['size']}: "
-        f"{row['number']}, efficiency {row['efficiency'] or 'not said'}, "
-        f"{_waits(row['asyncness'])}."
-        for row in rows.to_dict("records")
-    ]
-
-
-def _waits(asyncness: float) -> str:
-    if math.isnan(asyncness):
-        return "the calls' own time is not stored"
-    held = 100 * (1 - asyncness)
-    return f"the calls hold the host for {held:.0f} % of the loop (asyncness {asyncness:.2f})"
+    """What a copy on a side stream does from each kind of memory, at the largest batch: as the
+    report says it."""
+    biggest = found[found["batch_bytes"] == found["batch_bytes"].max()]
+    loop = biggest[biggest["schedule"] == "copy_stream"]
+    return lines(biggest, dict(zip(loop["memory"], loop["share"], strict=True)))

@@ -81,6 +81,15 @@ def one_run(family: str) -> pd.DataFrame:
     return rows[rows["device"] == chosen]
 
 
+def peers() -> pd.DataFrame:
+    """Other tools' points of the chosen machine."""
+    others = results().peers
+    chosen: pd.DataFrame = others[others["machine"] == st.session_state.get("machine")]
+    return chosen[
+        (chosen["status"] == "ok") & chosen["gb_per_s"].notna() & chosen["nbytes"].notna()
+    ]
+
+
 def beside_the_numbers(rows: pd.DataFrame, name: str) -> None:
     """What has no valid number and why, what surprised, and the numbers themselves."""
     gaps = without_number(rows)

@@ -10,7 +10,7 @@ from typing import Any
 
 from hostbench.case import Case
 from hostbench.journal import CaseRecord, RunHeader
-from hostbench.store import archive
+from hostbench.store import archive, peers
 from hostbench.workload import Workload
 from hostbench.workloads import load as load_workloads
 
@@ -23,7 +23,7 @@ FACTS: dict[str, Any] = {
     "host": {"cpu_model": "A Toy CPU"},
     "software": {"torch": "2.13.0"},
     "nvml": {"driver": "580.1"},
-    "gpu0": {"name": "A Toy GPU"},
+    "gpu0": {"name": "A Toy GPU", "pcie_generation": 5, "pcie_width": 16},
 }
 CPU_FACTS = {name: FACTS[name] for name in ("host", "software")}
 TREND = "transfer.host_to_device[device=cuda,nbytes=16777216,memory=pinned,blocking=False]"
@@ -32,15 +32,33 @@ LOST = "overlap.pipeline[device=cuda,batch_bytes=33554432,memory=pinned,schedule
 STRUCK_LOOP = LOST.replace("streams_4", "streams_2").replace(str(32 << 20), str(4 << 20))
 STRUCK_RANKS = "collectives.all_reduce[device=cuda,num_ranks=4,nbytes=4096]"
 LARGE = 32 << 20
+LARGEST = 256 << 20
+TWO_GPUS = Path(__file__).parent / "data" / "nvbandwidth" / "two_gpus.json"
+PUBLISHED = "".join(
+    f"""
+[[figure]]
+hardware = "Toy"
+words = ["toy"]
+link = "PCIe Gen5 x16"
+direction = "{way}"
+low_gb_per_s = 44.0
+high_gb_per_s = 47.5
+kind = "measured"
+source = "https://example.org/{HOSTILE}"
+"""
+    for way in ("host_to_device", "device_to_host")
+)
 START = datetime(2026, 11, 1, 3, 0, tzinfo=UTC)
 
 
 def write(results: Path) -> Path:
-    """Nine runs of a toy GPU, one of a CPU, and another project's asv tree."""
+    """Nine runs of a toy GPU, one of a CPU, another project's asv tree; figures of others."""
     for day in range(9):
         archive.write(results, gpu_run(day))
     archive.write(results, cpu_run())
     _foreign(results)
+    (results / "published.toml").write_text(PUBLISHED)
+    peers.add(results, GPU_MACHINE, TWO_GPUS, LARGEST)
     return results
 
 
@@ -129,8 +147,7 @@ def _records(
         if case.values["device"] == device:
             whole = _seconds(case) * slower
             call_s = whole * (0.05 if _is_asynchronous(work, case) else 0.95)
-            found = {"oversubscribed": device == "cpu" and int(case.values.get("num_ranks", 1)) > 2}
-            findings = {"findings": found} if "num_ranks" in case.values else {}
+            findings = {"findings": _findings(work, case), "memory": _memory(case)}
             for launch in range(header.launches):
                 seconds = whole * noise.uniform(0.98, 1.02) * _drift(case, launch)
                 yield CaseRecord(
@@ -153,6 +170,27 @@ def _records(
                 )
 
 
+def _findings(work: Workload, case: Case) -> dict[str, Any]:
+    axes = case.values
+    if "num_ranks" in axes:
+        return {"oversubscribed": axes["device"] == "cpu" and int(axes["num_ranks"]) > 2}
+    if "direction" in axes:
+        way = str(axes["direction"]).upper()
+        return {**work.expected(case), "copies": f"1 x {way} pageable, {HOSTILE} in all"}
+    found: dict[str, Any] = dict(work.expected(case))
+    if case.workload == "transfer.both_ways":
+        found["both_ways_share"] = 0.97 if found["both_at_once"] else 0.0
+    return found
+
+
+def _memory(case: Case) -> dict[str, int]:
+    """`record_stream` holds a buffer per batch, the others two."""
+    if case.workload != "overlap.ordered":
+        return {}
+    num = 8 if case.values["ordering"] == "record_stream" else 2
+    return {"peak_allocated": num * int(case.values["batch_bytes"])}
+
+
 def _is_asynchronous(work: Workload, case: Case) -> bool:
     axes = case.values
     if case.family == "overlap":
@@ -167,10 +205,26 @@ def _drift(case: Case, launch: int) -> float:
     return (0.2, 2.5)[launch % 2] if odd and axes.get("schedule") == "serial" else 1.0
 
 
-def _loop_s(memory: str, schedule: str, nbytes: int) -> float:
+def _ratio_s(half: float, text: str, schedule: str) -> float:
+    compute, copy = map(int, text.split(":"))
+    part = compute / copy * half
+    loop = half + 7 * max(half, part) + part
+    parts = {"copy_only": 8 * half, "compute_only": 8 * part, "serial": 8 * (half + part)}
+    return parts.get(schedule, 1.02 * loop)
+
+
+def _loop_s(case: Case) -> float:
     """8 batches whose compute is as long as their copy; from pageable memory little is hidden."""
-    half = nbytes / (5e10 if memory == "pinned" else 1.2e10)
-    hidden = {"copy_stream": 7.0, "three_streams": 7.0, "streams_2": 6.0, "streams_4": 6.5}
+    axes = case.values
+    memory, schedule = str(axes["memory"]), str(axes.get("schedule", "copy_stream"))
+    half = int(axes["batch_bytes"]) / (5e10 if memory == "pinned" else 1.2e10)
+    if "compute_to_copy" in axes:
+        return _ratio_s(half, str(axes["compute_to_copy"]), schedule)
+    if case.workload == "overlap.round_trip" and not schedule.endswith("_only"):
+        return {"three_streams": 10.4}.get(schedule, 24.0) * half
+    if case.workload == "overlap.ordered":
+        return (12.0 if str(axes["ordering"]).endswith("synchronize") else 9.2) * half
+    hidden = {"copy_stream": 7.0, "streams_2": 6.0, "streams_4": 6.5}
     share = 1.0 if memory == "pinned" else 0.04
     if schedule.endswith("_only"):
         return 8 * half
@@ -186,8 +240,7 @@ def _all_reduce_s(num_ranks: int, nbytes: int) -> float:
 def _seconds(case: Case) -> float:
     axes = case.values
     if case.family == "overlap":
-        nbytes = int(axes["batch_bytes"])
-        return _loop_s(str(axes["memory"]), str(axes.get("schedule", "copy_stream")), nbytes)
+        return _loop_s(case)
     if case.family == "collectives":
         return _all_reduce_s(int(axes["num_ranks"]), int(axes["nbytes"]))
     rate = 5e10 if axes.get("memory") == "pinned" or axes.get("place") == "direct" else 1.2e10

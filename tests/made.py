@@ -5,11 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hostbench import evidence, measure
 from hostbench.case import AxisValue, Case
+from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.journal import CaseRecord, JournalWriter, RunHeader
 from hostbench.runner import places, worker
 from hostbench.runner.launcher import Launch, Outcome
+from hostbench.samples import median
 from hostbench.store.archive import Run
+from hostbench.workload import Workload, prepare
+from hostbench.workloads import load
 
 COMMIT = "1a2b3c4d" + "0" * 32
 STARTED = "2026-11-21T12:00:00.000Z"
@@ -155,3 +160,36 @@ def later(part: Run, minutes: int, number: int, records: Sequence[CaseRecord]) -
     run_id = f"20261121T12{minutes:02d}00Z-1a2b3c4d-{number:04d}"
     resumed = replace(part.header, run_id=run_id, started_at=started, resumes=part.header.run_id)
     return replace(part, header=resumed, records=tuple(records))
+
+
+def simulated_records(
+    family: str, *, launches: int = 2, link: Link | None = None
+) -> list[CaseRecord]:
+    """Every case of a family on the simulated device, measured and observed as a worker does."""
+    load((family,))
+    made = []
+    for launch in range(launches):
+        device = SimulatedDevice(link)
+        for work in load((family,)).values():
+            for case in work.cases():
+                if case.values["device"] == "cuda":
+                    made.append(_simulated(device, work, case, launch))
+                    device.reset()
+    return made
+
+
+def _simulated(device: SimulatedDevice, work: Workload, case: Case, launch: int) -> CaseRecord:
+    found = measure.measure(device, prepare(work, device, case), measure.Settings())
+    seen = evidence.gather(device, prepare(work, device, case))
+    measurement = measure.as_json(found)
+    measurement["findings"] = {**found.findings, **seen.findings}
+    measurement["proofs"] = {**found.proofs, **seen.proofs}
+    seconds = median(found.samples.end_to_end_s)
+    return record(
+        case,
+        launch,
+        seconds,
+        measurement=measurement,
+        nbytes=work.nbytes(case),
+        expected=work.expected(case),
+    )

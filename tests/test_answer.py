@@ -76,9 +76,11 @@ def test_a_gpu_run_has_a_figure_for_every_question(tmp_path: Path) -> None:
         assert "sync pageable 9.26 GB/s" in speed  # 2**28 bytes in 29 ms
         assert "async pinned 26.8 GB/s (2.9x)" in speed
     pinned = texts["Is non_blocking=True from pinned memory asynchronous?"]
-    assert pinned.count("yes, the call returns after 10 us of 10 ms (asyncness 1.00)") == 2
+    assert pinned.startswith("yes: ")
+    assert pinned.count("the call returns after 10 us of 10 ms (asyncness 1.00)") == 2
     pageable = texts["Is non_blocking=True from pageable memory asynchronous?"]
-    assert pageable.count("no, the call itself takes 29 ms of 29 ms (asyncness 0.00)") == 2
+    assert pageable.startswith("no: ")
+    assert pageable.count("the call itself takes 29 ms of 29 ms (asyncness 0.00)") == 2
     assert texts["Does pinned memory pay?"] == (
         "yes: 256 MiB host to device take 10 ms from pinned memory, 29 ms from pageable (2.9x)"
     )
@@ -92,24 +94,24 @@ def test_a_gpu_run_has_a_figure_for_every_question(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("finding", "call_s", "text"),
     [
-        (True, 0.001, "yes, the call returns after 1 ms of 10 ms (asyncness 0.90)"),
-        (False, 0.009, "no, the call itself takes 9 ms of 10 ms (asyncness 0.10)"),
+        (True, 0.001, "yes: the call returns after 1 ms of 10 ms (asyncness 0.90)"),
+        (False, 0.009, "no: the call itself takes 9 ms of 10 ms (asyncness 0.10)"),
         (
             True,
             0.009,
-            "yes, the delay probe saw it return before its stream was done, yet it takes "
+            "yes: the delay probe saw it return before its stream was done, yet it takes "
             "9 ms of 10 ms (asyncness 0.10)",
         ),
         (
             False,
             0.001,
-            "no, the delay probe saw it wait for its stream, yet it returns after "
+            "no: the delay probe saw it wait for its stream, yet it returns after "
             "1 ms of 10 ms (asyncness 0.90)",
         ),
         (
             None,
             0.001,
-            "the delay probe could not tell; the call takes 1 ms of 10 ms (asyncness 0.90)",
+            "it cannot be told: the call returns after 1 ms of 10 ms (asyncness 0.90)",
         ),
     ],
 )
@@ -119,7 +121,8 @@ def test_the_delay_probe_answers_and_the_share_is_its_figure(
     case = copy_case(device="cuda", nbytes=NBYTES, memory="pinned", blocking=False)
     texts = told(tmp_path, [found(case, 0.01, call_s, finding)])
     question = "Is non_blocking=True from pinned memory asynchronous?"
-    assert texts[question] == f"256 MiB, host to device: {text}"
+    verdict, _, figures = text.partition(": ")
+    assert texts[question] == f"{verdict}: 256 MiB host to device: {figures}"
 
 
 def test_a_cpu_run_says_what_it_is_and_what_cannot_be_seen(tmp_path: Path) -> None:
@@ -154,7 +157,11 @@ def test_a_failed_case_is_said_to_have_failed(tmp_path: Path) -> None:
     assert texts["Create zeros on the CPU and move it, or directly on the device?"] == (
         "failed: data failed: stale"
     )
-    assert "pinned" not in texts["How fast is a copy, host to device?"]
+    speed = texts["How fast is a copy, host to device?"]
+    assert speed == (
+        "256 MiB: sync pageable 9.26 GB/s, async pageable 9.26 GB/s (not async: the call waits); "
+        "sync pinned: failed, data failed: stale; async pinned: failed, data failed: stale"
+    )
 
 
 def test_the_largest_size_with_a_number_counts(tmp_path: Path) -> None:

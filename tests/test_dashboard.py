@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from hostbench.report.answer import answers
-from hostbench.store import archive, frame
+from hostbench.store import archive, frame, peers
 from tests import dashboard_tree
 from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, TREND
 from tests.made import copy_case, record, run
@@ -108,6 +108,24 @@ def test_overview_leads_to_each_familys_page(open_page) -> None:
     assert all(link.query_string.startswith(f"machine={GPU_MACHINE}&run=2026") for link in links)
 
 
+def test_overview_answers_each_family_from_its_newest_run_that_counts(tree: Path) -> None:
+    import derive
+
+    rows = peers.ours(frame.read(tree).frame)
+    here = rows[rows["machine"] == GPU_MACHINE]
+    newest = here[here["started_at"] == here["started_at"].max()]["run_id"].iloc[0]
+    runs = {family: derive.newest_of_family(here, family) for family in FAMILIES}
+    assert {name: set(found["run_id"]) for name, found in runs.items()} == {
+        name: {newest} for name in FAMILIES
+    }
+    older = here[here["run_id"] != newest]
+    found = derive.newest_of_family(older, "transfer")
+    assert set(found["started_at"].dt.day) == {7}  # the 8th is scratch
+    assert derive.newest_of_family(older, "overlap").empty
+    scratch = older[older["scratch"].notna()]
+    assert set(derive.newest_of_family(scratch, "transfer")["started_at"].dt.day) == {8}
+
+
 def test_cpu_numbers_are_never_a_gpus(open_page) -> None:
     for page in PAGES:
         app = open_page(page, machine=CPU_MACHINE)
@@ -145,13 +163,20 @@ def test_a_link_to_what_is_gone_says_so(open_page) -> None:
 
 def test_transfer_lists_skips_failures_and_surprises(open_page) -> None:
     app = open_page("transfer", machine=CPU_MACHINE)
-    gaps = app.dataframe[0].value
+    gaps = table(app, "which")
     assert set(gaps["status"]) == {"skipped"}
     assert gaps["cases"].sum() == 83
     app = open_page("transfer", machine=GPU_MACHINE)
     headings = [one.value for one in app.subheader]
-    assert headings == ["Without a valid number, and why", "Surprises", "Numbers"]
-    assert charts(app) == 4
+    assert headings == [
+        "Other ways to copy",
+        "What conversions really copied",
+        "Without a valid number, and why",
+        "Surprises",
+        "Numbers",
+    ]
+    assert charts(app) == 4 + 9
+    assert len(table(app, "flags")) > 0
 
 
 def table(app: AppTest, column: str) -> pd.DataFrame:
@@ -161,7 +186,7 @@ def table(app: AppTest, column: str) -> pd.DataFrame:
 
 def answer(tree: Path, machine: str, family: str) -> str:
     """What `hostbench report` says of the family in the machine's newest run."""
-    rows = frame.read(tree).frame
+    rows = peers.ours(frame.read(tree).frame)
     rows = rows[rows["machine"] == machine]
     newest = rows[rows["run_id"] == rows["run_id"].iloc[-1]]
     return "\n".join(one.text for one in answers(newest) if one.family == family)
@@ -182,7 +207,7 @@ def test_overlap_says_what_the_report_says(open_page, tree: Path) -> None:
 
 def test_overlap_shows_what_pageable_memory_does(open_page) -> None:
     app = open_page("overlap", machine=GPU_MACHINE)
-    assert charts(app) == 9
+    assert charts(app) == 13
     text = said(app)
     for memory, held in (("pageable", "9[3-7]"), ("pinned", "[3-7]")):
         (line,) = [one for one in text.splitlines() if one.startswith(f"From {memory} memory")]
@@ -200,7 +225,7 @@ def test_overlap_refuses_in_words_and_lists_what_is_lacking(open_page) -> None:
     assert "schedule=streams_4" in gaps["which"][1]
     app = open_page("overlap", machine=CPU_MACHINE)
     assert f"No number from pinned memory: {HOSTILE}" in said(app)
-    assert charts(app) == 6
+    assert charts(app) == 10
 
 
 def test_overlap_of_a_part_of_the_loops(tree: Path) -> None:

@@ -20,7 +20,7 @@ LAYERS = (
     "errors units",
     "case files processes",
     "samples clock shapes",
-    "bandwidth efficiency",
+    "bandwidth efficiency latency round_trip",
     "journal",
     "facts",
     "device",
@@ -40,8 +40,8 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.spl
 NOBODY_IMPORTS = ("cli", "__main__", "_benchmarks", "_dashboard")
 FOR_THE_DASHBOARD = set(
     (
-        "bandwidth ceilings efficiency store judge units workload workloads report case errors "
-        "samples _dashboard"
+        "bandwidth ceilings efficiency latency round_trip store judge units workload workloads "
+        "report case errors samples _dashboard"
     ).split()
 )
 # Third-party package -> the only rooms that may import it.

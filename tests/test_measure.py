@@ -95,7 +95,8 @@ def test_the_probe_finds_what_cuda_does_at_every_size(name: str) -> None:
         if case.values["device"] == "cuda":
             device = SimulatedDevice()
             result = measure.measure(device, prepare(work, device, case), Settings())
-            assert result.findings == work.expected(case), case
+            expected = work.expected(case) or {"asynchronous": False}  # small and pageable
+            assert result.findings == expected, case
             assert result.proofs == {"data": "passed"}, case
 
 

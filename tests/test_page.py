@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hostbench.report.html import html
 from hostbench.report.page import as_json, page
 from hostbench.store import archive, frame
 from tests.made import GPU_FACTS, copy_case, create_case, failed, record, run, skipped
@@ -77,7 +78,7 @@ def test_the_table_keeps_the_statuses_apart(tmp_path: Path) -> None:
     assert re.search(r"-\s+-\s+-\s+-\s+failed: no number", line_of(text, create_case()))
     assert "not measured: the run ended" in line_of(text, create_case(fill="empty"))
     last = text.splitlines()[-1]
-    assert last.startswith("2 ok, 1 skipped, 2 failed, 1 not measured.")
+    assert last.startswith("2 ok, 1 skipped, 2 failed, 1 not measured, 1 with a surprise.")
 
 
 def test_a_time_of_zero_divides_nothing(tmp_path: Path) -> None:
@@ -142,3 +143,33 @@ def test_json_is_strict_and_whole(tmp_path: Path, reason: str) -> None:
     assert cases[str(FINE)]["blocking"] is True
     assert cases[str(SKIPPED)]["reason"] == reason
     assert "seconds" not in cases[str(SKIPPED)]
+
+
+def test_the_rate_is_said_to_be_bytes_over_time(tmp_path: Path) -> None:
+    for markdown in (False, True):
+        text = made(tmp_path / str(markdown), mixed(), markdown=markdown)
+        assert "rate = bytes per step / time" in text
+        assert "algorithm bandwidth, not bus bandwidth" in text
+        assert "1 with a surprise" in text and "a crossed-out time failed a proof" in text
+
+
+def test_a_proof_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
+    why = f"unavailable: no counters {HOSTILE}"
+    proven = {"call_s": [0.5], "proofs": {"data": "passed", "link_bytes": why}}
+    records = [
+        record(copy_case(nbytes=1 << power), 0, 0.5, measurement=proven) for power in (10, 11, 12)
+    ]
+    text = made(tmp_path, run(records, launches=1))
+    (line,) = [line for line in text.splitlines() if line.startswith("Not proven")]
+    assert line.startswith("Not proven in 3 cases: link_bytes unavailable: no counters <script>")
+    tree = frame.read(tmp_path)
+    shown = html(tree.frame, tree.runs[0])
+    assert shown.count("Not proven in 3 cases: link_bytes") == 1 and "<script>" not in shown
+
+
+def test_html_marks_failures_and_surprises(tmp_path: Path) -> None:
+    archive.write(tmp_path, mixed())
+    tree = frame.read(tmp_path)
+    shown = html(tree.frame, tree.runs[0])
+    assert shown.count('<tr class="failed">') == 2
+    assert shown.count('<tr class="ok surprise">') == 1

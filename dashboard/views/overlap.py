@@ -1,10 +1,13 @@
 """A loop of copies and computes: how much of what could be hidden is hidden."""
 
+import charts_loops
 import charts_overlap
+import pandas as pd
 import parts
 import streamlit as st
+from derive_loops import orderings, ratios, trips
 from derive_overlap import WORDS, groups, pipelines, refusals, side_stream
-from words import LEGEND, hardware, known, missing, only, plain
+from words import LEGEND, hardware, known, missing, only, plain, when
 
 from hostbench import units
 from hostbench.workloads.loops import NUM_BATCHES
@@ -25,16 +28,53 @@ COLUMNS = {
     "flags": "flags",
 }
 
+
+def where_it_pays(rows: pd.DataFrame, about: list[str]) -> None:
+    """The ratio sweep, and the orderings by time and by memory."""
+    swept = ratios(rows)
+    if len(swept):
+        st.subheader("Where overlap pays: more or less compute per copy")
+        title = f"Copy stream, {swept['memory'].iloc[0]} memory"
+        st.altair_chart(charts_loops.ratio(swept, title, about), width="stretch")
+        best = swept.nlargest(1, "saved").iloc[0]
+        st.caption(
+            "Blue: efficiency with its 99 % interval, 1 is the ideal (dashed). Pale bars: share of "
+            f"the serial loop's time that is saved, most at {plain(best['ratio'])}: with less "
+            "or more compute there is less to hide, however well it hides."
+        )
+    ways = orderings(rows)
+    if len(ways):
+        st.subheader("Ways to keep copy and compute in order")
+        left, right = st.columns(2)
+        name = "seconds per loop (lower is better)"
+        time = charts_loops.bars(ways, "seconds", name, "said", "Time of the loop", about)
+        left.altair_chart(time, width="stretch")
+        if ways["peak_mib"].notna().any():
+            name, title = "MiB (lower is better)", "Most device memory held"
+            chart = charts_loops.bars(ways, "peak_mib", name, "said_peak", title, about)
+            right.altair_chart(chart, width="stretch")
+        else:
+            right.info("The peak of device memory is not known: the allocator told none.")
+
+
+def there_and_back(rows: pd.DataFrame, about: list[str]) -> None:
+    for one in trips(rows):
+        st.subheader(f"Round trip: in, compute, out, {NUM_BATCHES} batches of {one.size}")
+        title = f"The whole loop, {one.memory} memory"
+        st.altair_chart(charts_loops.round_trip(one, title, about), width="stretch")
+        st.markdown(plain(" ".join(one.words)))
+
+
 st.title("Do copies hide behind compute?")
 rows = parts.one_run("overlap")
 found = pipelines(rows[rows["workload"] == "overlap.pipeline"])
 made = groups(found)
-if not made:
+if not made and rows["seconds"].isna().all():
     st.info("No loop of this run has a number. The reasons:")
     parts.beside_the_numbers(rows, "overlap")
     st.stop()
 
-about = [hardware(rows), f"{only(rows, 'machine')} · {found['when'].iloc[0]}"]
+about = [hardware(rows), f"{only(rows, 'machine')} · {when(rows['started_at'].iloc[0])}"]
 for nbytes in dict.fromkeys(group.nbytes for group in made):
     size = units.format_bytes(nbytes)
     same = [group for group in made if group.nbytes == nbytes]
@@ -71,6 +111,8 @@ st.caption(
     "from the same memory, so each memory has its own axis: compare the efficiency. A pale bar "
     f"with a cross failed its proof and counts for nothing. {LEGEND}"
 )
+where_it_pays(rows, about)
+there_and_back(rows, about)
 parts.beside_the_numbers(rows, "overlap")
 st.subheader("Numbers")
 ideals = {(group.nbytes, group.memory): group.ideal_s for group in made}

@@ -5,10 +5,20 @@ import pandas as pd
 import parts
 import streamlit as st
 from data import results_folder
-from derive import counts, newest_first, of_workloads, run_table, surprises, without_number
-from words import commit8, hardware, known, missing, only, plain, when
+from derive import (
+    counts,
+    newest_first,
+    newest_of_family,
+    run_table,
+    surprises,
+    without_number,
+)
+from words import commit8, hardware, known, missing, only, plain, run, when
 
-from hostbench.report.answer import answers
+from hostbench.report.answer import Answer, answers
+from hostbench.workloads import FAMILIES
+
+FIRST = 7  # so many answers of a family are open on the page
 
 
 def about(rows: pd.DataFrame, runs: pd.DataFrame) -> None:
@@ -33,17 +43,26 @@ def tiles(found: dict[str, int]) -> None:
             st.metric(name, number, width=130, border=True)
 
 
-def answer(rows: pd.DataFrame) -> None:
-    """Each question with this run's sentence, by family, and where to see it drawn."""
-    said = answers(of_workloads(rows))
+def _sentences(found: list[Answer]) -> None:
+    for one in found:
+        st.markdown(f"**{plain(one.question)}**  \n{plain(one.text)}")
+
+
+def answer(here: pd.DataFrame) -> None:
+    """Per family its newest run's sentences, dated, and where to see them drawn."""
+    told = {family: newest_of_family(here, family) for family in FAMILIES}
+    said = {family: answers(rows) for family, rows in told.items() if len(rows)}
     if not said:
-        st.info("This run holds none of hostbench's own workloads, so it answers nothing.")
-    for family in dict.fromkeys(one.family for one in said):
+        st.info("This machine's runs hold none of hostbench's own workloads: nothing is answered.")
+    for family, found in said.items():
+        rows = told[family]
         with st.container(border=True):
             st.subheader(plain(family))
-            for one in said:
-                if one.family == family:
-                    st.markdown(f"**{plain(one.question)}**  \n{plain(one.text)}")
+            st.caption(plain(f"{run(rows)}, {hardware(rows)}"))
+            _sentences(found[:FIRST])
+            if found[FIRST:]:
+                with st.expander(f"{len(found) - FIRST} more about {plain(family)}"):
+                    _sentences(found[FIRST:])
             view = {"machine": rows["machine"].iloc[0], "run": rows["run_id"].iloc[0]}
             st.page_link(
                 f"views/{family}.py",
@@ -64,7 +83,7 @@ newest = here[here["run_id"] == newest_first(here, "run_id")[0]]
 st.subheader(plain(hardware(newest)))
 about(newest, results.runs)
 tiles(counts(newest))
-answer(newest)
+answer(here)
 
 table = run_table(points, results.runs)
 odd = pd.concat([newest[newest["status"].isin(["failed"])], surprises(newest)])

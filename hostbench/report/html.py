@@ -5,7 +5,7 @@ from html import escape
 import pandas as pd
 
 from hostbench.report.answer import answers
-from hostbench.report.page import HEADINGS, about, cells, counts, title
+from hostbench.report.page import HEADINGS, about, cells, counts, not_proven, title
 from hostbench.store.runs import WholeRun
 
 _STYLE = """
@@ -16,6 +16,7 @@ dt { color: #666; margin-top: .5rem } dd { margin: 0 }
 td, th { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left }
 td:nth-child(n+2):nth-child(-n+5) { text-align: right; white-space: nowrap }
 tr.failed td:nth-child(2) { text-decoration: line-through }
+tr.surprise td:last-child { font-weight: 600 }
 @media (prefers-color-scheme: dark) { body { background: #0e1117; color: #eee } dt { color: #aaa } }
 """
 
@@ -32,7 +33,9 @@ def html(rows: pd.DataFrame, run: WholeRun) -> str:
         *(f"<p>{escape(line)}</p>" for line in about(rows, run)),
         *_answers(rows),
         *_table(rows),
-        f"<p>{escape(counts(rows))}</p></body></html>",
+        f"<p>{escape(counts(rows))}</p>",
+        *(f"<p>{escape(line)}</p>" for line in not_proven(rows)),
+        "</body></html>",
     ]
     return "\n".join(lines) + "\n"
 
@@ -53,5 +56,6 @@ def _table(rows: pd.DataFrame) -> list[str]:
     lines = [f'<h2>every case</h2><div class="table"><table><tr>{head}</tr>']
     for row in rows.to_dict("records"):
         inner = "".join(f"<td>{escape(cell.strip('~'))}</td>" for cell in cells(row))
-        lines.append(f'<tr class="{escape(str(row["status"]))}">{inner}</tr>')
+        kind = f"{row['status']}{' surprise' * ('surprise:' in str(row['flags']))}"
+        lines.append(f'<tr class="{escape(kind)}">{inner}</tr>')
     return [*lines, "</table></div>"]

@@ -11,6 +11,10 @@ from hostbench import units
 from hostbench.report.answer import answers
 from hostbench.store.runs import WholeRun
 
+_RATE = (
+    "rate = bytes per step / time: of one rank's buffer for all_reduce (algorithm bandwidth, not "
+    "bus bandwidth), of both directions for both_ways"
+)
 HEADINGS = ("case", "time", "rate", "async", "spread", "")
 
 
@@ -26,6 +30,7 @@ def page(rows: pd.DataFrame, run: WholeRun, *, markdown: bool = False) -> str:
         question, text = _shown(answer.question, markdown), _shown(answer.text, markdown)
         lines.append(f"- **{question}** {text}" if markdown else f"  {question}\n      {text}")
     lines += ["", *_table(rows, markdown), "", counts(rows)]
+    lines += [_shown(line, markdown) for line in not_proven(rows)]
     return "\n".join(lines)
 
 
@@ -86,7 +91,7 @@ def cells(row: dict[Any, Any]) -> tuple[str, ...]:
     has_number = not math.isnan(seconds)
     note = str(row["flags"] or "") if isinstance(row["flags"], str) else ""
     if status != "ok":
-        note = f"{status}: {row['reason']}"
+        note = f"{status}: {row['reason']}" + (f"; {note}" if note else "")
     if not has_number:
         return (str(row["case"]), "-", "-", "-", "-", note)
     time = units.format_seconds(seconds)
@@ -114,10 +119,25 @@ def counts(rows: pd.DataFrame) -> str:
     counted = rows["status"].value_counts()
     words = ("ok", "skipped", "failed", "not measured")
     said = [f"{counted[word]} {word}" for word in words if word in counted]
+    surprising = rows["flags"].fillna("").astype(str).str.contains("surprise:", regex=False).sum()
+    if surprising:
+        said.append(f"{surprising} with a surprise")
     return (
-        f"{', '.join(said)}. async = 1 - call / end to end; spread = quartiles over the median of "
-        "the launches; sizes in MiB (2^20), rates in GB/s (10^9)."
+        f"{', '.join(said)}. {_RATE}; async = 1 - call / end to end; spread = quartiles over the "
+        "median of the launches; a crossed-out time failed a proof and counts for nothing; sizes "
+        "in MiB (2^20), rates in GB/s (10^9)."
     )
+
+
+def not_proven(rows: pd.DataFrame) -> list[str]:
+    """Each proof that could not be made, once with its reason and how many cases it concerns."""
+    counted: dict[str, int] = {}
+    for proofs in rows["proofs"]:
+        for name, said in (proofs if isinstance(proofs, dict) else {}).items():
+            if str(said).startswith("unavailable"):
+                text = f"{name} {said}"
+                counted[text] = counted.get(text, 0) + 1
+    return [f"Not proven in {num} case{'s' * (num > 1)}: {text}." for text, num in counted.items()]
 
 
 def _shown(text: str, markdown: bool) -> str:

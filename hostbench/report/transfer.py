@@ -5,33 +5,46 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hostbench import units
-from hostbench.measure import asyncness
+from hostbench.report.asynchronous import asynchronous
+from hostbench.report.conversions import conversions
 from hostbench.report.link import link
-from hostbench.report.rows import Row, dicts, label, largest, ok, seconds, size, unseen
-
-_DIRECTIONS = {
-    "transfer.host_to_device": "host to device",
-    "transfer.device_to_host": "device to host",
-}
+from hostbench.report.pinning import pays, pinning
+from hostbench.report.rows import (
+    Row,
+    dicts,
+    factor,
+    label,
+    largest,
+    lost,
+    mode,
+    ok,
+    seconds,
+    size,
+    unseen,
+)
+from hostbench.report.tensors import between, both_ways, many, to_device, to_host
+from hostbench.report.words import DIRECTIONS, fitted
 
 
 def transfer(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    for workload, direction in _DIRECTIONS.items():
+    """Question and answer, what most people ask first; a question of which the run has no case is
+    left out."""
+    for workload, direction in DIRECTIONS.items():
         one_way = rows[rows["workload"] == workload]
+        if one_way.empty:
+            continue
         both_modes = _sizes(one_way, True) & _sizes(one_way, False)
         one_way = largest(one_way[one_way["nbytes"].isin(both_modes)] if both_modes else one_way)
-        if len(one_way):
-            yield f"How fast is a copy, {direction}?", _rates(one_way)
-    plain = rows[rows["workload"].isin(list(_DIRECTIONS))]
-    both_modes = _sizes(plain, True) & _sizes(plain, False)
-    biggest = largest(plain[plain["nbytes"].isin(both_modes)] if both_modes else plain)
-    for memory in ("pageable", "pinned"):
-        chosen = biggest[(biggest["memory"] == memory) & ~biggest["blocking"].astype(bool)]
-        if len(chosen):
-            question = f"Is non_blocking=True from {memory} memory asynchronous?"
-            yield question, _asynchronous(chosen)
-    yield "Does pinned memory pay?", _pinned(biggest)
+        yield f"How fast is a copy, {direction}?", _rates(one_way)
+    plain = rows[rows["workload"].isin(list(DIRECTIONS))]
+    if len(plain):
+        yield from asynchronous(plain)
+    yield from pays(rows)
     yield from link(rows)
+    if len(plain):
+        yield from _latencies(plain)
+    for make in (pinning, both_ways, to_device, to_host, many, conversions, between):
+        yield from make(rows)
 
 
 def _sizes(rows: pd.DataFrame, blocking: bool) -> set[int]:
@@ -47,59 +60,29 @@ def _rates(rows: pd.DataFrame) -> str:
     base = seconds(measured, memory="pageable", blocking=True)
     parts = []
     for row in dicts(measured.sort_values("gb_per_s")):
-        text = f"{_mode(row)} {units.format_rate(row['gb_per_s'])}"
-        if base and row["seconds"] != base:
-            text += f" ({units.format_factor(base / row['seconds'])})"
-        parts.append(text)
-    return f"{size(measured)}: " + ", ".join(parts) + label(measured)
+        text = f"{mode(row)} {units.format_rate(row['gb_per_s'])}"
+        notes = [factor(base, row["seconds"])] if base and row["seconds"] != base else []
+        if not row["blocking"] and row["asynchronous"] is False:
+            notes.append("not async: the call waits")
+        parts.append(text + (f" ({', '.join(notes)})" if notes else ""))
+    return f"{size(measured)}: {', '.join(parts)}{lost(rows, mode)}{label(measured)}"
 
 
-def _mode(row: Row) -> str:
-    return f"{'sync' if row['blocking'] else 'async'} {row['memory']}"
+def _latencies(plain: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """The line through each direction's times, from the memory that is best and from pageable."""
+    for workload, direction in DIRECTIONS.items():
+        rows = plain[plain["workload"] == workload]
+        if rows["nbytes"].nunique() < 2:
+            continue
+        parts = []
+        for memory, blocking in (("pinned", False), ("pageable", True)):
+            series = rows[(rows["memory"] == memory) & (rows["blocking"] == blocking)]
+            if len(ok(series)):
+                parts.append(f"{_series(series)}: {fitted(series)}")
+        question = f"What do latency and bandwidth make of a copy, {direction}?"
+        yield question, "; ".join(parts) + label(rows) if parts else unseen(rows)
 
 
-def _asynchronous(rows: pd.DataFrame) -> str:
-    measured = ok(rows)
-    if measured.empty:
-        return unseen(rows)
-    parts = []
-    for row in dicts(measured):
-        direction = _DIRECTIONS.get(row["workload"], row["workload"])
-        parts.append(f"{direction}: {_waits(row)}")
-    return f"{size(measured)}, " + "; ".join(parts) + label(measured)
-
-
-def _waits(row: Row) -> str:
-    """What the delay probe found; beside it the share of the time that the call leaves free."""
-    finding = row["asynchronous"]
-    share = asyncness(row["call_s"], row["seconds"])
-    call, whole = units.format_seconds(row["call_s"]), units.format_seconds(row["seconds"])
-    returns_early = share > 0.5
-    if finding not in (True, False):
-        words = "the delay probe could not tell; the call takes"
-    elif finding:
-        words = "yes, the call returns after"
-        if not returns_early:
-            words = "yes, the delay probe saw it return before its stream was done, yet it takes"
-    else:
-        words = "no, the call itself takes"
-        if returns_early:
-            words = "no, the delay probe saw it wait for its stream, yet it returns after"
-    return f"{words} {call} of {whole} (asyncness {share:.2f})"
-
-
-def _pinned(rows: pd.DataFrame) -> str:
-    h2d = rows[rows["workload"] == "transfer.host_to_device"]
-    pinned = ok(h2d[h2d["memory"] == "pinned"])
-    if pinned.empty:
-        return unseen(h2d[h2d["memory"] == "pinned"])
-    base = seconds(ok(h2d), memory="pageable", blocking=True)
-    if not base:
-        return "cannot be said: the pageable copy has no number"
-    best = float(pinned["seconds"].min())
-    verb = "yes" if best < base else "no"
-    return (
-        f"{verb}: {size(pinned)} host to device take {units.format_seconds(best)} from pinned "
-        f"memory, {units.format_seconds(base)} from pageable "
-        f"({units.format_factor(base / best)}){label(pinned)}"
-    )
+def _series(rows: pd.DataFrame) -> str:
+    first: Row = dicts(rows)[0]
+    return mode(first)

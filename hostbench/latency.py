@@ -1,0 +1,143 @@
+"""What times over sizes say: latency and bandwidth, from which size on pinned memory is faster,
+after how many copies pinning has paid. Pure functions of seconds and bytes."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+MIN_SIZES = 4
+"""Two sizes fix a line, a third checks it: with four the check means something."""
+MIN_SPAN = 64
+"""Largest over smallest size; over less, latency and bandwidth cannot be told apart."""
+MAX_ERROR = 0.15
+"""From this root mean square of the relative errors on, the times are no straight line."""
+SAME = 0.02
+"""Times that differ by no more than this share are the same time."""
+
+Times = Mapping[int, float]
+"""Bytes -> seconds of one copy of that size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """The line seconds = latency + bytes / bandwidth through a series, or why there is none."""
+
+    latency_s: float = math.nan
+    bytes_per_s: float = math.nan
+    error: float = math.nan
+    """Root mean square of (line - time) / time."""
+    worst: float = math.nan
+    """The largest |line - time| / time, and the size at which it is."""
+    worst_at: int = 0
+    sizes: tuple[int, ...] = ()
+    refused: str | None = None
+
+    @property
+    def half_rate_bytes(self) -> float:
+        """Hockney's n1/2: the size at which half of the bandwidth is reached."""
+        return self.latency_s * self.bytes_per_s
+
+    def seconds(self, nbytes: float) -> float:
+        return self.latency_s + nbytes / self.bytes_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossover:
+    """From which size on the one is faster than the other."""
+
+    always: bool | None
+    """True: at every measured size; False: at none; None: from `nbytes` on, or not to be said."""
+    nbytes: float = math.nan
+    sizes: tuple[int, ...] = ()
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakEven:
+    """After how many copies a cost that is paid once has been won back."""
+
+    copies: float = math.nan
+    gain_s: float = math.nan
+    """What each copy gains."""
+    refused: str | None = None
+
+
+def fit(times: Times) -> Fit:
+    """The least-squares line of the relative errors, so that every size counts alike.
+
+    Minimises the sum over sizes of ((latency + bytes / bandwidth - time) / time)**2, which is
+    linear in latency and 1 / bandwidth.
+    """
+    points = {size: times[size] for size in sorted(times) if size > 0 and _is_time(times[size])}
+    sizes = tuple(points)
+    if len(sizes) < MIN_SIZES:
+        return Fit(sizes=sizes, refused=f"{len(sizes)} sizes have a time; {MIN_SIZES} are needed")
+    if sizes[-1] < MIN_SPAN * sizes[0]:
+        return Fit(sizes=sizes, refused=f"the sizes span less than a factor of {MIN_SPAN}")
+    latency_s, per_byte = _line(points)
+    if per_byte <= 0:
+        return Fit(sizes=sizes, refused="larger copies do not take longer")
+    errors = {size: (latency_s + size * per_byte) / time - 1 for size, time in points.items()}
+    error = math.sqrt(sum(one**2 for one in errors.values()) / len(errors))
+    worst_at = max(errors, key=lambda size: abs(errors[size]))
+    found = Fit(error=error, worst=abs(errors[worst_at]), worst_at=worst_at, sizes=sizes)
+    if error > MAX_ERROR:
+        return replace(found, refused=f"the times are no straight line: {error:.0%} off in all")
+    if latency_s < 0:
+        return replace(found, refused="the line through the times has a latency below zero")
+    return replace(found, latency_s=latency_s, bytes_per_s=1 / per_byte)
+
+
+def crossover(slow: Times, fast: Times) -> Crossover:
+    """From which size on `fast` is faster than `slow` by more than SAME.
+
+    Between two measured sizes the logarithm of their ratio is interpolated over the logarithm of
+    the size. Refused where `slow` is as fast again at a larger size.
+    """
+    both = (size for size in sorted(set(slow) & set(fast)) if size > 0)
+    lead = {
+        size: math.log(slow[size] / fast[size]) - math.log1p(SAME)
+        for size in both
+        if _is_time(slow[size]) and _is_time(fast[size])
+    }
+    sizes = tuple(lead)
+    if len(sizes) < 2:
+        why = f"{len(sizes)} sizes have both times; 2 are needed"
+        return Crossover(always=None, sizes=sizes, refused=why)
+    wins = [lead[size] > 0 for size in sizes]
+    if all(wins) or not any(wins):
+        return Crossover(always=wins[0], sizes=sizes)
+    first = wins.index(True)
+    if wins[0] or not all(wins[first:]):
+        return Crossover(always=None, sizes=sizes, refused="the order changes more than once")
+    below, above = sizes[first - 1], sizes[first]
+    share = -lead[below] / (lead[above] - lead[below])
+    return Crossover(always=None, nbytes=below * (above / below) ** share, sizes=sizes)
+
+
+def break_even(cost_s: float, slow_s: float, fast_s: float) -> BreakEven:
+    """After how many copies that take `fast_s` instead of `slow_s` a cost has been won back."""
+    if not all(map(math.isfinite, (cost_s, slow_s, fast_s))):
+        return BreakEven(refused="a time is missing")
+    gain_s = slow_s - fast_s
+    if gain_s <= SAME * slow_s:
+        return BreakEven(gain_s=gain_s, refused="no copy gains anything")
+    return BreakEven(copies=max(0.0, cost_s) / gain_s, gain_s=gain_s)
+
+
+def _line(points: Times) -> tuple[float, float]:
+    """(latency, seconds per byte) of the weighted least squares with weights 1 / time**2."""
+    ones = [1 / time for time in points.values()]
+    slopes = [size / time for size, time in points.items()]
+    a, b, c = _dot(ones, ones), _dot(ones, slopes), _dot(slopes, slopes)
+    left, right = sum(ones), sum(slopes)
+    determinant = a * c - b * b
+    return (left * c - right * b) / determinant, (a * right - b * left) / determinant
+
+
+def _dot(left: list[float], right: list[float]) -> float:
+    return sum(one * other for one, other in zip(left, right, strict=True))
+
+
+def _is_time(seconds: float) -> bool:
+    return math.isfinite(seconds) and seconds > 0

@@ -1,0 +1,92 @@
+"""Does pinned memory pay: by how much, from which size on, and after how many copies."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from hostbench import units
+from hostbench.latency import break_even, crossover
+from hostbench.report.rows import factor, label, largest, ok, seconds, size, times, unseen, where
+from hostbench.report.words import DIRECTIONS, crossed
+
+H2D = "transfer.host_to_device"
+
+
+def pays(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    copies = where(rows, workload=H2D)
+    if len(copies):
+        yield "Does pinned memory pay?", _pays(copies)
+
+
+def pinning(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """From which size on, and after how many copies."""
+    copies = where(rows, workload=H2D)
+    yield from _crossovers(rows)
+    made = where(rows, workload="transfer.pin_and_copy")
+    if len(made):
+        yield "After how many copies has pinning a tensor paid?", _break_even(made, copies)
+
+
+def _pays(h2d: pd.DataFrame) -> str:
+    both = set(h2d.loc[h2d["memory"] == "pinned", "nbytes"])
+    both &= set(h2d.loc[(h2d["memory"] == "pageable") & h2d["blocking"].astype(bool), "nbytes"])
+    biggest = largest(h2d[h2d["nbytes"].isin(both)] if both else h2d)
+    pinned = ok(biggest[biggest["memory"] == "pinned"])
+    if pinned.empty:
+        return unseen(biggest[biggest["memory"] == "pinned"])
+    base = seconds(ok(biggest), memory="pageable", blocking=True)
+    if not base:
+        return "cannot be said: the pageable copy has no number"
+    best = float(pinned["seconds"].min())
+    verb = "yes" if best < base else "no"
+    return (
+        f"{verb}: {size(pinned)} host to device take {units.format_seconds(best)} from pinned "
+        f"memory, {units.format_seconds(base)} from pageable ({factor(base, best)}){label(pinned)}"
+    )
+
+
+def _crossovers(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Where both kinds of memory have at least two sizes."""
+    parts = []
+    for workload, direction in DIRECTIONS.items():
+        copies = where(rows, workload=workload, blocking=True)
+        pageable, pinned = (times(where(copies, memory=m)) for m in ("pageable", "pinned"))
+        if len(set(pageable) & set(pinned)) > 1:
+            found = crossover(pageable, pinned)
+            parts.append(f"{direction}, {crossed(found)}")
+    if parts:
+        yield "From which size on is pinned memory faster?", "; ".join(parts) + label(rows)
+
+
+def _break_even(made: pd.DataFrame, copies: pd.DataFrame) -> str:
+    """Pinning costs what a cold pin and copy takes beyond a copy from memory pinned before."""
+    cold = times(where(made, cache="cold", blocking=True))
+    warm = times(where(made, cache="warm", blocking=True))
+    pageable = times(where(copies, memory="pageable", blocking=True))
+    pinned = times(where(copies, memory="pinned", blocking=True))
+    sizes = sorted(set(cold) & set(pageable) & set(pinned))
+    if not sizes:
+        if ok(made).empty:
+            return unseen(made)
+        return "cannot be said: no size has a cold pin_memory() and both plain copies"
+    parts = [_paid(nbytes, cold, pageable, pinned) for nbytes in sizes]
+    anew = [f"{_name(n)} {factor(warm[n], pageable[n])}" for n in sizes if n in warm]
+    if anew:
+        parts.append(f"pinning anew for every copy, with a warm cache, takes {', '.join(anew)} ")
+        parts[-1] += "of the pageable copy's time"
+    return "; ".join(parts) + label(made)
+
+
+def _paid(
+    nbytes: int, cold: dict[int, float], pageable: dict[int, float], pinned: dict[int, float]
+) -> str:
+    cost_s = cold[nbytes] - pinned[nbytes]
+    found = break_even(cost_s, pageable[nbytes], pinned[nbytes])
+    if found.refused:
+        return f"{_name(nbytes)}: never, {found.refused}"
+    once, gain = units.format_seconds(max(0.0, cost_s)), units.format_seconds(found.gain_s)
+    return f"{_name(nbytes)}: after {found.copies:.1f} ({once} once, {gain} gained per copy)"
+
+
+def _name(nbytes: int) -> str:
+    return units.format_bytes(nbytes)
