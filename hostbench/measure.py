@@ -14,7 +14,8 @@ from hostbench.samples import Samples, median, relative_iqr
 PROBE_DELAY_S = 0.05
 """How long the delay probe keeps the stream busy before the call under test."""
 EVENT_DELAY_S = 0.002
-"""How long the stream is held back so that enqueueing is outside the device clock."""
+"""How much longer than its calls took the stream is held back, so that what the host does for a
+step is outside the device clock."""
 HOST_ONLY_READING_S = 200e-6
 """Host-only steps are repeated until one timer reading is at least this long."""
 MAX_NUMBER = 10_000
@@ -80,13 +81,17 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     first_s = run.once()[0]
     _warm_up(run, settings)
     number = _number(run) if prepared.host_only else 1
+    device.reset_peak()
     timed = _sample(run, settings, number)
+    memory = device.memory_stats()
     device_reason = _no_device_clock(prepared)
     asynchronous: bool | None = None
     device_s: tuple[float, ...] = ()
     if device_reason is None:
-        asynchronous = _asynchronous(run, max(call for _, call in timed))
-        device_s = _device_clock(run, settings, behind_delay=asynchronous)
+        call_s = max(call for _, call in timed)
+        asynchronous = _asynchronous(run, call_s)
+        delay_s = EVENT_DELAY_S + call_s * run.depth if asynchronous else 0.0
+        device_s = _device_clock(run, settings, delay_s)
     samples = Samples(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
@@ -100,7 +105,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         samples=samples,
         findings={"asynchronous": asynchronous},
         proofs=_proofs(device, prepared),
-        memory=device.memory_stats(),
+        memory=memory,
     )
 
 
@@ -200,17 +205,17 @@ def _no_device_clock(prepared: Prepared) -> str | None:
     return None if prepared.one_stream else "the step has streams of its own"
 
 
-def _device_clock(run: _Run, settings: Settings, *, behind_delay: bool) -> tuple[float, ...]:
+def _device_clock(run: _Run, settings: Settings, delay_s: float) -> tuple[float, ...]:
     """Seconds per step between two events. Asynchronous steps run behind a delay, so that the time
-    to enqueue them is hidden; the others cannot, for they would wait for the delay itself."""
+    to enqueue them is hidden; for the others it is 0, for they would wait for the delay itself."""
     device = run.device
     seconds: list[float] = []
     late_s = device.now() + settings.budget_s / 4
     while len(seconds) < settings.device_samples and (not seconds or device.now() < late_s):
         run.get_ready()
         start, end = device.event(), device.event()
-        if behind_delay:
-            device.delay(EVENT_DELAY_S)
+        if delay_s:
+            device.delay(delay_s)
         start.record()
         for _ in range(run.depth):
             run.step()

@@ -1,6 +1,7 @@
 """What a run measures: choice, order, and the arithmetic of a run that is resumed."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from hostbench.device.protocol import Device
 from hostbench.errors import Unavailable, UsageError
 from hostbench.facts.hardware import Hardware
 from hostbench.runner import session, worker
+from hostbench.runner.launcher import Launch, Outcome
 from hostbench.runner.plan import (
     MIN_LAUNCHES_FOR_VERDICT,
     QUICK,
@@ -159,3 +161,31 @@ def test_a_case_that_was_skipped_is_not_tried_again(monkeypatch: pytest.MonkeyPa
     assert len(found) == len(cases)
     assert {(r.status, r.reason, r.launch) for r in found} == {("skipped", "no simulated", 0)}
     assert len(launcher.launches) == 1
+
+
+class Breaking(InProcess):
+    """Launches that observe break at every case."""
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        for outcome in super().run(launch):
+            if launch.observe:
+                outcome = replace(
+                    outcome, status="failed", reason="the profiler broke", measurement={}
+                )
+            yield outcome
+
+
+def test_observing_gives_up_but_says_so_of_every_case() -> None:
+    whole = plan(stand_in="simulated", cases=chosen(device="simulated", quick=True))
+    found = list(session.records(whole, WORKLOADS, Breaking(), Bar()))  # type: ignore[arg-type]
+    observed = [record for record in found if record.launch == whole.profile.launches]
+    assert {record.case for record in observed} == set(whole.cases)
+    assert {record.status for record in observed} == {"ok"}
+    said = [str(record.measurement["proofs"]["copies"]) for record in observed]
+    assert (
+        said[: session.MAX_LOST]
+        == ["unavailable: the observing pass failed: the profiler broke"] * session.MAX_LOST
+    )
+    assert set(said[session.MAX_LOST :]) == {
+        "unavailable: left out after 3 broken observing passes, the last: the profiler broke"
+    }

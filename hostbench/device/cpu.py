@@ -163,6 +163,9 @@ class CpuDevice:
     def memory_stats(self) -> dict[str, int]:
         return {}
 
+    def reset_peak(self) -> None:
+        """Nobody counts."""
+
     def observe(self, work: Step) -> list[Activity]:
         self.synchronize()
         seen: list[Activity] = []

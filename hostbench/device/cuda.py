@@ -17,7 +17,12 @@ import torch
 from hostbench.device import kineto, numa, tensors
 from hostbench.device.activity import Activity
 from hostbench.device.cuda_compute import Filler
-from hostbench.device.cuda_memory import empty_host_cache, peer_buffer, registered
+from hostbench.device.cuda_memory import (
+    clear_cublas_workspaces,
+    empty_host_cache,
+    peer_buffer,
+    registered,
+)
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.link_counters import LinkCounters
 from hostbench.device.protocol import Buffer, DType, Fill, Step, Where
@@ -112,9 +117,13 @@ class CudaDevice:
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
         tensors.fill(buffer, seed)
         self.synchronize()
+        if buffer.is_cuda:
+            torch.cuda.synchronize(buffer.device)
 
     def same_values(self, left: Buffer, right: Buffer) -> bool:
         where = left.device if left.is_cuda else right.device
+        if left.is_cuda and right.is_cuda and left.device != right.device:
+            where = torch.device("cpu")  # not by the way that is to be checked
         return tensors.equal(left.to(where), right.to(where))
 
     def marks(self, num: int) -> Buffer:
@@ -180,6 +189,9 @@ class CudaDevice:
             "reserved": stats.get("reserved_bytes.all.current", 0),
         }
 
+    def reset_peak(self) -> None:
+        torch.cuda.reset_peak_memory_stats(self._device)
+
     def observe(self, work: Step) -> list[Activity]:
         self.synchronize()
         return kineto.observe(work, self.synchronize)
@@ -189,6 +201,7 @@ class CudaDevice:
 
     def reset(self) -> None:
         gc.collect()
+        clear_cublas_workspaces()
         self.drop_caches()
         torch.cuda.reset_peak_memory_stats(self._device)
 

@@ -44,3 +44,10 @@ def empty_host_cache() -> None:
     empty = public or getattr(torch._C, "_host_emptyCache", None)
     if empty is not None:
         empty()
+
+
+def clear_cublas_workspaces() -> None:
+    """Each stream that has multiplied matrices keeps one; streams are new in each case."""
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is not None:
+        clear()

@@ -144,6 +144,9 @@ class Device(Protocol):
     def memory_stats(self) -> dict[str, int]:
         """Bytes: `allocated`, `peak_allocated`, `reserved`; empty where nobody counts."""
 
+    def reset_peak(self) -> None:
+        """Let `peak_allocated` begin at what is allocated now."""
+
     def observe(self, work: Step) -> list[Activity]:
         """Run `work` and a synchronize, and tell what the device did meanwhile. Changes timings:
         never inside a timer. Raises Unavailable where it cannot be seen."""

@@ -169,6 +169,9 @@ class SimulatedDevice:
     def memory_stats(self) -> dict[str, int]:
         return {}
 
+    def reset_peak(self) -> None:
+        """Nobody counts."""
+
     def observe(self, work: Step) -> list[Activity]:
         self.synchronize()
         self._seen = []

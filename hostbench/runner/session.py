@@ -84,28 +84,38 @@ def _observe(
     """The observing pass: a launch beyond the last, without times. A pass that breaks says nothing
     against the times: that is a proof which is unavailable. A profiler that breaks it again and
     again is left alone."""
-    number = plan.profile.launches
-    num_lost = 0
+    number, left, broken = plan.profile.launches, set(wanted), []
     for family in plan.families():
         cases = tuple(case for case in plan.order(family, number) if case in wanted)
         if not cases:
             continue
         progress.observing(family)
-        launch = _launch(plan, family, number, cases, observe=True)
-        for outcome in launcher.run(launch):
+        for outcome in launcher.run(_launch(plan, family, number, cases, observe=True)):
             if outcome.status == "failed" and not outcome.measurement:
-                num_lost += 1
-                outcome = _unavailable(outcome)
+                broken.append(outcome)
+                outcome = _unavailable(outcome, f"the observing pass failed: {outcome.reason}")
+            left.discard(outcome.case)
             record = _record(workloads[outcome.case.workload], number, outcome)
             progress.case(record)
             yield record
-            if num_lost >= MAX_LOST:
-                return
+            if len(broken) >= MAX_LOST:
+                break
+        if len(broken) >= MAX_LOST:
+            break
+    for case in sorted(left, key=str):
+        why = f"left out after {MAX_LOST} broken observing passes, the last: {broken[-1].reason}"
+        record = _record(
+            workloads[case.workload], number, _unavailable(replace(broken[-1], case=case), why)
+        )
+        progress.case(record)
+        yield record
 
 
-def _unavailable(outcome: Outcome) -> Outcome:
-    why = f"unavailable: the observing pass failed: {outcome.reason}"
-    return replace(outcome, status="ok", reason=None, measurement={"proofs": {"copies": why}})
+def _unavailable(outcome: Outcome, why: str) -> Outcome:
+    proofs = {"copies": f"unavailable: {why}"}
+    return replace(
+        outcome, status="ok", reason=None, traceback=None, measurement={"proofs": proofs}
+    )
 
 
 def _launch(

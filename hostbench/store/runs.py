@@ -33,6 +33,9 @@ class CaseResult:
     device_s: tuple[float, ...]
     nbytes: int | None
     findings: dict[str, Any]
+    """What all launches agree on; None where they do not."""
+    mixed: dict[str, tuple[int, int]]
+    """Findings that launches contradict each other on: in how many of how many it is True."""
     proofs: dict[str, str]
     """Proof name to `passed`, `failed: why` or `unavailable: why`: the worst over all passes."""
     peak_memory_bytes: int | None
@@ -41,13 +44,17 @@ class CaseResult:
     planned_launches: int
 
     @property
-    def surprises(self) -> dict[str, bool]:
-        """Findings that differ from what the case declares: name -> what was found."""
-        return {
-            name: self.findings[name]
-            for name, expected in self.expected.items()
-            if self.findings.get(name) is not None and self.findings[name] != expected
-        }
+    def surprises(self) -> dict[str, str]:
+        """Findings that differ, in any launch, from what the case declares: name -> what was found,
+        `True` or `True in 9 of 10 launches`."""
+        found = {}
+        for name, expected in self.expected.items():
+            value, mixed = self.findings.get(name), self.mixed.get(name)
+            if mixed:
+                found[name] = f"True in {mixed[0]} of {mixed[1]} launches"
+            elif value is not None and value != expected:
+                found[name] = str(value)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +168,7 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
         device_s=_medians(measured, "device_s"),
         nbytes=last.nbytes,
         findings=_findings(records),
+        mixed=_mixed(records),
         proofs=_proofs(records),
         peak_memory_bytes=_peak(records),
         expected=dict(last.expected),
@@ -180,6 +188,19 @@ def _findings(records: list[CaseRecord]) -> dict[str, Any]:
         for name, value in record.measurement.get("findings", {}).items():
             found[name] = value if found.get(name, value) == value else None
     return found
+
+
+def _mixed(records: list[CaseRecord]) -> dict[str, tuple[int, int]]:
+    said: dict[str, list[bool]] = {}
+    for record in records:
+        for name, value in record.measurement.get("findings", {}).items():
+            if isinstance(value, bool):
+                said.setdefault(name, []).append(value)
+    return {
+        name: (sum(values), len(values))
+        for name, values in said.items()
+        if 0 < sum(values) < len(values)
+    }
 
 
 def _proofs(records: list[CaseRecord]) -> dict[str, str]:

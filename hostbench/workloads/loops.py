@@ -135,6 +135,10 @@ class Loop:
         if self.is_noting:
             self.device.mark(self.marks, batch + at_end * NUM_BATCHES, target)
 
+    def leave(self, way: Way) -> None:
+        """Free the buffers that this way does not use: peak memory is compared."""
+        del self.targets[way.num_targets :]
+
     def check(self, way: Way) -> str | None:
         """After timing: the last buffers hold their batches, byte for byte; then once more with
         notes: every batch was there when its compute began and when it had ended."""
@@ -225,7 +229,7 @@ class RoundTrip(Loop):
     def ways(self) -> dict[str, Way]:
         return {
             "copy_in_only": Way(self.copy_only, one_stream=True),
-            "copy_out_only": Way(self.copy_out_only, one_stream=True),
+            "copy_out_only": Way(self.copy_out_only, _SLOTS, one_stream=True),
             "compute_only": Way(self.compute_only, one_stream=True),
             "serial": Way(self.serial, _SLOTS, one_stream=True),
             "default_stream": Way(self.default_stream, _SLOTS, one_stream=True),

@@ -161,7 +161,7 @@ def _has_cache(cache: str, blocking: bool, **_: AxisValue) -> bool:
 @workload(
     axes={"device": DEVICES, "nbytes": FEW_SIZES, "cache": CACHE, "blocking": BLOCKING},
     moves=_moves,
-    expects=expectations.warm,
+    expects=expectations.to_host,
     only=_has_cache,
     version="1",
 )
@@ -275,7 +275,7 @@ def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: 
     return checked_copy(device, target, source, blocking=blocking)
 
 
-@workload(axes=CONVERSIONS, moves=_moves, expects=expectations.plain, version="1")
+@workload(axes=CONVERSIONS, moves=_moves, expects=expectations.cast, version="1")
 def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """float32 to float16 on the way. Timed: casting and copying.
 

@@ -38,8 +38,21 @@ def strided(
 ) -> dict[str, bool]:
     """What the host gathers is pageable, whatever its source was."""
     gathered = "pageable" if direction == "h2d" else memory
-    return plain(device=device, nbytes=nbytes, memory=gathered, blocking=blocking)
+    found = plain(device=device, nbytes=nbytes, memory=gathered, blocking=blocking)
+    return {**found, "pageable": gathered == "pageable"}
 
 
 def both_ways(device: str, memory: str, **_: AxisValue) -> dict[str, bool]:
     return {"both_at_once": memory == "pinned" or device == "cpu"}
+
+
+def cast(blocking: bool, memory: str, **axes: Any) -> dict[str, bool]:
+    """A copy that blocks is cast on the host, into or from pageable memory."""
+    found = plain(blocking=blocking, memory=memory, **axes)
+    return {**found, "pageable": blocking or memory == "pageable"}
+
+
+def to_host(device: str, cache: str, blocking: bool, **axes: Any) -> dict[str, bool]:
+    """Pinned memory is allocated for a copy that does not block, where there is any."""
+    found = warm(cache, device=device, blocking=blocking, **axes)
+    return {**found, "pageable": blocking or device == "cpu"}
