@@ -79,6 +79,15 @@ def test_a_narrow_link_is_a_no_though_it_gives_what_it_can(tmp_path: Path) -> No
     assert said.endswith("What looks wrong: gpu0: the PCIe link is x8 of x16")
 
 
+def test_a_narrow_slot_is_a_no_though_nvml_calls_it_the_maximum(tmp_path: Path) -> None:
+    busy = {"gpu0": {"pcie_generation": 5, "pcie_width": 8}}
+    said = gpu_told(tmp_path / "a", 27.5, 27.5, busy, pcie_max_width=8)
+    assert said.startswith("no: ") and "Nothing in the facts says why" in said
+    said = gpu_told(tmp_path / "b", 27.5, 27.5, busy, pcie_max_width=8, pci_device_max_width=16)
+    assert said.startswith("no: ")
+    assert said.endswith("gpu0: the slot or a switch limits PCIe to x8 of x16")
+
+
 def test_throttling_is_told_and_is_no_fault_of_the_link(tmp_path: Path) -> None:
     busy = {"gpu0": {**BUSY["gpu0"], "throttle_reasons": "power-cap"}}
     said = gpu_told(tmp_path, 55.4, 55.1, busy)

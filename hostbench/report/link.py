@@ -17,6 +17,9 @@ published for PCIe Gen4 and Gen5 (docs/method.md)."""
 NEAR_BAND = 0.95
 """Share of the lowest published figure that still counts as the same."""
 
+FAR_BELOW = 0.9
+"""Below this share of the lowest figure that others measured nothing makes a link fine."""
+
 _WAYS = {
     "transfer.host_to_device": "host to device",
     "transfer.device_to_host": "device to host",
@@ -74,6 +77,8 @@ def _is_fine(row: Row) -> bool | None:
     encoded, limit = float(row["encoded_gb_per_s"]), float(row["ceiling_gb_per_s"])
     if not math.isnan(low) and rate >= NEAR_BAND * low:
         return True
+    if row["published_kind"] == "measured" and rate < FAR_BELOW * low:
+        return False
     if not math.isnan(encoded) or row["device"] == "simulated":
         return rate >= HEALTHY * limit
     return None if math.isnan(low) else False

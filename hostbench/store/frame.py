@@ -24,7 +24,8 @@ ceiling_gb_per_s         what gb_per_s can be at most (of all_reduce: the bus ba
 encoded_gb_per_s         the same without packet overhead, where the limit is PCIe, else NaN
 ceiling                  what the limit is; where there is none, why
 link                     what is wrong with the host's link to GPU 0, `fine`, or None: not readable
-published_low_gb_per_s, published_high_gb_per_s, published   what others measured on this GPU; who
+published_low_gb_per_s, published_high_gb_per_s   what others measured on this GPU
+published, published_kind   that in words, with who; measured, or floor: an operator's demand
 value, unit              another project's number that is not in seconds
 source                   archive, journal, asv, or nvbandwidth: a peer's point, no run of ours
 scratch                  why the run is never judged; None when it may be
@@ -60,7 +61,7 @@ COLUMNS = tuple(
         "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
         "call_s device_s asynchronous findings proofs peak_memory_bytes num_samples launches "
         "nbytes gb_per_s ceiling_gb_per_s encoded_gb_per_s ceiling link published_low_gb_per_s "
-        "published_high_gb_per_s published value unit source scratch flags"
+        "published_high_gb_per_s published published_kind value unit source scratch flags"
     ).split()
 )
 _TIMES = ("committed_at", "started_at")

@@ -52,6 +52,7 @@ class Limits:
             "published_low_gb_per_s": known.low_gb_per_s,
             "published_high_gb_per_s": known.high_gb_per_s,
             "published": str(known),
+            "published_kind": known.kind,
         }
 
 
