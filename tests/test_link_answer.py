@@ -167,6 +167,36 @@ def test_the_users_own_figures_count(tmp_path: Path) -> None:
     assert said.startswith("yes: ") and said.endswith("published: 300 to 320 GB/s for X1 (our lab)")
 
 
+def two_gpus(folder: Path, *indices: int | None) -> dict[str, Any]:
+    """One row of a machine with a T400 in a small slot as gpu0 and an H200 as gpu1."""
+    small = {**GPU, "name": "Quadro T400", "pcie_max_generation": 3, "pcie_gpu_max_generation": 4}
+    gpus: list[dict[str, Any]] = [small, dict(GPU)]
+    for gpu, index in zip(gpus, indices, strict=False):
+        gpu["cuda_index"] = {"value": None, "why": "hidden"} if index is None else index
+    facts = {**FACTS, "gpu0": gpus[0], "gpu1": gpus[1]}
+    archive.write(folder, run(copies({"host_to_device": 55.4}), launches=1, facts=facts))
+    (row,) = frame.read(folder).frame.to_dict("records")
+    return {str(name): value for name, value in row.items() if value == value}  # without NaN
+
+
+def test_the_gpu_that_ran_counts_and_not_the_first_of_nvml(tmp_path: Path) -> None:
+    row = two_gpus(tmp_path / "a", None, 0)
+    assert (row["hardware"], row["link"]) == ("NVIDIA H200", "fine")
+    assert str(row["ceiling"]).startswith("PCIe Gen5 x16")
+    assert row["published_low_gb_per_s"] == 55.43
+    row = two_gpus(tmp_path / "b", 0, 1)
+    assert (row["hardware"], row.get("published")) == ("Quadro T400", None)
+    assert "generation 3 of 4" in row["link"]
+
+
+def test_several_gpus_of_which_any_may_have_run(tmp_path: Path) -> None:
+    for number, indices in enumerate(((), (None, None))):
+        row = two_gpus(tmp_path / str(number), *indices)
+        assert row["hardware"] == "NVIDIA H200 or Quadro T400"
+        assert (row["ceiling"], row.get("link")) == ("cannot be told which GPU ran", None)
+        assert row.get("published") is None
+
+
 def test_the_frame_has_the_columns(tmp_path: Path) -> None:
     part = run(copies({"host_to_device": 55.4}), launches=1, facts={**FACTS, "gpu0": GPU})
     archive.write(tmp_path, part)
