@@ -88,6 +88,30 @@ def test_a_narrow_slot_is_a_no_though_nvml_calls_it_the_maximum(tmp_path: Path) 
     assert said.endswith("gpu0: the slot or a switch limits PCIe to x8 of x16")
 
 
+@pytest.mark.parametrize(
+    ("rate", "lead"), [(8.6, "no: "), (9.5, "no: "), (12.9, "no: "), (13.0, "yes: ")]
+)
+def test_a_floor_proves_no_health(tmp_path: Path, rate: float, lead: str) -> None:
+    """A V100's is 9 to 10 GB/s, and its link carries 14.4."""
+    records = copies({"host_to_device": rate, "device_to_host": 13.1})
+    gpu = {**GPU, "name": "Tesla V100", "pcie_max_generation": 3, "pcie_gpu_max_generation": 3}
+    said = told(tmp_path, records, {**FACTS, "gpu0": gpu})
+    assert said.startswith(lead) and "published: a floor of 9 to 10 GB/s" in said
+
+
+@pytest.mark.parametrize(("rate", "lead"), [(299, "no: "), (400, "cannot be judged: ")])
+def test_a_floor_without_a_packet_model_only_refutes(
+    tmp_path: Path, rate: float, lead: str
+) -> None:
+    tmp_path.joinpath("published.toml").write_text(
+        '[[figure]]\nhardware = "X1"\nwords = ["x1"]\nlink = "C2C"\ndirection = "host_to_device"\n'
+        'low_gb_per_s = 300\nhigh_gb_per_s = 300\nkind = "floor"\nsource = "our lab"\n'
+    )
+    c2c = {"c2c_enabled": True, "c2c_max_mb_per_s": 450_000, "name": "NVIDIA X1"}
+    records = copies({"host_to_device": rate})
+    assert told(tmp_path, records, {**FACTS, "gpu0": c2c}).startswith(lead)
+
+
 def test_throttling_is_told_and_is_no_fault_of_the_link(tmp_path: Path) -> None:
     busy = {"gpu0": {**BUSY["gpu0"], "throttle_reasons": "power-cap"}}
     said = gpu_told(tmp_path, 55.4, 55.1, busy)

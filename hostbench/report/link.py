@@ -72,16 +72,20 @@ def _best(rows: pd.DataFrame) -> list[Row]:
 
 
 def _is_fine(row: Row) -> bool | None:
-    """None where there is nothing to hold it against: no published figure, and no packet model."""
+    """None where nothing can tell: no measured figure of others, and no packet model.
+
+    A floor, which an operator demands, can only make it False.
+    """
     rate, low = float(row["gb_per_s"]), float(row["published_low_gb_per_s"])
     encoded, limit = float(row["encoded_gb_per_s"]), float(row["ceiling_gb_per_s"])
-    if not math.isnan(low) and rate >= NEAR_BAND * low:
+    measured = row["published_kind"] == "measured"
+    if measured and rate >= NEAR_BAND * low:
         return True
-    if row["published_kind"] == "measured" and rate < FAR_BELOW * low:
+    if rate < low * (FAR_BELOW if measured else 1.0):  # False where low is NaN
         return False
     if not math.isnan(encoded) or row["device"] == "simulated":
         return rate >= HEALTHY * limit
-    return None if math.isnan(low) else False
+    return False if measured else None
 
 
 def _way(row: Row) -> str:
