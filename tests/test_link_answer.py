@@ -146,7 +146,8 @@ def test_a_link_that_cannot_be_read(tmp_path: Path) -> None:
     said = told(tmp_path, copies({"host_to_device": 20}), facts)
     assert said == (
         "cannot be judged: host to device 20 GB/s (256 MiB), its ceiling is unknown (the link "
-        "cannot be read: a vGPU does not tell)"
+        "cannot be read: a vGPU does not tell); device to host: cannot be seen here: this run did "
+        "not measure it"
     )
 
 
@@ -180,6 +181,16 @@ def test_nothing_pinned_was_measured(tmp_path: Path) -> None:
     assert told(tmp_path, records, FACTS) == "cannot be seen here: out of pages"
 
 
+@pytest.mark.parametrize(
+    ("rate", "lead"), [(55.4, "only host to device could be judged, and is fine: "), (30, "no: ")]
+)
+def test_a_direction_that_failed_is_named(tmp_path: Path, rate: float, lead: str) -> None:
+    lost = record(made("device_to_host", "cuda", "pinned"), 0, status="failed", reason="it broke")
+    records = [*copies({"host_to_device": rate}), lost]
+    said = told(tmp_path, records, {**FACTS, "gpu0": GPU}, BUSY)
+    assert said.startswith(lead) and "; device to host: failed: it broke" in said
+
+
 def test_the_users_own_figures_count(tmp_path: Path) -> None:
     tmp_path.joinpath("published.toml").write_text(
         '[[figure]]\nhardware = "X1"\nwords = ["x1"]\nlink = "C2C"\ndirection = "host_to_device"\n'
@@ -188,7 +199,8 @@ def test_the_users_own_figures_count(tmp_path: Path) -> None:
     c2c = {"c2c_enabled": True, "c2c_max_mb_per_s": 450_000, "name": "NVIDIA X1"}
     records = copies({"host_to_device": 310})
     said = told(tmp_path, records, {**FACTS, "gpu0": c2c})
-    assert said.startswith("yes: ") and said.endswith("published: 300 to 320 GB/s for X1 (our lab)")
+    assert said.startswith("only host to device could be judged, and is fine: host to device 310 ")
+    assert "published: 300 to 320 GB/s for X1 (our lab)" in said
 
 
 def two_gpus(folder: Path, *indices: int | None) -> dict[str, Any]:

@@ -46,14 +46,31 @@ def _link(copies: pd.DataFrame) -> str:
     judged = [_is_fine(row) for row in best]
     wrong = next((str(row["link"]) for row in best if _text(row["link"])), "fine")
     faults = [] if wrong == "fine" else [one for one in wrong.split("; ") if _limits(one)]
+    missing = _missing(copies)
     if faults or False in judged:
         verdict = "no"
+    elif None in judged:
+        verdict = "cannot be judged"
     else:
-        verdict = "cannot be judged" if None in judged else "yes"
+        only = " and ".join(_WAYS[row["workload"]] for row in best)
+        verdict = f"only {only} could be judged, and is fine" if missing else "yes"
     found = "" if wrong == "fine" else f". What looks wrong: {wrong}"
     if verdict == "no" and not found:
         found = ". Nothing in the facts says why: look at NUMA placement and other traffic"
-    return f"{verdict}: {'; '.join(map(_way, best))}{found}{label(pinned)}"
+    return f"{verdict}: {'; '.join([*map(_way, best), *missing])}{found}{label(pinned)}"
+
+
+def _missing(copies: pd.DataFrame) -> list[str]:
+    """The directions of which no copy from or to pinned memory has a valid number; why."""
+    found = []
+    for workload, way in _WAYS.items():
+        rows = copies[copies["workload"] == workload]
+        pinned = rows[rows["memory"] == "pinned"]
+        if not len(ok(pinned)):
+            found.append(
+                f"{way}: {unseen(pinned if len(pinned) else rows[rows['status'] != 'ok'])}"
+            )
+    return found
 
 
 def _limits(verdict: str) -> bool:
