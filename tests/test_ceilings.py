@@ -117,6 +117,17 @@ def test_c2c_comes_before_pcie(switch: bool | str) -> None:
     assert why == "the rate of NVLink-C2C is unknown: too old"
 
 
+def test_the_gpu_that_ran_is_meant() -> None:
+    slow, memory = facts(pcie_max_generation=3)["gpu0"], {"memory_clock_max_mhz": known(1000)}
+    fast = {**facts()["gpu0"], **memory, "memory_bus_width_bits": known(6144)}
+    about: Facts = {"gpu0": slow, "gpu1": {**fast, "cuda_index": known(0)}}
+    for name in ("host_to_device", "both_ways", "on_device", "between_devices"):
+        assert found(case(name), about) == found(case(name), {"gpu0": fast}), name
+    del about["gpu1"]["cuda_index"]
+    for one in (case("to_host"), case("collectives.all_reduce", num_ranks=2)):
+        assert ceiling(one, "cuda", about) == "cannot be told which GPU ran"
+
+
 def test_both_ways_and_casts() -> None:
     about = facts()
     both = found(case("both_ways", memory="pinned"), about)

@@ -79,6 +79,39 @@ def test_a_narrow_link_is_a_no_though_it_gives_what_it_can(tmp_path: Path) -> No
     assert said.endswith("What looks wrong: gpu0: the PCIe link is x8 of x16")
 
 
+def test_a_narrow_slot_is_a_no_though_nvml_calls_it_the_maximum(tmp_path: Path) -> None:
+    busy = {"gpu0": {"pcie_generation": 5, "pcie_width": 8}}
+    said = gpu_told(tmp_path / "a", 27.5, 27.5, busy, pcie_max_width=8)
+    assert said.startswith("no: ") and "Nothing in the facts says why" in said
+    said = gpu_told(tmp_path / "b", 27.5, 27.5, busy, pcie_max_width=8, pci_device_max_width=16)
+    assert said.startswith("no: ")
+    assert said.endswith("gpu0: the slot or a switch limits PCIe to x8 of x16")
+
+
+@pytest.mark.parametrize(
+    ("rate", "lead"), [(8.6, "no: "), (9.5, "no: "), (12.9, "no: "), (13.0, "yes: ")]
+)
+def test_a_floor_proves_no_health(tmp_path: Path, rate: float, lead: str) -> None:
+    """A V100's is 9 to 10 GB/s, and its link carries 14.4."""
+    records = copies({"host_to_device": rate, "device_to_host": 13.1})
+    gpu = {**GPU, "name": "Tesla V100", "pcie_max_generation": 3, "pcie_gpu_max_generation": 3}
+    said = told(tmp_path, records, {**FACTS, "gpu0": gpu})
+    assert said.startswith(lead) and "published: a floor of 9 to 10 GB/s" in said
+
+
+@pytest.mark.parametrize(("rate", "lead"), [(299, "no: "), (400, "cannot be judged: ")])
+def test_a_floor_without_a_packet_model_only_refutes(
+    tmp_path: Path, rate: float, lead: str
+) -> None:
+    tmp_path.joinpath("published.toml").write_text(
+        '[[figure]]\nhardware = "X1"\nwords = ["x1"]\nlink = "C2C"\ndirection = "host_to_device"\n'
+        'low_gb_per_s = 300\nhigh_gb_per_s = 300\nkind = "floor"\nsource = "our lab"\n'
+    )
+    c2c = {"c2c_enabled": True, "c2c_max_mb_per_s": 450_000, "name": "NVIDIA X1"}
+    records = copies({"host_to_device": rate})
+    assert told(tmp_path, records, {**FACTS, "gpu0": c2c}).startswith(lead)
+
+
 def test_throttling_is_told_and_is_no_fault_of_the_link(tmp_path: Path) -> None:
     busy = {"gpu0": {**BUSY["gpu0"], "throttle_reasons": "power-cap"}}
     said = gpu_told(tmp_path, 55.4, 55.1, busy)
@@ -113,7 +146,8 @@ def test_a_link_that_cannot_be_read(tmp_path: Path) -> None:
     said = told(tmp_path, copies({"host_to_device": 20}), facts)
     assert said == (
         "cannot be judged: host to device 20 GB/s (256 MiB), its ceiling is unknown (the link "
-        "cannot be read: a vGPU does not tell)"
+        "cannot be read: a vGPU does not tell); device to host: cannot be seen here: this run did "
+        "not measure it"
     )
 
 
@@ -147,6 +181,16 @@ def test_nothing_pinned_was_measured(tmp_path: Path) -> None:
     assert told(tmp_path, records, FACTS) == "cannot be seen here: out of pages"
 
 
+@pytest.mark.parametrize(
+    ("rate", "lead"), [(55.4, "only host to device could be judged, and is fine: "), (30, "no: ")]
+)
+def test_a_direction_that_failed_is_named(tmp_path: Path, rate: float, lead: str) -> None:
+    lost = record(made("device_to_host", "cuda", "pinned"), 0, status="failed", reason="it broke")
+    records = [*copies({"host_to_device": rate}), lost]
+    said = told(tmp_path, records, {**FACTS, "gpu0": GPU}, BUSY)
+    assert said.startswith(lead) and "; device to host: failed: it broke" in said
+
+
 def test_the_users_own_figures_count(tmp_path: Path) -> None:
     tmp_path.joinpath("published.toml").write_text(
         '[[figure]]\nhardware = "X1"\nwords = ["x1"]\nlink = "C2C"\ndirection = "host_to_device"\n'
@@ -155,7 +199,38 @@ def test_the_users_own_figures_count(tmp_path: Path) -> None:
     c2c = {"c2c_enabled": True, "c2c_max_mb_per_s": 450_000, "name": "NVIDIA X1"}
     records = copies({"host_to_device": 310})
     said = told(tmp_path, records, {**FACTS, "gpu0": c2c})
-    assert said.startswith("yes: ") and said.endswith("published: 300 to 320 GB/s for X1 (our lab)")
+    assert said.startswith("only host to device could be judged, and is fine: host to device 310 ")
+    assert "published: 300 to 320 GB/s for X1 (our lab)" in said
+
+
+def two_gpus(folder: Path, *indices: int | None) -> dict[str, Any]:
+    """One row of a machine with a T400 in a small slot as gpu0 and an H200 as gpu1."""
+    small = {**GPU, "name": "Quadro T400", "pcie_max_generation": 3, "pcie_gpu_max_generation": 4}
+    gpus: list[dict[str, Any]] = [small, dict(GPU)]
+    for gpu, index in zip(gpus, indices, strict=False):
+        gpu["cuda_index"] = {"value": None, "why": "hidden"} if index is None else index
+    facts = {**FACTS, "gpu0": gpus[0], "gpu1": gpus[1]}
+    archive.write(folder, run(copies({"host_to_device": 55.4}), launches=1, facts=facts))
+    (row,) = frame.read(folder).frame.to_dict("records")
+    return {str(name): value for name, value in row.items() if value == value}  # without NaN
+
+
+def test_the_gpu_that_ran_counts_and_not_the_first_of_nvml(tmp_path: Path) -> None:
+    row = two_gpus(tmp_path / "a", None, 0)
+    assert (row["hardware"], row["link"]) == ("NVIDIA H200", "fine")
+    assert str(row["ceiling"]).startswith("PCIe Gen5 x16")
+    assert row["published_low_gb_per_s"] == 55.43
+    row = two_gpus(tmp_path / "b", 0, 1)
+    assert (row["hardware"], row.get("published")) == ("Quadro T400", None)
+    assert "generation 3 of 4" in row["link"]
+
+
+def test_several_gpus_of_which_any_may_have_run(tmp_path: Path) -> None:
+    for number, indices in enumerate(((), (None, None))):
+        row = two_gpus(tmp_path / str(number), *indices)
+        assert row["hardware"] == "NVIDIA H200 or Quadro T400"
+        assert (row["ceiling"], row.get("link")) == ("cannot be told which GPU ran", None)
+        assert row.get("published") is None
 
 
 def test_the_frame_has_the_columns(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """The verdict on a GPU's link: one for each thing that can be wrong, with its remedy."""
 
+from pathlib import Path
+
 import pytest
 
 from hostbench.ceilings.verdict import link_verdicts
 from hostbench.facts.fake_nvml import FakeGpu, FakeNvml, vgpu
-from hostbench.facts.gpu import nvml_facts
+from hostbench.facts.gpu import Asking, nvml_facts
 from hostbench.facts.record import Facts, known
 
 
@@ -52,6 +54,32 @@ def test_what_is_wrong_has_a_remedy_and_a_level() -> None:
     for gpu in wrong:
         for one in link_verdicts(facts(gpu)):
             assert (one.level, bool(one.remedy)) == ("warn", True), one
+
+
+@pytest.mark.parametrize(
+    ("width", "kind", "text"),
+    [
+        ("16", "slot", "gpu0: the slot or a switch limits PCIe to x8 of x16"),
+        ("8", "fine", "gpu0: the link is fine: PCIe Gen5 x8, at most 28.8 GB/s each way"),
+        (
+            None,
+            "fine",
+            "gpu0: the link is as fine as can be read: PCIe Gen5 x8, at most 28.8 GB/s each way",
+        ),
+    ],
+)
+def test_a_slot_that_is_narrower_than_the_gpu(
+    tmp_path: Path, width: str | None, kind: str, text: str
+) -> None:
+    """NVML's maximum is x8 then too: only sysfs tells what the GPU itself can do."""
+    device = tmp_path / "sys/bus/pci/devices/0000:18:00.0"
+    device.mkdir(parents=True)
+    if width:
+        (device / "max_link_width").write_text(f"{width}\n")
+    gpu = FakeGpu(link=(5, 8), max_link=(5, 8))
+    about = nvml_facts(FakeNvml(gpus=(gpu,)), Asking(root=tmp_path, environ={}))
+    (one,) = link_verdicts(about)
+    assert (one.kind, one.text) == (kind, text)
 
 
 def test_a_virtual_gpu_does_not_tell() -> None:

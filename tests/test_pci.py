@@ -51,6 +51,8 @@ def test_the_whole_path(device, tmp_path):
     assert {name: found[name].value for name in pci.NAMES} == {
         "pci_numa_node": 1,
         "pci_num_bridges": 1,
+        "pci_device_max_gt_per_s": 32.0,
+        "pci_device_max_width": 16,
         "pci_path_max_gt_per_s": 16.0,
         "pci_path_max_width": 8,
         "pci_max_payload_bytes": 256,

@@ -140,7 +140,30 @@ def test_variables_that_name_files_or_hosts_stay_out():
         "CUDA_DEVICE_MAX_CONNECTIONS": "1",
     }
     group = software.software_facts(environ=environ)
-    assert group["env_TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] == unknown("set to a path: not stored")
+    assert group["env_TORCH_NCCL_DEBUG_INFO_TEMP_FILE"].value is None
     assert group["env_TORCH_NCCL_ASYNC_ERROR_HANDLING"] == known("1")
     assert group["env_CUDA_DEVICE_MAX_CONNECTIONS"] == known("1")
     assert "abc" not in str(group["env_CUDA_VISIBLE_DEVICES"].value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NCCL_DEBUG_FILE", "nccl.log"),
+        ("NCCL_NODE_NAME", "gpu-node-17"),
+        ("NCCL_IB_ADDR_RANGE", "10.1.2.0"),
+        ("NCCL_TOPO_DUMP_FILE", "topo.xml"),
+        ("CUDA_MPS_PIPE_DIRECTORY", "pipe"),
+        ("CUDA_INJECTION64_PATH", "tool.so"),
+        ("NCCL_NET_PLUGIN", "Alice-net"),
+        ("NCCL_NET_PLUGIN", "myhost7.so"),
+        ("NCCL_NET_PLUGIN", "of-al"),
+    ],
+)
+def test_no_value_names_a_path_a_host_or_a_user(monkeypatch, name, value):
+    monkeypatch.setattr("platform.node", lambda: "myhost7.lab.example")
+    found = software.software_facts(environ={name: value, "USER": "al", "LOGNAME": "alice"})
+    assert found[f"env_{name}"].value is None
+    assert "set" in (found[f"env_{name}"].why or "") and value not in str(found)
+    kept = software.software_facts(environ={"NCCL_ALGO": "allreduce:ring", "USER": "al"})
+    assert kept["env_NCCL_ALGO"] == known("allreduce:ring")

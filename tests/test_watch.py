@@ -195,6 +195,53 @@ def test_a_failing_thread_ends_no_run(kept, tmp_path):
     assert nvml["watch_sample_s"].value is None
 
 
+@pytest.mark.parametrize("after_stop", [False, True])
+def test_a_call_that_hangs_holds_no_run_up(kept, tmp_path, after_stop):
+    """Found between two launches, or at the end."""
+    release, asked = threading.Event(), threading.Event()
+
+    class Stuck(Watch):
+        def sample(self) -> None:
+            asked.set()
+            release.wait(60)
+
+    library = FakeNvml(gpus=(SLEEPY,))
+    watch = Stuck(kept.write, library, patience_s=0.05, root=tmp_path, environ={})
+    with watch:
+        assert asked.wait(10)
+        if not after_stop:
+            threading.Event().wait(0.1)
+            watch.family("transfer")
+            watch.family("overlap")
+    try:
+        told = kept.sets["during"]["nvml"]["watch_failure"]
+        assert told == known("a call into NVML did not return within 0.05 s")
+        assert library.is_open  # closing it would hang too
+        assert after_stop or "gpu0" not in kept.sets["after transfer"]  # not asked again
+    finally:
+        release.set()
+
+
+def test_a_failure_of_counters_or_of_writing_ends_no_run(kept, tmp_path):
+    class Broken(ByHand):
+        def _counters(self) -> Facts:
+            raise ZeroDivisionError("odd")
+
+    with Broken(kept.write, FakeNvml(), root=tmp_path, environ={}) as watch:
+        watch.family("transfer")
+        watch.family("overlap")
+    assert kept.sets["during"]["nvml"]["watch_failure"] == known("ZeroDivisionError: odd")
+
+    def refuse(when: str, found: Any) -> None:
+        raise OSError("no space")
+
+    library = FakeNvml()
+    with ByHand(refuse, library, root=tmp_path, environ={}) as watch:
+        watch.family("transfer")
+        watch.family("overlap")
+    assert not library.is_open
+
+
 def test_an_interrupted_run_keeps_what_was_seen(kept, tmp_path):
     with pytest.raises(KeyboardInterrupt), watching(kept, FakeNvml(), tmp_path) as watch:
         watch.family("transfer")

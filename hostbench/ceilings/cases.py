@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from hostbench.case import Case
 from hostbench.ceilings import links
 from hostbench.device.simulated import Link
-from hostbench.facts.record import Facts, number_of, value_of
+from hostbench.facts.record import Facts, cuda_group, number_of, value_of
 from hostbench.units import GB, format_rate
 
 ONE_THREAD, ALL_CORES = "memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_per_s"
 """Facts of the group `host`, measured by `hostbench.facts.memory`."""
+
+WHICH = "cannot be told which GPU ran"
+"""Instead of a ceiling, where the facts of several GPUs have no CUDA order."""
 
 _TO_DEVICE = ("host_to_device", "pin_and_copy", "to_device", "many_tensors")
 _TO_HOST = ("device_to_host", "to_host")
@@ -38,7 +41,7 @@ def ceiling(case: Case, device: str, facts: Facts, loaded: Facts | None = None) 
     """The case's ceiling, or the reason why there is none.
 
     `facts` are those before the run, `loaded` those read while copies ran. `device` is what ran,
-    also where it stood in for the one that the case names. GPU 0 is meant throughout.
+    also where it stood in for the one that the case names. CUDA device 0 is meant throughout.
     """
     if case.workload == "collectives.all_reduce":
         return _all_reduce(case, device, facts, loaded or {})
@@ -51,9 +54,12 @@ def ceiling(case: Case, device: str, facts: Facts, loaded: Facts | None = None) 
         return _simulated(case)
     if device != "cuda":
         return f"the device {device} has no known link"
+    group = cuda_group(facts)
+    if group is None:
+        return WHICH
     if name in _OTHERS:
-        return _OTHERS[name](case, facts, loaded or {})
-    link = host_link(facts, loaded)
+        return _OTHERS[name](case, facts, loaded or {}, group)
+    link = host_link(facts, loaded or {}, group)
     if name == "cast" and isinstance(link, Ceiling) and _halved(case):
         return link.times(2, "half of the bytes cross it")
     return link
@@ -70,7 +76,7 @@ def direction(case: Case) -> str | None:
     return "device_to_host" if name in _TO_HOST else None
 
 
-def host_link(facts: Facts, loaded: Facts | None = None, group: str = "gpu0") -> Ceiling | str:
+def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     """One direction of the link between host and GPU, as it was under load.
 
     Where nobody looked under load it is the link's maximum, since a link sleeps when idle.
@@ -81,7 +87,7 @@ def host_link(facts: Facts, loaded: Facts | None = None, group: str = "gpu0") ->
             return f"the rate of NVLink-C2C is unknown{_why(facts, group, 'c2c_max_mb_per_s')}"
         return Ceiling(gb_per_s=links.c2c_bytes_per_s(rate) / GB, text="NVLink-C2C")
     for found, prefix, mark in (
-        (loaded or {}, "pcie_", ""),
+        (loaded, "pcie_", ""),
         (facts, "pcie_max_", " (its maximum: not read under load)"),
         (facts, "pcie_", " (read at rest: it may have been asleep)"),
     ):
@@ -109,35 +115,35 @@ def _pcie(generation: int, width: int, mark: str) -> Ceiling | str:
     )
 
 
-def _both_ways(case: Case, facts: Facts, loaded: Facts) -> Ceiling | str:
-    link = host_link(facts, loaded)
+def _both_ways(case: Case, facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+    link = host_link(facts, loaded, group)
     return link.times(2, "both directions") if isinstance(link, Ceiling) else link
 
 
-def _on_device(case: Case, facts: Facts, loaded: Facts) -> Ceiling | str:
-    clock = number_of(facts, "gpu0", "memory_clock_max_mhz")
-    bus = number_of(facts, "gpu0", "memory_bus_width_bits")
+def _on_device(case: Case, facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+    clock = number_of(facts, group, "memory_clock_max_mhz")
+    bus = number_of(facts, group, "memory_bus_width_bits")
     if not clock or not bus:
         name = "memory_bus_width_bits" if clock else "memory_clock_max_mhz"
-        return f"the rate of the GPU's memory is unknown{_why(facts, 'gpu0', name)}"
+        return f"the rate of the GPU's memory is unknown{_why(facts, group, name)}"
     rate = links.memory_bytes_per_s(clock, bus) / 2 / GB
     text = f"half of the GPU's memory rate ({bus:.0f} bits at {clock:.0f} MHz): read and write"
     return Ceiling(gb_per_s=rate, text=text)
 
 
-def _between_devices(case: Case, facts: Facts, loaded: Facts) -> Ceiling | str:
+def _between_devices(case: Case, facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     if case.values.get("route") == "host":
-        link = host_link(facts, loaded)
+        link = host_link(facts, loaded, group)
         text = "through the host"
         return link if isinstance(link, str) else link.times(1, text)
-    return _peer_link(facts, loaded)
+    return _peer_link(facts, loaded, group)
 
 
-def _peer_link(facts: Facts, loaded: Facts) -> Ceiling | str:
-    rate = number_of(facts, "gpu0", "nvlink_mb_per_s")
+def _peer_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+    rate = number_of(facts, group, "nvlink_mb_per_s")
     if not rate:
-        return host_link(facts, loaded)
-    num = number_of(facts, "gpu0", "nvlink_links")
+        return host_link(facts, loaded, group)
+    num = number_of(facts, group, "nvlink_links")
     text = f"NVLink, {num:.0f} links together" if num else "NVLink, all links together"
     return Ceiling(gb_per_s=links.nvlink_bytes_per_s(rate, num) / GB, text=text)
 
@@ -147,7 +153,8 @@ def _all_reduce(case: Case, device: str, facts: Facts, loaded: Facts) -> Ceiling
         return "one rank sends nothing"
     if device != "cuda":
         return "ranks on one host have no link"
-    link = _peer_link(facts, loaded)
+    group = cuda_group(facts)
+    link = WHICH if group is None else _peer_link(facts, loaded, group)
     return link if isinstance(link, str) else link.times(1, "limit of the bus bandwidth")
 
 
@@ -189,7 +196,7 @@ def _why(facts: Facts, group: str, name: str) -> str:
     return f": {fact.why}" if fact is not None and fact.why else ""
 
 
-_OTHERS: dict[str, Callable[[Case, Facts, Facts], Ceiling | str]] = {
+_OTHERS: dict[str, Callable[[Case, Facts, Facts, str], Ceiling | str]] = {
     "both_ways": _both_ways,
     "on_device": _on_device,
     "between_devices": _between_devices,

@@ -18,6 +18,9 @@ Kind = Literal[
 HARMLESS = frozenset({"none", "idle", "application-clocks", "display-clocks"})
 """Reasons for lower clocks that mean nothing."""
 
+WIDEST = 16
+"""Lanes of the widest slot there is."""
+
 _VIRTUAL = ("vgpu", "host-vgpu", "host-vsga")
 
 
@@ -62,7 +65,9 @@ def _of_gpu(facts: Facts, loaded: Facts, group: str) -> Iterator[Verdict]:
     yield from found
     if not found or all(each.kind == "asleep" for each in found):
         name, rate = link.text.partition(",")[0], format_rate(link.gb_per_s)
-        text = f"{group}: the link is fine: {name}, at most {rate} each way"
+        sure, unsure = "the link is fine", "the link is as fine as can be read"
+        text = f"{group}: {sure if _knows_width(facts, group) else unsure}: {name}, at most {rate} "
+        text += "each way"
         yield Verdict(group=group, kind="fine", level="ok", text=text)
 
 
@@ -119,17 +124,27 @@ def _speed(facts: Facts, loaded: Facts, group: str) -> Iterator[Verdict]:
 
 
 def _slot(facts: Facts, group: str) -> Iterator[Verdict]:
-    card = number_of(facts, group, "pcie_gpu_max_generation")
-    fastest = number_of(facts, group, "pcie_max_generation")
-    if card and fastest and fastest < card:
-        yield Verdict(
-            group=group,
-            kind="slot",
-            level="warn",
-            text=f"{group}: the slot or a switch limits PCIe to generation {fastest:.0f} of "
-            f"{card:.0f}",
-            remedy="use a faster slot",
-        )
+    """NVML's maxima are those of GPU and system together."""
+    for card, both, words, remedy in (
+        ("pcie_gpu_max_generation", "pcie_max_generation", "generation {:.0f} of {:.0f}", "faster"),
+        ("pci_device_max_width", "pcie_max_width", "x{:.0f} of x{:.0f}", "wider"),
+    ):
+        able, most = number_of(facts, group, card), number_of(facts, group, both)
+        if able and most and most < able:
+            limit = words.format(most, able)
+            yield Verdict(
+                group=group,
+                kind="slot",
+                level="warn",
+                text=f"{group}: the slot or a switch limits PCIe to {limit}",
+                remedy=f"use a {remedy} slot",
+            )
+
+
+def _knows_width(facts: Facts, group: str) -> bool:
+    """False where the GPU may be wider than what it shares with its slot."""
+    widest = number_of(facts, group, "pcie_max_width") or WIDEST
+    return widest >= WIDEST or number_of(facts, group, "pci_device_max_width") is not None
 
 
 def _throttled(facts: Facts, loaded: Facts, group: str) -> Iterator[Verdict]:

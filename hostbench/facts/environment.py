@@ -1,8 +1,10 @@
 """The environment variables that change a measurement; no others are stored."""
 
+import getpass
 import hashlib
+import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hostbench.facts.record import Fact, Group, known, unknown
 
@@ -52,14 +54,19 @@ VARIABLES = (
 )
 PREFIXES = ("NCCL_", "TORCH_NCCL_")
 
-_PRIVATE = frozenset({"NCCL_COMM_ID", "NCCL_HOSTID"})
+_PRIVATE = tuple(
+    "_FILE _DIR _DIRECTORY _PATH _NAME _HOST _HOSTID _COMM_ID _ADDR _ADDR_RANGE".split()
+)
+"""Variables that end so hold a path or name a host."""
+_SHORT = 2
 _UUID = re.compile(r"\b(?:GPU|MIG)-[0-9A-Fa-f][0-9A-Fa-f-]*(?:/\d+)*")
 
 
 def variables(environ: Mapping[str, str]) -> Group:
-    """One fact per variable, `env_<NAME>`. UUIDs are hashed, paths and hosts left out."""
+    """One fact per variable, `env_<NAME>`. UUIDs are hashed; paths, hosts and users left out."""
     names = [*VARIABLES, *sorted(name for name in environ if name.startswith(PREFIXES))]
-    return {f"env_{name}": _variable(name, environ.get(name)) for name in names}
+    owners = _owners(environ)
+    return {f"env_{name}": _variable(name, environ.get(name), owners) for name in names}
 
 
 def hash_uuid(uuid: str) -> str:
@@ -67,12 +74,32 @@ def hash_uuid(uuid: str) -> str:
     return hashlib.sha256(uuid.encode()).hexdigest()[:12]
 
 
-def _variable(name: str, value: str | None) -> Fact:
+def _owners(environ: Mapping[str, str]) -> set[str]:
+    """What this machine and its user are called, in lower case."""
+    node = platform.node()
+    found = {node, node.partition(".")[0], *map(environ.get, ("USER", "LOGNAME", "HOSTNAME"))}
+    try:
+        found.add(getpass.getuser())
+    except (KeyError, OSError, ImportError):
+        pass  # a container's user without a name
+    return {name.lower() for name in found if name}
+
+
+def _names_owner(value: str, owners: Iterable[str]) -> bool:
+    """Names of one or two letters count as whole words only."""
+    text = value.lower()
+    words = set(re.split(r"[^a-z0-9]+", text))
+    return any(name in words if len(name) <= _SHORT else name in text for name in owners)
+
+
+def _variable(name: str, value: str | None, owners: Iterable[str]) -> Fact:
     if value is None:
         return unknown("not set")
-    if name in _PRIVATE:
-        return unknown("set, but it names a host: not stored")
+    if name.endswith(_PRIVATE):
+        return unknown("set, but it may name a path or a host: not stored")
     hashed = _UUID.sub(lambda match: f"uuid-sha256:{hash_uuid(match[0])}", value)
     if "/" in hashed or "\\" in hashed:
         return unknown("set to a path: not stored")
+    if _names_owner(value, owners):
+        return unknown("set, but it names this machine or its user: not stored")
     return known(hashed)

@@ -9,6 +9,8 @@ from hostbench.facts.record import Fact, Group, Value, known, unknown
 NAMES = (
     "pci_numa_node",
     "pci_num_bridges",
+    "pci_device_max_gt_per_s",
+    "pci_device_max_width",
     "pci_path_max_gt_per_s",
     "pci_path_max_width",
     "pci_max_payload_bytes",
@@ -61,7 +63,8 @@ def _node(device: Path) -> Group:
 
 
 def _path(device: Path) -> Group:
-    """Bridges between GPU and CPU, and the narrowest and slowest that a part of the way can be."""
+    """Bridges between GPU and CPU; how fast and wide the GPU itself can be, and the slowest and
+    narrowest that a part of the way can be."""
     real = device.resolve()
     chain = [part for part in (real, *real.parents) if _ADDRESS.fullmatch(part.name)]
     speeds = [speed for part in chain if (speed := _gt_per_s(part)) is not None]
@@ -69,6 +72,8 @@ def _path(device: Path) -> Group:
     hidden = "sysfs does not show the link"
     return {
         "pci_num_bridges": known(len(chain) - 1) if chain else unknown(hidden),
+        "pci_device_max_gt_per_s": _fact(_gt_per_s(device), hidden),
+        "pci_device_max_width": _fact(read_int(device / "max_link_width") or None, hidden),
         "pci_path_max_gt_per_s": _fact(min(speeds, default=None), hidden),
         "pci_path_max_width": _fact(min(widths, default=None), hidden),
     }

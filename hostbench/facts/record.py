@@ -92,6 +92,15 @@ def gpu_groups(facts: Facts) -> list[str]:
     return sorted(names, key=lambda name: int(name[3:]))
 
 
+def cuda_group(facts: Facts) -> str | None:
+    """The group of CUDA device 0, which is what runs; None where several GPUs leave that open."""
+    groups = gpu_groups(facts)
+    first = [group for group in groups if number_of(facts, group, "cuda_index") == 0]
+    if len(first) == 1:
+        return first[0]
+    return (groups or ["gpu0"])[0] if len(groups) < 2 else None
+
+
 def is_counter(name: str) -> bool:
     return name.endswith("_total") or "_total_" in name
 

@@ -2,7 +2,7 @@
 
 A thread reads a few cheap facts four times a second through an NVML that stays open. Without NVML
 there is no thread. The counters are read on the caller's thread, where one family's launch ends and
-the next begins.
+the next begins: a call into NVML that hangs there holds the run up, unless the thread hung before.
 """
 
 import os
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from hostbench.facts.cpu_time import cpu_counters, cpu_shares
 from hostbench.facts.cuda_order import cuda_indices
@@ -32,10 +32,14 @@ from hostbench.facts.record import (
 from hostbench.facts.seen import BYTES, READ, Seen
 
 INTERVAL_S = 0.25
+PATIENCE_S = 10.0
+"""A reading that takes longer hangs: NVML is not asked again."""
 VARIABLE = "HOSTBENCH_WATCH"
 """`0` leaves the sampling out, to see that it changes nothing."""
 _BYTES = {name: COUNTERS[name] for name in BYTES}
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Write = Callable[[str, Mapping[str, Any]], None]
 """Takes `during` or `after <family>`, and the facts as JSON: `JournalWriter.facts`."""
 
@@ -60,12 +64,14 @@ class Watch:
         *,
         off: str | None = None,
         interval_s: float = INTERVAL_S,
+        patience_s: float = PATIENCE_S,
         root: Path = Path("/"),
         environ: Mapping[str, str] | None = None,
     ) -> None:
         """`off`: why no GPU is to be watched, as when the run uses none."""
         environ = os.environ if environ is None else environ
         self._write, self._library, self._interval_s, self._root = write, library, interval_s, root
+        self._patience_s = patience_s
         self._why = off or hidden_by_user(environ)
         if environ.get(VARIABLE) == "0":
             self._why = f"{VARIABLE}=0"
@@ -74,6 +80,7 @@ class Watch:
         self._seen: dict[int, Seen] = {}
         self._spent_s: list[float] = []
         self._failure: str | None = None
+        self._reading_since_s: float | None = None
         self._family: str | None = None
         self._launches: dict[str, int] = {}
         self._deltas: dict[str, Facts] = {}
@@ -87,8 +94,9 @@ class Watch:
             except NvmlUnavailable as error:
                 self._why = str(error)
         if self._nvml is not None:
-            self._seen = {index: Seen() for index in _used(self._nvml, self._environ)}
-        self._began = self._since = self._counters()
+            used = self._guarded(_used, self._nvml, self._environ) or []
+            self._seen = {index: Seen() for index in used}
+        self._began = self._since = self._guarded(self._counters) or {}
         if self._seen:
             self._thread = threading.Thread(target=self._run, name="hostbench-watch", daemon=True)
             self._thread.start()
@@ -102,17 +110,17 @@ class Watch:
     ) -> None:
         self._stop.set()
         if self._thread is not None:
-            self._thread.join()
-        ended = self._counters()
-        self._end_family(ended)
-        self._write("during", to_json(self._during(ended)))
-        if self._nvml is not None:
-            self._nvml.close()
+            self._thread.join(self._patience_s)
+        ended = self._guarded(self._counters) or {}
+        self._guarded(self._end_family, ended)
+        self._guarded(lambda: self._write("during", to_json(self._during(ended))))
+        if self._nvml is not None and not self._hangs():
+            self._guarded(self._nvml.close)
 
     def family(self, name: str) -> None:
         """A launch of this family begins now; the launch before it has ended."""
-        read = self._counters()
-        self._end_family(read)
+        read = self._guarded(self._counters) or {}
+        self._guarded(self._end_family, read)
         self._family, self._since = name, read
 
     def sample(self) -> None:
@@ -126,12 +134,32 @@ class Watch:
         self._spent_s.append(time.perf_counter() - began_s)
 
     def _run(self) -> None:
+        self._guarded(self._sample_until_stopped)
+
+    def _sample_until_stopped(self) -> None:
+        while not self._stop.is_set():
+            self._reading_since_s = time.perf_counter()
+            self.sample()
+            self._reading_since_s = None
+            self._stop.wait(self._interval_s)
+
+    def _guarded(self, do: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
+        """None where it raises: facts never end a run."""
         try:
-            while not self._stop.is_set():
-                self.sample()
-                self._stop.wait(self._interval_s)
-        except Exception as error:  # facts never end a run
+            return do(*args, **options)
+        except Exception as error:
             self._failure = f"{type(error).__name__}: {error}"
+            return None
+
+    def _hangs(self) -> bool:
+        """Whether the thread is stuck in a call into NVML; then nobody else calls it either."""
+        since_s, thread = self._reading_since_s, self._thread
+        if since_s is None or thread is None or not thread.is_alive():
+            return False
+        stuck = self._stop.is_set() or time.perf_counter() - since_s > self._patience_s
+        if stuck:
+            self._failure = f"a call into NVML did not return within {self._patience_s:g} s"
+        return stuck
 
     def _reading(self, nvml: Nvml, index: int) -> Group:
         handle = nvml.handle(index)
@@ -141,7 +169,7 @@ class Watch:
 
     def _counters(self) -> Facts:
         found: Facts = {"host": cpu_counters(self._root)}
-        if self._nvml is not None:
+        if self._nvml is not None and not self._hangs():
             for index in self._seen:
                 found[f"gpu{index}"] = gpu_counters(self._nvml, index)
         return found
@@ -163,23 +191,24 @@ class Watch:
         found: Facts = {"host": {**launches, **cpu_shares(deltas)}}
         if nvml is None:
             found["nvml"] = {"num_watch_samples": unknown(self._why or "not watched")}
-        else:
+        elif not self._hangs():
             found |= {f"gpu{index}": self._reading(nvml, index) for index in self._seen}
         return found | {f"{group}_deltas": members for group, members in deltas.items()}
 
     def _during(self, ended: Facts) -> Facts:
         found: Facts = {"host": cpu_shares(counter_deltas(self._began, ended))}
+        failure = {"watch_failure": known(self._failure)} if self._failure else {}
         if self._nvml is None:
-            return found | {"nvml": {"num_watch_samples": unknown(self._why or "not watched")}}
+            unseen = {"num_watch_samples": unknown(self._why or "not watched")}
+            return found | {"nvml": {**unseen, **failure}}
         num, spent_s = len(self._spent_s), sum(self._spent_s)
         none = unknown("the run ended before the first reading")
         found["nvml"] = {
             "num_watch_samples": known(num),
             "watch_interval_s": known(self._interval_s),
             "watch_sample_s": known(spent_s / num) if num else none,
+            **failure,
         }
-        if self._failure:
-            found["nvml"]["watch_failure"] = known(self._failure)
         return found | {f"gpu{index}": seen.facts() for index, seen in self._seen.items()}
 
 

@@ -17,6 +17,9 @@ published for PCIe Gen4 and Gen5 (docs/method.md)."""
 NEAR_BAND = 0.95
 """Share of the lowest published figure that still counts as the same."""
 
+FAR_BELOW = 0.9
+"""Below this share of the lowest figure that others measured nothing makes a link fine."""
+
 _WAYS = {
     "transfer.host_to_device": "host to device",
     "transfer.device_to_host": "device to host",
@@ -43,14 +46,31 @@ def _link(copies: pd.DataFrame) -> str:
     judged = [_is_fine(row) for row in best]
     wrong = next((str(row["link"]) for row in best if _text(row["link"])), "fine")
     faults = [] if wrong == "fine" else [one for one in wrong.split("; ") if _limits(one)]
+    missing = _missing(copies)
     if faults or False in judged:
         verdict = "no"
+    elif None in judged:
+        verdict = "cannot be judged"
     else:
-        verdict = "cannot be judged" if None in judged else "yes"
+        only = " and ".join(_WAYS[row["workload"]] for row in best)
+        verdict = f"only {only} could be judged, and is fine" if missing else "yes"
     found = "" if wrong == "fine" else f". What looks wrong: {wrong}"
     if verdict == "no" and not found:
         found = ". Nothing in the facts says why: look at NUMA placement and other traffic"
-    return f"{verdict}: {'; '.join(map(_way, best))}{found}{label(pinned)}"
+    return f"{verdict}: {'; '.join([*map(_way, best), *missing])}{found}{label(pinned)}"
+
+
+def _missing(copies: pd.DataFrame) -> list[str]:
+    """The directions of which no copy from or to pinned memory has a valid number; why."""
+    found = []
+    for workload, way in _WAYS.items():
+        rows = copies[copies["workload"] == workload]
+        pinned = rows[rows["memory"] == "pinned"]
+        if not len(ok(pinned)):
+            found.append(
+                f"{way}: {unseen(pinned if len(pinned) else rows[rows['status'] != 'ok'])}"
+            )
+    return found
 
 
 def _limits(verdict: str) -> bool:
@@ -69,14 +89,20 @@ def _best(rows: pd.DataFrame) -> list[Row]:
 
 
 def _is_fine(row: Row) -> bool | None:
-    """None where there is nothing to hold it against: no published figure, and no packet model."""
+    """None where nothing can tell: no measured figure of others, and no packet model.
+
+    A floor, which an operator demands, can only make it False.
+    """
     rate, low = float(row["gb_per_s"]), float(row["published_low_gb_per_s"])
     encoded, limit = float(row["encoded_gb_per_s"]), float(row["ceiling_gb_per_s"])
-    if not math.isnan(low) and rate >= NEAR_BAND * low:
+    measured = row["published_kind"] == "measured"
+    if measured and rate >= NEAR_BAND * low:
         return True
+    if rate < low * (FAR_BELOW if measured else 1.0):  # False where low is NaN
+        return False
     if not math.isnan(encoded) or row["device"] == "simulated":
         return rate >= HEALTHY * limit
-    return None if math.isnan(low) else False
+    return False if measured else None
 
 
 def _way(row: Row) -> str:

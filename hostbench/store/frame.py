@@ -23,8 +23,9 @@ nbytes, gb_per_s         bytes per step and 10**9 bytes per second, derived on r
 ceiling_gb_per_s         what gb_per_s can be at most (of all_reduce: the bus bandwidth), else NaN
 encoded_gb_per_s         the same without packet overhead, where the limit is PCIe, else NaN
 ceiling                  what the limit is; where there is none, why
-link                     what is wrong with the host's link to GPU 0, `fine`, or None: not readable
-published_low_gb_per_s, published_high_gb_per_s, published   what others measured on this GPU; who
+link                     what is wrong with the link of the GPU that ran, `fine`, or None: untold
+published_low_gb_per_s, published_high_gb_per_s   what others measured on this GPU
+published, published_kind   that in words, with who; measured, or floor: an operator's demand
 value, unit              another project's number that is not in seconds
 source                   archive, journal, asv, or nvbandwidth: a peer's point, no run of ours
 scratch                  why the run is never judged; None when it may be
@@ -48,7 +49,7 @@ from hostbench.journal import DAMAGE
 from hostbench.samples import median, median_interval, quantile
 from hostbench.store import asv_tree, peers
 from hostbench.store.archive import path_of
-from hostbench.store.limits import limits
+from hostbench.store.limits import gpu_name, limits
 from hostbench.store.runs import CaseResult, Warn, WholeRun, load
 from hostbench.suite import asv_name
 from hostbench.workload import Workload
@@ -60,7 +61,7 @@ COLUMNS = tuple(
         "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
         "call_s device_s asynchronous findings proofs peak_memory_bytes num_samples launches "
         "nbytes gb_per_s ceiling_gb_per_s encoded_gb_per_s ceiling link published_low_gb_per_s "
-        "published_high_gb_per_s published value unit source scratch flags"
+        "published_high_gb_per_s published published_kind value unit source scratch flags"
     ).split()
 )
 _TIMES = ("committed_at", "started_at")
@@ -124,8 +125,8 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
 
 
 def _rows_of_run(run: WholeRun, figures: tuple[published.Figure, ...]) -> Iterator[Row]:
-    shared = _about_run(run)
     known = limits(run, figures)
+    shared = _about_run(run, gpu_name(known.before))
     stand_in = {"device": "simulated"} if run.header.device == "simulated" else {}
     for result in run.results():
         row = {**shared, **_about_result(result), **stand_in}
@@ -143,12 +144,11 @@ def _rows_of_run(run: WholeRun, figures: tuple[published.Figure, ...]) -> Iterat
         }
 
 
-def _about_run(run: WholeRun) -> Row:
+def _about_run(run: WholeRun, gpu: str | None) -> Row:
     header, facts = run.header, run.facts
-    gpu, host = facts.get("gpu0", {}), facts.get("host", {})
     return {
         "machine": header.machine,
-        "hardware": _plain(gpu.get("name")) or _plain(host.get("cpu_model")),
+        "hardware": gpu or _plain(facts.get("host", {}).get("cpu_model")),
         "commit": header.commit,
         "committed_at": header.committed_at,
         "run_id": run.run_id,

@@ -9,7 +9,7 @@ from hostbench.ceilings.cases import Ceiling, ceiling, direction
 from hostbench.ceilings.published import Figure, band, direction_of
 from hostbench.ceilings.verdict import link_verdicts
 from hostbench.errors import DataError
-from hostbench.facts.record import Facts, from_json, text_of
+from hostbench.facts.record import Facts, cuda_group, from_json, gpu_groups, text_of
 from hostbench.store.runs import WholeRun
 
 
@@ -38,20 +38,24 @@ class Limits:
     def _link(self, case: Case) -> dict[str, Any]:
         if direction(case) is None and case.workload != "transfer.both_ways":
             return {}
-        verdicts = [one for one in link_verdicts(self.before, self.during) if one.group == "gpu0"]
+        ran = cuda_group(self.before)
+        verdicts = [one for one in link_verdicts(self.before, self.during) if one.group == ran]
         wrong = "; ".join(one.text for one in verdicts if one.level == "warn")
         seen = any(one.kind in ("fine", "c2c") for one in verdicts)
         return {"link": wrong or "fine"} if wrong or seen else {}
 
     def _published(self, case: Case) -> dict[str, Any]:
         way = direction_of(case)
-        known = way and band(self.figures, text_of(self.before, "gpu0", "name"), way)
+        known = way and band(
+            self.figures, text_of(self.before, cuda_group(self.before) or "", "name"), way
+        )
         if not known:
             return {}
         return {
             "published_low_gb_per_s": known.low_gb_per_s,
             "published_high_gb_per_s": known.high_gb_per_s,
             "published": str(known),
+            "published_kind": known.kind,
         }
 
 
@@ -61,6 +65,13 @@ def limits(run: WholeRun, figures: tuple[Figure, ...]) -> Limits:
     return Limits(
         before=_facts(run.facts), during=_facts(during[-1] if during else {}), figures=figures
     )
+
+
+def gpu_name(facts: Facts) -> str | None:
+    """The model of the GPU that ran; `A or B` where that is one of several models."""
+    ran = cuda_group(facts)
+    names = {text_of(facts, group, "name") for group in ([ran] if ran else gpu_groups(facts))}
+    return " or ".join(sorted(filter(None, names))) or None
 
 
 def _facts(stored: Mapping[str, Any]) -> Facts:
