@@ -12,7 +12,7 @@ from hostbench import __version__
 from hostbench.errors import EXIT_FAILED, EXIT_OK, HostbenchError
 
 _EPILOG = """\
-exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something failed
+exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something failed or interrupted
 a case is written family.workload[axis=value,...]; `hostbench list` names them all
 """
 
