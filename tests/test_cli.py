@@ -325,7 +325,7 @@ def test_a_run_in_parts_is_whole_in_the_end(
     first = only(results)
     assert len(first.winners()) == 1 and not first.is_complete
     assert "stopped; what was measured is kept" in capsys.readouterr().err
-    assert main(["run", "--resume", "--stop-after", "0.000001"]) == EXIT_OK
+    assert main(["run", "--resume", "--stop-after", "0.000001s"]) == EXIT_OK
     assert main(["run", "--resume"]) == EXIT_OK
     whole = only(results)
     assert whole.is_complete and len(whole.parts) == 3
@@ -353,10 +353,10 @@ def test_the_remedies_name_the_folder_and_the_machine_that_were_given(
     assert " run --resume --machine table --results 'my results'`" in said.err
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "inf", "nan"])
+@pytest.mark.parametrize("text", ["0", "-1", "inf", "nan", "", "m", "0m", "9 min", "1h30m"])
 def test_a_part_needs_a_time(results: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     assert main([*QUICK, "--stop-after", text]) == EXIT_USAGE
-    assert "--stop-after" in capsys.readouterr().err
+    assert f"--stop-after {text!r} is no time above zero: write 90, 90s," in capsys.readouterr().err
 
 
 def test_resume_finishes_the_run(

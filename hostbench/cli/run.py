@@ -54,7 +54,7 @@ def execute(args: Namespace) -> int:
     recorded = True
     with _terminate_as_interrupt():
         with JournalWriter(path, header) as journal:
-            end, scratch = _measure(setup, journal, plan, args.stop_after)
+            end, scratch = _measure(setup, journal, plan)
             if end == "complete" and header.scratch is None and scratch is None and not args.no_asv:
                 whole = _whole(setup.results, header.resumes or header.run_id)
                 recorded = _record_with_asv(whole, setup)
@@ -77,9 +77,7 @@ def _check_writable(folder: Path) -> None:
         ) from error
 
 
-def _measure(
-    setup: Setup, journal: JournalWriter, plan: Plan, stop_after_s: float | None
-) -> tuple[End, str | None]:
+def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str | None]:
     """(how it ended, why the run turned out to be scratch).
 
     An interrupt ends it early and keeps the rest. Workers run the code of the start, but which
@@ -88,7 +86,7 @@ def _measure(
     bar = Bar()
     journal.facts("before", facts.to_json(setup.facts))
     end: End = "complete"
-    late_s = time.monotonic() + (float("inf") if stop_after_s is None else stop_after_s)
+    late_s = time.monotonic() + setup.stop_after_s
     try:
         watch = facts.Watch(journal.facts, off=facts.unwatched(setup.device))
         with watch, Launcher(bar.tick, bar.started) as launcher:
