@@ -46,16 +46,29 @@ def _pays(h2d: pd.DataFrame) -> str:
 
 
 def _crossovers(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Where both kinds of memory have at least two sizes."""
-    parts = []
+    """Each direction of which both kinds of memory were asked for at two sizes or more."""
+    said: dict[str, str] = {}
+    lacking = []
     for workload, direction in DIRECTIONS.items():
         copies = where(rows, workload=workload, blocking=True)
-        pageable, pinned = (times(where(copies, memory=m)) for m in ("pageable", "pinned"))
+        both = [where(copies, memory=memory) for memory in ("pageable", "pinned")]
+        if len(set(both[0]["nbytes"]) & set(both[1]["nbytes"])) < 2:
+            continue
+        pageable, pinned = map(times, both)
+        without = pd.concat([one for one in both if len(ok(one)) < 2] or both)
+        without = without[without["status"] != "ok"]
         if len(set(pageable) & set(pinned)) > 1:
-            found = crossover(pageable, pinned)
-            parts.append(f"{direction}, {crossed(found)}")
-    if parts:
-        yield "From which size on is pinned memory faster?", "; ".join(parts) + label(rows)
+            said[direction] = crossed(crossover(pageable, pinned))
+        elif len(without):
+            said[direction] = unseen(without)
+            lacking.append(without)
+    if not said:
+        return
+    question = "From which size on is pinned memory faster?"
+    if len(lacking) == len(said):
+        yield question, unseen(pd.concat(lacking))
+        return
+    yield question, "; ".join(f"{one}, {text}" for one, text in said.items()) + label(rows)
 
 
 def _break_even(made: pd.DataFrame, copies: pd.DataFrame) -> str:
