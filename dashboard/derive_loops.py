@@ -13,6 +13,7 @@ from hostbench.report.overlap_ways import (
     THREE,
     against,
     ordering_name,
+    pays_most,
     ratio_sweep,
     trip,
 )
@@ -72,6 +73,11 @@ def ratios(rows: pd.DataFrame) -> pd.DataFrame:
         for one in ratio_sweep(rows)
     ]
     return pd.DataFrame(found)
+
+
+def most(rows: pd.DataFrame) -> str:
+    """Where overlap pays most, in words."""
+    return pays_most(ratio_sweep(rows))
 
 
 def orderings(rows: pd.DataFrame) -> pd.DataFrame:

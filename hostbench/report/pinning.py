@@ -6,7 +6,19 @@ import pandas as pd
 
 from hostbench import units
 from hostbench.latency import break_even, crossover
-from hostbench.report.rows import factor, label, largest, ok, seconds, size, times, unseen, where
+from hostbench.report.rows import (
+    Row,
+    dicts,
+    factor,
+    label,
+    largest,
+    ok,
+    size,
+    times,
+    unseen,
+    where,
+)
+from hostbench.report.winner import NO_DIFFERENCE, differ, no_interval, over_same
 from hostbench.report.words import DIRECTIONS, crossed
 
 H2D = "transfer.host_to_device"
@@ -34,15 +46,25 @@ def _pays(h2d: pd.DataFrame) -> str:
     pinned = ok(biggest[biggest["memory"] == "pinned"])
     if pinned.empty:
         return unseen(biggest[biggest["memory"] == "pinned"])
-    base = seconds(ok(biggest), memory="pageable", blocking=True)
-    if not base:
+    plain = dicts(where(ok(biggest), memory="pageable", blocking=True))
+    if not plain:
         return "cannot be said: the pageable copy has no number"
-    best = float(pinned["seconds"].min())
-    verb = "yes" if best < base else "no"
+    base, best = plain[0], dicts(pinned.nsmallest(1, "seconds"))[0]
+    slow, fast = base["seconds"], best["seconds"]
+    note = no_interval([best, base], ", no interval")
     return (
-        f"{verb}: {size(pinned)} host to device take {units.format_seconds(best)} from pinned "
-        f"memory, {units.format_seconds(base)} from pageable ({factor(base, best)}){label(pinned)}"
+        f"{_verb(best, base)}: {size(pinned)} host to device take "
+        f"{units.format_seconds(fast)} from pinned memory, {units.format_seconds(slow)} from "
+        f"pageable ({factor(slow, fast)}{note}){label(pinned)}"
     )
+
+
+def _verb(pinned: Row, pageable: Row) -> str:
+    """By more than SAME, as for the crossover, and by more than the intervals."""
+    for verb, fast, slow in (("yes", pinned, pageable), ("no", pageable, pinned)):
+        if differ(fast, slow) and over_same(fast, slow):
+            return verb
+    return NO_DIFFERENCE
 
 
 def _crossovers(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
