@@ -11,7 +11,9 @@ from hostbench import units
 from hostbench.report.overlap_ways import (
     ORDERINGS,
     THREE,
+    against,
     ordering_name,
+    pays_most,
     ratio_sweep,
     trip,
 )
@@ -45,8 +47,9 @@ class Trip:
             return ["No efficiency: serial or the loop with a stream each has no valid number."]
         num = int(self.rows["num_samples"].max())
         said = [
-            f"Against {engines} copy engine{'s' * (engines > 1)}: {efficiency_in_words(one, num)}."
-            for engines, one in self.known.efficiencies.items()
+            f"Against the ideal of {engines} copy engine{'s' * (engines > 1)}: "
+            f"{against(self.known, engines, num)}."
+            for engines in self.known.efficiencies
         ]
         engines = self.known.engines
         return [*said, f"{engines[:1].upper()}{engines[1:]}."]
@@ -70,6 +73,11 @@ def ratios(rows: pd.DataFrame) -> pd.DataFrame:
         for one in ratio_sweep(rows)
     ]
     return pd.DataFrame(found)
+
+
+def most(rows: pd.DataFrame) -> str:
+    """Where overlap pays most, in words."""
+    return pays_most(ratio_sweep(rows))
 
 
 def orderings(rows: pd.DataFrame) -> pd.DataFrame:

@@ -53,13 +53,30 @@ def table(rows: pd.DataFrame, name: str, csv: pd.DataFrame | None = None) -> Non
 
     Columns with nothing in them are not shown.
     """
+    shown = _filled(rows)
+    wide = {name: st.column_config.Column(width="large") for name in _WIDE if name in shown}
+    st.dataframe(shown, hide_index=True, width="stretch", column_config=wide)
+    _csv(rows if csv is None else csv, name)
+
+
+def wrapped(rows: pd.DataFrame, name: str) -> None:
+    """A table whose sentences break into lines, so that none is cut, with the same button."""
+    shown = _filled(rows).map(plain)
+    st.table(shown.set_index(shown.columns[0]))
+    _csv(rows, name)
+
+
+def _filled(rows: pd.DataFrame) -> pd.DataFrame:
+    """Empty text for what is missing, without the columns that hold nothing."""
     shown = rows.copy()
     for column in shown.select_dtypes(["object", "string"]):
         shown[column] = ["" if pd.isna(value) else str(value) for value in shown[column]]
     empty = [column for column in shown if (shown[column].isna() | (shown[column] == "")).all()]
-    wide = {name: st.column_config.Column(width="large") for name in _WIDE if name in shown}
-    st.dataframe(shown.drop(columns=empty), hide_index=True, width="stretch", column_config=wide)
-    text = (rows if csv is None else csv).to_csv(index=False)
+    return shown.drop(columns=empty)
+
+
+def _csv(rows: pd.DataFrame, name: str) -> None:
+    text = rows.to_csv(index=False)
     st.download_button("CSV", text, f"{name}.csv", "text/csv", icon=":material/download:", key=name)
 
 

@@ -48,6 +48,8 @@ class Crossover:
     always: bool | None
     """True: at every measured size; False: at none; None: from `nbytes` on, or not to be said."""
     nbytes: float = math.nan
+    only_below: bool = False
+    """It is faster up to `nbytes` and no longer beyond, instead of from there on."""
     sizes: tuple[int, ...] = ()
     refused: str | None = None
 
@@ -89,10 +91,10 @@ def fit(times: Times) -> Fit:
 
 
 def crossover(slow: Times, fast: Times) -> Crossover:
-    """From which size on `fast` is faster than `slow` by more than SAME.
+    """From which size on, or up to which one, `fast` is faster than `slow` by more than SAME.
 
     Between two measured sizes the logarithm of their ratio is interpolated over the logarithm of
-    the size. Refused where `slow` is as fast again at a larger size.
+    the size. Refused where the order changes more than once.
     """
     both = (size for size in sorted(set(slow) & set(fast)) if size > 0)
     lead = {
@@ -107,12 +109,13 @@ def crossover(slow: Times, fast: Times) -> Crossover:
     wins = [lead[size] > 0 for size in sizes]
     if all(wins) or not any(wins):
         return Crossover(always=wins[0], sizes=sizes)
-    first = wins.index(True)
-    if wins[0] or not all(wins[first:]):
+    first = wins.index(not wins[0])
+    if wins[0] in wins[first:]:
         return Crossover(always=None, sizes=sizes, refused="the order changes more than once")
     below, above = sizes[first - 1], sizes[first]
     share = -lead[below] / (lead[above] - lead[below])
-    return Crossover(always=None, nbytes=below * (above / below) ** share, sizes=sizes)
+    nbytes = below * (above / below) ** share
+    return Crossover(always=None, nbytes=nbytes, only_below=wins[0], sizes=sizes)
 
 
 def break_even(cost_s: float, slow_s: float, fast_s: float) -> BreakEven:

@@ -4,6 +4,7 @@ the device behaves like. Pure functions of seconds, one value per launch."""
 from dataclasses import dataclass
 
 from hostbench.efficiency import Efficiency, Launches, ideal_round_trip_s, overlap
+from hostbench.latency import SAME
 from hostbench.samples import median, median_interval
 
 ENGINES = (1, 2)
@@ -24,6 +25,9 @@ class RoundTrip:
     """Copy engines -> the bound, the median over launches; empty where no launch is whole."""
     engines: str
     """What the measurement says of the device's copy engines."""
+    beats_one: bool
+    """Over launches it is faster than one engine could be by more than SAME: no share of that
+    bound means anything."""
 
 
 def round_trip(
@@ -42,13 +46,15 @@ def round_trip(
         }
         for engines in ENGINES
     }
+    loop = {n: overlapped[n] for n in whole}
     return RoundTrip(
         efficiencies={
             engines: _against(serial, overlapped, bound, num_batches)
             for engines, bound in bounds.items()
         },
         ideals_s={n: median(list(bound.values())) for n, bound in bounds.items() if bound},
-        engines=_engines({n: overlapped[n] for n in whole}, bounds[1], bounds[2]),
+        engines=_engines(loop, bounds[1], bounds[2]),
+        beats_one=bool(loop) and median([loop[n] / bounds[1][n] for n in loop]) < 1 - SAME,
     )
 
 

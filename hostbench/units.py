@@ -11,6 +11,7 @@ GIB = 1 << 30
 GB = 1e9
 
 _TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_CLOCK_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZE_UNITS = ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"))
 
 
@@ -66,6 +67,17 @@ def parse_bytes(text: str) -> int:
                 raise ValueError(f"{text!r} is no size")
             return round(number * scale)
     return int(cleaned)
+
+
+def parse_seconds(text: str) -> float:
+    """`90`, `90s`, `9m` or `1.5h` as seconds. Raises ValueError for anything else."""
+    number, scale = text.strip().lower(), 1.0
+    if number[-1:] in _CLOCK_UNITS:
+        number, scale = number[:-1], _CLOCK_UNITS[number[-1]]
+    seconds = float(number) * scale
+    if not math.isfinite(seconds):
+        raise ValueError(f"{text!r} is no time")
+    return seconds
 
 
 def _three_digits(value: float) -> str:

@@ -82,7 +82,8 @@ def test_a_gpu_run_has_a_figure_for_every_question(tmp_path: Path) -> None:
     assert pageable.startswith("no: ")
     assert pageable.count("the call itself takes 29 ms of 29 ms (asyncness 0.00)") == 2
     assert texts["Does pinned memory pay?"] == (
-        "yes: 256 MiB host to device take 10 ms from pinned memory, 29 ms from pageable (2.9x)"
+        "yes: 256 MiB host to device take 10 ms from pinned memory, 29 ms from pageable "
+        "(2.9x, no interval)"
     )
     zeros = texts["Create zeros on the CPU and move it, or directly on the device?"]
     assert zeros == "64 MiB: moved 60 ms, direct 5 ms: direct is faster, 12x"

@@ -176,6 +176,8 @@ def test_transfer_lists_skips_failures_and_surprises(open_page) -> None:
         "Numbers",
     ]
     assert charts(app) == 4 + 9
+    (copied,) = app.table  # which wraps; the other tables cut what is too wide
+    assert "in words" in copied.value
     assert len(table(app, "flags")) > 0
 
 

@@ -159,6 +159,7 @@ def test_the_ratio_the_orderings_and_the_round_trip(rows: pd.DataFrame, toy: pd.
 
     (one,) = derive_loops.trips(loops)
     assert one.known is not None
+    assert one.words[0] == "Against the ideal of 1 copy engine: the loop beats it."
     assert one.words[-1].startswith("The device behaves as with two copy engines")
     text = drawn(charts_loops.round_trip(one, "title", ["about"]))
     assert "Dashed green: ideal of 2 copy engines" in text

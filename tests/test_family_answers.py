@@ -20,6 +20,7 @@ PINNED = "Do copies from pinned memory hide behind compute?"
 PAGEABLE = "Do copies from pageable memory hide behind compute?"
 RATIO = "At which ratio of compute to copy does overlap pay most?"
 ORDERING = "How to keep copy and compute in order: which way costs least?"
+CROSSOVER = "From which size on is pinned memory faster?"
 TRIP = "Do copies in, computes and copies out run at once?"
 
 
@@ -79,7 +80,7 @@ def test_every_answer_ends_with_its_label_said_once(
             "the shorter one), 99.1 GB/s in all, 100% of the 99.3 GB/s of both alone",
         ),
         (
-            "From which size on is pinned memory faster?",
+            CROSSOVER,
             "host to device, pinned is faster from 2.76 KiB on; "
             "device to host, pinned is faster from 2.76 KiB on",
         ),
@@ -147,6 +148,28 @@ def test_a_size_that_is_not_async_is_named(transfers: list[CaseRecord], tmp_path
     )
 
 
+@pytest.mark.parametrize("lost", [failed, skipped])
+def test_a_direction_without_a_number_is_named_and_takes_the_yes_away(
+    lost: Callable[[Case, str], CaseRecord], transfers: list[CaseRecord], tmp_path: Path
+) -> None:
+    plain = ("transfer.host_to_device", "transfer.device_to_host")
+    records = [
+        lost(one.case, "no such copy") if one.case.workload == plain[1] else one
+        for one in transfers
+        if one.case.workload in plain
+    ]
+    texts = told(tmp_path / "one", records)
+    why = f"{'failed' if lost is failed else 'cannot be seen here'}: no such copy"
+    assert texts[CROSSOVER] == (
+        f"host to device, pinned is faster from 2.76 KiB on; device to host, {why} [simulated]"
+    )
+    text = texts["Is non_blocking=True from pinned memory asynchronous?"]
+    assert text.startswith(f"host to device yes, device to host not known ({why}): host to device")
+    assert text.count("no such copy") == 1
+    none = [lost(one.case, "no such copy") for one in records]
+    assert told(tmp_path / "none", none)[CROSSOVER] == why
+
+
 def test_a_quick_run_answers_what_it_can(transfers: list[CaseRecord], tmp_path: Path) -> None:
     quick = load(("transfer",))
     records = [one for one in transfers if quick[one.case.workload].is_quick(one.case)]
@@ -185,16 +208,22 @@ def test_the_other_workloads_of_overlap(loops: dict[str, str]) -> None:
         "8 batches of 32 MiB take 30.3 ms, observed: copies and computes ran side by side for 88% "
         "of the shorter; the calls hold the host for 89 % of the loop (asyncness 0.11) [simulated]"
     )
-    assert loops[RATIO].startswith("at 1:1, where it saves 46% of the serial loop's time. 8 batche")
+    assert loops[RATIO].startswith(
+        "at 1:1, where it saves 46% of the serial loop's time (no interval). 8 batches of "
+    )
     assert [part.split()[0] for part in loops[RATIO].split("), ")][1:] == [
         "1:2",
         "1:1",
         "2:1",
         "4:1",
     ]
-    assert loops[ORDERING].startswith("events is fastest. 8 batches of 32 MiB: events 6.09 ms")
+    assert loops[ORDERING].startswith(
+        "no difference seen (no interval). 8 batches of 32 MiB: events 6.09 ms"
+    )
     two = "the device behaves as with two copy engines: 37% faster than one could be [simulated]"
     assert loops[TRIP].endswith(two)
+    one = loops[TRIP].partition("with 1 copy engine ideal ")[2].partition("; ")[0]
+    assert one.endswith("s, the loop beats it") and "efficiency" not in one
 
 
 def changed(

@@ -8,6 +8,7 @@ from hostbench.case import Case
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.latency import MAX_ERROR, Times, break_even, crossover, fit
 from hostbench.measure import Settings, measure
+from hostbench.report.words import crossed
 from hostbench.samples import median
 from hostbench.units import GB, GIB, KIB, MIB
 from hostbench.workload import find, prepare
@@ -101,6 +102,15 @@ def test_the_crossover_is_interpolated_in_the_logarithms() -> None:
     assert crossover(slow, dict.fromkeys(slow, 1.0)).nbytes == pytest.approx(KIB * 16 ** (1 / 3))
 
 
+def test_one_that_is_faster_only_for_small_copies_says_up_to_where() -> None:
+    found = crossover({KIB: 2.0, 64 * KIB: 1.0}, {KIB: 1.0, 64 * KIB: 2.0})
+    assert found.refused is None and found.only_below
+    assert found.nbytes == pytest.approx(8 * KIB, rel=0.1)
+    assert crossed(found).startswith("pinned is faster only up to 7.")
+    as_fast = crossover({KIB: 2.0, MIB: 1.0, GIB: 1.0}, dict.fromkeys((KIB, MIB, GIB), 1.0))
+    assert as_fast.only_below and KIB < as_fast.nbytes < MIB
+
+
 def test_one_may_be_faster_everywhere() -> None:
     half, whole = dict.fromkeys(SIZES, 1.0), dict.fromkeys(SIZES, 2.0)
     assert crossover(whole, half).always is True
@@ -112,7 +122,7 @@ def test_one_may_be_faster_everywhere() -> None:
     ("slow", "why"),
     [
         ({KIB: 2.0, MIB: 1.0, GIB: 2.0}, "more than once"),
-        ({KIB: 2.0, MIB: 1.0, GIB: 1.0}, "more than once"),
+        ({KIB: 1.0, MIB: 2.0, GIB: 1.0}, "more than once"),
         ({KIB: 2.0}, "1 sizes have both times"),
         ({KIB: 2.0, MIB: math.nan, GIB: 0.0}, "1 sizes have both times"),
     ],

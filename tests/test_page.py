@@ -81,6 +81,12 @@ def test_the_table_keeps_the_statuses_apart(tmp_path: Path) -> None:
     assert last.startswith("2 ok, 1 skipped, 2 failed, 1 not measured, 1 with a surprise.")
 
 
+def test_nothing_that_follows_from_a_failed_time_stands(tmp_path: Path) -> None:
+    stale = [failed(FINE, "stale", launch, seconds=0.5 + launch) for launch in range(2)]
+    text = made(tmp_path, run(stale))
+    assert re.search(r"~~1 s~~\s+-\s+-\s+-\s+failed: stale$", line_of(text, FINE))
+
+
 def test_a_time_of_zero_divides_nothing(tmp_path: Path) -> None:
     text = made(tmp_path, run([record(FINE, 0, 0.0)]))
     assert re.search(r"0 ns\s+-\s+-\s+-", line_of(text, FINE))
@@ -143,6 +149,8 @@ def test_json_is_strict_and_whole(tmp_path: Path, reason: str) -> None:
     assert cases[str(FINE)]["blocking"] is True
     assert cases[str(SKIPPED)]["reason"] == reason
     assert "seconds" not in cases[str(SKIPPED)]
+    assert cases[str(FAILED)]["seconds"] == 2.0
+    assert {case for case, row in cases.items() if row["valid"]} == {str(FINE), str(SURPRISE)}
 
 
 def test_the_rate_is_said_to_be_bytes_over_time(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.store import archive
 from tests.made import copy_case, record, run
 
+TWO = Path(__file__).parent / "data" / "nvbandwidth" / "two_gpus.json"
+
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -102,3 +104,17 @@ def test_only_simulated_runs_are_no_measurement(
     assert main(["report"]) == EXIT_NOTHING_MEASURED
     err = capsys.readouterr().err
     assert "only simulated runs" in err and "--run run2" in err
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_machine_with_only_imported_figures_is_told_so(
+    others: bool, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if others:
+        store(results, 1)
+    assert main(["import", str(TWO), "--machine", "m"]) == EXIT_OK
+    assert main(["report", "--machine", "m"]) == EXIT_NOTHING_MEASURED
+    said = "nvbandwidth's figures are kept for m; no run of hostbench yet"
+    assert said in capsys.readouterr().err
+    assert main(["report", "--machine", "n"]) == EXIT_NOTHING_MEASURED
+    assert "nvbandwidth" not in capsys.readouterr().err

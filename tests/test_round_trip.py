@@ -30,6 +30,7 @@ def test_both_bounds(loop_s: float, one: float, two: float, engines: str) -> Non
     shares = {n: known.share for n, known in made.efficiencies.items()}
     assert shares == {1: pytest.approx(one), 2: pytest.approx(two, abs=1e-4)}
     assert engines in made.engines
+    assert made.beats_one is (loop_s == 10.0)
 
 
 def test_launches_that_differ_leave_it_undecided() -> None:
@@ -40,7 +41,8 @@ def test_launches_that_differ_leave_it_undecided() -> None:
 
 def test_nothing_is_said_without_whole_launches_or_apart_bounds() -> None:
     made = found(10.0, outs={})
-    assert made.ideals_s == {} and "no launch holds all parts" in made.engines
+    assert made.ideals_s == {} and not made.beats_one
+    assert "no launch holds all parts" in made.engines
     assert str(made.efficiencies[2].refused).startswith("0 launch")
     slow = dict.fromkeys(range(10), 80.0)
     assert "nearly the same" in found(82.0, compute=slow, serial={0: 99.0}).engines

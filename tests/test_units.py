@@ -113,3 +113,17 @@ def test_factors(factor: float, text: str) -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert units.format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90.0), ("90s", 90.0), (" 9m ", 540.0), ("1.5h", 5400.0), ("1.5H", 5400.0)],
+)
+def test_a_time_is_read_with_its_unit(text: str, seconds: float) -> None:
+    assert units.parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "9 min", "1h30m", "inf", "nanm", "1d"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        units.parse_seconds(text)

@@ -5,7 +5,7 @@ import charts_overlap
 import pandas as pd
 import parts
 import streamlit as st
-from derive_loops import orderings, ratios, trips
+from derive_loops import most, orderings, ratios, trips
 from derive_overlap import WORDS, groups, pipelines, refusals, side_stream
 from words import LEGEND, hardware, known, missing, only, plain, when
 
@@ -36,11 +36,10 @@ def where_it_pays(rows: pd.DataFrame, about: list[str]) -> None:
         st.subheader("Where overlap pays: more or less compute per copy")
         title = f"Copy stream, {swept['memory'].iloc[0]} memory"
         st.altair_chart(charts_loops.ratio(swept, title, about), width="stretch")
-        best = swept.nlargest(1, "saved").iloc[0]
         st.caption(
             "Blue: efficiency with its 99 % interval, 1 is the ideal (dashed). Pale bars: share of "
-            f"the serial loop's time that is saved, most at {plain(best['ratio'])}: with less "
-            "or more compute there is less to hide, however well it hides."
+            f"the serial loop's time that is saved. Pays most: {plain(most(rows))}. With less or "
+            "more compute there is less to hide, however well it hides."
         )
     ways = orderings(rows)
     if len(ways):

@@ -75,7 +75,7 @@ def other_ways(rows: pd.DataFrame, about: list[str]) -> None:
     seen = conversions(rows)
     if len(seen):
         st.subheader("What conversions really copied")
-        parts.table(seen, "conversions")
+        parts.wrapped(seen, "conversions")
 
 
 st.title("How fast is a copy, and does the call wait?")

@@ -12,7 +12,7 @@ from hostbench import __version__
 from hostbench.errors import EXIT_FAILED, EXIT_OK, HostbenchError
 
 _EPILOG = """\
-exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something failed
+exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something failed or interrupted
 a case is written family.workload[axis=value,...]; `hostbench list` names them all
 """
 
@@ -122,7 +122,7 @@ def _run(parser: argparse.ArgumentParser) -> None:
                         "where NVIDIA hardware is visible, else cpu")  # fmt: skip
     parser.add_argument("--launches", type=int, metavar="N", help="fresh processes per family")
     parser.add_argument("--deadline", type=float, metavar="S", help="seconds per case (60)")
-    parser.add_argument("--stop-after", type=float, metavar="S", help="stop after so many seconds; "
+    parser.add_argument("--stop-after", metavar="TIME", help="stop after so long (90s, 9m, 1.5h); "
                         "--resume goes on from there")  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="N", help="of the random order of cases")
     parser.add_argument("--identify", action="store_true", help="store host name, serial numbers, "

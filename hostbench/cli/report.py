@@ -14,6 +14,7 @@ from hostbench.files import write_atomic
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
 from hostbench.store import frame
+from hostbench.store.peers import SOURCES
 from hostbench.store.runs import WholeRun
 
 
@@ -30,7 +31,7 @@ def execute(args: Namespace) -> int:
     tree = frame.read(folder)
     for warning in tree.warnings:
         print(f"hostbench: {warning}", file=sys.stderr)
-    run = _choose(args, tree.runs)
+    run = _choose(args, tree)
     rows = tree.frame[tree.frame["run_id"] == run.run_id]
     text = _text(args, rows, run)
     if args.output is None:
@@ -61,10 +62,9 @@ def _text(args: Namespace, rows: pd.DataFrame, run: WholeRun) -> str:
     return page(rows, run, markdown=args.format == "md")
 
 
-def _choose(args: Namespace, runs: list[WholeRun]) -> WholeRun:
-    if not runs:
-        raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
-    if args.run:
+def _choose(args: Namespace, tree: frame.Tree) -> WholeRun:
+    runs = tree.runs
+    if args.run and runs:
         found = [run for run in runs if run.run_id.startswith(args.run)]
         if len(found) != 1:
             newest = ", ".join(run.run_id for run in runs[-5:])
@@ -73,6 +73,14 @@ def _choose(args: Namespace, runs: list[WholeRun]) -> WholeRun:
     machine = facts.machine_name(args.machine, facts.collect())
     ours = [run for run in runs if run.header.machine == machine]
     if not ours:
+        peers = sorted(set(tree.frame.loc[tree.frame["machine"] == machine, "source"]) & {*SOURCES})
+        if peers:
+            raise NothingMeasured(
+                f"{' and '.join(peers)}'s figures are kept for {machine}; no run of hostbench "
+                "yet; `hostbench run --quick` makes one"
+            )
+        if not runs:
+            raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
         there = ", ".join(sorted({str(run.header.machine) for run in runs}))
         raise NothingMeasured(f"no run of machine {machine!r} is stored; there are: {there}")
     real = [run for run in ours if run.header.device != "simulated"]

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 from hostbench import facts
@@ -40,8 +41,8 @@ End = Literal["complete", "interrupted", "stopped"]
 
 
 def execute(args: Namespace) -> int:
-    """Measure, archive, record, answer. Exit code 4 if a case failed, 3 if none has a number or the
-    run stopped, as it was asked to, before its end."""
+    """Measure, archive, record, answer. Exit code 4 if a case failed or the run was interrupted, 3
+    if none has a number, else 0: also of a part that stopped as it was asked to."""
     become_subreaper()
     setup = set_up(args)
     own_name = facts.machine_name(None, setup.facts)  # --machine names this run, not an older one
@@ -53,7 +54,7 @@ def execute(args: Namespace) -> int:
     recorded = True
     with _terminate_as_interrupt():
         with JournalWriter(path, header) as journal:
-            end, scratch = _measure(setup, journal, plan, args.stop_after)
+            end, scratch = _measure(setup, journal, plan)
             if end == "complete" and header.scratch is None and scratch is None and not args.no_asv:
                 whole = _whole(setup.results, header.resumes or header.run_id)
                 recorded = _record_with_asv(whole, setup)
@@ -61,7 +62,7 @@ def execute(args: Namespace) -> int:
             path.unlink()
             raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
         part = adopt.archive_journal(setup.results, path, lambda: setup.machine)
-    code = _answer(setup.results, part.root_id, end)
+    code = _answer(args, setup.results, part.root_id, end)
     return code if recorded else EXIT_FAILED
 
 
@@ -76,9 +77,7 @@ def _check_writable(folder: Path) -> None:
         ) from error
 
 
-def _measure(
-    setup: Setup, journal: JournalWriter, plan: Plan, stop_after_s: float | None
-) -> tuple[End, str | None]:
+def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str | None]:
     """(how it ended, why the run turned out to be scratch).
 
     An interrupt ends it early and keeps the rest. Workers run the code of the start, but which
@@ -87,7 +86,7 @@ def _measure(
     bar = Bar()
     journal.facts("before", facts.to_json(setup.facts))
     end: End = "complete"
-    late_s = time.monotonic() + (float("inf") if stop_after_s is None else stop_after_s)
+    late_s = time.monotonic() + setup.stop_after_s
     try:
         watch = facts.Watch(journal.facts, off=facts.unwatched(setup.device))
         with watch, Launcher(bar.tick, bar.started) as launcher:
@@ -129,18 +128,26 @@ def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
     return wrong is None
 
 
-def _answer(results: Path, run_id: str, end: End) -> int:
+def _answer(args: Namespace, results: Path, run_id: str, end: End) -> int:
     tree = frame.read(results)
     run = next(run for run in tree.runs if run.run_id == run_id)
     print(page(tree.frame[tree.frame["run_id"] == run.run_id], run))
-    print(f"kept in {results / str(run.header.machine) / 'runs'}; see it: {program()} dashboard")
+    folder = results / str(run.header.machine) / "runs"
+    print(f"kept in {folder}; see it: {_again(args, 'dashboard', 'results')}")
     statuses = [result.status for result in run.results()]
     if end != "complete":
-        warn(f"{end}; what was measured is kept, `{program()} run --resume` does the rest")
-        return EXIT_FAILED if end == "interrupted" else EXIT_NOTHING_MEASURED
-    if "failed" in statuses:
+        rest = _again(args, "run --resume", "machine", "results")
+        warn(f"{end}; what was measured is kept, `{rest}` does the rest")
+    if end == "interrupted" or "failed" in statuses:
         return EXIT_FAILED
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED
+
+
+def _again(args: Namespace, command: str, *options: str) -> str:
+    """A command to type, with those of the options that this one was given."""
+    given = ((name, getattr(args, name)) for name in options)
+    more = (f" --{name} {quote(str(value))}" for name, value in given if value is not None)
+    return f"{program()} {command}{''.join(more)}"
 
 
 @contextmanager

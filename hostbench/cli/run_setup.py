@@ -29,6 +29,7 @@ from hostbench.runner.plan import (
 from hostbench.runner.repo import Checkout, checkout
 from hostbench.store import runs
 from hostbench.store.runs import WholeRun
+from hostbench.units import parse_seconds
 from hostbench.workload import Workload
 from hostbench.workloads import FAMILIES, load
 
@@ -46,11 +47,12 @@ class Setup:
     checkout: Checkout
     device: str
     workloads: dict[str, Workload]
+    stop_after_s: float = math.inf
 
 
 def set_up(args: Namespace) -> Setup:
     """Look at the machine and the checkout. Raises UsageError for what cannot be run."""
-    _check_stop(args.stop_after)
+    stop_after_s = _stop_after(args.stop_after)
     families = tuple(args.families) or FAMILIES
     workloads = load(families)
     results = results_folder(args)
@@ -71,6 +73,7 @@ def set_up(args: Namespace) -> Setup:
         checkout=checkout(root, results),
         device=args.device or default_device(hardware),
         workloads=workloads,
+        stop_after_s=stop_after_s,
     )
 
 
@@ -106,9 +109,17 @@ def _profile(args: Namespace) -> Profile:
     return _with_deadline(profile, args.deadline)
 
 
-def _check_stop(stop_after_s: float | None) -> None:
-    if stop_after_s is not None and not 0 < stop_after_s < math.inf:
-        raise UsageError(f"--stop-after {stop_after_s:g} must be positive seconds")
+def _stop_after(text: str | None) -> float:
+    """Seconds; infinite where the run may take as long as it does."""
+    if text is None:
+        return math.inf
+    try:
+        seconds = parse_seconds(text)
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise UsageError(f"--stop-after {text!r} is no time above zero: write 90, 90s, 9m or 1.5h")
+    return seconds
 
 
 def _with_deadline(profile: Profile, deadline_s: float | None) -> Profile:

@@ -36,10 +36,21 @@ def _answer(rows: pd.DataFrame) -> str:
     verdict = _MIXED if len(told) > 1 else _WORDS[next(iter(told), None)]
     said = {direction: _by_size(sizes) for direction, sizes in found.items()}
     both = [f"{' and '.join(ways)} {text}" for text, ways in _turned(said).items()]
-    figures = f"{_figures(measured)}{_without(rows)}{label(measured)}"
+    unknown = rows[~rows["workload"].isin(list(measured["workload"]))]
+    lead = verdict + "".join(f", {text}" for text in _unknown(unknown))
+    lead = f"{' and '.join(found)} {lead}" if len(unknown) else lead
+    figures = f"{_figures(measured)}{_without(rows.drop(unknown.index))}{label(measured)}"
     if verdict != _MIXED and all(len(sizes) == 1 for sizes in found.values()):
-        return f"{verdict}: {figures}"
-    return f"{verdict}: {'; '.join(both)}. {figures}"
+        return f"{lead}: {figures}"
+    return f"{lead}: {'; '.join(both)}. {figures}"
+
+
+def _unknown(rows: pd.DataFrame) -> Iterator[str]:
+    """The directions that were asked for and have no valid number, each with the reason."""
+    for workload, direction in DIRECTIONS.items():
+        one_way = rows[rows["workload"] == workload]
+        if len(one_way):
+            yield f"{direction} not known ({unseen(one_way)})"
 
 
 def _finding(row: Row) -> bool | None:

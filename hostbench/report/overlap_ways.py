@@ -1,12 +1,14 @@
 """More answers of `overlap`: where it pays, which ordering to take, and the round trip."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from hostbench import efficiency, units
 from hostbench.efficiency import Efficiency
+from hostbench.latency import SAME
 from hostbench.report.rows import (
     dicts,
     factor,
@@ -19,6 +21,7 @@ from hostbench.report.rows import (
     where,
 )
 from hostbench.report.verdict import efficiency_in_words, verdict
+from hostbench.report.winner import NO_DIFFERENCE, fastest
 from hostbench.round_trip import RoundTrip, round_trip
 from hostbench.workloads.loops import NUM_BATCHES
 
@@ -45,6 +48,13 @@ class Ratio:
     serial_s: float
     num_launches: int
     efficiency: Efficiency
+    saved_low: float
+    saved_high: float
+    """From the ends of both loops' 99 % intervals; NaN where one has none."""
+
+    @property
+    def has_interval(self) -> bool:
+        return self.saved_low <= self.saved_high  # False for NaN
 
     @property
     def saved(self) -> float:
@@ -79,9 +89,15 @@ def ratio_sweep(rows: pd.DataFrame) -> list[Ratio]:
                 serial_s=parts["serial"]["seconds"],
                 num_launches=len(loop),
                 efficiency=known,
+                saved_low=_saved(parts["copy_stream"]["ci_high_s"], parts["serial"]["ci_low_s"]),
+                saved_high=_saved(parts["copy_stream"]["ci_low_s"], parts["serial"]["ci_high_s"]),
             )
         )
     return sorted(found, key=lambda one: one.compute_to_copy)
+
+
+def _saved(loop_s: float, serial_s: float) -> float:
+    return 1 - loop_s / serial_s if serial_s > 0 else math.nan
 
 
 def _ratio(text: str) -> float:
@@ -99,15 +115,32 @@ def ratios(rows: pd.DataFrame) -> Answers:
     if not found:
         yield question, unseen(swept)
         return
-    best = max(found, key=lambda one: one.saved)
     parts = [
         f"{one.text} {'saves' if one.saved >= 0 else 'loses'} {abs(one.saved):.0%} "
         f"({efficiency_in_words(one.efficiency, one.num_launches)})"
         for one in found
     ]
     named = lost(swept, lambda row: str(row["compute_to_copy"]))
-    lead = f"at {best.text}, where it saves {best.saved:.0%} of the serial loop's time"
-    yield question, f"{lead}. {size_of(swept)}: {', '.join(parts)}{named}{label(swept)}"
+    yield question, f"{pays_most(found)}. {size_of(swept)}: {', '.join(parts)}{named}{label(swept)}"
+
+
+def pays_most(found: Sequence[Ratio]) -> str:
+    """The ratio that saves most of the serial loop's time, or those that cannot be told apart."""
+    best = max(found, key=lambda one: one.saved)
+    note = "" if all(one.has_interval for one in found) else " (no interval)"
+    tied = [one.text for one in found if one is best or not _saves_more(best, one)]
+    what = f"{best.saved:.0%} of the serial loop's time{note}"
+    if len(tied) == 1:
+        return f"at {best.text}, where it saves {what}"
+    if len(tied) == len(found):
+        return f"{NO_DIFFERENCE}: it saves at most {what}"
+    return f"{NO_DIFFERENCE} between {' and '.join(tied)}, where it saves most: {what}"
+
+
+def _saves_more(best: Ratio, other: Ratio) -> bool:
+    if best.has_interval and other.has_interval:
+        return best.saved_low > other.saved_high
+    return best.saved - other.saved > SAME
 
 
 def orderings(rows: pd.DataFrame) -> Answers:
@@ -129,7 +162,7 @@ def orderings(rows: pd.DataFrame) -> Answers:
             for row in measured
         ]
         named = lost(group, lambda row: ordering_name(row["ordering"]))
-        lead = f"{ordering_name(measured[0]['ordering'])} is fastest"
+        lead = fastest(measured, [ordering_name(row["ordering"]) for row in measured])
         yield question, f"{lead}. {size_of(group)}: {', '.join(parts)}{named}{label(group)}"
         return
 
@@ -179,21 +212,29 @@ def round_trips(rows: pd.DataFrame) -> Answers:
             )
             if name in parts
         )
-        against = "; ".join(
+        bounds = "; ".join(
             f"with {engines} copy engine{'s' * (engines > 1)} ideal "
-            f"{units.format_seconds(known.ideals_s[engines])}, {efficiency_in_words(one, num)}"
-            for engines, one in known.efficiencies.items()
+            f"{units.format_seconds(known.ideals_s[engines])}, {against(known, engines, num)}"
+            for engines in known.efficiencies
             if engines in known.ideals_s
         )
         lead = verdict({"a stream each, against two copy engines": known.efficiencies[2]})
         yield (
             question,
             (
-                f"{lead}. {size_of(group)}: {times}; {against or NO_BOUND}; "
+                f"{lead}. {size_of(group)}: {times}; {bounds or NO_BOUND}; "
                 f"{known.engines}{_failed(group)}{label(group)}"
             ),
         )
         return
+
+
+def against(known: RoundTrip, engines: int, num_launches: int) -> str:
+    """The efficiency against that many copy engines; `the loop beats it` says all of a bound for
+    one that a device with two is below."""
+    if engines == 1 and known.beats_one:
+        return "the loop beats it"
+    return efficiency_in_words(known.efficiencies[engines], num_launches)
 
 
 def _no_trip(group: pd.DataFrame) -> str:

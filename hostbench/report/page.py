@@ -35,10 +35,12 @@ def page(rows: pd.DataFrame, run: WholeRun, *, markdown: bool = False) -> str:
 
 
 def as_json(rows: pd.DataFrame, run: WholeRun) -> dict[str, Any]:
-    """The same as plain values: run, answers, and one object per case."""
+    """The same as plain values: run, answers, and one object per case. A case that is not `valid`
+    may have numbers, of a copy that failed a proof: they count for nothing."""
     header = run.header
     cases = [
         {key: value for key, value in row.items() if not _missing(value)}
+        | {"valid": row["status"] == "ok"}
         for row in rows.drop(columns=["started_at", "committed_at"]).to_dict("records")
     ]
     return {
@@ -95,9 +97,11 @@ def cells(row: dict[Any, Any]) -> tuple[str, ...]:
     if not has_number:
         return (str(row["case"]), "-", "-", "-", "-", note)
     time = units.format_seconds(seconds)
+    if status != "ok":  # what follows from a time that counts for nothing is not shown
+        return (str(row["case"]), f"~~{time}~~", "-", "-", "-", note)
     return (
         str(row["case"]),
-        time if status == "ok" else f"~~{time}~~",
+        time,
         "-" if math.isnan(row["gb_per_s"]) else units.format_rate(row["gb_per_s"]),
         "-" if math.isnan(row["call_s"]) or not seconds else f"{1 - row['call_s'] / seconds:.2f}",
         f"{(row['q75_s'] - row['q25_s']) / seconds:.1%}" if seconds else "-",

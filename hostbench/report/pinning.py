@@ -6,7 +6,19 @@ import pandas as pd
 
 from hostbench import units
 from hostbench.latency import break_even, crossover
-from hostbench.report.rows import factor, label, largest, ok, seconds, size, times, unseen, where
+from hostbench.report.rows import (
+    Row,
+    dicts,
+    factor,
+    label,
+    largest,
+    ok,
+    size,
+    times,
+    unseen,
+    where,
+)
+from hostbench.report.winner import NO_DIFFERENCE, differ, no_interval, over_same
 from hostbench.report.words import DIRECTIONS, crossed
 
 H2D = "transfer.host_to_device"
@@ -34,28 +46,51 @@ def _pays(h2d: pd.DataFrame) -> str:
     pinned = ok(biggest[biggest["memory"] == "pinned"])
     if pinned.empty:
         return unseen(biggest[biggest["memory"] == "pinned"])
-    base = seconds(ok(biggest), memory="pageable", blocking=True)
-    if not base:
+    plain = dicts(where(ok(biggest), memory="pageable", blocking=True))
+    if not plain:
         return "cannot be said: the pageable copy has no number"
-    best = float(pinned["seconds"].min())
-    verb = "yes" if best < base else "no"
+    base, best = plain[0], dicts(pinned.nsmallest(1, "seconds"))[0]
+    slow, fast = base["seconds"], best["seconds"]
+    note = no_interval([best, base], ", no interval")
     return (
-        f"{verb}: {size(pinned)} host to device take {units.format_seconds(best)} from pinned "
-        f"memory, {units.format_seconds(base)} from pageable ({factor(base, best)}){label(pinned)}"
+        f"{_verb(best, base)}: {size(pinned)} host to device take "
+        f"{units.format_seconds(fast)} from pinned memory, {units.format_seconds(slow)} from "
+        f"pageable ({factor(slow, fast)}{note}){label(pinned)}"
     )
 
 
+def _verb(pinned: Row, pageable: Row) -> str:
+    """By more than SAME, as for the crossover, and by more than the intervals."""
+    for verb, fast, slow in (("yes", pinned, pageable), ("no", pageable, pinned)):
+        if differ(fast, slow) and over_same(fast, slow):
+            return verb
+    return NO_DIFFERENCE
+
+
 def _crossovers(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Where both kinds of memory have at least two sizes."""
-    parts = []
+    """Each direction of which both kinds of memory were asked for at two sizes or more."""
+    said: dict[str, str] = {}
+    lacking = []
     for workload, direction in DIRECTIONS.items():
         copies = where(rows, workload=workload, blocking=True)
-        pageable, pinned = (times(where(copies, memory=m)) for m in ("pageable", "pinned"))
+        both = [where(copies, memory=memory) for memory in ("pageable", "pinned")]
+        if len(set(both[0]["nbytes"]) & set(both[1]["nbytes"])) < 2:
+            continue
+        pageable, pinned = map(times, both)
+        without = pd.concat([one for one in both if len(ok(one)) < 2] or both)
+        without = without[without["status"] != "ok"]
         if len(set(pageable) & set(pinned)) > 1:
-            found = crossover(pageable, pinned)
-            parts.append(f"{direction}, {crossed(found)}")
-    if parts:
-        yield "From which size on is pinned memory faster?", "; ".join(parts) + label(rows)
+            said[direction] = crossed(crossover(pageable, pinned))
+        elif len(without):
+            said[direction] = unseen(without)
+            lacking.append(without)
+    if not said:
+        return
+    question = "From which size on is pinned memory faster?"
+    if len(lacking) == len(said):
+        yield question, unseen(pd.concat(lacking))
+        return
+    yield question, "; ".join(f"{one}, {text}" for one, text in said.items()) + label(rows)
 
 
 def _break_even(made: pd.DataFrame, copies: pd.DataFrame) -> str:

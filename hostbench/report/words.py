@@ -41,11 +41,13 @@ def fit_in_words(found: Fit) -> str:
 
 
 def crossed(found: Crossover, name: str = "pinned") -> str:
-    """From which size on `name` is faster."""
+    """From which size on `name` is faster, or up to which one."""
     if found.refused:
         return f"no size from which {name} is faster can be said: {found.refused}"
     if found.always is not None:
         return f"{name} is faster at {'every' if found.always else 'no'} size {span(found.sizes)}"
+    if found.only_below:
+        return f"{name} is faster only up to {about_bytes(found.nbytes)}"
     return f"{name} is faster from {about_bytes(found.nbytes)} on"
 
 
