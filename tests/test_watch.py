@@ -170,8 +170,9 @@ def test_the_thread_reads_and_ends(kept, tmp_path):
 
     class Counting(Watch):
         def sample(self) -> None:
+            was_busy = library.busy  # before the reading: the copy may begin during it
             super().sample()
-            if library.busy:
+            if was_busy:
                 seen.set()
 
     watch = Counting(kept.write, library, interval_s=0.001, root=tmp_path, environ={})
