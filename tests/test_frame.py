@@ -12,6 +12,7 @@ import pytest
 from hostbench.errors import UsageError
 from hostbench.samples import median_interval
 from hostbench.store import archive, frame
+from hostbench.store.columns import COLUMNS
 from hostbench.suite import asv_name
 from tests.made import (
     COMMIT,
@@ -54,8 +55,8 @@ def test_columns_and_a_whole_row(tmp_path: Path) -> None:
     seconds = [0.25, 0.5, 0.125]
     records = [record(OK, n, s, call_s=s / 5) for n, s in enumerate(seconds)]
     rows = read(tmp_path, run(records, launches=3, facts=GPU_FACTS, scratch="quick"))
-    assert tuple(rows.columns[: len(frame.COLUMNS)]) == frame.COLUMNS
-    assert set(rows.columns) - set(frame.COLUMNS) == {"memory", "blocking"}
+    assert tuple(rows.columns[: len(COLUMNS)]) == COLUMNS
+    assert set(rows.columns) - set(COLUMNS) == {"memory", "blocking"}
     (row,) = rows.to_dict("records")
     expected = {
         "machine": "shelf",
@@ -189,7 +190,7 @@ def test_rows_are_sorted_by_time(tmp_path: Path) -> None:
 def test_nothing_is_an_empty_frame(tmp_path: Path) -> None:
     tree = frame.read(tmp_path)
     assert (len(tree.frame), tree.runs, tree.warnings) == (0, [], [])
-    assert tuple(tree.frame.columns) == frame.COLUMNS
+    assert tuple(tree.frame.columns) == COLUMNS
     with pytest.raises(UsageError, match="--results"):
         frame.read(tmp_path / "absent")
 

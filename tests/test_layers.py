@@ -45,8 +45,14 @@ FOR_THE_DASHBOARD = set(
     ).split()
 )
 # Third-party package -> the only rooms that may import it.
-OWNERS = {"pynvml": {"facts"}, "asv": {"asv_env"}, "streamlit": set()}
-HEAVY = ("torch", "numpy", "pandas", "streamlit", "pynvml")
+OWNERS = {
+    "pynvml": {"facts"},
+    "asv": {"asv_env"},
+    "streamlit": set(),
+    "duckdb": {"store"},
+    "pyarrow": {"store"},
+}
+HEAVY = ("torch", "numpy", "pandas", "streamlit", "pynvml", "duckdb", "pyarrow")
 MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 60
 

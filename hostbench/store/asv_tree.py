@@ -57,31 +57,41 @@ def machines(results: Path, warn: Warn) -> dict[str, dict[str, Any]]:
     """
     found = {}
     for folder in sorted({path.parent for path in results.glob("*/*.json")}):
-        data = _load(folder / "machine.json", warn)
+        data = load(folder / "machine.json", warn)
         found[folder.name] = {**(data if isinstance(data, dict) else {}), "folder": folder}
     return found
 
 
 def points(results: Path, warn: Warn) -> Iterator[Point]:
     """Every point of the tree."""
-    benchmarks = _load(results / "benchmarks.json", warn) if _has(results) else {}
-    described = benchmarks if isinstance(benchmarks, dict) else {}
+    about = described(results, warn)
     for machine, entry in machines(results, warn).items():
         for path in sorted(entry["folder"].glob("*.json")):
             if path.name != "machine.json":
-                data = _load(path, warn)
-                try:
-                    yield from _points_of(machine, data, described)
-                except _DAMAGE as error:
-                    warn(
-                        f"{path} is no asv result file ({type(error).__name__}: {error}); left out"
-                    )
+                yield from points_of(path, machine, load(path, warn), about, warn)
+
+
+def described(results: Path, warn: Warn) -> Mapping[str, Any]:
+    """benchmarks.json: benchmark name -> what asv knows of it; empty where it is missing."""
+    path = results / "benchmarks.json"
+    benchmarks = load(path, warn) if path.exists() else {}
+    return benchmarks if isinstance(benchmarks, dict) else {}
+
+
+def points_of(
+    path: Path, machine: str, data: Any, described: Mapping[str, Any], warn: Warn
+) -> Iterator[Point]:
+    """The points of one file's content, as far as it can be read."""
+    try:
+        yield from _points_of(machine, data, described)
+    except _DAMAGE as error:
+        warn(f"{path} is no asv result file ({type(error).__name__}: {error}); left out")
 
 
 def files_of_commit(results: Path, commit: str, machine: str | None) -> Iterator[FileOfCommit]:
     """The files of our environment for one commit, on one machine or on all."""
     for path in sorted(results.glob(f"{machine or '*'}/{commit[:8]}-hostbench-*.json")):
-        data = _load(path, lambda _: None)
+        data = load(path, lambda _: None)
         with contextlib.suppress(*_DAMAGE):  # reading the points says what is wrong with it
             if data["commit_hash"] == commit:
                 yield FileOfCommit(machine=path.parent.name, started=_started(data))
@@ -95,11 +105,8 @@ def _started(data: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _has(results: Path) -> bool:
-    return (results / "benchmarks.json").exists()
-
-
-def _load(path: Path, warn: Warn) -> Any:
+def load(path: Path, warn: Warn) -> Any:
+    """A file's JSON; None, and a warning, where it cannot be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

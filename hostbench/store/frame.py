@@ -41,33 +41,15 @@ from typing import Any
 import pandas as pd
 
 from hostbench import units
-from hostbench.case import Case
 from hostbench.ceilings import published
-from hostbench.clock import iso
 from hostbench.errors import UsageError
 from hostbench.journal import DAMAGE
 from hostbench.samples import median, median_interval, quantile
-from hostbench.store import asv_tree, peers
+from hostbench.store import asv_rows, peers
 from hostbench.store.archive import path_of
+from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, Row, axes_of
 from hostbench.store.limits import gpu_name, limits
 from hostbench.store.runs import CaseResult, Warn, WholeRun, load
-from hostbench.suite import asv_name
-from hostbench.workload import Workload
-from hostbench.workloads import load as load_workloads
-
-COLUMNS = tuple(
-    (
-        "machine hardware device commit committed_at run_id started_at torch driver family "
-        "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
-        "call_s device_s asynchronous findings proofs peak_memory_bytes num_samples launches "
-        "nbytes gb_per_s ceiling_gb_per_s encoded_gb_per_s ceiling link published_low_gb_per_s "
-        "published_high_gb_per_s published published_kind value unit source scratch flags"
-    ).split()
-)
-_TIMES = ("committed_at", "started_at")
-_NUMBERS = tuple(c for c in COLUMNS if c.endswith("_s") or c in ("seconds", "value", "num_samples"))
-
-Row = dict[str, Any]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,34 +74,45 @@ def read(results: Path) -> Tree:
         for part in run.parts
         for row in part.asv_rows
     }
-    rows += _rows_of_asv(results, claimed, warnings.append)
-    return Tree(frame=_frame(rows), runs=runs, warnings=warnings)
+    rows += asv_rows.read(results, claimed, warnings.append)
+    return Tree(frame=tidy(rows), runs=runs, warnings=warnings)
 
 
 def _runs(results: Path, warn: Warn) -> tuple[list[WholeRun], list[Row]]:
-    """The runs that can be shown, and their rows; another one is a warning that names its file."""
+    """The runs that can be shown, and their rows."""
     runs: list[WholeRun] = []
     rows: list[Row] = []
     figures = published.load(results, warn)
     for run in load(results, warn):
-        try:
-            rows += list(_rows_of_run(run, figures))
+        found = rows_of_run(results, run, figures, warn)
+        if found is not None:
             runs.append(run)
-        except DAMAGE as error:
-            names = ", ".join(
-                str(path_of(results, part)) if part.archived else f"journal {part.header.run_id}"
-                for part in run.parts
-            )
-            warn(f"{names} cannot be shown ({type(error).__name__}: {error}); left out")
+            rows += found
     return runs, rows
 
 
-def _frame(rows: list[Row]) -> pd.DataFrame:
+def rows_of_run(
+    results: Path, run: WholeRun, figures: tuple[published.Figure, ...], warn: Warn
+) -> list[Row] | None:
+    """None, and a warning that names its files, for a run that cannot be shown."""
+    try:
+        return list(_rows_of_run(run, figures))
+    except DAMAGE as error:
+        names = ", ".join(
+            str(path_of(results, part)) if part.archived else f"journal {part.header.run_id}"
+            for part in run.parts
+        )
+        warn(f"{names} cannot be shown ({type(error).__name__}: {error}); left out")
+        return None
+
+
+def tidy(rows: list[Row]) -> pd.DataFrame:
+    """Rows as a frame with every column, its times and numbers typed, the oldest first."""
     axes = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
     frame = pd.DataFrame(rows, columns=[*COLUMNS, *axes])
-    for column in _TIMES:
+    for column in TIMES:
         frame[column] = pd.to_datetime(frame[column], utc=True, format="ISO8601", errors="coerce")
-    for column in _NUMBERS:
+    for column in NUMBERS:
         frame[column] = pd.to_numeric(frame[column])
     return frame.sort_values("started_at", kind="stable", ignore_index=True)
 
@@ -181,7 +174,7 @@ def _about_result(result: CaseResult) -> Row:
         "proofs": result.proofs,
         "peak_memory_bytes": result.peak_memory_bytes,
         "flags": "; ".join(_flags(result)),
-        **_axes(result.case),
+        **axes_of(result.case),
     }
     if result.seconds:
         row |= _numbers(result.seconds, result.nbytes)
@@ -189,12 +182,6 @@ def _about_result(result: CaseResult) -> Row:
         row["call_s"] = median(result.call_s) if result.call_s else math.nan
         row["device_s"] = median(result.device_s) if result.device_s else math.nan
     return row
-
-
-def _axes(case: Case) -> Row:
-    """Axis columns; an axis of another project that is named like a column gets an underscore."""
-    taken = set(COLUMNS) - {"device", "nbytes"}
-    return {f"{name}_" if name in taken else name: value for name, value in case.axes}
 
 
 def _numbers(seconds: tuple[float, ...], nbytes: int | None) -> Row:
@@ -218,78 +205,3 @@ def _flags(result: CaseResult) -> Iterator[str]:
         yield f"surprise: {name} is {found}"
     if result.status == "ok" and len(result.seconds) < result.planned_launches:
         yield f"{len(result.seconds)} of {result.planned_launches} launches"
-
-
-def _rows_of_asv(results: Path, claimed: set[tuple[Any, ...]], warn: Warn) -> list[Row]:
-    entries = asv_tree.machines(results, lambda _: None)  # the points below warn
-    ours = {asv_name(name): work for name, work in load_workloads().items()}
-    rows = []
-    damaged: dict[str, None] = {}
-    for point in asv_tree.points(results, warn):
-        if (point.machine, point.commit, point.benchmark, point.started_ms) in claimed:
-            continue
-        try:
-            hardware = _hardware(entries[point.machine])
-            rows.append(_row_of_point(point, ours.get(point.benchmark), hardware))
-        except DAMAGE as error:
-            file = results / point.machine / f"{point.commit[:8]}-{point.env_name}.json"
-            damaged[f"{file}: {point.benchmark} cannot be shown ({error}); left out"] = None
-    for warning in damaged:
-        warn(warning)
-    return rows
-
-
-def _row_of_point(point: asv_tree.Point, work: Workload | None, hardware: str | None) -> Row:
-    case = Case.of(work.name if work else point.benchmark, dict(point.params))
-    for axis in ("nbytes", "batch_bytes", "num_ranks"):
-        if work and not isinstance(case.values.get(axis, 0), int):
-            raise ValueError(f"{axis} is {case.values[axis]!r:.40}, no number")
-    known = work is not None and set(case.values) == set(work.axes)
-    nbytes = work.nbytes(case) if work and known else None
-    in_seconds = point.unit == "seconds"
-    return {
-        "machine": point.machine,
-        "hardware": hardware,
-        "commit": point.commit,
-        "committed_at": _utc(point.committed_ms),
-        "run_id": f"asv-{point.commit[:8]}-{point.env_name}",
-        "started_at": _utc(point.started_ms) or _utc(point.committed_ms),
-        "torch": point.requirements.get("torch"),
-        "family": case.family,
-        "workload": case.workload,
-        "metric": point.unit,
-        "case": str(case),
-        "version": point.version,
-        "status": point.status,
-        "reason": None if point.status == "ok" else "asv stores no reason",
-        "unit": point.unit,
-        "value": point.value,
-        "source": "asv",
-        "flags": "",
-        "nbytes": nbytes,
-        **_axes(case),
-        **(_asv_numbers(point, nbytes) if in_seconds and point.value is not None else {}),
-    }
-
-
-def _asv_numbers(point: asv_tree.Point, nbytes: int | None) -> Row:
-    seconds = point.value
-    assert seconds is not None
-    return {
-        "seconds": seconds,
-        "ci_low_s": point.ci[0],
-        "ci_high_s": point.ci[1],
-        "q25_s": point.quartiles[0],
-        "q75_s": point.quartiles[1],
-        "num_samples": point.num_samples,
-        "gb_per_s": units.gb_per_s(nbytes, seconds) if nbytes and seconds > 0 else math.nan,
-    }
-
-
-def _hardware(entry: dict[str, Any]) -> str | None:
-    named = entry.get("gpu") or entry.get("cpu")
-    return None if named is None else str(named)
-
-
-def _utc(milliseconds: int | None) -> str | None:
-    return None if milliseconds is None else iso(milliseconds / 1000)

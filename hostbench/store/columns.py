@@ -1,0 +1,25 @@
+"""The names of the tidy frame's columns, which hostbench.store.frame explains."""
+
+from typing import Any
+
+from hostbench.case import AxisValue, Case
+
+COLUMNS = tuple(
+    (
+        "machine hardware device commit committed_at run_id started_at torch driver family "
+        "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
+        "call_s device_s asynchronous findings proofs peak_memory_bytes num_samples launches "
+        "nbytes gb_per_s ceiling_gb_per_s encoded_gb_per_s ceiling link published_low_gb_per_s "
+        "published_high_gb_per_s published published_kind value unit source scratch flags"
+    ).split()
+)
+TIMES = ("committed_at", "started_at")
+NUMBERS = tuple(c for c in COLUMNS if c.endswith("_s") or c in ("seconds", "value", "num_samples"))
+
+Row = dict[str, Any]
+
+
+def axes_of(case: Case) -> dict[str, AxisValue]:
+    """Axis columns; an axis of another project that is named like a column gets an underscore."""
+    taken = set(COLUMNS) - {"device", "nbytes"}
+    return {f"{name}_" if name in taken else name: value for name, value in case.axes}
