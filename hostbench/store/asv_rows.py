@@ -11,7 +11,7 @@ from hostbench.case import Case
 from hostbench.clock import iso
 from hostbench.journal import DAMAGE
 from hostbench.store import asv_tree
-from hostbench.store.asv_tree import Point
+from hostbench.store.asv_tree import Params, Point
 from hostbench.store.columns import Row, axes_of
 from hostbench.suite import asv_name
 from hostbench.workload import Workload
@@ -58,7 +58,7 @@ def shown(
 
 def row_of(point: Point, hardware: str | None) -> Row:
     """Raises one of DAMAGE for a point that cannot be shown."""
-    about, nbytes = about_case(point)
+    about, nbytes = about_case(point.benchmark, point.params, point.unit)
     in_seconds = point.unit == "seconds"
     return {
         "machine": point.machine,
@@ -79,10 +79,10 @@ def row_of(point: Point, hardware: str | None) -> Row:
     }
 
 
-def about_case(point: Point) -> tuple[Row, int | None]:
+def about_case(benchmark: str, params: Params, unit: str) -> tuple[Row, int | None]:
     """What is the same in every file: the row's part that names the case, and its bytes a step."""
-    work = _ours().get(point.benchmark)
-    case = Case.of(work.name if work else point.benchmark, dict(point.params))
+    work = _ours().get(benchmark)
+    case = Case.of(work.name if work else benchmark, dict(params))
     for axis in ("nbytes", "batch_bytes", "num_ranks"):
         if work and not isinstance(case.values.get(axis, 0), int):
             raise ValueError(f"{axis} is {case.values[axis]!r:.40}, no number")
@@ -91,9 +91,9 @@ def about_case(point: Point) -> tuple[Row, int | None]:
     return {
         "family": case.family,
         "workload": case.workload,
-        "metric": point.unit,
+        "metric": unit,
         "case": str(case),
-        "unit": point.unit,
+        "unit": unit,
         "nbytes": nbytes,
         **axes_of(case),
     }, nbytes

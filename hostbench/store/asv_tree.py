@@ -11,10 +11,14 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 Warn = Callable[[str], None]
+
+Params = tuple[tuple[str, Any], ...]
+"""(parameter name, value) of one combination."""
 
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 _LAST_MS = 253_402_300_799_999  # Python's last millisecond, of the year 9999
@@ -29,8 +33,7 @@ class Point:
     committed_ms: int | None
     env_name: str
     benchmark: str
-    params: tuple[tuple[str, Any], ...]
-    """(parameter name, value)."""
+    params: Params
     version: str | None
     unit: str
     status: str
@@ -88,6 +91,12 @@ def points_of(
         warn(f"{path} is no asv result file ({type(error).__name__}: {error}); left out")
 
 
+def cases(benchmark: str, params: Any, described: Mapping[str, Any]) -> tuple[str, list[Params]]:
+    """A benchmark's unit, and its combinations of parameters in the order of its lists."""
+    about = _about(described, benchmark)
+    return _unit(about), _combinations(params or [], about)
+
+
 def files_of_commit(results: Path, commit: str, machine: str | None) -> Iterator[FileOfCommit]:
     """The files of our environment for one commit, on one machine or on all."""
     for path in sorted(results.glob(f"{machine or '*'}/{commit[:8]}-hostbench-*.json")):
@@ -130,33 +139,41 @@ def _points_of_row(
     row: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> Iterator[Point]:
-    params = row.get("params") or []
-    names = _names(about)
-    if len(names) != len(params):  # benchmarks.json describes another version of the benchmark
-        names = [f"param{place + 1}" for place in range(len(params))]
-    combinations = list(itertools.product(*[[_literal(text) for text in one] for one in params]))
+    combinations = _combinations(row.get("params") or [], about)
     result = row.get("result")
     values = result if isinstance(result, list) else [result] * len(combinations)
-    for place, combination in enumerate(combinations):
+    for place, params in enumerate(combinations):
         value = values[place] if place < len(values) else None
         status, number = _status(value)
         yield Point(
             machine=machine,
             commit=str(data["commit_hash"]),
-            committed_ms=_milliseconds(data.get("date")),
+            committed_ms=milliseconds(data.get("date")),
             env_name=str(data.get("env_name") or ""),
             benchmark=name,
-            params=tuple(zip(names, combination, strict=False)),
+            params=params,
             version=None if row.get("version") is None else str(row["version"]),
-            unit=str(about.get("unit", "unit")),
+            unit=_unit(about),
             status=status,
             value=number,
-            started_ms=_milliseconds(row.get("started_at")),
+            started_ms=milliseconds(row.get("started_at")),
             ci=(_at(row, "stats_ci_99_a", place), _at(row, "stats_ci_99_b", place)),
             quartiles=(_at(row, "stats_q_25", place), _at(row, "stats_q_75", place)),
             num_samples=_count(row, place),
             requirements={k: str(v) for k, v in (data.get("requirements") or {}).items()},
         )
+
+
+def _combinations(params: Any, about: Mapping[str, Any]) -> list[Params]:
+    names = _names(about)
+    if len(names) != len(params):  # benchmarks.json describes another version of the benchmark
+        names = [f"param{place + 1}" for place in range(len(params))]
+    literals = [[_literal(text) for text in one] for one in params]
+    return [tuple(zip(names, one, strict=False)) for one in itertools.product(*literals)]
+
+
+def _unit(about: Mapping[str, Any]) -> str:
+    return str(about.get("unit", "unit"))
 
 
 def _status(value: Any) -> tuple[str, float | None]:
@@ -173,7 +190,7 @@ def _at(row: Mapping[str, Any], column: str, place: int) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _milliseconds(value: Any) -> int | None:
+def milliseconds(value: Any) -> int | None:
     """A time since the epoch that Python can hold; None for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 <= value <= _LAST_MS else None
@@ -195,11 +212,17 @@ def _names(about: Mapping[str, Any]) -> list[str]:
     return names if is_good and len(set(names)) == len(names) else []  # type: ignore[arg-type,return-value]
 
 
+@lru_cache(maxsize=4096)
+def _literal_of(text: str) -> Any:
+    """Raises what ast.literal_eval does; TypeError for what no set could hold."""
+    value = ast.literal_eval(text)
+    hash(value)
+    return value
+
+
 def _literal(text: Any) -> Any:
     """asv stores the repr of each parameter. What no set could hold stays text."""
     try:
-        value = ast.literal_eval(text) if isinstance(text, str) else str(text)
-        hash(value)
+        return _literal_of(text) if isinstance(text, str) else str(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return str(text)
-    return value

@@ -32,7 +32,7 @@ SOURCES = (nvbandwidth.TOOL,)
 """Values of the frame's column `source` that are no points of ours."""
 
 SCRATCH = "measured by nvbandwidth, not by hostbench"
-_SUFFIX = f"-{nvbandwidth.TOOL}.json.gz"
+SUFFIX = f"-{nvbandwidth.TOOL}.json.gz"
 _MAX_BYTES = 64 << 20
 _MAX_STORED_BYTES = 64 << 20
 _DEVICE = re.compile(r"^(?P<index>\d+): (?P<name>.*?)(?: \([0-9a-fA-F:.]+\))?(?:: \(.*\))?$")
@@ -50,7 +50,7 @@ def add(
     content = nvbandwidth.content_of(data, str(source))
     digest = hashlib.sha256(data).hexdigest()
     folder = results / machine / "peers"
-    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
             if _read(path)["sha256"] == digest:
                 return path, False
@@ -80,16 +80,20 @@ def ours(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows(results: Path, warn: Warn) -> list[dict[str, Any]]:
-    """The frame's rows of every kept file; one that is damaged is a warning that names it."""
-    found: list[dict[str, Any]] = []
-    for path in sorted(results.glob(f"*/peers/*{_SUFFIX}")):
-        try:
-            found += _rows(path.parent.parent.name, _read(path))
-        except DataError as error:
-            warn(str(error))
-        except DAMAGE as error:
-            warn(f"{path} cannot be shown ({type(error).__name__}: {error}); left out")
-    return found
+    """The frame's rows of every kept file."""
+    paths = sorted(results.glob(f"*/peers/*{SUFFIX}"))
+    return [row for path in paths for row in rows_of(path, warn)]
+
+
+def rows_of(path: Path, warn: Warn) -> list[dict[str, Any]]:
+    """The frame's rows of one kept file; a damaged one is a warning that names it."""
+    try:
+        return _rows(path.parent.parent.name, _read(path))
+    except DataError as error:
+        warn(str(error))
+    except DAMAGE as error:
+        warn(f"{path} cannot be shown ({type(error).__name__}: {error}); left out")
+    return []
 
 
 def _bytes_of(source: Path) -> bytes:
@@ -119,7 +123,7 @@ def _without_names(content: dict[str, Any]) -> None:
 def _free(folder: Path) -> Path:
     """A name that is not taken, also by another import in the same second."""
     at = stamp()
-    names = [f"{at}{_SUFFIX}", *(f"{at}-{number}{_SUFFIX}" for number in range(2, 100))]
+    names = [f"{at}{SUFFIX}", *(f"{at}-{number}{SUFFIX}" for number in range(2, 100))]
     return next(folder / name for name in names if not (folder / name).exists())
 
 

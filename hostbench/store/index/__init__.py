@@ -1,0 +1,21 @@
+"""The index: the frame's rows in Parquet files beside the data, kept up to date, read by DuckDB.
+
+`results/.index/` can be deleted at will. It needs duckdb and pyarrow, which the extra `dashboard`
+brings; `hostbench.store.history` does without where they are missing.
+"""
+
+from pathlib import Path
+
+from hostbench.errors import UsageError
+from hostbench.store.index.query import Index
+from hostbench.store.index.update import refresh
+
+
+def open_index(results: Path, rebuild: bool = False) -> Index:
+    """The index of a results folder as it is now.
+
+    Raises UsageError when there is no such folder; it or OSError where nothing can be written.
+    """
+    if not results.is_dir():
+        raise UsageError(f"there is no results folder {results}; name one with --results")
+    return Index(results, *refresh(results, rebuild))

@@ -1,0 +1,73 @@
+"""What lies in a results folder: every file that gives rows, with its size and time of change."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hostbench import journal
+from hostbench.store import archive, peers
+
+Stat = list[int]
+"""[size in bytes, time of the last change in ns]: a list, as JSON gives it back."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Scan:
+    """Paths relative to the results folder, each kind in the order in which the frame reads it."""
+
+    asv: dict[str, Stat] = field(default_factory=dict)
+    archives: dict[str, Stat] = field(default_factory=dict)
+    journals: dict[str, Stat] = field(default_factory=dict)
+    peers: dict[str, Stat] = field(default_factory=dict)
+
+    def of_commit(self, commit: str | None) -> list[object]:
+        """What our environment stored of a commit, on any machine: a journal's rows hang on it."""
+        if commit is None:
+            return []
+        start = f"{commit[:8]}-hostbench-"
+        return [(p, s) for p, s in self.asv.items() if p.partition("/")[2].startswith(start)]
+
+
+def scan(results: Path) -> Scan:
+    """One pass over the folder, without opening a file."""
+    found = Scan()
+    for machine in sorted(_folders(results)):
+        folder = results / machine
+        found.asv |= _files(folder, machine, ".json")
+        found.archives |= _files(folder / "runs", f"{machine}/runs", archive.SUFFIX)
+        found.peers |= _files(folder / "peers", f"{machine}/peers", peers.SUFFIX)
+    for path in journal.find(results):
+        stat = stat_of(path)
+        if stat:
+            found.journals[path.relative_to(results).as_posix()] = stat
+    return found
+
+
+def stat_of(path: Path) -> Stat | None:
+    """None for what is not there (any more)."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return [stat.st_size, stat.st_mtime_ns]
+
+
+def _folders(results: Path) -> Iterator[str]:
+    with os.scandir(results) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield entry.name
+
+
+def _files(folder: Path, shown: str, suffix: str) -> dict[str, Stat]:
+    found = {}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(suffix) and entry.name != "machine.json":
+                    stat = entry.stat()
+                    found[f"{shown}/{entry.name}"] = [stat.st_size, stat.st_mtime_ns]
+    except OSError:
+        return {}  # no such folder, or a file that has just gone
+    return dict(sorted(found.items()))

@@ -1,0 +1,190 @@
+"""A frame's rows as an Arrow table and back.
+
+The columns are the frame's. What Parquet has no type for is JSON text: findings, proofs, launches,
+and the axes (column `axes`: their names differ). Text is dictionary-encoded.
+"""
+
+import ast
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, Row
+
+AXES, UNIT, PLACE = "axes", "unit_number", "place"
+JSON = ("asynchronous", "findings", "proofs", "launches")
+INTS = ("nbytes", "peak_memory_bytes")
+TEXTS = tuple(c for c in COLUMNS if c not in (*TIMES, *NUMBERS, *INTS, *JSON))
+_NO_AXES = frozenset(COLUMNS) - {"device", "nbytes"}
+_ENCODE = json.JSONEncoder().encode
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_TYPES = (
+    dict.fromkeys(TEXTS, _TEXT)
+    | dict.fromkeys(JSON, _TEXT)
+    | dict.fromkeys(TIMES, pa.timestamp("us", tz="UTC"))
+    | dict.fromkeys(NUMBERS, pa.float64())
+    | dict.fromkeys(INTS, pa.int64())
+)
+SCHEMA = pa.schema(
+    [
+        *((column, _TYPES[column]) for column in COLUMNS),
+        (AXES, _TEXT),
+        (UNIT, pa.int32()),
+        (PLACE, pa.int32()),
+    ]
+)
+
+
+def axes_json(row: Row) -> str:
+    """The columns of a row that are axes, as JSON; repr() where JSON has no such value."""
+    axes = {k: v for k, v in row.items() if k not in _NO_AXES}
+    try:
+        text = _ENCODE(axes)
+        if all(type(value) in (str, int, bool) for value in axes.values()):
+            return text
+        if json.loads(text) == axes:
+            return text
+    except (ValueError, TypeError):
+        pass
+    return repr(axes)
+
+
+def of_rows(rows: Sequence[Row], unit: int) -> pa.Table:
+    """The rows of one unit; columns that no row has are left out, and null when written."""
+    filled = [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
+    names = [name for name in filled if name not in JSON]
+    arrays = {name: _array(name, [row.get(name) for row in rows]) for name in names}
+    for name in JSON:  # null: the row says nothing; `null` as JSON: it says that it is not known
+        texts = [json.dumps(row[name]) if name in row else None for row in rows]
+        arrays[name] = text_array(texts)
+    arrays[AXES] = text_array([axes_json(row) for row in rows])
+    arrays[UNIT] = pa.array(np.full(len(rows), unit, dtype=np.int32))
+    arrays[PLACE] = pa.array(np.arange(len(rows), dtype=np.int32))
+    return pa.table(arrays)
+
+
+def _array(name: str, values: list[Any]) -> pa.Array:
+    if name in TIMES:
+        times = pd.to_datetime(
+            pd.Series(values, dtype=object), utc=True, format="ISO8601", errors="coerce"
+        )
+        return pa.Array.from_pandas(times.astype("datetime64[us, UTC]"))
+    if name in NUMBERS:
+        return pa.Array.from_pandas(pd.to_numeric(pd.Series(values, dtype=object)).astype(float))
+    if name in INTS:
+        return pa.array([as_int(value) for value in values], type=pa.int64())
+    return text_array([value if isinstance(value, str) else None for value in values])
+
+
+def as_int(value: Any) -> int | None:
+    """None for what an int64 cannot hold: another project's axis may be called nbytes too."""
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_int and -(1 << 63) <= value < 1 << 63 else None
+
+
+def text_array(values: list[str | None]) -> pa.Array:
+    try:
+        return pa.array(values, type=pa.string()).dictionary_encode()
+    except UnicodeEncodeError:  # half a character, which JSON can hold
+        safe = [v and v.encode(errors="backslashreplace").decode() for v in values]
+        return pa.array(safe, type=pa.string()).dictionary_encode()
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """The tidy frame of these rows, in their order, with the types that frame.tidy would give."""
+    table = table.combine_chunks()
+    columns: dict[str, Any] = {}
+    for name in COLUMNS:
+        array = table.column(name)
+        if _TYPES[name] == _TEXT:
+            columns[name] = _decoded(array, _from_json(name) if name in JSON else None)
+        elif name in INTS or name == "num_samples":
+            columns[name] = _whole_numbers(array)
+        else:
+            columns[name] = array.to_pandas()
+    axes = _axes(table.column(AXES))
+    for name in ("device", "nbytes"):  # typed above, where they are what we call so
+        odd = axes.pop(name, None)
+        if odd is not None:
+            columns[name] = odd.where(odd.notna(), columns[name].astype(object)).infer_objects()
+    whole = {name: column.array for name, column in {**columns, **axes}.items()}
+    return pd.DataFrame(whole, columns=[*COLUMNS, *axes], copy=False)
+
+
+def _decoded(array: pa.ChunkedArray, read: Callable[[str], Any] | None = None) -> pd.Series:
+    if array.null_count == len(array):
+        return pd.Series(np.full(len(array), None, dtype=object))
+    codes, values = _codes(array)
+    found = [read(value) for value in values] if read else values
+    return _taken(found, codes)
+
+
+def _taken(values: list[Any], codes: Any) -> pd.Series:
+    """`values[codes]`; -1 is missing. The type is what pandas gives a list of them."""
+    if not values:
+        return pd.Series(np.full(len(codes), None, dtype=object))
+    if len(values) == 1 and codes.min() == 0:
+        return pd.Series(values * len(codes))
+    base = pd.Series([*values, math.nan] if (codes < 0).any() else values)
+    places = np.where(codes < 0, len(values), codes)
+    taken: pd.Series = base.take(places).reset_index(drop=True)
+    return taken
+
+
+def _codes(array: pa.ChunkedArray) -> tuple[Any, list[str]]:
+    """Codes (-1: null) and only those values that are used."""
+    if not len(array):
+        return np.empty(0, dtype=np.int64), []
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    chunk = array.unify_dictionaries().combine_chunks()
+    codes = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    used, inverse = np.unique(codes, return_inverse=True)
+    values = chunk.dictionary.take(pa.array(used[used >= 0])).to_pylist()
+    return inverse - (1 if used[0] < 0 else 0), values
+
+
+def _from_json(name: str) -> Callable[[str], Any]:
+    return _launches if name == "launches" else json.loads
+
+
+def _launches(text: str) -> Any:
+    found = json.loads(text)
+    return found and {int(key): value for key, value in found.items()}
+
+
+def _whole_numbers(array: pa.ChunkedArray) -> pd.Series:
+    """Integers, or floats where one is missing."""
+    if array.null_count == len(array):
+        return pd.Series(np.full(len(array), None, dtype=object))
+    numbers: pd.Series = (array if array.null_count else array.cast(pa.int64())).to_pandas()
+    return numbers
+
+
+def _axes(array: pa.ChunkedArray) -> dict[str, pd.Series]:
+    """A column per axis; of `device` and `nbytes` only values that their own column cannot hold."""
+    codes, texts = _codes(array)
+    found = [_read_axes(text) for text in texts]
+    columns = {}
+    for name in dict.fromkeys(key for axes in found for key in axes):
+        values = [axes.get(name, math.nan) for axes in found]
+        if name == "device":
+            values = [math.nan if isinstance(value, str) else value for value in values]
+        if name == "nbytes":
+            values = [math.nan if as_int(value) is not None else value for value in values]
+        if name not in ("device", "nbytes") or not pd.isna(values).all():
+            columns[name] = _taken(values, codes)
+    return columns
+
+
+def _read_axes(text: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except ValueError:
+        found = ast.literal_eval(text)
+    return found
