@@ -22,7 +22,7 @@ FILE = "contents"
 """Without `.json`: asv takes every `.json` below the results folder for a result."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Unit:
     """One unit as it was read."""
 
@@ -91,6 +91,7 @@ class Manifest:
 def save(folder: Path, manifest: Manifest) -> None:
     """From now on the index is this one."""
     data = {"format": FORMAT, **_fields(manifest)}
+    data["units"] = {key: list(_fields(unit).values()) for key, unit in manifest.units.items()}
     write_atomic(folder / FILE, json.dumps(data, default=_fields).encode())
 
 
@@ -109,7 +110,7 @@ def load(folder: Path) -> Manifest | str:
             return "its format was another one"
         if data["fingerprint"] != fingerprint():
             return "another version of hostbench wrote it"
-        data["units"] = {key: Unit(**unit) for key, unit in data["units"].items()}
+        data["units"] = {key: Unit(*unit) for key, unit in data["units"].items()}
         data["parts"] = {key: Part(**part) for key, part in data["parts"].items()}
         data["shards"] = [Shard(**shard) for shard in data["shards"]]
         data["summary"] = data["summary"] and Shard(**data["summary"])

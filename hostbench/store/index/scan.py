@@ -26,7 +26,7 @@ class Scan:
         if commit is None:
             return []
         start = f"{commit[:8]}-hostbench-"
-        return [(p, s) for p, s in self.asv.items() if p.partition("/")[2].startswith(start)]
+        return [[p, s] for p, s in self.asv.items() if p.partition("/")[2].startswith(start)]
 
 
 def scan(results: Path) -> Scan:

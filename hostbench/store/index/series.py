@@ -76,9 +76,9 @@ def of_table(table: pa.Table) -> dict[Key, Row]:
     keys = list(zip(columns["machine"], columns["case"], columns["metric"], strict=True))
     good, values, moments = ~np.isnan(value), value.tolist(), at.tolist()
     total = np.concatenate([[0], np.cumsum(good)]).tolist()
-    places = np.flatnonzero(good).tolist()
+    counted = np.flatnonzero(good).tolist()
     for start, stop in _segments(columns):
-        recent = places[max(total[start], total[stop] - KEPT) : total[stop]]
+        recent = counted[max(total[start], total[stop] - KEPT) : total[stop]]
         row = {
             "num_points": total[stop] - total[start],
             "first_at": moments[start],
@@ -89,10 +89,12 @@ def of_table(table: pa.Table) -> dict[Key, Row]:
         }
         key = keys[start]
         found[key] = merged(found[key], row) if key in found else row
-    newest = table.take(pa.array([row.pop("newest") for row in found.values()], type=pa.int64()))
+    places = pa.array([row.pop("newest") for row in found.values()], type=pa.int64())
     names = [name for name in (*_NEWEST, *_NEWEST_RUN) if name in table.column_names]
-    for row, more in zip(found.values(), newest.select(names).to_pylist(), strict=True):
-        row |= more
+    last = table.select(names).take(places)
+    newest = [_floats(last, name) if name == "gb_per_s" else _column(last, name) for name in names]
+    for row, *more in zip(found.values(), *newest, strict=True):
+        row |= zip(names, more, strict=True)
     return found
 
 
