@@ -91,7 +91,15 @@ def write(results: Path, run: Run) -> Path:
 def read(path: Path) -> Run:
     """Read an archive. Raises DataError that names the file when it is damaged."""
     try:
-        data = json.loads(gzip.decompress(path.read_bytes()))["hostbench"]
+        return parse(path, path.read_bytes())
+    except OSError as error:
+        raise _damaged(path, error) from error
+
+
+def parse(path: Path, content: bytes) -> Run:
+    """The run in an archive's bytes. Raises DataError, which names `path`, where there is none."""
+    try:
+        data = json.loads(gzip.decompress(content))["hostbench"]
         if data["format"] != FORMAT:
             raise ValueError(f"format {data['format']!r}, this hostbench reads {FORMAT}")
         header = {**data["header"], "planned": tuple(data["header"]["planned"])}
@@ -107,7 +115,11 @@ def read(path: Path) -> Run:
             archived=True,
         )
     except (OSError, EOFError, zlib.error, *DAMAGE) as error:
-        raise DataError(f"{path} is damaged ({error}); restore it from git or delete it") from error
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path} is damaged ({error}); restore it from git or delete it")
 
 
 def _to_json(run: Run) -> dict[str, Any]:

@@ -117,6 +117,57 @@ class WholeRun:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboutRun:
+    """A stored run in short."""
+
+    run_id: str
+    machine: str | None
+    started_at: str
+    profile: str
+    launches: int
+    device: str
+    by: str
+    complete: bool
+    """It ended by itself, and came to every case that it planned."""
+
+
+def about(run: WholeRun) -> AboutRun:
+    header = run.header
+    return AboutRun(
+        run_id=run.run_id,
+        machine=header.machine,
+        started_at=header.started_at,
+        profile=header.profile,
+        launches=header.launches,
+        device=header.device,
+        by=header.by,
+        complete=run.parts[-1].finish is not None and not run.not_measured(),
+    )
+
+
+def of_files(results: Path, paths: Iterable[Path]) -> WholeRun | None:
+    """The run whose archives and journals these are; None where none can be read (any more)."""
+    parts: list[Run] = []
+    for path in paths:
+        if path.name.endswith(journal.SUFFIX):
+            _try(parts, lambda path=path: adopt.from_journal(results, path), _silent)  # type: ignore[misc]
+        else:
+            _try(parts, lambda path=path: archive.read(path), _silent)  # type: ignore[misc]
+    return next(iter(put_together(_unique(parts))), None)
+
+
+def _silent(_: str) -> None:
+    """Whoever found the files warned of them."""
+
+
+def _unique(parts: Iterable[Run]) -> Iterable[Run]:
+    """Without empty ones; of an archive and the journal that it was made of, the latter."""
+    return {
+        (part.header.machine, part.header.run_id): part for part in parts if part.records
+    }.values()
+
+
 def load(results: Path, warn: Warn) -> list[WholeRun]:
     """Every run below a results folder, oldest first; what cannot be read is a warning."""
     parts: list[Run] = []
@@ -129,8 +180,7 @@ def load(results: Path, warn: Warn) -> list[WholeRun]:
         for part in parts[before:]:
             if part.damaged and part.header.run_id not in archived:
                 warn(f"{path}: {len(part.damaged)} damaged journal line(s) left out")
-    unique = {(part.header.machine, part.header.run_id): part for part in parts if part.records}
-    return put_together(unique.values())
+    return put_together(_unique(parts))
 
 
 def put_together(parts: Iterable[Run]) -> list[WholeRun]:

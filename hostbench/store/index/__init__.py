@@ -6,9 +6,14 @@ brings; `hostbench.store.history` does without where they are missing.
 
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
+
 from hostbench.errors import UsageError
 from hostbench.store.index.query import Index
 from hostbench.store.index.update import refresh
+
+__all__ = ["DAMAGE", "Index", "open_index"]
 
 
 def open_index(results: Path, rebuild: bool = False) -> Index:
@@ -18,4 +23,11 @@ def open_index(results: Path, rebuild: bool = False) -> Index:
     """
     if not results.is_dir():
         raise UsageError(f"there is no results folder {results}; name one with --results")
-    return Index(results, *refresh(results, rebuild))
+    try:
+        return Index(results, *refresh(results, rebuild))
+    except pa.ArrowException:  # a shard of the right size that is damaged inside
+        return Index(results, *refresh(results, rebuild=True))
+
+
+DAMAGE = (OSError, pa.ArrowException, duckdb.Error)
+"""What asking an index raises whose files are damaged or were swept away: open it again, anew."""

@@ -1,7 +1,6 @@
 """What the index answers: the whole frame, one series, one run, an overview."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from hostbench.store.columns import COLUMNS
 from hostbench.store.index import shards
 from hostbench.store.index.manifest import FOLDER, Manifest
 from hostbench.store.index.table import PLACE, SCHEMA, UNIT, to_frame
+from hostbench.store.runs import AboutRun
 
 _KINDS = {"run": 0, "peer": 1, "asv": 2}
 _OVERVIEW = """
@@ -26,20 +26,6 @@ select machine, family, any_value(hardware) as hardware, max(last_at) as newest,
        exp(avg(ln(value / baseline)) filter (value > 0 and baseline > 0)) as ratio
 from read_parquet(?) group by machine, family order by machine, family
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AboutRun:
-    """A stored run in short."""
-
-    run_id: str
-    machine: str | None
-    started_at: str
-    profile: str
-    launches: int
-    device: str
-    by: str
-    complete: bool
 
 
 class Index:

@@ -36,7 +36,7 @@ class Reader:
         runs = Runs(self.results, self.manifest, self.found)
         for key, run in runs.changed():
             rows = None
-            said = runs.warnings_of(key)
+            said: list[str] = []
             if run is not None:
                 figures = published.load(self.results, lambda _: None)
                 rows = frame.rows_of_run(self.results, run, figures, said.append)

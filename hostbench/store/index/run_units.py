@@ -1,13 +1,13 @@
 """Runs as units of the index: archives and journals, the parts of a resumed run together."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from hostbench.ceilings import published
 from hostbench.errors import DataError
-from hostbench.store import adopt, archive, asv_rows
+from hostbench.store import adopt, archive, asv_rows, runs
 from hostbench.store.archive import Run
 from hostbench.store.columns import Row
 from hostbench.store.index.manifest import Manifest, Part
@@ -60,27 +60,12 @@ class Runs:
         """A run's header in short, and asv's rows that it holds; empty for one not shown."""
         if run is None or rows is None:
             return {}
-        header = run.header
         claims = [
             [part.header.machine, part.header.commit, *row]
             for part in run.parts
             for row in part.asv_rows
         ]
-        return {
-            "run_id": run.run_id,
-            "machine": header.machine,
-            "started_at": header.started_at,
-            "profile": header.profile,
-            "launches": header.launches,
-            "device": header.device,
-            "by": header.by,
-            "complete": run.parts[-1].finish is not None and not run.not_measured(),
-            "claims": claims,
-        }
-
-    def warnings_of(self, key: str) -> list[str]:
-        """Nothing yet: a part's own warning stays with the part."""
-        return []
+        return {**asdict(runs.about(run)), "claims": claims}
 
     def claimed(self) -> asv_rows.Claimed:
         """asv's rows that some shown run holds."""

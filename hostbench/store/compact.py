@@ -1,0 +1,96 @@
+"""Making old archives smaller: the one thing that ever rewrites an archive.
+
+What is judged stays: launch medians, facts, findings, proofs, and every row of the frame. What goes
+is the spread inside each launch, of which quantiles stay, or the median alone.
+"""
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostbench.clock import epoch_s, now
+from hostbench.errors import DataError
+from hostbench.files import write_atomic
+from hostbench.samples import median
+from hostbench.store import archive
+from hostbench.store.archive import Run
+from hostbench.store.runs import Warn, WholeRun
+from hostbench.store.thin import CLOCKS, quantiles
+
+QUANTILES, MEDIAN = "quantiles", "median"
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compacted:
+    """One archive, rewritten or, in a dry run, as it would be."""
+
+    path: Path
+    before: int
+    after: int
+
+
+def compact(
+    results: Path,
+    warn: Warn,
+    *,
+    older_than_days: float,
+    keep: int,
+    kept: str = QUANTILES,
+    dry_run: bool = False,
+) -> Iterator[Compacted]:
+    """Thin each archive that is older and not among its machine's newest `keep`.
+
+    One that is damaged, or whose rows would change, is a warning and stays as it is.
+    """
+    limit_s = epoch_s(now()) - older_than_days * _DAY_S
+    for folder in sorted(results.glob("*/runs")):
+        paths = sorted(folder.glob(f"*{archive.SUFFIX}"))
+        for path in paths[: len(paths) - keep] if keep else paths:
+            try:
+                found = _one(path, limit_s, kept, dry_run)
+            except DataError as error:
+                warn(str(error))
+                continue
+            if found:
+                yield found
+
+
+def _one(path: Path, limit_s: float, kept: str, dry_run: bool) -> Compacted | None:
+    run = archive.read(path)
+    if epoch_s(run.header.started_at) > limit_s:
+        return None
+    raw = path.read_bytes()
+    data = json.loads(gzip.decompress(raw))
+    mark = data["hostbench"].get("compacted") or {}
+    if mark.get("kept") in (kept, MEDIAN):
+        return None
+    _thin(data["hostbench"]["records"], quantiles if kept == QUANTILES else _middle)
+    data["hostbench"]["compacted"] = {"at": now(), "kept": kept}
+    packed = gzip.compress(json.dumps(data).encode(), mtime=0)
+    if _results(archive.parse(path, packed)) != _results(run):
+        raise DataError(f"{path}: thinning would change what it says; it stays as it is: report it")
+    if len(packed) >= len(raw):
+        return None
+    if not dry_run:
+        write_atomic(path, packed)
+    return Compacted(path=path, before=len(raw), after=len(packed))
+
+
+def _thin(records: list[dict[str, Any]], thinner: Callable[[list[float]], list[float]]) -> None:
+    for record in records:
+        measurement = record.get("measurement") or {}
+        for clock in CLOCKS:
+            if measurement.get(clock):
+                measurement[clock] = thinner(measurement[clock])
+
+
+def _middle(samples: list[float]) -> list[float]:
+    return [median(samples)]
+
+
+def _results(run: Run) -> Any:
+    return WholeRun(parts=(run,)).results(), run.header, run.facts, run.finish, run.asv_rows

@@ -1,0 +1,102 @@
+"""A results folder as the commands and pages read it: through the index, where there can be one.
+
+Without duckdb and pyarrow, or where the folder cannot be written, every file is read instead: the
+answers are the same.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import pandas as pd
+
+from hostbench.errors import UsageError
+from hostbench.store import frame, runs
+from hostbench.store.frame import Tree
+from hostbench.store.runs import AboutRun, WholeRun
+
+if TYPE_CHECKING:
+    from hostbench.store.index import Index
+
+T = TypeVar("T")
+
+
+class History:
+    """What is stored. Raises UsageError when there is no such folder."""
+
+    def __init__(self, results: Path) -> None:
+        if not results.is_dir():
+            raise UsageError(f"there is no results folder {results}; name one with --results")
+        self.results = results
+        self._index = _open(results)
+        self._tree: Tree | None = None if self._index else frame.read(results)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What could not be read; each names its file."""
+        found = self._index.warnings if self._index else self._whole().warnings
+        return list(dict.fromkeys(found))
+
+    def runs(self) -> list[AboutRun]:
+        """Every run that can be shown, the oldest first."""
+        if self._index:
+            return self._index.runs()
+        return [runs.about(run) for run in self._whole().runs]
+
+    def frame(self) -> pd.DataFrame:
+        """The tidy frame of everything."""
+        return self._ask(lambda index: index.frame(), lambda tree: tree.frame)
+
+    def rows_of(self, run: AboutRun) -> pd.DataFrame:
+        """The rows of one run."""
+        return self._ask(
+            lambda index: index.of_run(run.run_id, run.machine),
+            lambda tree: tree.frame[tree.frame["run_id"] == run.run_id],
+        )
+
+    def whole(self, run: AboutRun) -> WholeRun:
+        """The run itself, with its records and facts. Raises UsageError for one that has gone."""
+        if self._index:
+            found = runs.of_files(self.results, self._index.parts_of(run.run_id))
+        else:
+            found = next((w for w in self._whole().runs if w.run_id == run.run_id), None)
+        if found is None:
+            raise UsageError(f"run {run.run_id} has gone from {self.results} meanwhile; try again")
+        return found
+
+    def trend(self, machine: str, case: str) -> pd.DataFrame:
+        """The rows of one series, the oldest first."""
+        return self._ask(
+            lambda index: index.trend(machine, case),
+            lambda tree: tree.frame[
+                (tree.frame["machine"] == machine) & (tree.frame["case"] == case)
+            ],
+        )
+
+    def _ask(self, indexed: "Callable[[Index], T]", read: "Callable[[Tree], T]") -> T:
+        """Ask the index; one that is damaged is made anew, once."""
+        if self._index is None:
+            return read(self._whole())
+        from hostbench.store import index
+
+        try:
+            return indexed(self._index)
+        except index.DAMAGE:
+            self._index = index.open_index(self.results, rebuild=True)
+            return indexed(self._index)
+
+    def _whole(self) -> Tree:
+        if self._tree is None:
+            self._tree = frame.read(self.results)
+        return self._tree
+
+
+def _open(results: Path) -> "Index | None":
+    try:
+        from hostbench.store import index
+    except ImportError:  # the extra `dashboard` is not installed
+        return None
+    try:
+        return index.open_index(results)
+    except (UsageError, *index.DAMAGE):  # not writable, or no room
+        return None
