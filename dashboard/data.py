@@ -4,15 +4,15 @@ import argparse
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import pandas as pd
 import streamlit as st
 
-from hostbench.store import frame, peers
-from hostbench.store.runs import WholeRun
+from hostbench.store import peers
+from hostbench.store.history import History
 
 STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
 NO_MACHINE = "(not named yet)"
@@ -62,19 +62,13 @@ def _signature(folder: Path) -> int:
 
 @st.cache_data(max_entries=4, show_spinner="Reading the results ...")
 def _read(folder: str, signature: int) -> _Read:
-    tree = frame.read(Path(folder))
-    points = peers.ours(tree.frame)
-    others = tree.frame.drop(index=points.index)
+    history = History(Path(folder))
+    whole = history.frame()
+    points = peers.ours(whole)
+    others = whole.drop(index=points.index)
     points = points.assign(machine=points["machine"].fillna(NO_MACHINE))
-    runs = pd.DataFrame([_about(run) for run in tree.runs], columns=list(_COLUMNS))
-    return points, others, runs, list(dict.fromkeys(tree.warnings))
+    runs = pd.DataFrame([asdict(run) for run in history.runs()], columns=list(_COLUMNS))
+    return points, others, runs, history.warnings
 
 
 _COLUMNS = ("run_id", "profile", "launches", "device", "by", "complete")
-
-
-def _about(run: WholeRun) -> tuple[str, str, int, str, str, bool]:
-    header = run.header
-    about = (header.profile, header.launches, header.device, header.by)
-    finished = run.parts[-1].finish is not None
-    return (run.run_id, *about, finished and not run.not_measured())

@@ -9,6 +9,7 @@ from hostbench.case import Case
 from hostbench.journal import CaseRecord
 from hostbench.report.answer import answers
 from hostbench.store import archive, frame
+from hostbench.store.columns import COLUMNS
 from tests.made import copy_case, create_case, failed, record, run, skipped
 
 MIB = 1 << 20
@@ -202,4 +203,4 @@ def test_without_the_pageable_copy_the_factor_cannot_be_said(tmp_path: Path) -> 
 
 
 def test_nothing_gives_no_answer() -> None:
-    assert answers(pd.DataFrame(columns=list(frame.COLUMNS))) == []
+    assert answers(pd.DataFrame(columns=list(COLUMNS))) == []

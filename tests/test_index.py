@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from hostbench.errors import UsageError
 from hostbench.store import archive, frame, index
+from hostbench.store.columns import COLUMNS
 from hostbench.store.index import manifest, series, shards, table
 from tests.made import (
     GPU_FACTS,
@@ -297,5 +298,5 @@ def test_asv_and_git_leave_it_alone(tree: Path) -> None:
 
 
 def test_every_column_has_a_type() -> None:
-    assert set(table.SCHEMA.names) == {*table.COLUMNS, "axes", "unit_number", "place"}
+    assert set(table.SCHEMA.names) == {*COLUMNS, "axes", "unit_number", "place"}
     assert set(series.NEEDED) <= set(table.SCHEMA.names)

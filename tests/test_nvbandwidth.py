@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from hostbench.cli.entry import main
-from hostbench.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, DataError
+from hostbench.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE, DataError
 from hostbench.report.answer import answers
 from hostbench.store import archive, frame, nvbandwidth, peers
 from hostbench.workloads import load
@@ -225,7 +225,8 @@ def test_the_command(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "code", "said"),
     [
         (["missing.json", "--machine", "box"], EXIT_USAGE, "cannot read missing.json: No such"),
-        ([".", "--machine", "box"], EXIT_USAGE, "cannot read .: Is a directory"),
+        (["docs", "--machine", "box"], EXIT_NOTHING_MEASURED, "docs holds no results of any"),
+        ([".", "--buffer-size", "1MiB"], EXIT_USAGE, "--buffer-size is for a file"),
         ([str(TWO), "--machine", "a/b"], EXIT_USAGE, "--machine 'a/b' cannot name a machine"),
         ([str(TWO), "--buffer-size", "big"], EXIT_USAGE, "--buffer-size 'big' is no size"),
         ([str(TWO), "--buffer-size", "-1"], EXIT_USAGE, "--buffer-size '-1' is no size"),

@@ -59,9 +59,11 @@ def make_parser() -> argparse.ArgumentParser:
     _compare(_command(commands, "compare", "what became slower or faster between two sides"))
     _doctor(_command(commands, "doctor", "what this machine is, what will run, what looks wrong"))
     _list(_command(commands, "list", "name the workloads and their cases"))
-    _import(
-        _command(commands, "import", "keep what nvbandwidth measured, beside ours", "import_peer")
-    )
+    _import(_command(commands, "import", "bring in other results", "import_results"))
+    _compact(_command(commands, "compact", "make old archives smaller; nothing judged is lost"))
+    check = _command(commands, "check-results", "find and explain damage", "check_results")
+    _format(check, "text", "json")
+    _results(check)
     _dashboard(_command(commands, "dashboard", "open the dashboard over all stored runs"))
     _command(
         commands, "sync-benchmarks", "write benchmarks/*.py from the registry", module="sync"
@@ -167,13 +169,35 @@ def _list(parser: argparse.ArgumentParser) -> None:
 
 
 def _import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="what `nvbandwidth -j` printed")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="PATH",
+        help="a results tree of asv or hostbench (or a checkout with one), or the file that "
+        "`nvbandwidth -j` printed",
+    )
     parser.add_argument(
         "--buffer-size",
         metavar="SIZE",
         help="what nvbandwidth was given with -b, as in 512MiB; its file does not tell",
     )
     _machine(parser)
+    _results(parser)
+
+
+def _compact(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--older-than", type=float, default=90, metavar="DAYS", help="leave younger runs (90)"
+    )
+    parser.add_argument(
+        "--keep", type=int, default=20, metavar="N", help="leave each machine's newest N runs (20)"
+    )
+    parser.add_argument(
+        "--median",
+        action="store_true",
+        help="of each launch's samples keep the median alone, not five quantiles",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say how much it would save")
     _results(parser)
 
 

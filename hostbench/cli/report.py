@@ -13,9 +13,9 @@ from hostbench.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.files import write_atomic
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
-from hostbench.store import frame
+from hostbench.store.history import History
 from hostbench.store.peers import SOURCES
-from hostbench.store.runs import WholeRun
+from hostbench.store.runs import AboutRun, WholeRun
 
 
 def execute(args: Namespace) -> int:
@@ -28,12 +28,11 @@ def execute(args: Namespace) -> int:
     folder = results_folder(args)
     if not folder.is_dir():
         raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
-    tree = frame.read(folder)
-    for warning in tree.warnings:
+    history = History(folder)
+    for warning in history.warnings:
         print(f"hostbench: {warning}", file=sys.stderr)
-    run = _choose(args, tree)
-    rows = tree.frame[tree.frame["run_id"] == run.run_id]
-    text = _text(args, rows, run)
+    run = _choose(args, history)
+    text = _text(args, history.rows_of(run), history.whole(run))
     if args.output is None:
         print(text)
     else:
@@ -62,8 +61,8 @@ def _text(args: Namespace, rows: pd.DataFrame, run: WholeRun) -> str:
     return page(rows, run, markdown=args.format == "md")
 
 
-def _choose(args: Namespace, tree: frame.Tree) -> WholeRun:
-    runs = tree.runs
+def _choose(args: Namespace, history: History) -> AboutRun:
+    runs = history.runs()
     if args.run and runs:
         found = [run for run in runs if run.run_id.startswith(args.run)]
         if len(found) != 1:
@@ -71,9 +70,10 @@ def _choose(args: Namespace, tree: frame.Tree) -> WholeRun:
             raise UsageError(f"--run {args.run!r} names {len(found)} runs; the newest: {newest}")
         return found[0]
     machine = facts.machine_name(args.machine, facts.collect())
-    ours = [run for run in runs if run.header.machine == machine]
+    ours = [run for run in runs if run.machine == machine]
     if not ours:
-        peers = sorted(set(tree.frame.loc[tree.frame["machine"] == machine, "source"]) & {*SOURCES})
+        rows = history.frame()
+        peers = sorted(set(rows.loc[rows["machine"] == machine, "source"]) & {*SOURCES})
         if peers:
             raise NothingMeasured(
                 f"{' and '.join(peers)}'s figures are kept for {machine}; no run of hostbench "
@@ -81,9 +81,9 @@ def _choose(args: Namespace, tree: frame.Tree) -> WholeRun:
             )
         if not runs:
             raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
-        there = ", ".join(sorted({str(run.header.machine) for run in runs}))
+        there = ", ".join(sorted({str(run.machine) for run in runs}))
         raise NothingMeasured(f"no run of machine {machine!r} is stored; there are: {there}")
-    real = [run for run in ours if run.header.device != "simulated"]
+    real = [run for run in ours if run.device != "simulated"]
     if not real:
         raise NothingMeasured(
             f"machine {machine!r} has only simulated runs, which say nothing about it; "

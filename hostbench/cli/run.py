@@ -33,7 +33,8 @@ from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
 from hostbench.runner.repo import checkout
 from hostbench.runner.session import records
-from hostbench.store import adopt, frame, runs
+from hostbench.store import adopt, runs
+from hostbench.store.history import History
 from hostbench.store.runs import WholeRun
 
 End = Literal["complete", "interrupted", "stopped"]
@@ -129,9 +130,10 @@ def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
 
 
 def _answer(args: Namespace, results: Path, run_id: str, end: End) -> int:
-    tree = frame.read(results)
-    run = next(run for run in tree.runs if run.run_id == run_id)
-    print(page(tree.frame[tree.frame["run_id"] == run.run_id], run))
+    history = History(results)
+    chosen = next(run for run in history.runs() if run.run_id == run_id)
+    run = history.whole(chosen)
+    print(page(history.rows_of(chosen), run))
     folder = results / str(run.header.machine) / "runs"
     print(f"kept in {folder}; see it: {_again(args, 'dashboard', 'results')}")
     statuses = [result.status for result in run.results()]

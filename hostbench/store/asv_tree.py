@@ -20,6 +20,9 @@ Warn = Callable[[str], None]
 Params = tuple[tuple[str, Any], ...]
 """(parameter name, value) of one combination."""
 
+NO_RESULTS = ("machine.json", "benchmarks.json")
+"""`.json` files of a machine's folder that asv takes for no results."""
+
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 _LAST_MS = 253_402_300_799_999  # Python's last millisecond, of the year 9999
 
@@ -69,14 +72,18 @@ def points(results: Path, warn: Warn) -> Iterator[Point]:
     """Every point of the tree."""
     about = described(results, warn)
     for machine, entry in machines(results, warn).items():
+        whole = {**about, **described(results, warn, machine)}
         for path in sorted(entry["folder"].glob("*.json")):
-            if path.name != "machine.json":
-                yield from points_of(path, machine, load(path, warn), about, warn)
+            if path.name not in NO_RESULTS:
+                yield from points_of(path, machine, load(path, warn), whole, warn)
 
 
-def described(results: Path, warn: Warn) -> Mapping[str, Any]:
-    """benchmarks.json: benchmark name -> what asv knows of it; empty where it is missing."""
-    path = results / "benchmarks.json"
+def described(results: Path, warn: Warn, machine: str = "") -> Mapping[str, Any]:
+    """benchmarks.json: benchmark name -> what asv knows of it; empty where it is missing.
+
+    A machine that was imported from another project has one of its own, which asv leaves alone.
+    """
+    path = results / machine / "benchmarks.json"
     benchmarks = load(path, warn) if path.exists() else {}
     return benchmarks if isinstance(benchmarks, dict) else {}
 

@@ -26,7 +26,7 @@ class Reader:
     def __init__(self, results: Path, manifest: Manifest, found: Scan) -> None:
         self.results, self.manifest, self.found = results, manifest, found
         self.warnings: list[str] = []
-        self.described = asv_tree.described(results, self.warnings.append)
+        self._shared = self.described = asv_tree.described(results, self.warnings.append)
         self._known = Known()
         self._abouts: dict[int, str] = {}
         self._rows: dict[str, list[pa.Table]] = {}
@@ -121,7 +121,11 @@ class Reader:
         entry = entry if isinstance(entry, dict) else {}
         hardware = asv_rows.hardware(entry)
         claims = _by_commit(machine, claimed)
-        columns = Columns(self.results, machine, entry, self.described, self._known)
+        own = asv_tree.described(self.results, self.warnings.append, machine)
+        self._abouts = {}
+        self.described = {**self._shared, **own}
+        known = Known() if own else self._known
+        columns = Columns(self.results, machine, entry, self.described, known)
         for path, stat in files.items():
             unit = self.manifest.units.get(path)
             if unit is None or unit.seen != self._seen(unit.about, stat, hardware, claims):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostbench import journal
-from hostbench.store import archive, peers
+from hostbench.store import archive, asv_tree, peers
 
 Stat = list[int]
 """[size in bytes, time of the last change in ns]: a list, as JSON gives it back."""
@@ -65,7 +65,7 @@ def _files(folder: Path, shown: str, suffix: str) -> dict[str, Stat]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.endswith(suffix) and entry.name != "machine.json":
+                if entry.name.endswith(suffix) and entry.name not in asv_tree.NO_RESULTS:
                     stat = entry.stat()
                     found[f"{shown}/{entry.name}"] = [stat.st_size, stat.st_mtime_ns]
     except OSError:

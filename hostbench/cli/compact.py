@@ -1,0 +1,39 @@
+"""`hostbench compact`: make old archives smaller without losing anything that is judged."""
+
+from argparse import Namespace
+
+from hostbench.cli.places import results_folder, warn
+from hostbench.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
+from hostbench.store import compact
+from hostbench.units import format_bytes
+
+
+def execute(args: Namespace) -> int:
+    """Thin the inner samples of old runs. Exit code 4 where an archive could not be read."""
+    for name, value in (("--older-than", args.older_than), ("--keep", args.keep)):
+        if value < 0:
+            raise UsageError(f"{name} {value} is negative: give 0 or more")
+    folder = results_folder(args)
+    if not folder.is_dir():
+        raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
+    said: list[str] = []
+    kept = compact.MEDIAN if args.median else compact.QUANTILES
+    done = list(
+        compact.compact(
+            folder,
+            said.append,
+            older_than_days=args.older_than,
+            keep=args.keep,
+            kept=kept,
+            dry_run=args.dry_run,
+        )
+    )
+    for text in said:
+        warn(text)
+    before, after = sum(one.before for one in done), sum(one.after for one in done)
+    would = "would become" if args.dry_run else "became"
+    print(
+        f"{len(done)} archive(s) {would} smaller: {format_bytes(before)} to {format_bytes(after)}; "
+        f"of each launch's samples the {kept} stay{'s' if args.median else ''}"
+    )
+    return EXIT_FAILED if said else EXIT_OK

@@ -1,0 +1,86 @@
+"""`hostbench import`: another results tree, or what another tool measured, beside ours."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from hostbench import facts
+from hostbench.cli.places import results_folder, warn
+from hostbench.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
+from hostbench.facts.machine import checked_name
+from hostbench.runner.places import CONFIG, asv_results
+from hostbench.store import bring, peers
+from hostbench.units import parse_bytes
+
+
+def execute(args: Namespace) -> int:
+    """Copy a results tree, or keep one file of `nvbandwidth -j`. Again, it changes nothing."""
+    if args.file.is_dir():
+        return _tree(args)
+    size = None if args.buffer_size is None else _size(args.buffer_size)
+    folder = results_folder(args)
+    machine = _machine(args)
+    path, added = peers.add(folder, machine, args.file, size)
+    if not added:
+        print(f"{args.file} is there already, as {path}: nothing changed")
+        return EXIT_OK
+    print(f"kept {args.file} as {path}, without host names; it is never taken for a run of ours")
+    if size is None:
+        print(
+            "hostbench: nvbandwidth does not tell its buffer size, so seconds stay unknown; "
+            "--buffer-size 512MiB (its default) would tell it",
+            file=sys.stderr,
+        )
+    return EXIT_OK
+
+
+def _tree(args: Namespace) -> int:
+    """Exit code 4 where something was damaged and left out."""
+    if args.buffer_size is not None:
+        raise UsageError(f"--buffer-size is for a file of nvbandwidth, {args.file} is a folder")
+    tree = _results_of(args.file)
+    machine = None if args.machine is None else checked_name(args.machine, "--machine")
+    broken = False
+    for done in bring.bring(results_folder(args), tree, machine):
+        said = [f"{len(done.new)} new", f"{len(done.there)} already there"]
+        said += [f"{len(done.other)} kept as they are here"] if done.other else []
+        said += [f"{len(done.damaged)} damaged"] if done.damaged else []
+        print(f"{done.machine}: {', '.join(said)}")
+        for path in done.other:
+            warn(f"{path} differs from the file of that name here, which stays")
+        for text in done.damaged:
+            warn(text)
+        broken = broken or bool(done.damaged)
+    journals = len(list(tree.rglob("*.journal.jsonl")))
+    if journals:
+        warn(f"{journals} run(s) in progress stay there: `hostbench run` there archives them")
+    return EXIT_FAILED if broken else EXIT_OK
+
+
+def _results_of(path: Path) -> Path:
+    """A checkout's results folder, or the folder itself."""
+    tree = asv_results(path) if (path / CONFIG).is_file() else path
+    if not bring.is_tree(tree) and bring.is_tree(path / "results"):
+        tree = path / "results"
+    if not bring.is_tree(tree):
+        raise NothingMeasured(
+            f"{tree} holds no results of any machine: name a folder like results/, with "
+            "<machine>/*.json below it, or a checkout that has one"
+        )
+    return tree
+
+
+def _machine(args: Namespace) -> str:
+    if args.machine is not None:
+        return checked_name(args.machine, "--machine")
+    return facts.machine_name(None, facts.collect())
+
+
+def _size(text: str) -> int:
+    try:
+        size = parse_bytes(text)
+    except ValueError:
+        size = 0
+    if size <= 0:
+        raise UsageError(f"--buffer-size {text!r} is no size: write it like 512MiB")
+    return size

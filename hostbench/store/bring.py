@@ -1,0 +1,182 @@
+"""Bringing in another results tree: what is new is copied, nothing that is there is written over.
+
+The tree is any project's: asv's files, and archives and peers' figures where hostbench made them.
+"""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hostbench.errors import DataError, UsageError
+from hostbench.files import write_atomic
+from hostbench.store import archive, asv_tree, peers
+
+_HARDWARE = ("gpu", "num_gpu", "cpu", "num_cpu", "ram", "arch")
+"""Keys of machine.json that make two machines two; `os` is brought up to date now and then."""
+
+
+@dataclass(slots=True)
+class Brought:
+    """What became of the files of one machine, by path in the tree that they came from."""
+
+    machine: str
+    new: list[Path] = field(default_factory=list)
+    there: list[Path] = field(default_factory=list)
+    """The same content was there already."""
+    other: list[Path] = field(default_factory=list)
+    """Other content was there under the same name: ours was kept."""
+    damaged: list[str] = field(default_factory=list)
+
+
+def is_tree(path: Path) -> bool:
+    """Whether a folder holds results of machines."""
+    return path.is_dir() and bool(_machines(path))
+
+
+def bring(results: Path, tree: Path, machine: str | None = None) -> Iterator[Brought]:
+    """Copy every machine of a tree; `machine` files the tree's only one under another name.
+
+    Raises UsageError before anything is copied where a machine of that name is other hardware.
+    """
+    names = _machines(tree)
+    if machine is not None and len(names) != 1:
+        raise UsageError(
+            f"--machine {machine!r} names one machine, {tree} holds {len(names)} "
+            f"({', '.join(names[:5])}): import them without it"
+        )
+    if tree.resolve() == results.resolve():
+        raise UsageError(f"{tree} is the results folder itself: name another tree")
+    pairs = [(name, machine or name) for name in names]
+    for source, target in pairs:
+        _refuse_other_hardware(tree / source, results / target, target)
+    for source, target in pairs:
+        yield _machine(results, tree, source, target)
+
+
+def _machines(tree: Path) -> list[str]:
+    found = {path.parent.name for path in tree.glob("*/*.json")}
+    found |= {path.parent.parent.name for path in tree.glob(f"*/runs/*{archive.SUFFIX}")}
+    return sorted(name for name in found if not name.startswith("."))
+
+
+def _refuse_other_hardware(source: Path, target: Path, name: str) -> None:
+    theirs, ours = (_entry(folder) for folder in (source, target))
+    both = [key for key in _HARDWARE if theirs.get(key) and ours.get(key)]
+    differing = [key for key in both if str(theirs[key]) != str(ours[key])]
+    if differing:
+        key = differing[0]
+        raise UsageError(
+            f"machine {name!r} is other hardware here: {key} is {ours[key]!r}, in {source} it is "
+            f"{theirs[key]!r}; name theirs otherwise with --machine NAME"
+        )
+
+
+def _entry(folder: Path) -> dict[str, Any]:
+    data = asv_tree.load(folder / "machine.json", lambda _: None)
+    return data if isinstance(data, dict) else {}
+
+
+def _machine(results: Path, tree: Path, source: str, target: str) -> Brought:
+    done = Brought(machine=target)
+    described = asv_tree.described(tree, lambda _: None)
+    described = {**described, **asv_tree.described(tree, lambda _: None, source)}
+    folder, place = tree / source, results / target
+    renamed = target if target != source else None
+    held: set[str] = set()
+    for path in sorted(folder.glob("*.json")):
+        if path.name in asv_tree.NO_RESULTS:
+            continue
+        data = _asv_data(path, source, described, done)
+        if data is not None:
+            held.update(data["results"])
+            _copy(path, place / path.name, done, lambda p: _renamed_asv(p, renamed))
+    for path in sorted((folder / "runs").glob(f"*{archive.SUFFIX}")):
+        if _is_archive(path, done):
+            _copy(path, place / "runs" / path.name, done, lambda p: _renamed_archive(p, renamed))
+    for path in sorted((folder / "peers").glob(f"*{peers.SUFFIX}")):
+        said: list[str] = []
+        peers.rows_of(path, said.append)
+        done.damaged += said
+        if not said:
+            _copy(path, place / "peers" / path.name, done, Path.read_bytes)
+    if held:
+        _describe(results, target, {name: described[name] for name in held if name in described})
+    entry = {**_entry(folder), "machine": target, "version": 1}
+    if (done.new or done.there) and not (place / "machine.json").exists():
+        write_atomic(place / "machine.json", json.dumps(entry, indent=4).encode() + b"\n")
+    return done
+
+
+def _asv_data(
+    path: Path, machine: str, described: Mapping[str, Any], done: Brought
+) -> dict[str, Any] | None:
+    said: list[str] = []
+    data = asv_tree.load(path, said.append)
+    if data is not None:
+        for _ in asv_tree.points_of(path, machine, data, described, said.append):
+            pass
+    done.damaged += said
+    return None if said or not isinstance(data, dict) else data
+
+
+def _is_archive(path: Path, done: Brought) -> bool:
+    try:
+        archive.read(path)
+    except DataError as error:
+        done.damaged.append(str(error))
+        return False
+    return True
+
+
+def _copy(path: Path, target: Path, done: Brought, content: Callable[[Path], bytes]) -> None:
+    data = content(path)
+    if not target.exists():
+        write_atomic(target, data)
+        shutil.copystat(path, target)
+        done.new.append(path)
+    elif target.read_bytes() == data:
+        done.there.append(path)
+    else:
+        done.other.append(path)
+
+
+def _renamed_asv(path: Path, machine: str | None) -> bytes:
+    raw = path.read_bytes()
+    if machine is None:
+        return raw
+    data = json.loads(raw)
+    if isinstance(data.get("params"), dict):
+        data["params"]["machine"] = machine
+    return json.dumps(data, separators=(",", ":")).encode()
+
+
+def _renamed_archive(path: Path, machine: str | None) -> bytes:
+    raw = path.read_bytes()
+    if machine is None:
+        return raw
+    data = json.loads(gzip.decompress(raw))
+    data["params"]["machine"] = data["hostbench"]["header"]["machine"] = machine
+    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
+
+
+def _describe(results: Path, machine: str, wanted: dict[str, Any]) -> None:
+    """Keep the names of another project's parameters beside its files, where ours lack them."""
+    shared = asv_tree.described(results, lambda _: None)
+    own = dict(asv_tree.described(results, lambda _: None, machine))
+    known = {**shared, **own}
+    new = {name: about for name, about in wanted.items() if not _same(known.get(name), about)}
+    new = {name: about for name, about in new.items() if name not in own}
+    if new:
+        path = results / machine / "benchmarks.json"
+        whole = {**own, **new, "version": 2}
+        write_atomic(path, json.dumps(whole, indent=4, sort_keys=True).encode() + b"\n")
+
+
+def _same(first: Any, second: Any) -> bool:
+    keys = ("param_names", "unit")
+    dicts = isinstance(first, dict) and isinstance(second, dict)
+    return dicts and all(first.get(key) == second.get(key) for key in keys)

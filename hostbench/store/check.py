@@ -1,0 +1,171 @@
+"""Walking a results folder: what is damaged, doubled or left over, and what to do about it.
+
+Nothing is changed. Each finding names its path, says what is wrong and how to mend it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostbench import journal
+from hostbench.errors import DataError
+from hostbench.store import archive, check_asv, frame, peers
+from hostbench.store.archive import Run
+from hostbench.store.check_asv import FROM_GIT, Finding, as_damage
+from hostbench.store.runs import put_together
+
+_TOP = ("benchmarks.json",)
+_TOP_SUFFIXES = (".md", ".txt", ".toml")
+_HIDDEN = (".index", ".journals", ".gitignore", ".gitattributes", ".gitkeep")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was found, and how much was looked at."""
+
+    findings: list[Finding]
+    num_files: int
+    num_runs: int
+
+
+def check(results: Path) -> Checked:
+    """Read everything below a results folder."""
+    findings: list[Finding] = []
+    archived, files = _archives(results, findings)
+    stored = check_asv.check(results, findings)
+    findings += _missing_rows(results, archived, stored)
+    findings += _runs(results, archived)
+    findings += _journals(results, archived)
+    findings += _peers(results)
+    findings += _unknown(results)
+    findings.sort(key=lambda one: one.path)
+    num_files = len(files) + stored.num_files
+    return Checked(findings=findings, num_files=num_files, num_runs=len(archived))
+
+
+def _archives(results: Path, findings: list[Finding]) -> tuple[list[tuple[Path, Run]], list[Path]]:
+    """The archives that can be read; the others, and those out of place, are findings."""
+    files = sorted(results.glob(f"*/runs/*{archive.SUFFIX}"))
+    found: list[tuple[Path, Run]] = []
+    by_id: dict[str, Path] = {}
+    for path in files:
+        try:
+            run = archive.read(path)
+        except DataError as error:
+            findings.append(as_damage(path, str(error), FROM_GIT))
+            continue
+        name, machine = run.header.run_id, path.parent.parent.name
+        if path.name != f"{name}{archive.SUFFIX}":
+            right = path.with_name(f"{name}{archive.SUFFIX}")
+            remedy = f"rename it to {right.name}, or delete it if that is there"
+            findings.append(Finding(path, f"it holds the run {name}", remedy))
+        if run.header.machine != machine:
+            said = f"it holds a run of machine {run.header.machine}, not of {machine}"
+            findings.append(Finding(path, said, "move it to that machine's folder"))
+        if name in by_id:
+            findings.append(
+                Finding(path, f"the same run as {by_id[name]}", "delete one of the two")
+            )
+        by_id.setdefault(name, path)
+        found.append((path, run))
+    return found, files
+
+
+def _missing_rows(
+    results: Path, archived: list[tuple[Path, Run]], stored: check_asv.Stored
+) -> Iterator[Finding]:
+    """Archives that say that asv holds their points, where asv holds none of that commit."""
+    for path, run in archived:
+        header = run.header
+        names = {str(row[0]) for row in run.asv_rows if row}
+        there = stored.benchmarks.get((str(header.machine), str(header.commit)), set())
+        missing = sorted(names - there)
+        if missing:
+            shown = ", ".join(missing[:3]) + (" ..." if len(missing) > 3 else "")
+            yield Finding(
+                path,
+                f"asv's file of commit {str(header.commit)[:8]} lacks {len(missing)} of its "
+                f"{len(names)} benchmarks ({shown})",
+                f"restore {results / str(header.machine)}/{str(header.commit)[:8]}-*.json from "
+                "git; the run itself is whole",
+            )
+
+
+def _runs(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Finding]:
+    """Archives of the right shape that cannot be shown, and parts whose first part is gone."""
+    there = {run.header.run_id for _, run in archived}
+    paths = {run.header.run_id: path for path, run in archived}
+    for whole in put_together(run for _, run in archived if run.records):
+        said: list[str] = []
+        frame.rows_of_run(results, whole, (), said.append)
+        for text in said:
+            yield as_damage(paths[whole.header.run_id], text, FROM_GIT)
+    for path, run in archived:
+        if run.header.resumes and run.header.resumes not in there:
+            yield Finding(
+                path,
+                f"it resumes the run {run.header.resumes}, which is not there",
+                f"{FROM_GIT}; until then it is shown as a run of its own",
+            )
+
+
+def _journals(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Finding]:
+    there = {run.header.run_id: path for path, run in archived}
+    for path in journal.find(results):
+        try:
+            if journal.is_alive(path):
+                continue
+            held = journal.read(path)
+        except DataError as error:
+            yield as_damage(path, str(error), "move it away")
+            continue
+        except FileNotFoundError:
+            continue  # archived while we looked
+        if held.header.run_id in there:
+            said = f"the run is archived already, as {there[held.header.run_id]}"
+            yield Finding(path, said, "delete it")
+            continue
+        broken = f", {len(held.damaged)} damaged line(s)" if held.damaged else ""
+        yield Finding(
+            path,
+            f"an orphaned journal: {len(held.records)} case(s){broken}, and nobody writes it",
+            "the next `hostbench run` archives it, and `hostbench run --resume` finishes it",
+        )
+
+
+def _peers(results: Path) -> Iterator[Finding]:
+    for path in sorted(results.glob(f"*/peers/*{peers.SUFFIX}")):
+        said: list[str] = []
+        peers.rows_of(path, said.append)
+        for text in said:
+            yield as_damage(path, text, FROM_GIT)
+
+
+def _unknown(results: Path) -> Iterator[Finding]:
+    """Files that neither asv nor hostbench writes."""
+    for path in sorted(p for p in results.rglob("*") if p.is_file()):
+        parts = path.relative_to(results).parts
+        if parts[0] in _HIDDEN or _is_known(parts):
+            continue
+        remedy = "delete it, or keep it elsewhere"
+        said = "neither asv nor hostbench writes such a file"
+        if path.name.endswith(".tmp"):
+            said = "left over from a write that was killed"
+            remedy = "delete it"
+        yield Finding(path, said, remedy)
+
+
+def _is_known(parts: tuple[str, ...]) -> bool:
+    name = parts[-1]
+    if len(parts) == 1:
+        return name in _TOP or (name.endswith(_TOP_SUFFIXES) and not name.startswith("."))
+    if len(parts) == 2:
+        return name.endswith(".json") and not name.startswith(".")
+    known = {"runs": archive.SUFFIX, "peers": peers.SUFFIX}.get(parts[1], "\0")
+    return len(parts) == 3 and name.endswith(known) and not name.startswith(".")
+
+
+def as_json(checked: Checked) -> dict[str, Any]:
+    findings = [{"path": str(f.path), "what": f.what, "remedy": f.remedy} for f in checked.findings]
+    return {"files": checked.num_files, "runs": checked.num_runs, "findings": findings}

@@ -1,0 +1,141 @@
+"""asv's own files, checked: whole, in place, once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hostbench.store import asv_rows, asv_tree
+
+FROM_GIT = "restore it from git or delete it"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with one file."""
+
+    path: Path
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}; {self.remedy}"
+
+
+@dataclass(slots=True)
+class Stored:
+    """What asv holds: (machine, commit) -> benchmarks."""
+
+    benchmarks: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    num_files: int = 0
+
+
+def check(results: Path, findings: list[Finding]) -> Stored:
+    """Look through benchmarks.json and every machine's folder."""
+    stored = Stored()
+    described = _described(results, findings)
+    for folder in sorted({path.parent for path in results.glob("*/*.json")}):
+        entry = _machine(folder, findings)
+        own = asv_tree.described(results, lambda _: None, folder.name) if described else {}
+        seen: dict[tuple[str, str], Path] = {}
+        for path in sorted(folder.glob("*.json")):
+            if path.name in asv_tree.NO_RESULTS:
+                continue
+            stored.num_files += 1
+            data = _json(path, findings)
+            if data is not None:
+                _file(results, path, data, {**described, **own}, entry, findings)
+                _place(path, data, seen, stored, findings)
+    return stored
+
+
+def as_damage(path: Path, text: str, remedy: str) -> Finding:
+    """A reader's warning without the path and the remedy that it has already."""
+    text = text.removeprefix(f"{path} ").removesuffix("; left out").removesuffix(f"; {FROM_GIT}")
+    if has_markers(path):
+        text, remedy = "a merge left its marks in it", "take one side: `git checkout --theirs FILE`"
+    return Finding(path, text, remedy)
+
+
+def has_markers(path: Path) -> bool:
+    """Whether a merge left its marks in a text file."""
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return False
+    return b"\n<<<<<<< " in b"\n" + text and b"\n>>>>>>> " in text
+
+
+def _json(path: Path, findings: list[Finding], remedy: str = FROM_GIT) -> Any:
+    said: list[str] = []
+    data = asv_tree.load(path, said.append)
+    findings += [as_damage(path, text, remedy) for text in said]
+    return data
+
+
+def _described(results: Path, findings: list[Finding]) -> Mapping[str, Any]:
+    path = results / "benchmarks.json"
+    remedy = "`asv run --bench just-discover` writes it anew"
+    if not path.exists():
+        if any(results.glob("*/*.json")):
+            what = "missing: without it asv shows nothing, and parameters have no names"
+            findings.append(Finding(path, what, remedy))
+        return {}
+    data = _json(path, findings, remedy)
+    if data is not None and not isinstance(data, dict):
+        findings.append(Finding(path, "it describes no benchmarks", remedy))
+    return data if isinstance(data, dict) else {}
+
+
+def _machine(folder: Path, findings: list[Finding]) -> Mapping[str, Any]:
+    path = folder / "machine.json"
+    if not path.exists():
+        what = "missing: asv leaves this machine's results out"
+        findings.append(Finding(path, what, "restore it from git, or run asv there once more"))
+        return {}
+    data = _json(path, findings)
+    if data is None:
+        return {}
+    if not isinstance(data, dict) or not isinstance(data.get("machine"), str):
+        findings.append(Finding(path, "it names no machine", FROM_GIT))
+        return {}
+    if data["machine"] != folder.name:
+        what = f"it names the machine {data['machine']}, its folder {folder.name}"
+        findings.append(Finding(path, what, "rename the folder, or mend the name"))
+    return data
+
+
+def _file(
+    results: Path,
+    path: Path,
+    data: Any,
+    described: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    findings: list[Finding],
+) -> None:
+    said: list[str] = []
+    damaged: dict[str, None] = {}
+    for point in asv_tree.points_of(path, path.parent.name, data, described, said.append):
+        asv_rows.shown(results, point, entry, set(), damaged)
+    findings += [as_damage(path, text, FROM_GIT) for text in (*said, *damaged)]
+
+
+def _place(
+    path: Path,
+    data: Any,
+    seen: dict[tuple[str, str], Path],
+    stored: Stored,
+    findings: list[Finding],
+) -> None:
+    """Whether the name fits what the file holds, and no other file holds the same."""
+    if not isinstance(data, dict) or not isinstance(data.get("results"), dict):
+        return
+    commit, env = str(data.get("commit_hash")), str(data.get("env_name"))
+    stored.benchmarks.setdefault((path.parent.name, commit), set()).update(data["results"])
+    if not path.name.startswith(f"{commit[:8]}-"):
+        what = f"it holds commit {commit[:8]}, its name says {path.name[:8]}"
+        findings.append(Finding(path, what, "asv overwrites by name: rename it"))
+    other = seen.setdefault((commit, env), path)
+    if other != path:
+        what = f"commit {commit[:8]} and environment {env} are in {other.name} too"
+        findings.append(Finding(path, what, "delete one of the two"))
