@@ -77,18 +77,25 @@ class History:
         """Ask the index; one that is damaged is made anew, once."""
         if self._index is None:
             return read(self._whole())
-        from hostbench.store import index
-
         try:
             return indexed(self._index)
-        except index.DAMAGE:
-            self._index = index.open_index(self.results, rebuild=True)
+        except Exception as error:
+            self._index = _anew(self.results, error)
             return indexed(self._index)
 
     def _whole(self) -> Tree:
         if self._tree is None:
             self._tree = frame.read(self.results)
         return self._tree
+
+
+def _anew(results: Path, error: Exception) -> "Index":
+    """The index made again, where it was to blame; else the error goes on."""
+    from hostbench.store import index
+
+    if not isinstance(error, index.DAMAGE):
+        raise error
+    return index.open_index(results, rebuild=True)
 
 
 def _open(results: Path) -> "Index | None":

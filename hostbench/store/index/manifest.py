@@ -7,13 +7,13 @@ is dead are left out until their shard is written again.
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import hostbench
-from hostbench.files import write_atomic
 from hostbench.journal import DAMAGE
 
 FORMAT = 1
@@ -75,11 +75,11 @@ class Manifest:
     """Which benchmarks a file holds."""
     warnings: list[str] = field(default_factory=list)
     """Of files that are no unit: benchmarks.json, published.toml."""
-    summary: Shard | None = None
-    """The table of one row per series."""
+    summaries: dict[str, Shard] = field(default_factory=dict)
+    """Machine -> its table of one row per series."""
 
     def files(self) -> list[Shard]:
-        return [*self.shards, self.summary] if self.summary else self.shards
+        return [*self.shards, *self.summaries.values()]
 
     def kill(self, key: str) -> None:
         """Forget a unit; its rows stay in their shard, unseen."""
@@ -92,7 +92,9 @@ def save(folder: Path, manifest: Manifest) -> None:
     """From now on the index is this one."""
     data = {"format": FORMAT, **_fields(manifest)}
     data["units"] = {key: list(_fields(unit).values()) for key, unit in manifest.units.items()}
-    write_atomic(folder / FILE, json.dumps(data, default=_fields).encode())
+    temporary = folder / f"{FILE}.{os.getpid()}.tmp"
+    temporary.write_text(json.dumps(data, default=_fields))
+    temporary.replace(folder / FILE)  # not flushed to disk: what a crash loses is read again
 
 
 def _fields(one: Any) -> dict[str, Any]:
@@ -113,7 +115,7 @@ def load(folder: Path) -> Manifest | str:
         data["units"] = {key: Unit(*unit) for key, unit in data["units"].items()}
         data["parts"] = {key: Part(**part) for key, part in data["parts"].items()}
         data["shards"] = [Shard(**shard) for shard in data["shards"]]
-        data["summary"] = data["summary"] and Shard(**data["summary"])
+        data["summaries"] = {key: Shard(**one) for key, one in data["summaries"].items()}
         manifest = Manifest(**data)
         for shard in manifest.files():
             if (folder / shard.name).stat().st_size != shard.size:

@@ -83,19 +83,19 @@ class Index:
 
     def series(self) -> pd.DataFrame:
         """The summary: one row per series."""
-        summary = self.manifest.summary
-        if summary is None:
+        summaries = list(self.manifest.summaries.values())
+        if not summaries:
             return pd.DataFrame()
-        found: pd.DataFrame = shards.read_as_is(self.folder, summary).to_pandas()
+        found: pd.DataFrame = shards.read_as_is(self.folder, summaries).to_pandas()
         return found
 
     def overview(self) -> pd.DataFrame:
         """One row per machine and family: the newest point, how many series, ok and failed, and
         the newest level over the level of the 20 points before, as a mean over the series."""
-        summary = self.manifest.summary
-        if summary is None:
+        names = [str(self.folder / one.name) for one in self.manifest.summaries.values()]
+        if not names:
             return pd.DataFrame()
-        frame: pd.DataFrame = self._table(_OVERVIEW, str(self.folder / summary.name)).to_pandas()
+        frame: pd.DataFrame = self._table(_OVERVIEW, names).to_pandas()
         return frame
 
     @cached_property

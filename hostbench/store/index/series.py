@@ -47,21 +47,6 @@ Row = dict[str, Any]
 Key = tuple[str, str, str]
 
 
-def renewed(old: pa.Table, machines: set[str], rows: dict[Key, Row]) -> pa.Table:
-    """The summary with the rows of these machines replaced."""
-    others = old.filter(pa.array(~np.isin(_strings(old, "machine"), list(machines))))
-    return pa.concat_tables([others, to_table(rows)])
-
-
-def of_machines(table: pa.Table, machines: set[str]) -> dict[Key, Row]:
-    """The summary's rows of these machines."""
-    return from_table(table.filter(pa.array(np.isin(_strings(table, "machine"), list(machines)))))
-
-
-def _strings(table: pa.Table, name: str) -> Any:
-    return np.array([value or "" for value in table.column(name).to_pylist()], dtype=object)
-
-
 def of_table(table: pa.Table) -> dict[Key, Row]:
     """Each series of a sorted table: its newest point, and the values that count."""
     table = _judged(table)

@@ -84,6 +84,6 @@ def remove(folder: Path, kept: list[Shard], older_than_s: float, now_s: float) -
             continue  # another process was faster
 
 
-def read_as_is(folder: Path, shard: Shard) -> pa.Table:
-    """A table that is no rows of the frame."""
-    return pq.read_table(folder / shard.name)
+def read_as_is(folder: Path, shards: list[Shard]) -> pa.Table:
+    """Tables that are no rows of the frame."""
+    return pa.concat_tables([pq.read_table(folder / shard.name) for shard in shards])

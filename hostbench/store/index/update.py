@@ -54,26 +54,31 @@ def _update(results: Path, folder: Path, manifest: Manifest, found: Scan) -> boo
     gone = {unit[1] for key, unit in before.items() if after.get(key) != unit}
     for machine in gone | {key[0] or "" for key in fresh}:
         _fold(folder, manifest, machine)
-    manifest.summary = _summary(folder, manifest, fresh, gone)
+    for machine in gone | {key[0] or "" for key in fresh}:
+        own = {key: row for key, row in fresh.items() if (key[0] or "") == machine}
+        _summarise(folder, manifest, machine, own, anew=machine in gone)
     return True
 
 
-def _summary(
-    folder: Path, manifest: Manifest, fresh: dict[series.Key, series.Row], gone: set[str]
-) -> Shard | None:
-    """The summary with what is fresh; of machines that lost rows it is made anew."""
-    touched = gone | {key[0] or "" for key in fresh}
-    old = series.SCHEMA.empty_table()
-    if manifest.summary:
-        old = shards.read(folder, [manifest.summary], [])
-    rows = series.of_machines(old, touched - gone)
+def _summarise(
+    folder: Path,
+    manifest: Manifest,
+    machine: str,
+    fresh: dict[series.Key, series.Row],
+    anew: bool,
+) -> None:
+    """One machine's summary with what is fresh; made anew where it lost rows."""
+    old = manifest.summaries.pop(machine, None)
+    rows: dict[series.Key, series.Row] = {}
+    if anew:
+        fresh = _of_machine(folder, manifest, machine)
+    elif old:
+        rows = series.from_table(shards.read_as_is(folder, [old]))
     for key, row in fresh.items():
-        if (key[0] or "") not in gone:
-            rows[key] = series.merged(rows[key], row) if key in rows else row
-    for machine in gone:
-        rows |= _of_machine(folder, manifest, machine)
-    table = series.renewed(old, touched, rows)
-    return shards.write(folder, "", table, series.SCHEMA) if len(table) else None
+        rows[key] = series.merged(rows[key], row) if key in rows else row
+    if rows:
+        table = series.to_table(rows)
+        manifest.summaries[machine] = shards.write(folder, machine, table, series.SCHEMA)
 
 
 def _of_machine(folder: Path, manifest: Manifest, machine: str) -> dict[series.Key, series.Row]:

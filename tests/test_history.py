@@ -1,0 +1,80 @@
+"""The same answers with the index and without it."""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hostbench.errors import UsageError
+from hostbench.store import archive, frame
+from hostbench.store.history import History
+from tests.made import copy_case, later, record, run
+from tests.test_frame import asv_file
+from tests.test_index import plain
+
+CASE = copy_case()
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    asv_file(tmp_path)
+    first = run([record(CASE, 0, 0.5)])
+    archive.write(tmp_path, first)
+    archive.write(tmp_path, later(first, 10, 2, [record(CASE, 1, 0.25)]))
+    (tmp_path / "shelf" / "runs" / "half.json.gz").write_bytes(b"half")
+    return tmp_path
+
+
+def test_with_and_without(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = History(results)
+    assert (results / ".index").is_dir()
+    monkeypatch.setitem(sys.modules, "hostbench.store.index", None)
+    monkeypatch.delattr("hostbench.store.index")
+    slow = History(results)
+    assert quick.runs() == slow.runs() and len(quick.runs()) == 1
+    assert quick.warnings == slow.warnings and len(quick.warnings) == 1
+    chosen = quick.runs()[0]
+    assert quick.whole(chosen).results() == slow.whole(chosen).results()
+    assert len(quick.whole(chosen).parts) == 2
+    for first, second in (
+        (quick.frame(), slow.frame()),
+        (quick.rows_of(chosen), slow.rows_of(chosen)),
+        (quick.trend("shelf", str(CASE)), slow.trend("shelf", str(CASE))),
+    ):
+        second = second.reset_index(drop=True)[list(first.columns)]
+        pd.testing.assert_frame_equal(plain(first), plain(second))
+
+
+def test_a_folder_that_cannot_be_written_is_read(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr("hostbench.store.index.refresh", refuse)
+    assert len(History(results).frame()) == len(frame.read(results).frame)
+    assert not (results / ".index").exists()
+    with pytest.raises(UsageError, match="--results"):
+        History(results / "absent")
+
+
+def test_an_index_that_breaks_meanwhile_is_made_anew(results: Path) -> None:
+    history = History(results)
+    before = history.frame()
+    for path in (results / ".index").glob("*.parquet"):
+        path.write_bytes(b"x" * path.stat().st_size)
+    pd.testing.assert_frame_equal(history.frame(), before)
+    for path in (results / ".index").glob("*.parquet"):
+        path.unlink()
+    (chosen,) = history.runs()
+    assert len(history.rows_of(chosen)) == 1
+
+
+def test_damage_of_the_right_size_is_mended_when_a_shard_is_read(results: Path) -> None:
+    """Nobody sees it until its rows are needed to make the summary anew."""
+    History(results)
+    for path in (results / ".index").glob("*.parquet"):
+        path.write_bytes(b"x" * path.stat().st_size)
+    (results / "shelf" / "1a2b3c4d-hostbench-py3.11.json").unlink()
+    assert len(History(results).frame()) == 1
