@@ -152,7 +152,22 @@ def odd_values(tree: Path, _: random.Random) -> None:
     path.write_text(json.dumps(data))
 
 
+def break_machine(tree: Path, choice: random.Random) -> None:
+    folder = choice.choice(("shelf", "table", "new"))
+    (tree / folder).mkdir(exist_ok=True)
+    (tree / folder / "machine.json").write_text("{")
+
+
+def own_parameters(tree: Path, choice: random.Random) -> None:
+    """As importing another project's tree leaves it."""
+    about = {"sorting.Sorting.time_sort": {"param_names": ["own", "two"], "unit": "seconds"}}
+    (tree / "shelf").mkdir(exist_ok=True)
+    (tree / "shelf" / "benchmarks.json").write_text(json.dumps(about))
+
+
 CHANGES = [
+    break_machine,
+    own_parameters,
     add_run,
     claim,
     remove,

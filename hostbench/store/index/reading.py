@@ -45,7 +45,7 @@ class Reader:
         published.load(self.results, self.warnings.append)
         yield from self._peers()
         claimed = runs.claimed()
-        by_machine: dict[str, dict[str, Stat]] = {}
+        by_machine: dict[str, dict[str, Stat]] = {name: {} for name in self.found.machines}
         for path, stat in self.found.asv.items():
             by_machine.setdefault(path.partition("/")[0], {})[path] = stat
         for machine, files in by_machine.items():

@@ -1,5 +1,6 @@
 """What lies in a results folder: every file that gives rows, with its size and time of change."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ Stat = list[int]
 class Scan:
     """Paths relative to the results folder, each kind in the order in which the frame reads it."""
 
+    machines: list[str] = field(default_factory=list)
+    """Folders that hold a file of asv's, if only machine.json."""
     asv: dict[str, Stat] = field(default_factory=dict)
     archives: dict[str, Stat] = field(default_factory=dict)
     journals: dict[str, Stat] = field(default_factory=dict)
@@ -34,7 +37,12 @@ def scan(results: Path) -> Scan:
     found = Scan()
     for machine in sorted(_folders(results)):
         folder = results / machine
-        found.asv |= _files(folder, machine, ".json")
+        stored = _files(folder, machine, ".json")
+        if stored:
+            found.machines.append(machine)
+        for name in asv_tree.NO_RESULTS:
+            stored.pop(f"{machine}/{name}", None)
+        found.asv |= stored
         found.archives |= _files(folder / "runs", f"{machine}/runs", archive.SUFFIX)
         found.peers |= _files(folder / "peers", f"{machine}/peers", peers.SUFFIX)
     for path in journal.find(results):
@@ -65,9 +73,10 @@ def _files(folder: Path, shown: str, suffix: str) -> dict[str, Stat]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.endswith(suffix) and entry.name not in asv_tree.NO_RESULTS:
-                    stat = entry.stat()
-                    found[f"{shown}/{entry.name}"] = [stat.st_size, stat.st_mtime_ns]
+                if entry.name.endswith(suffix):
+                    with contextlib.suppress(FileNotFoundError):  # it has just gone
+                        stat = entry.stat()
+                        found[f"{shown}/{entry.name}"] = [stat.st_size, stat.st_mtime_ns]
     except OSError:
-        return {}  # no such folder, or a file that has just gone
+        return {}
     return dict(sorted(found.items()))
