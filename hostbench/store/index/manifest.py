@@ -10,6 +10,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,8 @@ class Manifest:
 def save(folder: Path, manifest: Manifest) -> None:
     """From now on the index is this one."""
     data = {"format": FORMAT, **_fields(manifest)}
-    data["units"] = {key: list(_fields(unit).values()) for key, unit in manifest.units.items()}
+    values = attrgetter(*Unit.__dataclass_fields__)
+    data["units"] = {key: values(unit) for key, unit in manifest.units.items()}
     temporary = folder / f"{FILE}.{os.getpid()}.tmp"
     temporary.write_text(json.dumps(data, default=_fields))
     temporary.replace(folder / FILE)  # not flushed to disk: what a crash loses is read again

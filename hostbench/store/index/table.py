@@ -21,6 +21,8 @@ JSON = ("asynchronous", "findings", "proofs", "launches")
 INTS = ("nbytes", "peak_memory_bytes")
 TEXTS = tuple(c for c in COLUMNS if c not in (*TIMES, *NUMBERS, *INTS, *JSON))
 _NO_AXES = frozenset(COLUMNS) - {"device", "nbytes"}
+_PLAIN = (str, int, bool, type(None))
+"""Types whose values JSON gives back as they were."""
 _ENCODE = json.JSONEncoder().encode
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _TYPES = (
@@ -45,7 +47,7 @@ def axes_json(row: Row) -> str:
     axes = {k: v for k, v in row.items() if k not in _NO_AXES}
     try:
         text = _ENCODE(axes)
-        if all(type(value) in (str, int, bool) for value in axes.values()):
+        if all(type(value) in _PLAIN for value in axes.values()):
             return text
         if json.loads(text) == axes:
             return text
