@@ -1,0 +1,97 @@
+"""The third stage: which boundaries between two segments stand up, as pure tests on their points.
+
+`noise` is the standard deviation from point to point; a segment's values are a list of logarithms.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hostbench.judge.change import Options
+from hostbench.judge.levels import CAP, MAD_TO_SIGMA
+from hostbench.judge.segments import Segment, median
+
+Floats = npt.NDArray[np.float64]
+
+MEDIAN_VARIANCE = math.pi / 2
+"""Variance of the median of n normal values, times n over their variance."""
+BLOCK = 16
+"""Points over which slow noise (sessions, drift) is averaged to be seen."""
+SLOW_WEIGHT = 1.5
+"""On the slow noise's variance, because the segments have already swallowed a part of it."""
+
+
+def long_run_variance(residuals: Floats, noise: float) -> float:
+    """n times the variance of a mean of n points, n large: above the noise's own where slow.
+
+    Residuals are clipped at CAP noises, so that it measures wandering and not outliers: BLOCK
+    times the mean square of the means of BLOCK consecutive points, at least that of a median.
+    """
+    num = len(residuals)
+    block = BLOCK if num >= 2 * BLOCK else max(2, num // 2)
+    sums = np.cumsum(np.clip(residuals, -CAP * noise, CAP * noise))
+    means = (sums[block:] - sums[:-block]) / block
+    slow = SLOW_WEIGHT * block * float(means @ means) / len(means) if len(means) else 0.0
+    return max(MEDIAN_VARIANCE * noise**2, slow)
+
+
+def residuals_of(segments: Sequence[Segment]) -> Floats:
+    return np.concatenate([np.array(s.values) - s.level for s in segments])
+
+
+def strength(
+    left: Segment, right: Segment, variance: float, noise: float, options: Options
+) -> float:
+    """At least 1 where the boundary stands up to every test; the smaller, the weaker."""
+    effect = abs(right.level - left.level)
+    num_left, num_right = len(left.values), len(right.values)
+    error = math.sqrt(variance * (1 / num_left + 1 / num_right))
+    easy = min(
+        effect / (options.threshold * error),
+        effect / options.min_effect,
+        min(num_left, num_right) / options.min_points,
+    )
+    if easy < 1:
+        return easy
+    before, after = np.array(left.values) - left.level, np.array(right.values) - right.level
+    both = np.concatenate([left.values, right.values])
+    gain = bounded_gain(both, before, after, noise)
+    over_line = line_loss(both, noise) - squared_loss(before, noise) - squared_loss(after, noise)
+    return min(easy, gain / options.min_gain, over_line / options.line_margin)
+
+
+def bounded_gain(both: Floats, before: Floats, after: Floats, noise: float) -> float:
+    """What a split saves in Welsch loss 1 - exp(-u**2 / 2), in points.
+
+    The scale is that of the unsplit stretch, so a new level has to last: a session of a few points
+    cannot save more than a few points.
+    """
+    off = both - median(both.tolist())
+    scale = max(noise, MAD_TO_SIGMA * median(np.abs(off).tolist()))
+    kept = [float(np.exp(-0.5 * (part / scale) ** 2).sum()) for part in (before, after, off)]
+    return kept[0] + kept[1] - kept[2]
+
+
+def squared_loss(residuals: Floats, noise: float) -> float:
+    """Half the squared residuals in units of noise, each bounded at CAP noises."""
+    units = np.minimum(np.abs(residuals) / noise, CAP)
+    return 0.5 * float(units @ units)
+
+
+def line_loss(values: Floats, noise: float) -> float:
+    """The same loss for a straight line, fitted twice: the second time without far points."""
+    times = np.arange(len(values), dtype=float)
+    kept_times, kept = times, values
+    off = values
+    for _ in range(2):
+        middle, level = kept_times.mean(), kept.mean()
+        centred = kept_times - middle
+        slope = float(centred @ (kept - level)) / max(float(centred @ centred), 1e-9)
+        off = values - level - slope * (times - middle)
+        near = np.abs(off) < CAP * noise
+        if near.sum() < 4:
+            break
+        kept_times, kept = times[near], values[near]
+    return squared_loss(off, noise)
