@@ -22,6 +22,10 @@ BLOCK = 16
 SLOW_WEIGHT = 1.5
 """On the slow noise's variance, because the segments have already swallowed a part of it."""
 
+OLD = 30
+"""Points after which the newest segment is an ordinary one."""
+OPEN_WEIGHT = 1.0
+
 
 def long_run_variance(residuals: Floats, noise: float) -> float:
     """n times the variance of a mean of n points, n large: above the noise's own where slow.
@@ -42,9 +46,19 @@ def residuals_of(segments: Sequence[Segment]) -> Floats:
 
 
 def strength(
-    left: Segment, right: Segment, variance: float, noise: float, options: Options
+    left: Segment,
+    right: Segment,
+    variance: float,
+    noise: float,
+    options: Options,
+    *,
+    is_open: bool = False,
 ) -> float:
-    """At least 1 where the boundary stands up to every test; the smaller, the weaker."""
+    """At least 1 where the boundary stands up to every test; the smaller, the weaker.
+
+    `is_open`: the right segment is the newest and may yet turn out to be an episode, so it needs
+    up to twice the gain while it has few points.
+    """
     effect = abs(right.level - left.level)
     num_left, num_right = len(left.values), len(right.values)
     error = math.sqrt(variance * (1 / num_left + 1 / num_right))
@@ -59,7 +73,8 @@ def strength(
     both = np.concatenate([left.values, right.values])
     gain = bounded_gain(both, before, after, noise)
     over_line = line_loss(both, noise) - squared_loss(before, noise) - squared_loss(after, noise)
-    return min(easy, gain / options.min_gain, over_line / options.line_margin)
+    young = OPEN_WEIGHT * max(0.0, 1.0 - num_right / OLD) if is_open else 0.0
+    return min(easy, gain / (options.min_gain * (1.0 + young)), over_line / options.line_margin)
 
 
 def bounded_gain(both: Floats, before: Floats, after: Floats, noise: float) -> float:

@@ -61,8 +61,8 @@ def cheapest(
     sigma: Floats,
     penalty: float,
     gap: Floats | None = None,
-    switch: float = 3.0,
-    stay: float = 0.3,
+    switch: float = 2.0,
+    stay: float = 0.2,
 ) -> Path:
     """The cheapest path of each row; with `gap`, through two states per level.
 

@@ -58,8 +58,11 @@ def prune(segments: list[Segment], noise: float, options: Options) -> float:
     """Merge the weakest two neighbours until every boundary stands; the last long-run variance."""
     while True:
         variance = long_run_variance(residuals_of(segments), noise)
+        newest = segments[-1]
         pairs = zip(segments, segments[1:], strict=False)
-        strengths = [strength(a, b, variance, noise, options) for a, b in pairs]
+        strengths = [
+            strength(a, b, variance, noise, options, is_open=b is newest) for a, b in pairs
+        ]
         if not strengths or min(strengths) >= 1:
             return variance
         i = strengths.index(min(strengths))
