@@ -102,6 +102,9 @@ def _judge_batch(pieces: list[_Piece], options: Options) -> None:
     bounds = _bounds(levels.cheapest(rows, noise, options.penalty), rows)
     rows, bounds = _without_drift(rows, bounds, noise, options)
     rows, bounds = _without_second_state(rows, bounds, noise, options)
+    if options.noise_lag > 1:
+        noise = levels.noise_of(rows, options.noise_lag)
+        bounds = _bounds(levels.cheapest(rows, noise, options.penalty), rows)
     for i, piece in enumerate(pieces):
         piece.noise = float(noise[i])
         piece.corrected = rows[i, : len(piece.points)].tolist()

@@ -11,9 +11,9 @@ bimodal  normal noise and a throttled state, +8 %, entered and left at random (a
 session  normal noise and a bias that is drawn anew about every 15 commits
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -107,3 +107,69 @@ def with_steps(noise_log: Floats, steps: tuple[Step, ...]) -> Floats:
     for step in steps:
         log[step.index :] += step.log_effect
     return BASE_S * np.exp(log)
+
+
+def synthetic(seed: int, per_cell: int, num: int = 200, edge: int = 20) -> Iterator[Series]:
+    """The reference's suite: every family, noise and step, `per_cell` times with and without it.
+
+    A step is up or down, anywhere but within `edge` points of an end.
+    """
+    rng = np.random.default_rng(seed)
+    for family, sigma, size in itertools.product(FAMILIES, SIGMAS, STEPS):
+        for i in range(2 * per_cell):
+            log = noise(family, num, sigma, rng)
+            steps = (_random_step(size, int(rng.integers(edge, num - edge)), rng),)
+            yield _series(f"{family}-{sigma}-{size}-{i}", log, steps[i % 2 :], family, sigma)
+
+
+def several(seed: int, num_series: int, num: int = 200) -> Iterator[Series]:
+    """Five changes in each series, two of them the ends of an episode of 8 commits."""
+    rng = np.random.default_rng(seed)
+    for i in range(num_series):
+        sigma = (0.005, 0.02)[i % 2]
+        shift = rng.integers(-6, 7, 4)
+        places = np.array([30, 65, 100, 108, 150]) + shift[[0, 1, 2, 2, 3]]
+        sizes = rng.choice([0.05, 0.10, 0.20], 5)
+        steps = [_random_step(s, int(p), rng) for s, p in zip(sizes, places, strict=True)]
+        steps[3] = Step(index=steps[3].index, log_effect=-steps[2].log_effect)
+        log = noise("gauss", num, sigma, rng)
+        yield _series(f"several-{i}", log, tuple(steps), "gauss", sigma)
+
+
+def shared(
+    seed: int, num_suites: int, num_series: int = 16, num: int = 200
+) -> Iterator[tuple[list[Series], Step]]:
+    """Suites of one machine, each with the step that its driver made.
+
+    All series share sessions (1.5 %), throttling (+8 %) and a driver change (+4 %); noise is
+    1 %. Two series of each suite have a change of their own, +5 %.
+    """
+    rng = np.random.default_rng(seed)
+    for suite in range(num_suites):
+        driver = Step(index=int(rng.integers(40, num - 40)), log_effect=np.log1p(0.04))
+        common = sessions(num, 0.015, rng) + np.log1p(THROTTLE) * throttled(num, rng)
+        common[driver.index :] += driver.log_effect
+        rows = []
+        for i in range(num_series):
+            own = Step(index=int(rng.integers(20, num - 20)), log_effect=np.log1p(0.05))
+            log = common + rng.normal(0.0, 0.01, num)
+            group = f"machine-{suite}"
+            rows.append(_series(f"s{suite}-{i}", log, (own,) if i < 2 else (), "shared", 0.01, group))
+        yield rows, driver
+
+
+def _random_step(size: float, index: int, rng: np.random.Generator) -> Step:
+    return Step(index=index, log_effect=float(np.log1p(rng.choice([-1.0, 1.0]) * size)))
+
+
+def _series(
+    name: str, log: Floats, steps: tuple[Step, ...], family: str, sigma: float, group: str = ""
+) -> Series:
+    return Series(
+        id=name,
+        group=group,
+        seconds=with_steps(log, steps),
+        steps=steps,
+        family=family,
+        sigma=sigma,
+    )

@@ -12,6 +12,7 @@ SAME_LEVEL = 0.4
 """Share of the episode's height by which the levels around it may differ."""
 GAP_NOISES = 2.5
 MIN_GAP = 0.01
+FEWEST_VISITS = 2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,7 +116,7 @@ def recurrent_gap(
     A machine that throttles has one. At least two visits are needed: episodes of like height, or
     shorter runs of two points near it.
     """
-    best, most = None, 1
+    best, most = None, 0.0
     inside = folded(len(series), episodes)
     for episode in episodes:
         height = episode.height
@@ -124,8 +125,8 @@ def recurrent_gap(
         alike = [other.height for other in _alike(episodes, height, 0.6, 1.5)]
         near = band(height, 0.5, 1.6)
         visits = len(alike) + sum(runs_off(series, inside, s, near, 2) for s in segments)
-        if visits > most:
-            best, most = median(alike), visits
+        if visits >= FEWEST_VISITS and visits * height**2 > most:
+            best, most = median(alike), visits * height**2
     return best
 
 
