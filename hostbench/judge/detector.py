@@ -102,9 +102,6 @@ def _judge_batch(pieces: list[_Piece], options: Options) -> None:
     bounds = _bounds(levels.cheapest(rows, noise, options.penalty), rows)
     rows, bounds = _without_drift(rows, bounds, noise, options)
     rows, bounds = _without_second_state(rows, bounds, noise, options)
-    if options.noise_lag > 1:
-        noise = levels.noise_of(rows, options.noise_lag)
-        bounds = _bounds(levels.cheapest(rows, noise, options.penalty), rows)
     for i, piece in enumerate(pieces):
         piece.noise = float(noise[i])
         piece.corrected = rows[i, : len(piece.points)].tolist()
@@ -122,7 +119,7 @@ def _without_drift(
     rows: Floats, bounds: list[list[int]], noise: Floats, options: Options
 ) -> tuple[Floats, list[list[int]]]:
     """Rows with a straight drift inside their segments lose it, and get bounds anew."""
-    slopes = np.array([_slope(row, b, s) for row, b, s in zip(rows, bounds, noise, strict=True)])
+    slopes = _slopes(rows, bounds, noise)
     drifting = np.flatnonzero(slopes)
     if not len(drifting):
         return rows, bounds
@@ -132,25 +129,27 @@ def _without_drift(
     return rows, _replaced(bounds, drifting, _bounds(path, rows[drifting]))
 
 
-def _slope(row: Floats, bounds: list[int], noise: float) -> float:
-    """Slope within the segments per point; 0 where it is not plain or makes less than 1 %."""
-    values = row[~np.isnan(row)]
-    edges = [0, *bounds, len(values)]
-    product = square = 0.0
-    for start, end in zip(edges, edges[1:], strict=False):
-        num = end - start
-        if num < 5:
-            continue
-        times = np.arange(num) - 0.5 * (num - 1)
-        level = median(values[start:end].tolist())
-        off = np.clip(values[start:end] - level, -levels.CAP * noise, levels.CAP * noise)
-        product += float(times @ off)
-        square += num * (num * num - 1) / 12
-    if square == 0:
-        return 0.0
-    slope = product / square
-    plain = abs(slope) * math.sqrt(square) > DRIFT_THRESHOLD * noise
-    return slope if plain and abs(slope) * len(values) > LEAST_DRIFT else 0.0
+def _slopes(rows: Floats, bounds: list[list[int]], noise: Floats) -> Floats:
+    """Slope within the segments of each row per point; 0 where not plain, or under 1 % in all."""
+    starts = np.zeros(rows.shape, dtype=bool)
+    starts[:, 0] = True
+    for row, places in zip(starts, bounds, strict=True):
+        row[places] = True
+    valid = ~np.isnan(rows)
+    starts |= valid != np.roll(valid, 1, axis=1)  # the padding is a segment of its own
+    first = np.flatnonzero(starts)
+    lengths = np.diff(np.append(first, starts.size))
+    values = np.nan_to_num(rows).ravel()
+    level = np.repeat(np.add.reduceat(values, first) / lengths, lengths).reshape(rows.shape)
+    times = np.arange(starts.size) - np.repeat(first + 0.5 * (lengths - 1), lengths)
+    times = np.where(valid, times.reshape(rows.shape), 0.0)
+    limit = levels.CAP * noise[:, None]
+    off = np.clip(np.nan_to_num(rows) - level, -limit, limit)
+    square = (times**2).sum(axis=1)
+    slopes = (times * off).sum(axis=1) / np.maximum(square, 1.0)
+    plain = np.abs(slopes) * np.sqrt(square) > DRIFT_THRESHOLD * noise
+    large = np.abs(slopes) * valid.sum(axis=1) > LEAST_DRIFT
+    return np.where(plain & large, slopes, 0.0)
 
 
 def _without_second_state(

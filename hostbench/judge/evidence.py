@@ -45,36 +45,34 @@ def residuals_of(segments: Sequence[Segment]) -> Floats:
     return np.concatenate([np.array(s.values) - s.level for s in segments])
 
 
-def strength(
-    left: Segment,
-    right: Segment,
-    variance: float,
-    noise: float,
-    options: Options,
-    *,
-    is_open: bool = False,
-) -> float:
-    """At least 1 where the boundary stands up to every test; the smaller, the weaker.
-
-    `is_open`: the right segment is the newest and may yet turn out to be an episode, so it needs
-    up to twice the gain while it has few points.
-    """
+def size(left: Segment, right: Segment, variance: float, options: Options) -> float:
+    """At least 1 where the levels differ by enough errors, by enough at all, over enough points."""
     effect = abs(right.level - left.level)
     num_left, num_right = len(left.values), len(right.values)
     error = math.sqrt(variance * (1 / num_left + 1 / num_right))
-    easy = min(
+    return min(
         effect / (options.threshold * error),
         effect / options.min_effect,
         min(num_left, num_right) / options.min_points,
     )
-    if easy < 1:
-        return easy
-    before, after = np.array(left.values) - left.level, np.array(right.values) - right.level
-    both = np.concatenate([left.values, right.values])
-    gain = bounded_gain(both, before, after, noise)
-    over_line = line_loss(both, noise) - squared_loss(before, noise) - squared_loss(after, noise)
-    young = OPEN_WEIGHT * max(0.0, 1.0 - num_right / OLD) if is_open else 0.0
-    return min(easy, gain / (options.min_gain * (1.0 + young)), over_line / options.line_margin)
+
+
+def shape(left: Segment, right: Segment, noise: float, options: Options, is_open: bool) -> float:
+    """At least 1 where it is two lasting levels, no straight line and no outing of a few points.
+
+    `is_open`: the right segment is the newest and may yet turn out to be an episode, so it needs
+    up to twice the gain while it has few points.
+    """
+    both = np.array(left.values + right.values)
+    num_left = len(left.values)
+    before, after = both[:num_left] - left.level, both[num_left:] - right.level
+    young = OPEN_WEIGHT * max(0.0, 1.0 - len(after) / OLD) if is_open else 0.0
+    gain = bounded_gain(both, before, after, noise) / (options.min_gain * (1.0 + young))
+    if gain < 1:
+        return gain
+    steps = squared_loss(np.concatenate([before, after]), noise)
+    over_line = line_loss(both, noise) - steps
+    return min(gain, over_line / options.line_margin)
 
 
 def bounded_gain(both: Floats, before: Floats, after: Floats, noise: float) -> float:
@@ -85,28 +83,28 @@ def bounded_gain(both: Floats, before: Floats, after: Floats, noise: float) -> f
     """
     off = both - median(both.tolist())
     scale = max(noise, MAD_TO_SIGMA * median(np.abs(off).tolist()))
-    kept = [float(np.exp(-0.5 * (part / scale) ** 2).sum()) for part in (before, after, off)]
-    return kept[0] + kept[1] - kept[2]
+    units = np.concatenate([before, after, off])
+    kept = np.exp((units * units) * (-0.5 / scale**2))
+    num = len(off)
+    return float(kept[:num].sum() - kept[num:].sum())
 
 
 def squared_loss(residuals: Floats, noise: float) -> float:
     """Half the squared residuals in units of noise, each bounded at CAP noises."""
-    units = np.minimum(np.abs(residuals) / noise, CAP)
-    return 0.5 * float(units @ units)
+    return 0.5 * float(np.minimum((residuals / noise) ** 2, CAP * CAP).sum())
 
 
 def line_loss(values: Floats, noise: float) -> float:
     """The same loss for a straight line, fitted twice: the second time without far points."""
-    times = np.arange(len(values), dtype=float)
-    kept_times, kept = times, values
-    off = values
-    for _ in range(2):
-        middle, level = kept_times.mean(), kept.mean()
-        centred = kept_times - middle
-        slope = float(centred @ (kept - level)) / max(float(centred @ centred), 1e-9)
-        off = values - level - slope * (times - middle)
-        near = np.abs(off) < CAP * noise
-        if near.sum() < 4:
-            break
-        kept_times, kept = times[near], values[near]
+    num = len(values)
+    times = np.arange(num) - 0.5 * (num - 1)
+    off = values - values.sum() / num
+    off -= (times @ off) * 12.0 / (num * (num * num - 1.0)) * times
+    near = np.flatnonzero(np.abs(off) < CAP * noise)
+    if 4 <= len(near) < num:
+        centred, kept = times[near], off[near]
+        middle, level = centred.sum() / len(near), kept.sum() / len(near)
+        centred = centred - middle
+        slope = float(centred @ kept) / max(float(centred @ centred), 1e-9)
+        off -= level + slope * (times - middle)
     return squared_loss(off, noise)

@@ -36,13 +36,9 @@ class Path:
     """Where the row is in its second state, `gap` above the level; all False without a gap."""
 
 
-def noise_of(rows: Floats, lag: int = 1) -> Floats:
-    """Standard deviation of each row's noise from the median of its absolute differences.
-
-    With a longer lag what wanders within so many points is noise too.
-    """
-    lag = max(1, min(lag, rows.shape[1] // 3))
-    steps = np.abs(rows[:, lag:] - rows[:, :-lag])
+def noise_of(rows: Floats) -> Floats:
+    """Standard deviation of each row's noise from the median of its absolute differences."""
+    steps = np.abs(np.diff(rows, axis=1))
     steps[np.isnan(steps).all(axis=1), :1] = 0.0
     sigma = np.nanmedian(steps, axis=1) * (MAD_TO_SIGMA / np.sqrt(2.0))
     return np.maximum(sigma, MIN_NOISE)

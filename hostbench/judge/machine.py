@@ -22,10 +22,7 @@ SIGNAL = 2.5
 SMALLEST_SIGNAL = 0.003
 MOST_GAIN = 2.0
 ROUNDS = 2
-SESSION = 16
-"""Points within which a machine wanders (a reboot, a warm room) without that being an event."""
 MACHINE_THRESHOLD = 0.7
-"""On the threshold for the machine itself, whose mode has sessions for noise and little else."""
 PLAIN_SHARE = 0.15
 """Of points beyond chance, above which the machine is taken to wander all the time."""
 
@@ -60,9 +57,13 @@ def judge_machine(
     if not np.any(mode):
         return Machine(own=tuple(judge(series, options, breaks)), common=_nothing())
     own = [row[: len(logs)] for row, logs in zip(rows - shared, series, strict=True)]
-    itself = replace(options, noise_lag=SESSION, threshold=MACHINE_THRESHOLD * options.threshold)
-    (common,) = judge([_seen(rows, mode)], itself)
+    (common,) = judge([_seen(rows, mode)], of_machine(options))
     return Machine(own=tuple(judge(own, options, breaks)), common=common)
+
+
+def of_machine(options: Options) -> Options:
+    """The mode of many series has little noise of its own: what it does, the machine did."""
+    return replace(options, threshold=MACHINE_THRESHOLD * options.threshold)
 
 
 def common_mode(rows: Floats) -> tuple[Floats, Floats]:

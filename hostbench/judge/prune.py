@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hostbench.judge.change import Options
-from hostbench.judge.evidence import long_run_variance, residuals_of, strength
+from hostbench.judge.evidence import long_run_variance, residuals_of, shape, size
 from hostbench.judge.levels import CAP
 from hostbench.judge.segments import (
     Episode,
@@ -42,6 +42,13 @@ class Found:
 def analyse(series: list[float], bounds: Sequence[int], noise: float, options: Options) -> Found:
     """Confirmed segments and temporary events, from the boundaries of the first stage."""
     segments = split(series, bounds)
+    if len(segments) == 1:
+        return Found(
+            segments=tuple(segments),
+            temporary=(),
+            inside=(False,) * len(series),
+            variance=long_run_variance(residuals_of(segments), noise),
+        )
     episodes = fold(segments)
     inside = folded(len(series), episodes)
     variance = prune(segments, noise, options)
@@ -55,17 +62,20 @@ def analyse(series: list[float], bounds: Sequence[int], noise: float, options: O
 
 
 def prune(segments: list[Segment], noise: float, options: Options) -> float:
-    """Merge the weakest two neighbours until every boundary stands; the last long-run variance."""
+    """Merge the weakest two neighbours until every boundary stands; the last long-run variance.
+
+    Those that are too small go first, then those of the wrong shape.
+    """
     while True:
         variance = long_run_variance(residuals_of(segments), noise)
-        newest = segments[-1]
-        pairs = zip(segments, segments[1:], strict=False)
-        strengths = [
-            strength(a, b, variance, noise, options, is_open=b is newest) for a, b in pairs
-        ]
-        if not strengths or min(strengths) >= 1:
+        pairs = list(zip(segments, segments[1:], strict=False))
+        scores = [size(a, b, variance, options) for a, b in pairs]
+        if scores and min(scores) >= 1:
+            newest = segments[-1]
+            scores = [shape(a, b, noise, options, b is newest) for a, b in pairs]
+        if not scores or min(scores) >= 1:
             return variance
-        i = strengths.index(min(strengths))
+        i = scores.index(min(scores))
         segments[i : i + 2] = [merged(segments[i], segments[i + 1])]
 
 

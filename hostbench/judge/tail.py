@@ -9,7 +9,9 @@ from hostbench.judge.levels import CAP
 from hostbench.judge.prune import Found
 from hostbench.judge.segments import band, median, runs_off
 
-FEWEST, MOST = 3, 30
+LENGTHS = (3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30)
+"""Of the tails that are tried."""
+FEWEST, MOST = LENGTHS[0], LENGTHS[-1]
 HISTORY = 40
 """Points before the tail that its level is held against."""
 LEAST_HISTORY = 8
@@ -31,10 +33,10 @@ def tail_change(
     confirm it, and it was not.
     """
     segment = found.segments[-1]
+    if abs(median(segment.values[-FEWEST:]) - segment.level) < QUIET * noise:
+        return None
     points = [i for i in range(segment.start, segment.end) if not found.inside[i]]
     values = [series[i] for i in points]
-    if abs(median(values[-FEWEST:]) - segment.level) < QUIET * noise:
-        return None
     wander = max(0.0, found.variance - MEDIAN_VARIANCE * noise**2) / BLOCK
     best = _best_split(values, noise, wander)
     if best is None:
@@ -60,7 +62,9 @@ def _best_split(
     values: Sequence[float], noise: float, wander: float
 ) -> tuple[int, float, float] | None:
     best = None
-    for num in range(FEWEST, min(MOST, len(values) - LEAST_HISTORY) + 1):
+    for num in LENGTHS:
+        if num > len(values) - LEAST_HISTORY:
+            break
         before = _before(values, num)
         height = median(values[-num:]) - median(before)
         spread = MEDIAN_VARIANCE * noise**2 * (1 / num + 1 / len(before))
