@@ -49,7 +49,7 @@ class Options:
     """Standard errors that the last 3 points or more must be off for a provisional change."""
     tail_effect: float = 0.02
     """The smallest provisional change, as a difference of logarithms."""
-    min_series_of_machine: int = 5
+    min_series_of_machine: int = 6
     """With fewer series of a machine its common mode is not told from their own changes."""
 
 

@@ -4,6 +4,7 @@
 series at once, which is what makes it quick, and says how small a change each could have shown.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def detect(
     return list(judge([logs], options or Options(), [breaks])[0].changes)
 
 
-def log_seconds(values: Sequence[float]) -> Floats:
+def log_seconds(values: Sequence[float] | Floats) -> Floats:
     """Logarithms; what is missing, infinite or not positive becomes NaN."""
     seconds = np.array(values, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -88,7 +89,7 @@ def judge(
 
 def _pieces(owner: int, logs: Floats, breaks: Sequence[int]) -> Iterator[_Piece]:
     edges = sorted({0, len(logs), *(b for b in breaks if 0 < b < len(logs))})
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         places = start + np.flatnonzero(~np.isnan(logs[start:end]))
         yield _Piece(owner, logs[places], places, last=end == len(logs))
 

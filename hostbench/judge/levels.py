@@ -41,7 +41,8 @@ def noise_of(rows: Floats) -> Floats:
     steps = np.abs(np.diff(rows, axis=1))
     steps[np.isnan(steps).all(axis=1), :1] = 0.0
     sigma = np.nanmedian(steps, axis=1) * (MAD_TO_SIGMA / np.sqrt(2.0))
-    return np.maximum(sigma, MIN_NOISE)
+    at_least: Floats = np.maximum(sigma, MIN_NOISE)
+    return at_least
 
 
 def grid_of(rows: Floats, num: int = NUM_LEVELS) -> Floats:
@@ -121,9 +122,7 @@ def _forward(
     return moves, origin, total.argmin(axis=1)
 
 
-def _backward(
-    moves: npt.NDArray[np.int8], origin: Integers, end: Integers, half: int
-) -> Integers:
+def _backward(moves: npt.NDArray[np.int8], origin: Integers, end: Integers, half: int) -> Integers:
     num_points, num_series, num_states = moves.shape
     rows = np.arange(num_series)
     states = np.empty((num_series, num_points), np.int64)

@@ -114,9 +114,7 @@ def judge_lines(series: Sequence[Line], options: Options) -> Iterator[tuple[str,
 
 
 def _judge(series: Sequence[Line], numbers: Sequence[int], options: Options) -> list[Judgement]:
-    return judge(
-        [series[i].values for i in numbers], options, [series[i].breaks for i in numbers]
-    )
+    return judge([series[i].values for i in numbers], options, [series[i].breaks for i in numbers])
 
 
 def written(id: str, change: Change) -> str:

@@ -22,6 +22,9 @@ SIGNAL = 2.5
 SMALLEST_SIGNAL = 0.003
 MOST_GAIN = 2.0
 ROUNDS = 2
+WINDOW = 8
+PRIOR = 25.0
+"""Squared noises of movement that the mode must make before a series' own gain is believed."""
 MACHINE_THRESHOLD = 0.7
 PLAIN_SHARE = 0.15
 """Of points beyond chance, above which the machine is taken to wander all the time."""
@@ -109,7 +112,9 @@ def _median_of_others(rows: Floats) -> Floats:
     for middle in ((left - 1) // 2, left // 2):
         place = np.where(np.isfinite(rows) & (middle >= ranks), middle + 1, middle)
         picks.append(np.take_along_axis(ordered, np.clip(place, 0, len(rows) - 1), axis=0))
-    return np.where(left > 0, np.nan_to_num(0.5 * (picks[0] + picks[1])), 0.0)
+    # Of two middle values the one nearer to zero: half of the others do not make a machine.
+    nearer = np.where(np.abs(picks[0]) < np.abs(picks[1]), picks[0], picks[1])
+    return np.where(left > 0, np.nan_to_num(nearer), 0.0)
 
 
 def _significant(mode: Floats, noise: Floats, num_series: npt.NDArray[np.int64]) -> Floats:
@@ -125,14 +130,31 @@ def _significant(mode: Floats, noise: Floats, num_series: npt.NDArray[np.int64])
 
 
 def _gains(rows: Floats, mode: Floats, noise: Floats) -> Floats:
-    """Each series' answer to the mode, from differences, drawn to 1 where the mode says little."""
-    steps, moves = np.diff(rows, axis=1), np.diff(mode, axis=1)
+    """Each series' answer to the mode, drawn to 1 where the mode says little.
+
+    Fitted on the differences between the means of neighbouring WINDOWs of points, which a change
+    of the series' own at another place hardly touches.
+    """
+    present = np.isfinite(rows)
+    steps = _moves(np.where(present, rows, 0.0), present)
+    moves = _moves(np.where(present, mode, 0.0), present)
     limit = 4 * noise[:, None] + np.abs(moves) * MOST_GAIN
-    bounded = np.nan_to_num(np.clip(steps, -limit, limit))
-    prior = 25 * noise**2
-    moves = np.where(np.isfinite(steps), moves, 0.0)
+    bounded = np.clip(steps, -limit, limit)
+    prior = PRIOR * noise**2
     gains = ((bounded * moves).sum(axis=1) + prior) / ((moves**2).sum(axis=1) + prior)
-    return np.clip(gains, 0.0, MOST_GAIN)
+    within: Floats = np.clip(gains, 0.0, MOST_GAIN)
+    return within
+
+
+def _moves(values: Floats, present: npt.NDArray[np.bool_]) -> Floats:
+    """Mean of the next WINDOW points less that of the last; 0 where half of either is missing."""
+    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
+    counts = np.cumsum(np.pad(present.astype(float), ((0, 0), (1, 0))), axis=1)
+    total, number = sums[:, WINDOW:] - sums[:, :-WINDOW], counts[:, WINDOW:] - counts[:, :-WINDOW]
+    means = total / np.maximum(number, 1.0)
+    enough = number >= WINDOW / 2
+    both = enough[:, WINDOW:] & enough[:, :-WINDOW]
+    return np.where(both, means[:, WINDOW:] - means[:, :-WINDOW], 0.0)
 
 
 def _seen(rows: Floats, mode: Floats) -> Floats:
@@ -142,4 +164,3 @@ def _seen(rows: Floats, mode: Floats) -> Floats:
 
 def _nothing() -> Judgement:
     return Judgement(changes=(), noise=None, detectable=None)
-

@@ -12,6 +12,7 @@ session  normal noise and a bias that is drawn anew about every 15 commits
 """
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -59,18 +60,19 @@ def noise(family: str, num: int, sigma: float, rng: np.random.Generator) -> Floa
     if family == "heavy":
         tails = rng.standard_t(3, num) * sigma / np.sqrt(3.0)
         outlier = np.log1p(rng.uniform(OUTLIER_LOW, OUTLIER_HIGH, num))
-        return np.where(rng.random(num) < OUTLIER_SHARE, tails + outlier, tails)
+        far: Floats = np.where(rng.random(num) < OUTLIER_SHARE, tails + outlier, tails)
+        return far
     if family == "drift":
         return white + _line(num, rng) + _ar1(num, AR_SHARE * sigma, rng)
     if family == "bimodal":
-        return white + np.log1p(THROTTLE) * throttled(num, rng)
+        return white + math.log1p(THROTTLE) * throttled(num, rng)
     if family == "session":
         return white + sessions(num, SESSION_SHARE * sigma, rng)
     raise ValueError(f"no noise family {family!r}; there are {', '.join(FAMILIES)}")
 
 
 def _line(num: int, rng: np.random.Generator) -> Floats:
-    return DRIFT * rng.choice([-1.0, 1.0]) * np.linspace(0.0, 1.0, num)
+    return np.linspace(0.0, DRIFT * float(rng.choice([-1.0, 1.0])), num)
 
 
 def _ar1(num: int, sigma: float, rng: np.random.Generator) -> Floats:
@@ -153,8 +155,8 @@ def shared(
         for i in range(num_series):
             own = Step(index=int(rng.integers(20, num - 20)), log_effect=np.log1p(0.05))
             log = common + rng.normal(0.0, 0.01, num)
-            group = f"machine-{suite}"
-            rows.append(_series(f"s{suite}-{i}", log, (own,) if i < 2 else (), "shared", 0.01, group))
+            name, changes = f"s{suite}-{i}", (own,) if i < 2 else ()
+            rows.append(_series(name, log, changes, "shared", 0.01, f"machine-{suite}"))
         yield rows, driver
 
 

@@ -1,5 +1,6 @@
 """From first segments to changes: fold, prune the weak boundaries, place the ones that are left."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from hostbench.judge.segments import (
     band,
     fold,
     folded,
-    median,
     merged,
     runs_off,
     split,
@@ -68,7 +68,7 @@ def prune(segments: list[Segment], noise: float, options: Options) -> float:
     """
     while True:
         variance = long_run_variance(residuals_of(segments), noise)
-        pairs = list(zip(segments, segments[1:], strict=False))
+        pairs = list(itertools.pairwise(segments))
         scores = [size(a, b, variance, options) for a, b in pairs]
         if scores and min(scores) >= 1:
             newest = segments[-1]
@@ -79,11 +79,9 @@ def prune(segments: list[Segment], noise: float, options: Options) -> float:
         segments[i : i + 2] = [merged(segments[i], segments[i + 1])]
 
 
-def place(
-    series: list[float], inside: list[bool], segments: list[Segment], noise: float
-) -> None:
+def place(series: list[float], inside: list[bool], segments: list[Segment], noise: float) -> None:
     """Move each boundary to where the bounded loss of its two levels is least."""
-    for left, right in zip(segments, segments[1:], strict=False):
+    for left, right in itertools.pairwise(segments):
         first = max(left.start + 2, right.start - MOVE)
         last = min(right.end - 2, right.start + MOVE)
         least = loss = 0.0
@@ -136,5 +134,3 @@ def _visited(
             if runs_off(series, inside, segment, band(side, 0.5, math.inf), 2):
                 return True
     return False
-
-

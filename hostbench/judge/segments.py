@@ -3,6 +3,7 @@
 A series is a list of logarithms without missing points.
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -44,7 +45,7 @@ def split(series: list[float], bounds: Sequence[int]) -> list[Segment]:
     edges = [0, *bounds, len(series)]
     return [
         Segment(start=a, end=b, level=median(series[a:b]), values=series[a:b])
-        for a, b in zip(edges, edges[1:], strict=False)
+        for a, b in itertools.pairwise(edges)
     ]
 
 

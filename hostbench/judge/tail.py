@@ -87,9 +87,7 @@ def _placed(values: Sequence[float], num: int, old: float, new: float, noise: fl
     return best
 
 
-def _been_there(
-    series: list[float], found: Found, first: int, height: float, noise: float
-) -> bool:
+def _been_there(series: list[float], found: Found, first: int, height: float, noise: float) -> bool:
     """Whether two points together were near that height above their level, before `first`."""
     low, high = band(height, 0.65, 1.5)
     away = (max(low, 3 * noise), high) if height > 0 else (low, min(high, -3 * noise))
