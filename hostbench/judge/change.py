@@ -31,7 +31,7 @@ class Options:
 
     min_effect: float = 0.015
     """Nothing smaller is reported, as a difference of logarithms."""
-    penalty: float = 10.0
+    penalty: float = 11.0
     """What a change of level costs the first stage, in units of squared noise over two."""
     threshold: float = 4.0
     """Standard errors that a change must reach between segments of SETTLED points or more."""
@@ -45,7 +45,7 @@ class Options:
     """Shortest and longest temporary event that is reported."""
     temporary_effect: float = 0.02
     """The smallest temporary event that is reported, as a difference of logarithms."""
-    tail_threshold: float = 3.5
+    tail_threshold: float = 4.0
     """Standard errors that the last 3 points or more must be off for a provisional change."""
     tail_effect: float = 0.02
     """The smallest provisional change, as a difference of logarithms."""

@@ -24,7 +24,7 @@ SLOW_WEIGHT = 1.5
 
 OLD = 30
 """Points after which the newest segment is an ordinary one."""
-OPEN_WEIGHT = 1.0
+OPEN_WEIGHT = 0.75
 
 
 def long_run_variance(residuals: Floats, noise: float) -> float:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from hostbench.judge.change import Options
 from hostbench.judge.evidence import long_run_variance, residuals_of, shape, size
-from hostbench.judge.levels import CAP
+from hostbench.judge.levels import CAP, MAD_TO_SIGMA
 from hostbench.judge.segments import (
     Episode,
     Segment,
     band,
     fold,
     folded,
+    median,
     merged,
     runs_off,
     split,
@@ -52,7 +53,8 @@ def analyse(series: list[float], bounds: Sequence[int], noise: float, options: O
     episodes = fold(segments)
     inside = folded(len(series), episodes)
     variance = prune(segments, noise, options)
-    place(series, inside, segments, noise)
+    if len(segments) > 1:
+        place(series, inside, segments, noise)
     return Found(
         segments=tuple(segments),
         temporary=tuple(_temporary(series, inside, segments, episodes, noise, options)),
@@ -80,7 +82,13 @@ def prune(segments: list[Segment], noise: float, options: Options) -> float:
 
 
 def place(series: list[float], inside: list[bool], segments: list[Segment], noise: float) -> None:
-    """Move each boundary to where the bounded loss of its two levels is least."""
+    """Move each boundary to where the bounded loss of its two levels is least.
+
+    The scale is that of the points around their levels, where it is more than the noise from point
+    to point.
+    """
+    off = [abs(value - segment.level) for segment in segments for value in segment.values]
+    noise = max(noise, MAD_TO_SIGMA * median(off))
     for left, right in itertools.pairwise(segments):
         first = max(left.start + 2, right.start - MOVE)
         last = min(right.end - 2, right.start + MOVE)
