@@ -82,6 +82,12 @@ def test_missing_points_breaks_and_keys_of_others(changes: Any) -> None:
     assert told.code == EXIT_OK
 
 
+def test_any_name_and_any_size_come_through(changes: Any) -> None:
+    told = changes({"id": "\ud800 \u00e9", "values": [1e-300] * 40 + [1e300] * 40})
+    (line,) = told.lines
+    assert line["id"] == "\ud800 \u00e9" and math.isfinite(line["effect"])
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -27,6 +27,7 @@ BATCH = 512
 DRIFT_THRESHOLD = 4.0
 LEAST_DRIFT = 0.01
 SETTLED = 20
+LARGEST_HEIGHT = 700.0
 
 
 @dataclass(slots=True)
@@ -223,7 +224,7 @@ def _change(
 ) -> Change:
     return Change(
         index=int(piece.places[point]),
-        effect=math.expm1(height),
+        effect=_relative(height),
         state=state,
         kind=kind,
         until=until,
@@ -233,8 +234,13 @@ def _change(
 def _break(before: _Piece, after: _Piece) -> Change:
     height = median(after.points[:SETTLED].tolist()) - median(before.points[-SETTLED:].tolist())
     return Change(
-        index=int(after.places[0]), effect=math.expm1(height), state="confirmed", kind="break"
+        index=int(after.places[0]), effect=_relative(height), state="confirmed", kind="break"
     )
+
+
+def _relative(height: float) -> float:
+    """A difference of logarithms as a relative change; a jump beyond all floats stays one."""
+    return math.expm1(min(height, LARGEST_HEIGHT))
 
 
 def _detectable(piece: _Piece, options: Options) -> float:
@@ -243,4 +249,4 @@ def _detectable(piece: _Piece, options: Options) -> float:
     known = len(piece.found.segments[-1].values)
     variance = max(piece.found.variance, MEDIAN_VARIANCE * piece.noise**2)
     error = math.sqrt(variance * (1 / known + 1 / SETTLED))
-    return math.expm1(max(options.min_effect, options.threshold * error))
+    return _relative(max(options.min_effect, options.threshold * error))

@@ -129,4 +129,4 @@ def written(id: str, change: Change) -> str:
         data["kind"] = change.kind
     if change.until is not None:
         data["until"] = change.until
-    return json.dumps(data, ensure_ascii=False)
+    return json.dumps(data)
