@@ -57,6 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
     _run(_command(commands, "run", "measure this machine, keep the run, have asv record it"))
     _report(_command(commands, "report", "the answer of a run, in words and a table"))
     _compare(_command(commands, "compare", "what became slower or faster between two sides"))
+    _changes(_command(commands, "changes", "every step in every series, and since when"))
     _doctor(_command(commands, "doctor", "what this machine is, what will run, what looks wrong"))
     _list(_command(commands, "list", "name the workloads and their cases"))
     _import(_command(commands, "import", "bring in other results", "import_results"))
@@ -155,6 +156,16 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("text", "md", "json"), default="text")
     parser.add_argument("--machine", metavar="NAME", help="only this machine's runs")
     _results(parser)
+
+
+def _changes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--input",
+        type=Path,
+        metavar="FILE",
+        help="series as JSON lines with id, values (seconds, null where missing) and group (the "
+        "machine); - is standard input",
+    )
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,252 @@
+"""The detector: seconds in, changes out. Pure; docs/judgement.md tells how and why.
+
+`detect` is the one interface that every detector is compared by. `judge` does the same for many
+series at once, which is what makes it quick, and says how small a change each could have shown.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hostbench.judge import levels
+from hostbench.judge.change import Change, Judgement, Kind, Options, State
+from hostbench.judge.evidence import MEDIAN_VARIANCE
+from hostbench.judge.prune import Found, analyse
+from hostbench.judge.segments import Segment, fold, median, recurrent_gap, split
+from hostbench.judge.tail import LEAST_HISTORY, tail_change
+
+Floats = npt.NDArray[np.float64]
+
+FEWEST_POINTS = LEAST_HISTORY + 3
+"""A piece with fewer points is not judged."""
+BATCH = 512
+DRIFT_THRESHOLD = 4.0
+LEAST_DRIFT = 0.01
+SETTLED = 20
+LARGEST_HEIGHT = 700.0
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Points of one series between two known breaks, without the missing ones."""
+
+    owner: int
+    points: Floats
+    places: npt.NDArray[np.int64]
+    """Where each point stands in the series."""
+    last: bool
+    noise: float = 0.0
+    found: Found | None = None
+    corrected: list[float] | None = None
+
+
+def detect(
+    values: Sequence[float],
+    *,
+    options: Options | None = None,
+    breaks: Sequence[int] = (),
+) -> list[Change]:
+    """Changes of one series of seconds, one value per commit, in order; NaN is a missing point.
+
+    `breaks` are points from which on something else is measured (a version bump, a known change of
+    facts): levels across a break are not judged, the break itself is reported with its effect.
+    """
+    logs = log_seconds(values)
+    return list(judge([logs], options or Options(), [breaks])[0].changes)
+
+
+def log_seconds(values: Sequence[float] | Floats) -> Floats:
+    """Logarithms; what is missing, infinite or not positive becomes NaN."""
+    seconds = np.array(values, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(seconds)
+    return np.where(np.isfinite(logs), logs, np.nan)
+
+
+def judge(
+    series: Sequence[Floats],
+    options: Options,
+    breaks: Sequence[Sequence[int]] | None = None,
+) -> list[Judgement]:
+    """The judgement of each series of logarithms of seconds."""
+    pieces = [
+        piece
+        for owner, logs in enumerate(series)
+        for piece in _pieces(owner, logs, breaks[owner] if breaks else ())
+    ]
+    long_enough = [piece for piece in pieces if len(piece.points) >= FEWEST_POINTS]
+    long_enough.sort(key=lambda piece: len(piece.points))
+    for start in range(0, len(long_enough), BATCH):
+        _judge_batch(long_enough[start : start + BATCH], options)
+    by_owner: list[list[_Piece]] = [[] for _ in series]
+    for piece in pieces:
+        by_owner[piece.owner].append(piece)
+    return [_judgement(own, options) for own in by_owner]
+
+
+def _pieces(owner: int, logs: Floats, breaks: Sequence[int]) -> Iterator[_Piece]:
+    edges = sorted({0, len(logs), *(b for b in breaks if 0 < b < len(logs))})
+    for start, end in itertools.pairwise(edges):
+        places = start + np.flatnonzero(~np.isnan(logs[start:end]))
+        yield _Piece(owner, logs[places], places, last=end == len(logs))
+
+
+def _judge_batch(pieces: list[_Piece], options: Options) -> None:
+    """First stage for all pieces at once, with what drifts or recurs taken out; then each alone."""
+    rows = np.full((len(pieces), max(len(piece.points) for piece in pieces)), np.nan)
+    for row, piece in zip(rows, pieces, strict=True):
+        row[: len(piece.points)] = piece.points
+    noise = levels.noise_of(rows)
+    bounds = _bounds(levels.cheapest(rows, noise, options.penalty), rows)
+    rows, bounds = _without_drift(rows, bounds, noise, options)
+    rows, bounds = _without_second_state(rows, bounds, noise, options)
+    for i, piece in enumerate(pieces):
+        piece.noise = float(noise[i])
+        piece.corrected = rows[i, : len(piece.points)].tolist()
+        piece.found = analyse(piece.corrected, bounds[i], piece.noise, options)
+
+
+def _bounds(path: levels.Path, rows: Floats) -> list[list[int]]:
+    """First points of the second and later segments of each row."""
+    changed = np.diff(path.level, axis=1) != 0
+    changed &= ~np.isnan(rows[:, 1:])
+    return [(np.flatnonzero(row) + 1).tolist() for row in changed]
+
+
+def _without_drift(
+    rows: Floats, bounds: list[list[int]], noise: Floats, options: Options
+) -> tuple[Floats, list[list[int]]]:
+    """Rows with a straight drift inside their segments lose it, and get bounds anew."""
+    slopes = _slopes(rows, bounds, noise)
+    drifting = np.flatnonzero(slopes)
+    if not len(drifting):
+        return rows, bounds
+    rows, times = rows.copy(), np.arange(rows.shape[1], dtype=float)
+    rows[drifting] -= slopes[drifting, None] * times
+    path = levels.cheapest(rows[drifting], noise[drifting], options.penalty)
+    return rows, _replaced(bounds, drifting, _bounds(path, rows[drifting]))
+
+
+def _slopes(rows: Floats, bounds: list[list[int]], noise: Floats) -> Floats:
+    """Slope within the segments of each row per point; 0 where not plain, or under 1 % in all."""
+    starts = np.zeros(rows.shape, dtype=bool)
+    starts[:, 0] = True
+    for row, places in zip(starts, bounds, strict=True):
+        row[places] = True
+    valid = ~np.isnan(rows)
+    starts |= valid != np.roll(valid, 1, axis=1)  # the padding is a segment of its own
+    first = np.flatnonzero(starts)
+    lengths = np.diff(np.append(first, starts.size))
+    values = np.nan_to_num(rows).ravel()
+    level = np.repeat(np.add.reduceat(values, first) / lengths, lengths).reshape(rows.shape)
+    times = np.arange(starts.size) - np.repeat(first + 0.5 * (lengths - 1), lengths)
+    times = np.where(valid, times.reshape(rows.shape), 0.0)
+    limit = levels.CAP * noise[:, None]
+    off = np.clip(np.nan_to_num(rows) - level, -limit, limit)
+    square = (times**2).sum(axis=1)
+    slopes = (times * off).sum(axis=1) / np.maximum(square, 1.0)
+    plain = np.abs(slopes) * np.sqrt(square) > DRIFT_THRESHOLD * noise
+    large = np.abs(slopes) * valid.sum(axis=1) > LEAST_DRIFT
+    return np.where(plain & large, slopes, 0.0)
+
+
+def _without_second_state(
+    rows: Floats, bounds: list[list[int]], noise: Floats, options: Options
+) -> tuple[Floats, list[list[int]]]:
+    """Rows that visit a second state again and again lose it, and get bounds anew."""
+    gaps = np.zeros(len(rows))
+    for i, row in enumerate(rows):
+        if len(bounds[i]) >= 2:
+            values = row[~np.isnan(row)].tolist()
+            segments: list[Segment] = split(values, bounds[i])
+            gaps[i] = recurrent_gap(values, segments, fold(segments), float(noise[i])) or 0.0
+    two = np.flatnonzero(gaps)
+    if not len(two):
+        return rows, bounds
+    rows = rows.copy()
+    path = levels.cheapest(rows[two], noise[two], options.penalty, gap=gaps[two])
+    rows[two] -= np.where(path.away, gaps[two, None], 0.0)
+    return rows, _replaced(bounds, two, _bounds(path, rows[two]))
+
+
+def _replaced(
+    bounds: list[list[int]], numbers: npt.NDArray[np.int64], new: list[list[int]]
+) -> list[list[int]]:
+    replaced = list(bounds)
+    for i, b in zip(numbers.tolist(), new, strict=True):
+        replaced[i] = b
+    return replaced
+
+
+def _judgement(pieces: list[_Piece], options: Options) -> Judgement:
+    changes: list[Change] = []
+    for i, piece in enumerate(pieces):
+        if i and len(piece.points) and len(pieces[i - 1].points):
+            changes.append(_break(pieces[i - 1], piece))
+        changes.extend(_changes(piece, options))
+    last = pieces[-1] if pieces else None
+    judged = last is not None and last.found is not None
+    return Judgement(
+        changes=tuple(sorted(changes, key=lambda change: change.index)),
+        noise=last.noise if last and judged else None,
+        detectable=_detectable(last, options) if last and judged else None,
+    )
+
+
+def _changes(piece: _Piece, options: Options) -> Iterator[Change]:
+    found = piece.found
+    if found is None or piece.corrected is None:
+        return
+    for left, right in zip(found.segments, found.segments[1:], strict=False):
+        yield _change(piece, right.start, right.level - left.level, "confirmed")
+    for episode in found.temporary:
+        until = int(piece.places[episode.end])
+        yield _change(
+            piece, episode.start, episode.height, "confirmed", kind="temporary", until=until
+        )
+    tail = tail_change(piece.corrected, found, piece.noise, options) if piece.last else None
+    if tail is not None:
+        yield _change(piece, *tail, "provisional")
+
+
+def _change(
+    piece: _Piece,
+    point: int,
+    height: float,
+    state: State,
+    *,
+    kind: Kind = "step",
+    until: int | None = None,
+) -> Change:
+    return Change(
+        index=int(piece.places[point]),
+        effect=_relative(height),
+        state=state,
+        kind=kind,
+        until=until,
+    )
+
+
+def _break(before: _Piece, after: _Piece) -> Change:
+    height = median(after.points[:SETTLED].tolist()) - median(before.points[-SETTLED:].tolist())
+    return Change(
+        index=int(after.places[0]), effect=_relative(height), state="confirmed", kind="break"
+    )
+
+
+def _relative(height: float) -> float:
+    """A difference of logarithms as a relative change; a jump beyond all floats stays one."""
+    return math.expm1(min(height, LARGEST_HEIGHT))
+
+
+def _detectable(piece: _Piece, options: Options) -> float:
+    """What SETTLED points after a change would confirm, against the last level as known now."""
+    assert piece.found is not None
+    known = len(piece.found.segments[-1].values)
+    variance = max(piece.found.variance, MEDIAN_VARIANCE * piece.noise**2)
+    error = math.sqrt(variance * (1 / known + 1 / SETTLED))
+    return _relative(max(options.min_effect, options.threshold * error))

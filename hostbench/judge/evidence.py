@@ -1,0 +1,110 @@
+"""The third stage: which boundaries between two segments stand up, as pure tests on their points.
+
+`noise` is the standard deviation from point to point; a segment's values are a list of logarithms.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hostbench.judge.change import Options
+from hostbench.judge.levels import CAP, MAD_TO_SIGMA
+from hostbench.judge.segments import Segment, median
+
+Floats = npt.NDArray[np.float64]
+
+MEDIAN_VARIANCE = math.pi / 2
+"""Variance of the median of n normal values, times n over their variance."""
+BLOCK = 16
+"""Points over which slow noise (sessions, drift) is averaged to be seen."""
+SLOW_WEIGHT = 1.5
+"""On the slow noise's variance, because the segments have already swallowed a part of it."""
+
+OLD = 30
+"""Points after which the newest segment is an ordinary one."""
+OPEN_WEIGHT = 0.75
+
+
+def long_run_variance(residuals: Floats, noise: float) -> float:
+    """n times the variance of a mean of n points, n large: above the noise's own where slow.
+
+    Residuals are clipped at CAP noises, so that it measures wandering and not outliers: BLOCK
+    times the mean square of the means of BLOCK consecutive points, at least that of a median.
+    """
+    num = len(residuals)
+    block = BLOCK if num >= 2 * BLOCK else max(2, num // 2)
+    sums = np.cumsum(np.clip(residuals, -CAP * noise, CAP * noise))
+    means = (sums[block:] - sums[:-block]) / block
+    slow = SLOW_WEIGHT * block * float(means @ means) / len(means) if len(means) else 0.0
+    return max(MEDIAN_VARIANCE * noise**2, slow)
+
+
+def residuals_of(segments: Sequence[Segment]) -> Floats:
+    return np.concatenate([np.array(s.values) - s.level for s in segments])
+
+
+def size(left: Segment, right: Segment, variance: float, options: Options) -> float:
+    """At least 1 where the levels differ by enough errors, by enough at all, over enough points."""
+    effect = abs(right.level - left.level)
+    num_left, num_right = len(left.values), len(right.values)
+    error = math.sqrt(variance * (1 / num_left + 1 / num_right))
+    return min(
+        effect / (options.threshold * error),
+        effect / options.min_effect,
+        min(num_left, num_right) / options.min_points,
+    )
+
+
+def shape(left: Segment, right: Segment, noise: float, options: Options, is_open: bool) -> float:
+    """At least 1 where it is two lasting levels, no straight line and no outing of a few points.
+
+    `is_open`: the right segment is the newest and may yet turn out to be an episode, so it needs
+    up to twice the gain while it has few points.
+    """
+    both = np.array(left.values + right.values)
+    num_left = len(left.values)
+    before, after = both[:num_left] - left.level, both[num_left:] - right.level
+    young = OPEN_WEIGHT * max(0.0, 1.0 - len(after) / OLD) if is_open else 0.0
+    gain = bounded_gain(both, before, after, noise) / (options.min_gain * (1.0 + young))
+    if gain < 1:
+        return gain
+    steps = squared_loss(np.concatenate([before, after]), noise)
+    over_line = line_loss(both, noise) - steps
+    return min(gain, over_line / options.line_margin)
+
+
+def bounded_gain(both: Floats, before: Floats, after: Floats, noise: float) -> float:
+    """What a split saves in Welsch loss 1 - exp(-u**2 / 2), in points.
+
+    The scale is that of the unsplit stretch, so a new level has to last: a session of a few points
+    cannot save more than a few points.
+    """
+    off = both - median(both.tolist())
+    scale = max(noise, MAD_TO_SIGMA * median(np.abs(off).tolist()))
+    units = np.concatenate([before, after, off])
+    kept = np.exp((units * units) * (-0.5 / scale**2))
+    num = len(off)
+    return float(kept[:num].sum() - kept[num:].sum())
+
+
+def squared_loss(residuals: Floats, noise: float) -> float:
+    """Half the squared residuals in units of noise, each bounded at CAP noises."""
+    return 0.5 * float(np.minimum((residuals / noise) ** 2, CAP * CAP).sum())
+
+
+def line_loss(values: Floats, noise: float) -> float:
+    """The same loss for a straight line, fitted twice: the second time without far points."""
+    num = len(values)
+    times = np.arange(num) - 0.5 * (num - 1)
+    off = values - values.sum() / num
+    off -= (times @ off) * 12.0 / (num * (num * num - 1.0)) * times
+    near = np.flatnonzero(np.abs(off) < CAP * noise)
+    if 4 <= len(near) < num:
+        centred, kept = times[near], off[near]
+        middle, level = centred.sum() / len(near), kept.sum() / len(near)
+        centred = centred - middle
+        slope = float(centred @ kept) / max(float(centred @ centred), 1e-9)
+        off -= level + slope * (times - middle)
+    return squared_loss(off, noise)

@@ -1,0 +1,166 @@
+"""What the series of one machine do together: the common mode, told from each series' own changes.
+
+Rows are series of one machine on the logarithm, columns the same commits; NaN is missing.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hostbench.judge.change import Judgement, Options
+from hostbench.judge.detector import judge
+from hostbench.judge.levels import noise_of
+
+Floats = npt.NDArray[np.float64]
+
+MEDIAN_VARIANCE = np.pi / 2
+SIGNAL = 2.5
+"""Standard errors under which a point of the common mode counts as chance."""
+SMALLEST_SIGNAL = 0.003
+MOST_GAIN = 2.0
+ROUNDS = 2
+WINDOW = 8
+PRIOR = 25.0
+"""Squared noises of movement that the mode must make before a series' own gain is believed."""
+MACHINE_THRESHOLD = 0.7
+PLAIN_SHARE = 0.15
+"""Of points beyond chance, above which the machine is taken to wander all the time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """One machine's series, judged."""
+
+    own: tuple[Judgement, ...]
+    """Of each series, with the common mode taken out."""
+    common: Judgement | None
+    """Of the machine itself; None with too few series to tell."""
+
+
+def judge_machine(
+    series: Sequence[Floats],
+    options: Options,
+    breaks: Sequence[Sequence[int]] | None = None,
+) -> Machine:
+    """Judge the series of one machine: its own events, and each series' without them.
+
+    Series are matched by place: the first points of all are the same commit. With fewer than
+    `min_series_of_machine` series nothing is taken out, for then one series' own change would be
+    taken for the machine's.
+    """
+    if len(series) < options.min_series_of_machine:
+        return Machine(own=tuple(judge(series, options, breaks)), common=None)
+    rows = np.full((len(series), max(len(s) for s in series)), np.nan)
+    for row, logs in zip(rows, series, strict=True):
+        row[: len(logs)] = logs
+    shared, mode = common_mode(rows)
+    if not np.any(mode):
+        return Machine(own=tuple(judge(series, options, breaks)), common=_nothing())
+    own = [row[: len(logs)] for row, logs in zip(rows - shared, series, strict=True)]
+    (common,) = judge([_seen(rows, mode)], of_machine(options))
+    return Machine(own=tuple(judge(own, options, breaks)), common=common)
+
+
+def of_machine(options: Options) -> Options:
+    """The mode of many series has little noise of its own: what it does, the machine did."""
+    return replace(options, threshold=MACHINE_THRESHOLD * options.threshold)
+
+
+def common_mode(rows: Floats) -> tuple[Floats, Floats]:
+    """What each series shares with the others, shape of `rows`, and the machine's mode itself.
+
+    The mode is the median over the series of their distance from their own level; where it is less
+    than chance would make of that many series it is zero, so that nothing is taken out of a quiet
+    machine. A series' own gain is fitted on differences from point to point. The mode held
+    against a series is that of the other series.
+    """
+    noise = noise_of(rows)
+    centred = rows - _median(rows, axis=1)[:, None]
+    gains = np.ones(len(rows))
+    shared = np.zeros_like(rows)
+    for _ in range(ROUNDS):
+        centred = centred - _median(centred - shared, axis=1)[:, None]
+        others = _median_of_others(centred)
+        others = _significant(others, noise, np.isfinite(centred).sum(axis=0) - 1)
+        gains = _gains(centred, others, noise)
+        shared = gains[:, None] * others
+    together = _significant(
+        _median(centred, axis=0)[None], noise, np.isfinite(centred).sum(axis=0)
+    )[0]
+    return shared, together
+
+
+def _median(values: Floats, axis: int) -> Floats:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column without any point
+        found: Floats = np.nanmedian(values, axis=axis)
+    return np.nan_to_num(found)
+
+
+def _median_of_others(rows: Floats) -> Floats:
+    """For each row the median over all other rows, column by column: by rank, without a loop."""
+    num_valid = np.isfinite(rows).sum(axis=0)
+    order = np.argsort(rows, axis=0, kind="stable")  # NaN last
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(len(rows))[:, None], axis=0)
+    ordered = np.take_along_axis(rows, order, axis=0)
+    left = np.where(np.isfinite(rows), num_valid - 1, num_valid)
+    picks = []
+    for middle in ((left - 1) // 2, left // 2):
+        place = np.where(np.isfinite(rows) & (middle >= ranks), middle + 1, middle)
+        picks.append(np.take_along_axis(ordered, np.clip(place, 0, len(rows) - 1), axis=0))
+    # Of two middle values the one nearer to zero: half of the others do not make a machine.
+    nearer = np.where(np.abs(picks[0]) < np.abs(picks[1]), picks[0], picks[1])
+    return np.where(left > 0, np.nan_to_num(nearer), 0.0)
+
+
+def _significant(mode: Floats, noise: Floats, num_series: npt.NDArray[np.int64]) -> Floats:
+    """The mode, shrunk towards zero by how much chance alone would show (James and Stein)."""
+    chance = np.sqrt(MEDIAN_VARIANCE / np.maximum(num_series, 1)) * float(np.median(noise))
+    limit = np.maximum(SIGNAL * chance, SMALLEST_SIGNAL)
+    with np.errstate(divide="ignore"):
+        keep = np.maximum(0.0, 1.0 - (limit / np.abs(mode)) ** 2)
+    kept = np.where(mode == 0.0, 0.0, mode * keep)
+    # Where the machine wanders plainly all of it is taken, not the part above chance alone.
+    wide = (kept != 0.0).mean(axis=1) > PLAIN_SHARE
+    return np.where(wide[:, None], mode, kept)
+
+
+def _gains(rows: Floats, mode: Floats, noise: Floats) -> Floats:
+    """Each series' answer to the mode, drawn to 1 where the mode says little.
+
+    Fitted on the differences between the means of neighbouring WINDOWs of points, which a change
+    of the series' own at another place hardly touches.
+    """
+    present = np.isfinite(rows)
+    steps = _moves(np.where(present, rows, 0.0), present)
+    moves = _moves(np.where(present, mode, 0.0), present)
+    limit = 4 * noise[:, None] + np.abs(moves) * MOST_GAIN
+    bounded = np.clip(steps, -limit, limit)
+    prior = PRIOR * noise**2
+    gains = ((bounded * moves).sum(axis=1) + prior) / ((moves**2).sum(axis=1) + prior)
+    within: Floats = np.clip(gains, 0.0, MOST_GAIN)
+    return within
+
+
+def _moves(values: Floats, present: npt.NDArray[np.bool_]) -> Floats:
+    """Mean of the next WINDOW points less that of the last; 0 where half of either is missing."""
+    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
+    counts = np.cumsum(np.pad(present.astype(float), ((0, 0), (1, 0))), axis=1)
+    total, number = sums[:, WINDOW:] - sums[:, :-WINDOW], counts[:, WINDOW:] - counts[:, :-WINDOW]
+    means = total / np.maximum(number, 1.0)
+    enough = number >= WINDOW / 2
+    both = enough[:, WINDOW:] & enough[:, :-WINDOW]
+    return np.where(both, means[:, WINDOW:] - means[:, :-WINDOW], 0.0)
+
+
+def _seen(rows: Floats, mode: Floats) -> Floats:
+    """The mode where at least one series has a point, NaN elsewhere."""
+    return np.where(np.isfinite(rows).any(axis=0), mode, np.nan)
+
+
+def _nothing() -> Judgement:
+    return Judgement(changes=(), noise=None, detectable=None)

@@ -1,0 +1,177 @@
+"""Series with known changes: the noise families of the reference experiment, by seed.
+
+All numbers are on the logarithm of seconds, one value per commit (the median of a run), so that
+0.05 is 5 %. The families, each with a run-to-run noise `sigma`:
+
+gauss    independent normal noise
+heavy    Student t with 3 degrees of freedom, of standard deviation sigma, and on 2 % of the points
+         an outlier of +20 to +100 %
+drift    normal noise, an AR(1) of coefficient 0.9, and a straight drift of 3 % over the series
+bimodal  normal noise and a throttled state, +8 %, entered and left at random (a Markov chain)
+session  normal noise and a bias that is drawn anew about every 15 commits
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+FAMILIES = ("gauss", "heavy", "drift", "bimodal", "session")
+SIGMAS = (0.005, 0.02, 0.05)
+STEPS = (0.02, 0.05, 0.10, 0.20)
+BASE_S = 1e-3
+
+OUTLIER_SHARE, OUTLIER_LOW, OUTLIER_HIGH = 0.02, 0.20, 1.00
+DRIFT, AR_COEFFICIENT, AR_SHARE = 0.03, 0.9, 0.3
+THROTTLE, THROTTLE_ENTER, THROTTLE_LEAVE = 0.08, 0.08, 0.3
+SESSION_COMMITS, SESSION_SHARE = 15, 0.65
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A known change: from point `index` on, the logarithm of seconds moves by `log_effect`."""
+
+    index: int
+    log_effect: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A simulated series. `seconds` has shape (num_points,)."""
+
+    id: str
+    group: str
+    seconds: Floats
+    steps: tuple[Step, ...]
+    family: str
+    sigma: float
+
+
+def noise(family: str, num: int, sigma: float, rng: np.random.Generator) -> Floats:
+    """Noise of one family on the logarithm, shape (num,)."""
+    white = rng.normal(0.0, sigma, num)
+    if family == "gauss":
+        return white
+    if family == "heavy":
+        tails = rng.standard_t(3, num) * sigma / np.sqrt(3.0)
+        outlier = np.log1p(rng.uniform(OUTLIER_LOW, OUTLIER_HIGH, num))
+        far: Floats = np.where(rng.random(num) < OUTLIER_SHARE, tails + outlier, tails)
+        return far
+    if family == "drift":
+        return white + _line(num, rng) + _ar1(num, AR_SHARE * sigma, rng)
+    if family == "bimodal":
+        return white + math.log1p(THROTTLE) * throttled(num, rng)
+    if family == "session":
+        return white + sessions(num, SESSION_SHARE * sigma, rng)
+    raise ValueError(f"no noise family {family!r}; there are {', '.join(FAMILIES)}")
+
+
+def _line(num: int, rng: np.random.Generator) -> Floats:
+    return np.linspace(0.0, DRIFT * float(rng.choice([-1.0, 1.0])), num)
+
+
+def _ar1(num: int, sigma: float, rng: np.random.Generator) -> Floats:
+    """A stationary AR(1) of standard deviation `sigma`."""
+    shocks = rng.normal(0.0, sigma * np.sqrt(1 - AR_COEFFICIENT**2), num)
+    values = np.empty(num)
+    last = rng.normal(0.0, sigma)
+    for i in range(num):
+        last = AR_COEFFICIENT * last + shocks[i]
+        values[i] = last
+    return values
+
+
+def throttled(num: int, rng: np.random.Generator) -> Floats:
+    """1.0 where a two-state Markov chain is in its second state, shape (num,)."""
+    draws = rng.random(num)
+    states = np.zeros(num)
+    state = False
+    for i in range(num):
+        state = draws[i] >= THROTTLE_LEAVE if state else draws[i] < THROTTLE_ENTER
+        states[i] = state
+    return states
+
+
+def sessions(num: int, sigma: float, rng: np.random.Generator) -> Floats:
+    """A bias that is constant within a session; sessions end at random, about every 15 commits."""
+    number = np.cumsum(rng.random(num) < 1.0 / SESSION_COMMITS)
+    return rng.normal(0.0, sigma, int(number[-1]) + 1)[number]
+
+
+def with_steps(noise_log: Floats, steps: tuple[Step, ...]) -> Floats:
+    """Seconds of a series with this noise and these changes."""
+    log = noise_log.copy()
+    for step in steps:
+        log[step.index :] += step.log_effect
+    return BASE_S * np.exp(log)
+
+
+def synthetic(seed: int, per_cell: int, num: int = 200, edge: int = 20) -> Iterator[Series]:
+    """The reference's suite: every family, noise and step, `per_cell` times with and without it.
+
+    A step is up or down, anywhere but within `edge` points of an end.
+    """
+    rng = np.random.default_rng(seed)
+    for family, sigma, size in itertools.product(FAMILIES, SIGMAS, STEPS):
+        for i in range(2 * per_cell):
+            log = noise(family, num, sigma, rng)
+            steps = (_random_step(size, int(rng.integers(edge, num - edge)), rng),)
+            yield _series(f"{family}-{sigma}-{size}-{i}", log, steps[i % 2 :], family, sigma)
+
+
+def several(seed: int, num_series: int, num: int = 200) -> Iterator[Series]:
+    """Five changes in each series, two of them the ends of an episode of 8 commits."""
+    rng = np.random.default_rng(seed)
+    for i in range(num_series):
+        sigma = (0.005, 0.02)[i % 2]
+        shift = rng.integers(-6, 7, 4)
+        places = np.array([30, 65, 100, 108, 150]) + shift[[0, 1, 2, 2, 3]]
+        sizes = rng.choice([0.05, 0.10, 0.20], 5)
+        steps = [_random_step(s, int(p), rng) for s, p in zip(sizes, places, strict=True)]
+        steps[3] = Step(index=steps[3].index, log_effect=-steps[2].log_effect)
+        log = noise("gauss", num, sigma, rng)
+        yield _series(f"several-{i}", log, tuple(steps), "gauss", sigma)
+
+
+def shared(
+    seed: int, num_suites: int, num_series: int = 16, num: int = 200
+) -> Iterator[tuple[list[Series], Step]]:
+    """Suites of one machine, each with the step that its driver made.
+
+    All series share sessions (1.5 %), throttling (+8 %) and a driver change (+4 %); noise is
+    1 %. Two series of each suite have a change of their own, +5 %.
+    """
+    rng = np.random.default_rng(seed)
+    for suite in range(num_suites):
+        driver = Step(index=int(rng.integers(40, num - 40)), log_effect=np.log1p(0.04))
+        common = sessions(num, 0.015, rng) + np.log1p(THROTTLE) * throttled(num, rng)
+        common[driver.index :] += driver.log_effect
+        rows = []
+        for i in range(num_series):
+            own = Step(index=int(rng.integers(20, num - 20)), log_effect=np.log1p(0.05))
+            log = common + rng.normal(0.0, 0.01, num)
+            name, changes = f"s{suite}-{i}", (own,) if i < 2 else ()
+            rows.append(_series(name, log, changes, "shared", 0.01, f"machine-{suite}"))
+        yield rows, driver
+
+
+def _random_step(size: float, index: int, rng: np.random.Generator) -> Step:
+    return Step(index=index, log_effect=float(np.log1p(rng.choice([-1.0, 1.0]) * size)))
+
+
+def _series(
+    name: str, log: Floats, steps: tuple[Step, ...], family: str, sigma: float, group: str = ""
+) -> Series:
+    return Series(
+        id=name,
+        group=group,
+        seconds=with_steps(log, steps),
+        steps=steps,
+        family=family,
+        sigma=sigma,
+    )

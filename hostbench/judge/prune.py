@@ -1,0 +1,144 @@
+"""From first segments to changes: fold, prune the weak boundaries, place the ones that are left."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hostbench.judge.change import Options
+from hostbench.judge.evidence import long_run_variance, residuals_of, shape, size
+from hostbench.judge.levels import CAP, MAD_TO_SIGMA
+from hostbench.judge.segments import (
+    Episode,
+    Segment,
+    band,
+    fold,
+    folded,
+    median,
+    merged,
+    runs_off,
+    split,
+)
+
+MOVE = 12
+"""Points that a boundary may be moved from where the first stage put it."""
+TEMPORARY_THRESHOLD = 6.0
+AROUND = 40
+"""Points that the level around a temporary event is counted as known from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What one series without missing points shows; indices are of its points."""
+
+    segments: tuple[Segment, ...]
+    """Between the confirmed changes."""
+    temporary: tuple[Episode, ...]
+    inside: tuple[bool, ...]
+    """Which points belong to a folded episode, reported or not."""
+    variance: float
+    """n times the variance of the median of n points of one level."""
+
+
+def analyse(series: list[float], bounds: Sequence[int], noise: float, options: Options) -> Found:
+    """Confirmed segments and temporary events, from the boundaries of the first stage."""
+    segments = split(series, bounds)
+    if len(segments) == 1:
+        return Found(
+            segments=tuple(segments),
+            temporary=(),
+            inside=(False,) * len(series),
+            variance=long_run_variance(residuals_of(segments), noise),
+        )
+    episodes = fold(segments)
+    inside = folded(len(series), episodes)
+    variance = prune(segments, noise, options)
+    if len(segments) > 1:
+        place(series, inside, segments, noise)
+    return Found(
+        segments=tuple(segments),
+        temporary=tuple(_temporary(series, inside, segments, episodes, noise, options)),
+        inside=tuple(inside),
+        variance=variance,
+    )
+
+
+def prune(segments: list[Segment], noise: float, options: Options) -> float:
+    """Merge the weakest two neighbours until every boundary stands; the last long-run variance.
+
+    Those that are too small go first, then those of the wrong shape.
+    """
+    while True:
+        variance = long_run_variance(residuals_of(segments), noise)
+        pairs = list(itertools.pairwise(segments))
+        scores = [size(a, b, variance, options) for a, b in pairs]
+        if scores and min(scores) >= 1:
+            newest = segments[-1]
+            scores = [shape(a, b, noise, options, b is newest) for a, b in pairs]
+        if not scores or min(scores) >= 1:
+            return variance
+        i = scores.index(min(scores))
+        segments[i : i + 2] = [merged(segments[i], segments[i + 1])]
+
+
+def place(series: list[float], inside: list[bool], segments: list[Segment], noise: float) -> None:
+    """Move each boundary to where the bounded loss of its two levels is least.
+
+    The scale is that of the points around their levels, where it is more than the noise from point
+    to point.
+    """
+    off = [abs(value - segment.level) for segment in segments for value in segment.values]
+    noise = max(noise, MAD_TO_SIGMA * median(off))
+    for left, right in itertools.pairwise(segments):
+        first = max(left.start + 2, right.start - MOVE)
+        last = min(right.end - 2, right.start + MOVE)
+        least = loss = 0.0
+        best = first
+        for i in range(first, last):
+            if not inside[i]:
+                to_left = min(abs(series[i] - left.level) / noise, CAP)
+                to_right = min(abs(series[i] - right.level) / noise, CAP)
+                loss += to_left**2 - to_right**2
+            if loss < least - 1e-9:
+                least, best = loss, i + 1
+        if first < last:
+            left.end = right.start = best
+
+
+def _temporary(
+    series: list[float],
+    inside: list[bool],
+    segments: list[Segment],
+    episodes: Sequence[Episode],
+    noise: float,
+    options: Options,
+) -> list[Episode]:
+    """Episodes worth an event: long enough, plain enough, and the only visit of their kind."""
+    shortest, longest = options.temporary_points
+    found = []
+    for episode in episodes:
+        num, height = episode.end - episode.start, abs(episode.height)
+        error = noise * math.sqrt(math.pi / 2 * (1 / num + 1 / AROUND))
+        if not shortest <= num <= longest or height < options.temporary_effect:
+            continue
+        others = any(o is not episode and abs(o.height) > 0.5 * height for o in episodes)
+        if height < TEMPORARY_THRESHOLD * error or others:
+            continue
+        if not _visited(series, inside, segments, height, noise):
+            found.append(episode)
+    return found
+
+
+def _visited(
+    series: list[float], inside: list[bool], segments: list[Segment], height: float, noise: float
+) -> bool:
+    """Whether points outside all episodes go as far: one far off, or two together half as far."""
+    far = max(0.7 * height, 4 * noise)
+    for segment in segments:
+        points = range(segment.start, segment.end)
+        if any(not inside[i] and abs(series[i] - segment.level) > far for i in points):
+            return True
+        for side in (height, -height):
+            if runs_off(series, inside, segment, band(side, 0.5, math.inf), 2):
+                return True
+    return False

@@ -1,0 +1,89 @@
+"""What the series of one machine do together is the machine's event, not theirs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hostbench.judge import noise
+from hostbench.judge.change import Options
+from hostbench.judge.machine import common_mode, judge_machine
+
+
+def rows(num_series: int, seed: int = 0, sigma: float = 0.01, num: int = 120) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, sigma, (num_series, num)) + math.log(1e-3)
+
+
+def test_a_shared_step_is_the_machines() -> None:
+    logs = rows(12)
+    logs[:, 70:] += math.log(1.04)
+    logs[3, 40:] += math.log(1.10)
+    found = judge_machine(list(logs), Options())
+    assert found.common is not None
+    assert [(c.index, round(c.effect, 2)) for c in found.common.changes] == [(70, 0.04)]
+    own = [[(c.index, round(c.effect, 1)) for c in j.changes] for j in found.own]
+    assert own == [[(40, 0.1)] if i == 3 else [] for i in range(12)]
+
+
+def test_series_of_other_lengths_and_with_holes() -> None:
+    logs = rows(10)
+    logs[:, 70:] += math.log(1.05)
+    logs[2, 20:60] = np.nan
+    logs[5, :] = np.nan
+    found = judge_machine([row[: 120 - i] for i, row in enumerate(logs)], Options())
+    assert found.common is not None
+    assert [c.index for c in found.common.changes] == [70]
+    assert not any(j.changes for j in found.own)
+
+
+def test_a_quiet_machine_is_left_alone() -> None:
+    shared, _ = common_mode(rows(16, seed=3))
+    assert np.abs(shared).max() < 0.01
+    found = judge_machine(list(rows(16, seed=3)), Options())
+    assert found.common is not None and found.common.changes == ()
+    assert not any(j.changes for j in found.own)
+
+
+def test_too_few_series_make_no_machine() -> None:
+    logs = rows(3)
+    logs[:, 70:] += math.log(1.1)
+    found = judge_machine(list(logs), Options())
+    assert found.common is None
+    assert [[c.index for c in j.changes] for j in found.own] == [[70]] * 3
+
+
+def test_one_series_change_is_not_held_against_the_others() -> None:
+    logs = rows(8)
+    logs[0, 60:] += math.log(2.0)
+    found = judge_machine(list(logs), Options())
+    assert found.common is not None and found.common.changes == ()
+    assert [len(j.changes) for j in found.own] == [1] + [0] * 7
+
+
+def test_a_series_that_moves_more_with_the_machine_or_not_at_all() -> None:
+    logs = rows(12, sigma=0.005)
+    gains = np.ones(12)
+    gains[0], gains[1] = 1.8, 0.0
+    logs[:, 60:] += gains[:, None] * math.log(1.10)
+    found = judge_machine(list(logs), Options())
+    assert found.common is not None and [c.index for c in found.common.changes] == [60]
+    assert not any(j.changes for j in found.own[2:])
+
+
+def test_own_changes_under_shared_noise() -> None:
+    """The reference's shared causes: sessions, throttling and a driver; 2 of 16 changed."""
+    hits = wrong = 0
+    for suite, _ in noise.shared(2000, 8):
+        judged = judge_machine([np.log(s.seconds) for s in suite], Options())
+        for s, judgement in zip(suite, judged.own, strict=True):
+            near = [c for c in judgement.changes for t in s.steps if abs(c.index - t.index) <= 3]
+            hits += bool(near)
+            wrong += len(judgement.changes) - len(near)
+    assert (hits, wrong) == (16, 0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_columns_without_any_point_are_no_warning() -> None:
+    logs = rows(7)
+    logs[:, 50:53] = np.nan
+    assert judge_machine(list(logs), Options()).common is not None
