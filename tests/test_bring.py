@@ -182,10 +182,13 @@ def test_two_machines_merge_without_a_conflict(repository: Path) -> None:
 def test_one_machine_twice_conflicts_in_asvs_file_alone(repository: Path) -> None:
     """Two nights of one machine at one commit: asv keeps one file a commit, the archive both."""
     two_branches(repository, "shelf", "shelf")
+    identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
     done = subprocess.run(
-        ["git", "-C", str(repository), "merge", "-q", "night-2"], capture_output=True, text=True
+        ["git", *identity, "-C", str(repository), "merge", "-q", "night-2"],
+        capture_output=True,
+        text=True,
     )
-    assert done.returncode == 1
+    assert done.returncode == 1, done.stderr
     conflicts = git(repository, "diff", "--name-only", "--diff-filter=U").split()
     assert conflicts == ["results/shelf/1a2b3c4d-hostbench-py3.11.json"]
     (finding,) = [
