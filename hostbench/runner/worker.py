@@ -14,7 +14,6 @@ from hostbench.device.protocol import Device
 from hostbench.errors import Unavailable
 from hostbench.ranks.lockstep import Room
 from hostbench.ranks.replies import RankFailure
-from hostbench.samples import median
 from hostbench.workload import Workload, prepare
 from hostbench.workloads import load
 
@@ -62,7 +61,7 @@ def _one(
         return {"status": "failed", **_failure(error)}
     return {
         **_judged(result.proofs),
-        "seconds": median(result.samples.end_to_end_s),
+        "seconds": measure.summary_s(result),
         "measurement": measure.as_json(result),
     }
 
