@@ -97,7 +97,7 @@ def stored() -> list[WholeRun]:
         ("date = 2026-01-01", ("'date'", "with its zone", "2026-03-01T02:00:00Z")),
         ("commit = 'abc'", ("'commit' is 'abc'", "40 hex digits")),
         ("link = 5", ("'link' is 5", "a table")),
-        ("link.widht = 8", ("link: 'widht' is unknown", "width")),
+        ("link.wide = 8", ("link: 'wide' is unknown", "width")),
         ("link.width = 3", ("'width' is 3", "1, 2, 4, 8, 12, 16, 32")),
         ("link.generation = true", ("'generation' is True", "from 1 to 6")),
         ("link.launch_s = -1", ("'launch_s' is -1", "from 0 to 1")),
