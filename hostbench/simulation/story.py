@@ -15,16 +15,17 @@ from hostbench.toml_file import Table, load
 from hostbench.workload import Workload
 from hostbench.workloads import load as load_workloads
 
-KINDS = (
-    "code",
-    "environment",
-    "temporary",
-    "version",
-    "failed",
-    "skipped",
-    "missing",
-    "partial",
-)
+KINDS = {
+    "code": ("effect", "series"),
+    "environment": ("effect", "series", "fact", "value", "rerun"),
+    "temporary": ("effect", "series"),
+    "version": ("effect", "series"),
+    "failed": ("series",),
+    "skipped": ("series",),
+    "missing": (),
+    "partial": ("share",),
+}
+"""What can happen -> the keys that say how, beside those that every event has."""
 OF_A_MACHINE = ("environment", "temporary", "missing", "partial")
 """Kinds that say which machine they happen to; the others happen to all, or to one."""
 BRIEF = ("failed", "skipped", "missing", "partial")
@@ -34,13 +35,13 @@ START = "2026-01-01T18:00:00.000Z"
 _REMEDY = "docs/simulation.md has every key"
 _STORY = ("seed", "commits", "series", "launches", "start", "machine", "event")
 _MACHINE = tuple("name generation width noise sigma sessions throttling drift facts".split())
-_EVENT = tuple("kind at until effect series machine fact value rerun share cause".split())
+_EVENT = ("kind", "at", "until", "machine", "cause")
 _FACTS = {"nvml.driver": "580.1", "software.torch": "2.12", "host.kernel": "6.8.0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A simulated machine and its noise. Sizes are on the logarithm of seconds."""
+    """A simulated machine and its noise. `sigma` and `sessions` are on the logarithm of seconds."""
 
     name: str
     generation: int = 5
@@ -129,9 +130,9 @@ def read(path: Path) -> Story:
         events=tuple(_event(one, commits, named) for one in table.tables("event")),
     )
     cases = [case for _, case in story.cases()]
-    for table_of, event in zip(table.tables("event"), story.events, strict=True):
-        if not any(event.selects(case) for case in cases):
-            table_of.refuse("series", f"one of the {len(cases)} that this story has")
+    for one, event in zip(table.tables("event"), story.events, strict=True):
+        if not any(map(event.selects, cases)):
+            one.refuse("series", f"one of the {len(cases)} that this story has")
     return story
 
 
@@ -164,8 +165,8 @@ def _machine(table: Table, number: int) -> Machine:
 
 
 def _event(table: Table, commits: int, machines: Mapping[str, Machine]) -> Event:
-    table.only(_EVENT)
-    kind = table.text("kind", choices=KINDS)
+    kind = table.text("kind", choices=tuple(KINDS))
+    table.only((*_EVENT, *KINDS[kind]))
     at = table.whole("at", -1, 0, commits - 1)
     end = at + 1 if kind in BRIEF else 0
     until = table.whole("until", end, at + 1, commits) if end or "until" in table.values else None
