@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hostbench import pcie
 from hostbench.case import Case
 from hostbench.ceilings import links
-from hostbench.device.simulated import Link
+from hostbench.device.simulated_parts import Link
 from hostbench.facts.record import Facts, cuda_group, number_of, value_of
 from hostbench.units import GB, format_rate
 
