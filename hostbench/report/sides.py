@@ -56,8 +56,14 @@ def chosen(frame: pd.DataFrame, text: str, resolve: Resolve) -> Chosen:
 
 def series(first: Chosen, second: Chosen) -> tuple[dict[Key, tuple[Side, Side]], list[str]]:
     """(series -> launches of both sides, why some are left out). A series is a case, its version
-    and its machine, unless machines are compared."""
+    and its machine, unless machines are compared. Raises UsageError for a simulated machine against
+    a measured one."""
     by = ["case", "version"] if "machine" in (first.column, second.column) else None
+    if by and _is_simulated(first) != _is_simulated(second):
+        raise UsageError(
+            f"of {first.text!r} and {second.text!r} one is simulated, the other measured: "
+            "compare like with like"
+        )
     keys = by or ["machine", "case", "version"]
     left, right = _launches(first.rows, keys), _launches(second.rows, keys)
     both = {key: (left[key], right[key]) for key in left if key in right}
@@ -67,6 +73,10 @@ def series(first: Chosen, second: Chosen) -> tuple[dict[Key, tuple[Side, Side]],
         if missing:
             notes.append(f"{missing} series of {side.text} have no number on the other side")
     return both, notes
+
+
+def _is_simulated(side: Chosen) -> bool:
+    return bool((side.rows["device"] == "simulated").any())
 
 
 def _launches(rows: pd.DataFrame, keys: list[str]) -> dict[Key, Side]:
