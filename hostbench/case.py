@@ -14,6 +14,9 @@ from hostbench.errors import UsageError
 AxisValue = str | int | bool
 
 _NAME = re.compile(r"^(?P<workload>[a-z0-9_]+(\.[a-z0-9_]+)?)(\[(?P<axes>[^\[\]]*)\])?$")
+_SERIES = re.compile(
+    r"^(?P<workload>[^\[\]@,=]+)(\[(?P<axes>[^\[\]]*)\])?(@(?P<machine>[^@\[\]]+))?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,35 @@ def parse_selector(text: str) -> Selector:
             f"cannot read case {text!r}: write family.workload[axis=value,...], "
             "as `hostbench list` prints it"
         )
+    return _selector(text, match)
+
+
+def parse_series(text: str) -> tuple[Selector, str | None]:
+    """Read `case@machine`, which may leave axes and the machine out; (selector, machine).
+
+    The workload may be any asv benchmark's name. Raises UsageError for anything else.
+    """
+    match = _SERIES.match(text.strip())
+    if match is None:
+        raise UsageError(
+            f"cannot read series {text!r}: write family.workload[axis=value,...]@machine, "
+            "with the axes and the machine or without"
+        )
+    return _selector(text, match), match["machine"]
+
+
+def parse_case(text: str) -> Case:
+    """The inverse of `str(case)`, as far as text can tell: a whole number is one."""
+    workload, _, axes = text.removesuffix("]").partition("[")
+    pairs = (part.partition("=") for part in filter(None, axes.split(",")))
+    return Case(workload, tuple((name, _value(value)) for name, _, value in pairs))
+
+
+def _value(text: str) -> AxisValue:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
+
+
+def _selector(text: str, match: re.Match[str]) -> Selector:
     pairs = []
     for part in filter(None, (match["axes"] or "").split(",")):
         name, equals, value = part.partition("=")
