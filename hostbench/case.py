@@ -14,6 +14,7 @@ from hostbench.errors import UsageError
 AxisValue = str | int | bool
 
 _NAME = re.compile(r"^(?P<workload>[a-z0-9_]+(\.[a-z0-9_]+)?)(\[(?P<axes>[^\[\]]*)\])?$")
+_INT = re.compile(r"-?\d{1,19}", re.ASCII)
 _SERIES = re.compile(
     r"^(?P<workload>[^\[\]@,=]+)(\[(?P<axes>[^\[\]]*)\])?(@(?P<machine>[^@\[\]]+))?$"
 )
@@ -72,10 +73,24 @@ def parse_selector(text: str) -> Selector:
     return _selector(text, match)
 
 
-def parse_series(text: str) -> tuple[Selector, str | None]:
-    """Read `case@machine`, which may leave axes and the machine out; (selector, machine).
+@dataclass(frozen=True, slots=True)
+class SeriesSelector:
+    """What a person typed for a series: a case, in part or whole, and `@machine` or every one."""
 
-    The workload may be any asv benchmark's name. Raises UsageError for anything else.
+    case: Selector
+    machine: str | None
+
+    def selects(self, series: str) -> bool:
+        """`series` is `case@machine` as it is stored; one that cannot be read is not selected."""
+        text, _, machine = series.rpartition("@")
+        case = read_case(text)
+        return self.machine in (None, machine) and case is not None and self.case.selects(case)
+
+
+def parse_series(text: str) -> SeriesSelector:
+    """Read `family.workload[axis=value,...]@machine`; any asv benchmark's name is a workload.
+
+    Raises UsageError for anything else.
     """
     match = _SERIES.match(text.strip())
     if match is None:
@@ -83,18 +98,25 @@ def parse_series(text: str) -> tuple[Selector, str | None]:
             f"cannot read series {text!r}: write family.workload[axis=value,...]@machine, "
             "with the axes and the machine or without"
         )
-    return _selector(text, match), match["machine"]
+    return SeriesSelector(_selector(text, match), match["machine"])
 
 
-def parse_case(text: str) -> Case:
-    """The inverse of `str(case)`, as far as text can tell: a whole number is one."""
-    workload, _, axes = text.removesuffix("]").partition("[")
-    pairs = (part.partition("=") for part in filter(None, axes.split(",")))
-    return Case(workload, tuple((name, _value(value)) for name, _, value in pairs))
+def read_case(text: str) -> Case | None:
+    """The inverse of str(case), for any asv benchmark; None for what is no case."""
+    match = _SERIES.match(text)
+    try:
+        selector = _selector(text, match) if match and match["machine"] is None else None
+    except UsageError:
+        return None
+    if selector is None:
+        return None
+    return Case(selector.workload, tuple((name, _read(value)) for name, value in selector.axes))
 
 
-def _value(text: str) -> AxisValue:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
+def _read(text: str) -> AxisValue:
+    if text in ("True", "False"):
+        return text == "True"
+    return int(text) if _INT.fullmatch(text) else text
 
 
 def _selector(text: str, match: re.Match[str]) -> Selector:

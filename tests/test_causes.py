@@ -112,7 +112,12 @@ def test_where_the_machine_moved_too() -> None:
     (own,) = [one for one in found.found if one.series == 3]
     told = cause(own, look(own, found, [found]), Differences(commits=LANDED, facts=()))
     assert told.label == "machine-wide"
-    assert told.why[0] == "the machine has an event of its own there; this goes beyond it"
+    assert "the machine has an event of its own there; this goes beyond it" in told.why
+    other = judged(nightly(120), step(size=1.3), machine="other", seed=1)
+    told = cause(
+        own, look(own, found, [found, other]), Differences(commits=LANDED, facts=(DRIVER,))
+    )
+    assert told.label == "code"  # a driver here, and the same step where there was none
 
 
 def test_breaks_say_what_changed() -> None:

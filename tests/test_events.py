@@ -98,6 +98,16 @@ def test_partial_runs_do_not_blur_the_machine() -> None:
     assert abs(found.found[0].change.index - 81) <= 1
 
 
+def test_a_fall_to_nothing_and_a_jump_to_everything() -> None:
+    found = judged(
+        nightly(120),
+        lambda case, run: {(3, True): 1e250, (4, True): 1e-250}.get((case, run.commit >= 60), 1.0),
+    )
+    assert sorted(one.series for one in found.found if one.series is not None) == [3, 4]
+    for one in found.found:
+        assert None not in (one.low, one.high, one.before_s, one.after_s)
+
+
 def test_an_old_commit_measured_again_is_named_by_its_run() -> None:
     """Ten runs of one commit before, and thirty after the machine changed."""
     runs = [Run(commit=0, day=n) for n in range(60)]

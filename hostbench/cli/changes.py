@@ -41,7 +41,7 @@ def execute(args: Namespace) -> int:
     _check_machine(args.machine, history)
     judged = judge_history(history, args.axis, args.machine)
     since = None if args.since is None else _since(args.since, judged)
-    asked = [(one, chosen(one, wanted)) for one in judged]
+    asked = [(one, chosen(one.grid, wanted)) for one in judged]
     if not any(any(ours) for _, ours in asked):
         raise NothingMeasured(_nothing(args, asked))
     root = Path.cwd()

@@ -5,7 +5,6 @@ is what else moved, or did not: the same series on other machines, the other ser
 and the same commit measured again. Pure functions.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -44,7 +43,7 @@ class Seen:
     """What else moved where a series or a machine did, and what did not."""
 
     machine: bool = False
-    """The machine has an event of its own there."""
+    """Of a series: its machine has an event of its own there."""
     others: tuple[int, int] = (0, 0)
     """Other series of the machine that moved the same way, of those with points."""
     elsewhere: tuple[str, ...] = ()
@@ -83,9 +82,6 @@ def cause(found: Found, seen: Seen, differ: Differences) -> Cause:
             label="measurement changed" if is_version else "environment",
             why=(found.why or "a break was declared here",),
         )
-    if seen.machine and found.series is not None:
-        beyond = "the machine has an event of its own there; this goes beyond it"
-        return Cause(label="machine-wide", why=(beyond, *_told(differ)))
     if not differ.commits:
         same = "the same commit on both sides"
         return Cause(label=_of_environment(differ), why=(same, *_told(differ)))
@@ -104,11 +100,14 @@ def _weighed(found: Found, seen: Seen, differ: Differences) -> tuple[Label, list
     for_code = list(_for_code(seen, series))
     for_environment = list(_for_environment(seen, series))
     if differ.facts is not None and not explained:
-        for_code.append((0 if is_machine else _UNCHANGED, "no fact that counts differs"))
+        weight = 0 if is_machine or seen.machine else _UNCHANGED
+        for_code.append((weight, "no fact that counts differs"))
     evidence = [text for _, text in sorted([*for_code, *for_environment], reverse=True)]
     code, environment = (sum(weight for weight, _ in one) for one in (for_code, for_environment))
     if is_machine and not explained:
         return ("code" if seen.elsewhere else "machine-wide"), evidence
+    if seen.machine:
+        return ("code" if code > environment else "machine-wide"), evidence
     too_little = differ.facts is None and max(code, environment) < _PLAIN
     if code == environment or too_little:
         return ("machine-wide" if is_machine else "unknown"), evidence
@@ -128,6 +127,8 @@ def _for_code(seen: Seen, series: str) -> Iterator[tuple[int, str]]:
 
 
 def _for_environment(seen: Seen, series: str) -> Iterator[tuple[int, str]]:
+    if seen.machine:
+        yield _PLAIN, "the machine has an event of its own there; this goes beyond it"
     moved, stayed = seen.again
     if moved > stayed:
         yield _STRONG, f"{moved} older points measured again since then have moved as well"
@@ -166,9 +167,8 @@ def in_words(one: Difference) -> str:
 
 def look(found: Found, own: Judged, judged: Sequence[Judged]) -> Seen:
     """What else moved, and what did not, among everything judged on the same axis."""
-    direction = math.copysign(1.0, found.change.effect)
     here = [one for one in own.found if one is not found and _together(one, found)]
-    alike = {one.series for one in here if one.change.effect * direction > 0}
+    alike = {one.series for one in here if one.change.effect * found.change.effect > 0}
     elsewhere, passed = _other_machines(found, own, judged)
     return Seen(
         machine=found.series is not None and any(one.series is None for one in here),
@@ -245,5 +245,5 @@ def _again(found: Found) -> tuple[int, int]:
     old = {column.commit for column in found.grid.columns if column.committed_at <= newest}
     since = max(column.started_at for column in around)
     ratios = [one.ratio for one in own if one.commit in old and one.started_at >= since]
-    moved = sum(ratio / math.log1p(found.change.effect) >= HALF for ratio in ratios)
+    moved = sum(ratio / found.change.height >= HALF for ratio in ratios)
     return moved, len(ratios) - moved

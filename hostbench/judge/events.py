@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hostbench.judge.change import Change, Judgement, Options
-from hostbench.judge.detector import Floats
+from hostbench.judge.detector import Floats, relative
 from hostbench.judge.grid import Column, Grid
 from hostbench.judge.machine import Machine, judge_machine
 
@@ -220,7 +220,7 @@ def _slack(change: Change, noise: float | None) -> int:
     squared step (Hinkley, Biometrika 1970)."""
     if noise is None or change.kind == "break" or not change.effect:
         return 0
-    ratio = noise / math.log1p(change.effect)
+    ratio = noise / change.height
     return min(FURTHEST, int(MISPLACED * ratio**2 + 0.5))
 
 
@@ -252,20 +252,20 @@ def _interval(
     if judgement.noise is None or before <= 0 or after <= 0:
         return None, None
     error = judgement.noise * math.sqrt(MEDIAN_VARIANCE * (1 / before + 1 / after))
-    middle, half = math.log1p(change.effect), INTERVAL_SIGMAS * error
-    return math.expm1(middle - half), math.expm1(middle + half)
+    half = INTERVAL_SIGMAS * error
+    return relative(change.height - half), relative(change.height + half)
 
 
 def _status(changes: Sequence[Change], number: int) -> Status:
     change = changes[number]
     if change.kind != "step":
         return change.kind
-    height = level = math.log1p(change.effect)
+    height = level = change.height
     for later in changes[number + 1 :]:
         if later.kind == "break":
             return "ended"
         if later.kind == "step" and later.state == "confirmed":
-            level += math.log1p(later.effect)
+            level += later.height
             if level / height <= RECOVERED:
                 return "recovered"
     return change.state
@@ -278,4 +278,4 @@ def _moved(logs: Floats, change: Change) -> tuple[int, int]:
     before, after = logs[:, start : change.index], logs[:, change.index : end]
     both = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
     steps = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
-    return int((steps / math.log1p(change.effect) >= 0.5).sum()), int(both.sum())
+    return int((steps / change.height >= 0.5).sum()), int(both.sum())

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from hostbench.judge.breaks import hardware_breaks, newest_version_counts, version_breaks
+from hostbench.judge.compare import MIN_LAUNCHES
 from hostbench.judge.detector import Floats, log_seconds
 from hostbench.store.asv_rows import environment_of
 
@@ -25,8 +26,6 @@ NEEDED = (
     "num_samples"
 ).split()
 """Columns of the tidy frame that a grid is made of."""
-FEW_LAUNCHES = 7
-"""Launches under which a point is said to rest on few."""
 SIMULATED = "simulated"
 Hardware = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.causes.identity of that run."""
@@ -107,8 +106,8 @@ def _judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     left["points without a dated commit"] = int((~dated).sum())
     rows = rows[dated & (rows["seconds"] > 0).to_numpy()]
     launches = rows.loc[rows["source"] != "asv", "num_samples"]
-    left[f"points of fewer than {FEW_LAUNCHES} launches, judged all the same"] = int(
-        (launches < FEW_LAUNCHES).sum()
+    left[f"points of fewer than {MIN_LAUNCHES} launches, judged all the same"] = int(
+        (launches < MIN_LAUNCHES).sum()
     )
     return rows, {why: num for why, num in left.items() if num}
 

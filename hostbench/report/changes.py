@@ -83,7 +83,7 @@ def _cells(told: Told, markdown: bool) -> tuple[str, ...]:
     name = one.event.id + (f" ({one.moved[0]} of {one.moved[1]} series)" if one.moved else "")
     return (
         _state(told, markdown),
-        f"{one.first.commit[:8]} {one.first.committed_at:%Y-%m-%d}",
+        shown(f"{one.first.commit[:8]} {one.first.committed_at:%Y-%m-%d}", markdown),
         f"{one.change.effect:+.1%}",
         f"{one.low:+.1%} to {one.high:+.1%}" if known else "-",
         _levels(one),

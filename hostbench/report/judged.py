@@ -6,12 +6,12 @@ from functools import cached_property
 
 import pandas as pd
 
-from hostbench.case import Selector, parse_case
+from hostbench.case import Case, SeriesSelector, read_case
 from hostbench.facts import causes as possible_causes
 from hostbench.facts.record import Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause, look
 from hostbench.judge.events import Event, Found, Judged, judge_grid
-from hostbench.judge.grid import NEEDED, Axis, grids
+from hostbench.judge.grid import NEEDED, Axis, Grid, grids
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
 
@@ -23,8 +23,6 @@ MEASURING = ("launches", "profile", "device", "by")
 Landed = Callable[[str, str], Sequence[tuple[str, str]] | None]
 """(commit, subject) of what the second commit holds and the first does not; None where git does not
 know them."""
-Wanted = Sequence[tuple[Selector, str | None]]
-"""Cases, each of one machine or of all; empty for everything."""
 
 
 def entry_of(event: Event) -> str | None:
@@ -55,14 +53,17 @@ def judge_history(history: History, axis: Axis, machine: str | None = None) -> l
     ]
 
 
-def chosen(judged: Judged, wanted: Wanted) -> list[bool]:
-    """Which series of a grid were asked for."""
+def chosen(grid: Grid, wanted: Sequence[SeriesSelector]) -> list[bool]:
+    """Which series of a grid were asked for; nothing asked for is everything."""
     if not wanted:
-        return [True] * len(judged.grid.cases)
-    places = {judged.grid.machine, judged.grid.group}
-    here = [selector for selector, machine in wanted if machine is None or machine in places]
-    cases = map(parse_case, judged.grid.cases)
-    return [any(selector.selects(case) for selector in here) for case in cases]
+        return [True] * len(grid.cases)
+    places = {grid.machine, grid.group}
+    here = [one.case for one in wanted if one.machine is None or one.machine in places]
+    found = []
+    for text in grid.cases:
+        case = read_case(text) or Case(text.partition("[")[0], ())  # parameters that are no axes
+        found.append(any(selector.selects(case) for selector in here))
+    return found
 
 
 class Explainer:
@@ -141,9 +142,10 @@ class Explainer:
         return {run.run_id: run for run in self._history.runs()}
 
     def _facts_of(self, run: AboutRun) -> dict[str, Facts] | None:
-        """None for a run that stored none."""
+        """None for a run whose facts were not stored, or cannot be read."""
         if run.run_id not in self._facts:
-            self._facts[run.run_id] = self._history.facts(run) or None
+            facts = self._history.facts(run)
+            self._facts[run.run_id] = facts if facts.get("before") else None
         return self._facts[run.run_id]
 
 

@@ -1,5 +1,6 @@
 """What git says about the code that is measured."""
 
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import hostbench
 
 MOST_LANDED = 100
+_HASH = re.compile("[0-9a-f]{7,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ def commit_of(root: Path, name: str) -> str | None:
 def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
     """(commit, subject) of what `new` holds and `old` does not, the newest first; None where git
     knows them not. At most MOST_LANDED."""
+    if not all(_HASH.fullmatch(commit) for commit in (old, new)):
+        return None
     try:
         said = _git(
             *(root, "log", f"--max-count={MOST_LANDED}", "--format=%H%x09%s"),
