@@ -122,4 +122,5 @@ def test_a_stand_in_is_never_mixed_with_the_machine() -> None:
     runs = [*nightly(3), Run(commit=4, day=4, row={"device": "simulated"})]
     found = grids(rows(runs, flat), "box", "commit", {})
     assert [g.group for g in found] == ["box", "box/simulated"]
-    assert grid(runs[3:]).group == "box/simulated"
+    assert [g.simulated for g in found] == [False, True]
+    assert (grid(runs[3:]).group, grid(runs[3:]).simulated) == ("box", True)

@@ -8,7 +8,7 @@ every run stands at its own time. Pure functions of frames.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -58,7 +58,7 @@ class Grid:
 
     machine: str
     group: str
-    """The machine; machine/environment where asv knows several of it; machine/simulated."""
+    """The machine; machine/environment or machine/simulated where it has series of both kinds."""
     columns: tuple[Column, ...]
     cases: tuple[str, ...]
     logs: Floats
@@ -70,6 +70,8 @@ class Grid:
     reruns: tuple[Rerun, ...]
     left_out: Mapping[str, int]
     """Why points or series are not here -> how many."""
+    simulated: bool = False
+    """Of the simulated device: no measurement of any machine."""
 
     def id(self, series: int) -> str:
         return f"{self.cases[series]}@{self.group}"
@@ -85,9 +87,10 @@ def grids(rows: pd.DataFrame, machine: str, axis: Axis, hardware: Hardware) -> l
     found = []
     for place, name in enumerate(names):
         own = rows[setting == name] if len(names) > 1 else rows
-        apart = name and (len(names) > 1 or name == SIMULATED)
-        group = f"{machine}/{name}" if apart else machine
-        found.append(_grid(own, machine, group, axis, hardware, left_out if not place else {}))
+        group = f"{machine}/{name}" if name and len(names) > 1 else machine
+        counted = {} if place else left_out
+        grid = _grid(own, machine, group, axis, hardware, counted)
+        found.append(replace(grid, simulated=name == SIMULATED))
     return found
 
 

@@ -158,7 +158,9 @@ def summary(chosen: Chosen, axis: Axis) -> list[str]:
         left.update(own.grid.left_out)
         left["reruns of older commits, evidence only"] += len(own.grid.reruns)
     said = [f"{num} {why}" for why, num in left.items() if num]
-    return lines + ([f"left out: {', '.join(said)}"] if said else [])
+    lines += [f"left out: {', '.join(said)}"] if said else []
+    stood_in = [own.grid.group for own, _ in chosen if own.grid.simulated]
+    return lines + ([f"simulated, no measurement: {', '.join(stood_in)}"] if stood_in else [])
 
 
 _AXES = {"commit": "commits", "run-time": "the time of the runs"}
