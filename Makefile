@@ -12,9 +12,10 @@ bench: ## measure this machine in about two minutes and print the answer
 	@scripts/make-env bench dashboard
 	@$(BIN)/hostbench run --quick
 
+# Files side by side: most tests wait for processes. JOBS=0 runs them one after the other.
 test: ## run the tests
 	@scripts/make-env bench dashboard dev
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),2) --dist loadfile
 
 check: ## lint, format, types and spelling
 	@scripts/make-env bench dashboard dev

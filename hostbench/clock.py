@@ -15,9 +15,10 @@ def now() -> str:
     return iso(time.time())
 
 
-def stamp() -> str:
-    """The time now for a file name: `20261121T120805Z`."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+def stamp(at: str | None = None) -> str:
+    """A time as `iso` writes it, or now, for a file name: `20261121T120805Z`."""
+    seconds = time.time() if at is None else epoch_s(at)
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
 
 
 def epoch_s(text: str) -> float:

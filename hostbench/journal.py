@@ -74,7 +74,7 @@ class CaseRecord:
     expected: Mapping[str, bool] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        values = asdict(self)
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["case"] = {"workload": self.case.workload, "axes": dict(self.case.axes)}
         return {"kind": "case", **values}
 

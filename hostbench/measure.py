@@ -11,8 +11,10 @@ from typing import Any
 from hostbench.device.protocol import Device, Step
 from hostbench.samples import Samples, median, relative_iqr
 
-PROBE_DELAY_S = 0.05
+PROBE_DELAY_S = 0.01
 """How long the delay probe keeps the stream busy before the call under test."""
+PROBES = 2
+"""A call that waits never returns early; one that does not may be held up by the scheduler."""
 EVENT_DELAY_S = 0.002
 """How much longer than its calls took the stream is held back, so that what the host does for a
 step is outside the device clock."""
@@ -26,7 +28,7 @@ MAX_WARMUPS = 1_000
 class Settings:
     """The stop rule: sample until the dispersion is small, time is up or there are many."""
 
-    budget_s: float = 0.15
+    budget_s: float = 0.12
     """Sampling time per case and launch; one sample more than it holds is always taken."""
     warmup_s: float = 0.03
     """Warm-up time after the first step, and at least one more step."""
@@ -89,7 +91,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     device_s: tuple[float, ...] = ()
     if device_reason is None:
         call_s = max(call for _, call in timed)
-        asynchronous = _asynchronous(run, call_s)
+        asynchronous = any(_returns_early(run, call_s) for _ in range(PROBES))
         delay_s = EVENT_DELAY_S + call_s * run.depth if asynchronous else 0.0
         device_s = _device_clock(run, settings, delay_s)
     samples = Samples(
@@ -181,10 +183,10 @@ def is_enough(samples: Sequence[float], settings: Settings, *, late: bool) -> bo
     return late or relative_iqr(samples) <= settings.dispersion
 
 
-def _asynchronous(run: _Run, usual_call_s: float) -> bool:
-    """The delay probe: with the stream kept busy, does the call wait for it?
+def _returns_early(run: _Run, usual_call_s: float) -> bool:
+    """The delay probe: with the stream kept busy, does the call come back before it is free?
 
-    The stream is busy for PROBE_DELAY_S longer than the calls ever took. The call is asynchronous
+    The stream is busy for PROBE_DELAY_S longer than the calls ever took. The call returns early
     when it takes less than half of PROBE_DELAY_S longer than that. Enqueueing the delay is outside.
     Source: the observation in torch's pinned-memory tutorial that an unpinned non_blocking copy
     waits for its stream; here it is measured, at every size.

@@ -116,6 +116,7 @@ def prepare(work: Workload, device: Device, case: Case) -> Prepared:
     """Build the case's step on an opened device."""
     axes = {name: value for name, value in case.axes if name != "device"}
     built = work.build(device, **axes)
+    device.enter(case)
     prepared = built if isinstance(built, Prepared) else Prepared(step=built)
     return replace(prepared, depth=work.depth, host_only=work.is_host_only(case))
 

@@ -137,7 +137,8 @@ class InProcess:
         cases = [{"workload": case.workload, "axes": case.values} for case in launch.cases]
         messages: list[dict[str, Any]] = []
         settings = launch.settings
-        request = {"family": launch.family, "settings": settings, "device": launch.device}
+        about = {"family": launch.family, "number": launch.number, "device": launch.device}
+        request = {**about, "settings": settings}
         worker.walk({**request, "cases": cases}, messages.append)
         for message in messages:
             if message["event"] == "case":

@@ -1,66 +1,23 @@
-"""What asv promises its users holds for our suite: real asv, on commits of a throwaway checkout.
+"""What asv promises its users holds for our suite: real asv, on two commits of one checkout.
 
 Numbers are constants written into each commit's code, so that expectations are exact.
 """
 
-import itertools
 import json
 import math
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hostbench import journal
 from tests import scratch
+from tests.asv_scratch import D2H, FAST, H2D, WORKER, cells, cpu, small, stored, version
 from tests.scratch import TRANSFER, Scratch
 
 pytestmark = pytest.mark.asv
-
-WORKER = "hostbench/runner/worker.py"
-MEDIAN = '"seconds": measure.summary_s(result),'
-H2D = "transfer.HostToDevice.track_seconds"
-D2H = "transfer.DeviceToHost.track_seconds"
-FAST = {"HOSTBENCH_LAUNCHES": "8"}
-
-
-def small(checkout: Scratch, seconds: float) -> None:
-    """Two small sizes, no sampling to speak of, and `seconds` as every launch's median."""
-    checkout.plain_copies()
-    checkout.set_number("hostbench/measure.py", "budget_s: float", 0.0)
-    checkout.set_number("hostbench/measure.py", "warmup_s: float", 0.0)
-    checkout.set_number("hostbench/measure.py", "PROBE_DELAY_S", 0.002)
-    checkout.edit(WORKER, MEDIAN, f'"seconds": {seconds},')
-    checkout.only_families("transfer")
-
-
-def stored(checkout: Scratch, commit: str) -> dict[str, Any]:
-    path = checkout.results / "scratch" / f"{commit[:8]}-hostbench-py{version()}.json"
-    data: dict[str, Any] = json.loads(path.read_text())
-    return data
-
-
-def version() -> str:
-    return f"{sys.version_info.major}.{sys.version_info.minor}"
-
-
-def cells(checkout: Scratch, commit: str, name: str) -> dict[tuple[str, ...], dict[str, Any]]:
-    """Parameters (as asv writes them) -> result and samples."""
-    data = stored(checkout, commit)
-    row = dict(zip(data["result_columns"], data["results"][name], strict=False))
-    found = {}
-    for place, params in enumerate(itertools.product(*row["params"])):
-        values = row["result"] or [None] * 1000
-        samples = row.get("samples") or [None] * 1000
-        found[params] = {"result": values[place], "samples": samples[place]}
-    return found
-
-
-def cpu(nbytes: int, memory: str = "pageable", blocking: bool = True) -> tuple[str, ...]:
-    return (repr("cpu"), repr(nbytes), repr(memory), repr(blocking))
 
 
 @pytest.fixture(scope="module")
@@ -227,56 +184,3 @@ def test_a_selection_keeps_what_it_does_not_ask_for(two_commits: tuple[Scratch, 
         assert found[cpu(1048576)]["result"] == 5.0, "a number that was not asked for is gone"
     finally:
         checkout.git("reset", "-q", "--hard", "HEAD~1")
-
-
-def test_continuous_measures_each_round_anew(tmp_path: Path) -> None:
-    checkout = scratch.make(tmp_path)
-    small(checkout, 1.0)
-    base = checkout.commit("base")
-    checkout.edit(WORKER, '"seconds": 1.0,', '"seconds": 3.0,')
-    head = checkout.commit("head")
-    done = checkout.asv("continuous", base, head, "--machine", "scratch", **FAST)
-    assert done.returncode == 1, done.stdout  # asv's code for: something got worse
-    assert "PERFORMANCE DECREASED" in done.stdout
-    assert cells(checkout, base, H2D)[cpu(65536)]["samples"] == [1.0] * 16
-    assert cells(checkout, head, H2D)[cpu(65536)]["samples"] == [3.0] * 16
-
-
-def test_a_version_bump_separates_the_numbers(tmp_path: Path) -> None:
-    checkout = scratch.make(tmp_path)
-    small(checkout, 1.0)
-    base = checkout.commit("version 1")
-    text = (checkout.root / TRANSFER).read_text()
-    (checkout.root / TRANSFER).write_text(text.replace('version="1"', 'version="2"'))
-    checkout.sync()
-    head = checkout.commit("version 2")
-    done = checkout.asv("run", "ALL", "--machine", "scratch", "--record-samples", **FAST)
-    assert done.returncode == 0, done.stdout
-    assert cells(checkout, head, H2D)[cpu(65536)]["result"] == 1.0
-    assert math.isnan(cells(checkout, base, H2D)[cpu(65536)]["result"])
-
-
-def test_hostbench_run_measures_once_and_asv_records_it(tmp_path: Path) -> None:
-    """Foreground run, archive and asv's own file hold the same points, shown once."""
-    from hostbench.store import frame
-
-    checkout = scratch.make(tmp_path)
-    small(checkout, 1.0)
-    commit = checkout.commit("base")
-    run = ("run", "--launches", "8", "--machine", "scratch")
-    done = checkout.hostbench(*run)
-    assert done.returncode == 0, done.stdout
-    assert cells(checkout, commit, H2D)[cpu(65536)]["samples"] == [1.0] * 8
-    tree = frame.read(checkout.results)
-    ours = tree.frame[tree.frame["status"] == "ok"]
-    assert tree.warnings == [] and len(tree.runs) == 1
-    assert len(ours) == 8 and set(ours["source"]) == {"archive"} and set(ours["commit"]) == {commit}
-    assert not list(journal.find(checkout.results))
-    homes = json.loads((checkout.home / ".asv-machine.json").read_text())
-    assert set(homes) == {"scratch", "version"}
-
-    shutil.rmtree(checkout.root / ".asv")
-    (checkout.root / ".asv").write_text("in asv's way")
-    failed = checkout.hostbench(*run)
-    assert failed.returncode == 4 and "archived all the same" in failed.stdout, failed.stdout
-    assert len(frame.read(checkout.results).runs) == 2

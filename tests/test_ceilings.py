@@ -2,6 +2,7 @@
 
 import pytest
 
+from hostbench import pcie
 from hostbench.case import AxisValue, Case
 from hostbench.ceilings import links
 from hostbench.ceilings.cases import Ceiling, ceiling
@@ -44,23 +45,23 @@ def found(one: Case, about: Facts, loaded: Facts | None = None, device: str = "c
     ],
 )
 def test_pcie_x16(generation: int, encoded: float, packets: float) -> None:
-    assert links.pcie_encoded_bytes_per_s(generation, 16) / 1e9 == pytest.approx(encoded, abs=5e-4)
-    assert links.pcie_packet_bytes_per_s(generation, 16) / 1e9 == pytest.approx(packets, abs=5e-4)
+    assert pcie.encoded_bytes_per_s(generation, 16) / 1e9 == pytest.approx(encoded, abs=5e-4)
+    assert pcie.packet_bytes_per_s(generation, 16) / 1e9 == pytest.approx(packets, abs=5e-4)
 
 
 def test_pcie_scales_with_the_lanes_and_refuses_what_is_none() -> None:
-    whole = links.pcie_encoded_bytes_per_s(5, 16)
-    assert links.pcie_encoded_bytes_per_s(5, 8) == whole / 2
+    whole = pcie.encoded_bytes_per_s(5, 16)
+    assert pcie.encoded_bytes_per_s(5, 8) == whole / 2
     with pytest.raises(ValueError, match="generation 7 is not one of"):
-        links.pcie_encoded_bytes_per_s(7, 16)
+        pcie.encoded_bytes_per_s(7, 16)
     with pytest.raises(ValueError, match="width 3 is not one of"):
-        links.pcie_packet_bytes_per_s(5, 3)
+        pcie.packet_bytes_per_s(5, 3)
 
 
 def test_the_packet_ceiling_is_above_the_best_that_was_seen() -> None:
     """28 bytes of overhead, the other end of the range, would not be."""
-    assert links.pcie_packet_bytes_per_s(5, 16) > 57.15e9
-    assert links.pcie_encoded_bytes_per_s(5, 16) * 256 / 284 < 57.15e9
+    assert pcie.packet_bytes_per_s(5, 16) > 57.15e9
+    assert pcie.encoded_bytes_per_s(5, 16) * 256 / 284 < 57.15e9
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,9 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "said", "remedy"), DAMAGES, ids=lambda one: str(one)[:24])
+@pytest.mark.parametrize(
+    ("damage", "said", "remedy"), DAMAGES, ids=lambda one: getattr(one, "__name__", str(one)[:24])
+)
 def test_each_damage_is_named(
     results: Path, damage: Callable[[Path], None], said: str, remedy: str
 ) -> None:

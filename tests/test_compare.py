@@ -53,8 +53,37 @@ def test_the_interval_covers_as_often_as_it_says() -> None:
     assert (small.low, small.high) == (-math.inf, math.inf)
 
 
-def test_ties_and_large_samples_take_the_normal_approximation() -> None:
+def tied_by_hand(first: list[float], second: list[float]) -> float:
+    """The share of all ways to deal out that are as far from the middle."""
+    pooled = [*first, *second]
+    middle = len(first) * len(second) / 2
+
+    def off(chosen: tuple[int, ...]) -> float:
+        rest = [pooled[n] for n in range(len(pooled)) if n not in chosen]
+        signs = [(b > pooled[n]) + 0.5 * (b == pooled[n]) for n in chosen for b in rest]
+        return abs(sum(signs) - middle)
+
+    every = [off(c) for c in itertools.combinations(range(len(pooled)), len(first))]
+    return sum(value >= off(tuple(range(len(first)))) for value in every) / len(every)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ties_are_judged_by_their_own_distribution(seed: int) -> None:
+    rng = random.Random(seed)
+    first = [float(rng.randint(0, 4)) for _ in range(rng.randint(2, 6))]
+    second = [float(rng.randint(1, 6)) for _ in range(rng.randint(2, 6))]
+    assert shift(first, [*second, first[0]]).p_value == pytest.approx(
+        tied_by_hand(first, [*second, first[0]])
+    )
+
+
+def test_ties_on_one_side_do_not_hide_a_plain_shift() -> None:
+    found = shift([1.0] * 7, [1.2, 1.2, 1.2, 1.2000001, 1.2, 1.2, 1.2])
+    assert found.p_value == pytest.approx(least_p_value(7, 7))
     assert shift([1.0] * 5, [1.0] * 5).p_value == 1.0
+
+
+def test_large_samples_take_the_normal_approximation() -> None:
     rng = random.Random(1)
     many = [rng.gauss(0, 1) for _ in range(60)]
     found = shift(many, [value + 2 for value in many])

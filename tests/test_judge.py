@@ -9,6 +9,7 @@ import pytest
 from hostbench.judge import noise
 from hostbench.judge.change import Change, Options
 from hostbench.judge.detector import detect, judge, log_seconds
+from hostbench.noise import noise as noise_of_family
 from tests.conftest import SoakSeeds
 
 
@@ -151,7 +152,7 @@ def test_backwards_the_steps_are_the_same(soak_seeds: SoakSeeds) -> None:
         rng = np.random.default_rng(seed)
         for sigma in (0.005, 0.01, 0.02):
             for _ in range(10):
-                logs = noise.noise("gauss", 160, sigma, rng)
+                logs = noise_of_family("gauss", 160, sigma, rng)
                 logs[80:] += math.log1p(0.1)
                 forward, back = judge([logs, logs[::-1].copy()], Options())
                 total += 1

@@ -19,8 +19,9 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LAYERS = (
     "errors units",
     "case files processes",
-    "samples clock shapes",
-    "bandwidth efficiency latency round_trip",
+    "samples clock shapes noise",
+    "toml_file",
+    "bandwidth efficiency latency pcie round_trip",
     "journal",
     "facts",
     "device",
@@ -32,7 +33,7 @@ LAYERS = (
     "runner",
     "suite asv_env asv_guard",
     "store",
-    "judge",
+    "judge simulation",
     "report",
     "cli gpu_check __main__",
 )

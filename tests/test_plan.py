@@ -150,7 +150,7 @@ def test_the_parts_of_a_run_are_the_whole() -> None:
 
 
 def test_a_case_that_was_skipped_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str) -> Device:
+    def refuse(name: str, **_: int) -> Device:
         raise Unavailable(f"no {name}")
 
     monkeypatch.setattr(worker, "open_device", refuse)

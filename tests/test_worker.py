@@ -98,7 +98,7 @@ def test_out_of_memory_ends_the_walk() -> None:
 def test_a_device_that_is_refused_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def refuse(name: str) -> Device:
+    def refuse(name: str, **_: int) -> Device:
         asked.append(name)
         raise Unavailable(f"there is no {name}")
 
@@ -115,10 +115,10 @@ def test_a_device_that_does_not_settle_is_refused_and_a_broken_one_fails(
         def settle(self) -> None:
             raise Unavailable("never steady")
 
-    monkeypatch.setattr(worker, "open_device", lambda name: Unsettled())
+    monkeypatch.setattr(worker, "open_device", lambda name, launch: Unsettled())
     assert [o["reason"] for o in outcomes("fine", "fine")] == ["never steady"] * 2
 
-    def broken(name: str) -> Device:
+    def broken(name: str, **_: int) -> Device:
         raise UsageError("no driver")
 
     monkeypatch.setattr(worker, "open_device", broken)
@@ -141,7 +141,7 @@ def test_a_device_that_cannot_be_reset_ends_the_walk(monkeypatch: pytest.MonkeyP
         def reset(self) -> None:
             raise RuntimeError("stuck")
 
-    monkeypatch.setattr(worker, "open_device", lambda name: Stuck())
+    monkeypatch.setattr(worker, "open_device", lambda name, launch: Stuck())
     (fine,) = outcomes("fine", "fine")
     assert (fine["status"], fine["reason"], fine["fatal"]) == (
         "failed",

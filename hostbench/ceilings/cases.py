@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from hostbench import pcie
 from hostbench.case import Case
 from hostbench.ceilings import links
-from hostbench.device.simulated import Link
+from hostbench.device.simulated_parts import Link
 from hostbench.facts.record import Facts, cuda_group, number_of, value_of
 from hostbench.units import GB, format_rate
 
@@ -51,7 +52,7 @@ def ceiling(case: Case, device: str, facts: Facts, loaded: Facts | None = None) 
     if device == "cpu":
         return _host_memory(name, facts)
     if device == "simulated":
-        return _simulated(case)
+        return _simulated(case, facts)
     if device != "cuda":
         return f"the device {device} has no known link"
     group = cuda_group(facts)
@@ -105,13 +106,13 @@ def is_on(value: object) -> bool:
 
 def _pcie(generation: int, width: int, mark: str) -> Ceiling | str:
     try:
-        packets = links.pcie_packet_bytes_per_s(generation, width)
+        packets = pcie.packet_bytes_per_s(generation, width)
     except ValueError as error:
         return str(error)
     return Ceiling(
         gb_per_s=packets / GB,
-        text=f"PCIe Gen{generation} x{width}, {links.PAYLOAD_BYTES}-byte packets{mark}",
-        encoded_gb_per_s=links.pcie_encoded_bytes_per_s(generation, width) / GB,
+        text=f"PCIe Gen{generation} x{width}, {pcie.PAYLOAD_BYTES}-byte packets{mark}",
+        encoded_gb_per_s=pcie.encoded_bytes_per_s(generation, width) / GB,
     )
 
 
@@ -170,9 +171,11 @@ def _host_memory(name: str, facts: Facts) -> Ceiling | str:
     return Ceiling(gb_per_s=rate / GB, text=f"host memory copy, measured on {who}{also}")
 
 
-def _simulated(case: Case) -> Ceiling | str:
-    link, way = Link(), direction(case)
-    there, back = link.host_to_device_bytes_per_s, link.device_to_host_bytes_per_s
+def _simulated(case: Case, facts: Facts) -> Ceiling | str:
+    """By the link that was declared, which the facts then tell, else the usual one."""
+    names = ("host_to_device_bytes_per_s", "device_to_host_bytes_per_s")
+    there, back = (number_of(facts, "simulation", n) or getattr(Link(), n) for n in names)
+    way = direction(case)
     if case.workload == "transfer.both_ways":
         return Ceiling(gb_per_s=(there + back) / GB, text="the simulated link, both directions")
     if way is None:

@@ -66,6 +66,14 @@ def make_parser() -> argparse.ArgumentParser:
     _format(check, "text", "json")
     _results(check)
     _dashboard(_command(commands, "dashboard", "open the dashboard over all stored runs"))
+    _simulate_history(
+        _command(
+            commands,
+            "simulate-history",
+            "write results whose changes are known",
+            "simulate_history",
+        )
+    )
     _command(
         commands, "sync-benchmarks", "write benchmarks/*.py from the registry", module="sync"
     ).add_argument("--check", action="store_true", help="write nothing; exit 2 if any differs")
@@ -225,6 +233,25 @@ def _compact(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="only say how much it would save")
     _results(parser)
+
+
+def _simulate_history(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o",
+        dest="output",
+        type=Path,
+        metavar="DIR",
+        required=True,
+        help="new or empty folder: DIR/results, and DIR/truth.json with what really happened",
+    )
+    parser.add_argument("--story", type=Path, metavar="FILE", help="TOML, see docs/simulation.md "
+                        "(default: a story that the seed makes up)")  # fmt: skip
+    parser.add_argument("--machines", type=int, metavar="N", help="3 unless given")
+    parser.add_argument("--commits", type=int, metavar="N", help="one a day (120)")
+    parser.add_argument("--series", type=int, metavar="N", help="cases of each machine (24)")
+    parser.add_argument("--seed", type=int, metavar="N", help="the same, the same bytes (0)")
+    parser.add_argument("--git", action="store_true", help="make DIR a git repository that has the "
+                        "commits")  # fmt: skip
 
 
 def _dashboard(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from hostbench import facts
 from hostbench.cli.places import results_folder
+from hostbench.device.simulated_file import MARK
 from hostbench.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.files import write_atomic
 from hostbench.report.html import html
@@ -21,7 +22,8 @@ from hostbench.store.runs import AboutRun, WholeRun
 def execute(args: Namespace) -> int:
     """Print this machine's newest run, or the one asked for. Exit code 3 where there is none.
 
-    A simulated run is no measurement of this machine: it is shown only when asked for.
+    A simulated run is no measurement of this machine: it is shown only when asked for, by its id or
+    by a machine that is simulated.
     """
     if args.html and args.output is None:
         raise UsageError("--html needs a file to write: -o FILE")
@@ -83,7 +85,7 @@ def _choose(args: Namespace, history: History) -> AboutRun:
             raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
         there = ", ".join(sorted({str(run.machine) for run in runs}))
         raise NothingMeasured(f"no run of machine {machine!r} is stored; there are: {there}")
-    real = [run for run in ours if run.device != "simulated"]
+    real = ours if MARK in machine else [run for run in ours if run.device != MARK]
     if not real:
         raise NothingMeasured(
             f"machine {machine!r} has only simulated runs, which say nothing about it; "

@@ -4,7 +4,7 @@ import signal
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -14,8 +14,7 @@ from hostbench import facts
 from hostbench.cli import asv_record
 from hostbench.cli.places import warn
 from hostbench.cli.program import program
-from hostbench.cli.run_setup import Setup, fresh, resumed, set_up
-from hostbench.clock import now
+from hostbench.cli.run_setup import Setup, fresh, look, resumed, set_up
 from hostbench.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -31,7 +30,6 @@ from hostbench.runner import places
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
-from hostbench.runner.repo import checkout
 from hostbench.runner.session import records
 from hostbench.store import adopt, runs
 from hostbench.store.history import History
@@ -56,7 +54,8 @@ def execute(args: Namespace) -> int:
     with _terminate_as_interrupt():
         with JournalWriter(path, header) as journal:
             end, scratch = _measure(setup, journal, plan)
-            if end == "complete" and header.scratch is None and scratch is None and not args.no_asv:
+            judged = end == "complete" and header.scratch is None and scratch is None
+            if judged and setup.simulation is None and not args.no_asv:
                 whole = _whole(setup.results, header.resumes or header.run_id)
                 recorded = _record_with_asv(whole, setup)
         if not read(path).records:
@@ -89,10 +88,11 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str
     end: End = "complete"
     late_s = time.monotonic() + setup.stop_after_s
     try:
-        watch = facts.Watch(journal.facts, off=facts.unwatched(setup.device))
+        write = journal.facts if setup.simulation is None else _not_of_this_host
+        watch = facts.Watch(write, off=facts.unwatched(setup.device))
         with watch, Launcher(bar.tick, bar.started) as launcher:
             for record in records(plan, setup.workloads, launcher, bar, watch.family):
-                journal.case(record)
+                journal.case(setup.dated(record))
                 if time.monotonic() > late_s:
                     end = "stopped"
                     break
@@ -101,10 +101,14 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str
     if end != "complete":
         bar.end()
     journal.facts("after", facts.to_json(setup.collect()))
-    unchanged = checkout(setup.root, setup.results) == setup.checkout
+    unchanged = look(setup.root, setup.results, setup.simulation) == setup.checkout
     scratch = None if unchanged else "the checkout changed during the run"
-    journal.finish("complete" if end == "complete" else "interrupted", now(), scratch)
+    journal.finish("complete" if end == "complete" else "interrupted", setup.now(), scratch)
     return end, scratch
+
+
+def _not_of_this_host(when: str, facts: Mapping[str, Any]) -> None:
+    """A simulation tells its own facts: what this host did meanwhile is none of them."""
 
 
 def _whole(results: Path, run_id: str) -> WholeRun:

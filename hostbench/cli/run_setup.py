@@ -1,6 +1,7 @@
 """What `hostbench run` decides before its first case: a new run, or the rest of an older one."""
 
 import math
+import os
 import random
 from argparse import Namespace
 from collections.abc import Callable
@@ -12,9 +13,12 @@ from typing import Any
 from hostbench import __version__, facts
 from hostbench.case import parse_selector
 from hostbench.cli.places import results_folder, warn
+from hostbench.cli.simulation import named, simulation_of
 from hostbench.clock import now
+from hostbench.device import simulated_file
+from hostbench.device.simulated_file import Simulation
 from hostbench.errors import UsageError
-from hostbench.journal import RunHeader
+from hostbench.journal import CaseRecord, RunHeader
 from hostbench.runner import places
 from hostbench.runner.plan import (
     MIN_LAUNCHES_FOR_VERDICT,
@@ -48,6 +52,16 @@ class Setup:
     device: str
     workloads: dict[str, Workload]
     stop_after_s: float = math.inf
+    simulation: Simulation | None = None
+
+    def now(self) -> str:
+        """The time now, or the simulation's."""
+        return (self.simulation and self.simulation.date) or now()
+
+    def dated(self, record: CaseRecord) -> CaseRecord:
+        """The record as measured now, or at the simulation's time."""
+        date = self.simulation and self.simulation.date
+        return replace(record, started_at=date) if date else record
 
 
 def set_up(args: Namespace) -> Setup:
@@ -57,24 +71,45 @@ def set_up(args: Namespace) -> Setup:
     workloads = load(families)
     results = results_folder(args)
     root = places.project_root(Path.cwd())
-    collect = partial(
-        facts.collect, torch_state=facts.probe_torch(), identify=args.identify or None
-    )
-    found = facts.with_memory_copy(collect())
-    hardware = facts.nvidia_hardware()
-    if args.device == "cuda" and not hardware.visible:
-        raise UsageError(f"--device cuda: no NVIDIA GPU is visible ({hardware.why})")
+    device = _device(args)
+    simulation = simulation_of(device, root, results)
+    collect: Callable[[], facts.Facts]
+    if simulation is None:
+        torch_state = facts.probe_torch()
+        collect = partial(facts.collect, torch_state=torch_state, identify=args.identify or None)
+        found = facts.with_memory_copy(collect())
+    else:
+        found = simulation.facts
+        collect = partial(dict, found)
     return Setup(
         root=root,
         results=results,
-        machine=facts.machine_name(args.machine, found),
+        machine=named(facts.machine_name(args.machine, found), device, simulation),
         facts=found,
         collect=collect,
-        checkout=checkout(root, results),
-        device=args.device or default_device(hardware),
+        checkout=look(root, results, simulation),
+        device=device,
         workloads=workloads,
         stop_after_s=stop_after_s,
+        simulation=simulation,
     )
+
+
+def _device(args: Namespace) -> str:
+    """The device that was asked for, or the usual one; a simulation is resumed as one."""
+    hardware = facts.nvidia_hardware()
+    if args.device == "cuda" and not hardware.visible:
+        raise UsageError(f"--device cuda: no NVIDIA GPU is visible ({hardware.why})")
+    if args.resume and os.environ.get(simulated_file.VARIABLE):
+        return "simulated"
+    return str(args.device or default_device(hardware))
+
+
+def look(root: Path | None, results: Path, simulation: Simulation | None) -> Checkout:
+    """The checkout under the measurement, or what a simulation says instead."""
+    if simulation is None or simulation.commit is None:
+        return checkout(root, results)
+    return Checkout(commit=simulation.commit, committed_at=simulation.committed_at, scratch=None)
 
 
 def fresh(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
@@ -88,7 +123,7 @@ def fresh(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
     seed = args.seed if args.seed is not None else random.SystemRandom().getrandbits(32)
     plan = Plan(profile=profile, cases=cases, stand_in=_stand_in(setup.device), seed=seed)
     header = RunHeader(
-        run_id=places.run_id(setup.checkout.commit),
+        run_id=places.run_id(setup.checkout.commit, setup.now()),
         machine=setup.machine,
         commit=setup.checkout.commit,
         committed_at=setup.checkout.committed_at,
@@ -97,7 +132,7 @@ def fresh(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
         launches=profile.launches,
         device=setup.device,
         seed=seed,
-        started_at=now(),
+        started_at=setup.now(),
         hostbench=__version__,
         planned=tuple(map(str, cases)),
     )
@@ -136,7 +171,7 @@ def _stand_in(device: str) -> str | None:
 
 def _scratch(args: Namespace, setup: Setup, profile: Profile) -> str | None:
     """Why this run is never judged nor given to asv; None when it may be."""
-    if setup.device == "simulated":
+    if setup.device == "simulated" and setup.simulation is None:
         return "simulated device"
     if args.quick:
         return "quick"
@@ -169,8 +204,8 @@ def resumed(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
         seed=old.seed,
         done=run.done(),
     )
-    run_id = places.run_id(setup.checkout.commit)
-    header = replace(old, run_id=run_id, started_at=now(), resumes=run.run_id)
+    run_id = places.run_id(setup.checkout.commit, setup.now())
+    header = replace(old, run_id=run_id, started_at=setup.now(), resumes=run.run_id)
     return header, plan
 
 

@@ -10,11 +10,12 @@ from hostbench.facts.cgroup import cpu_quota_cores, usable_cores
 NAMES = ("cuda", "cpu", "simulated")
 
 
-def open_device(name: str, index: int = 0) -> Device:
-    """Open a device by name: `cuda`, `cpu` or `simulated`; `index` says which of several GPUs.
+def open_device(name: str, index: int = 0, *, launch: int = 0) -> Device:
+    """Open a device by name: `cuda`, `cpu` or `simulated`; `index` says which of several GPUs,
+    `launch` the number of the launch, whose noise a simulated device has.
 
-    Raises UsageError for another name, Unavailable where the machine has no such device, and
-    BrokenError where it has one that does not work.
+    Raises UsageError for another name or a bad HOSTBENCH_SIMULATION, Unavailable where the machine
+    has no such device, and BrokenError where it has one that does not work.
     """
     if name == "cuda":
         from hostbench.device.cuda import CudaDevice
@@ -25,9 +26,13 @@ def open_device(name: str, index: int = 0) -> Device:
 
         return CpuDevice()
     if name == "simulated":
+        from hostbench.device import simulated_file
         from hostbench.device.simulated import SimulatedDevice
 
-        return SimulatedDevice()
+        simulation = simulated_file.declared()
+        if simulation is None:
+            return SimulatedDevice()
+        return SimulatedDevice(simulation.link, simulation.pace(launch))
     raise UsageError(f"unknown device {name!r}; there are: {', '.join(NAMES)}")
 
 

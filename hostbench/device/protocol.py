@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
+from hostbench.case import Case
 from hostbench.device.activity import Activity
 
 Buffer = Any
@@ -63,6 +64,10 @@ class Device(Protocol):
     def settle(self) -> None:
         """Once per launch, before anything is allocated: bind to the device's NUMA node where it
         has one, and wake link and clocks until they are steady."""
+
+    def enter(self, case: Case) -> None:
+        """Told which case's steps come next; it has been built. `reset` ends it. Only a device that
+        can be told to be slower in some cases listens."""
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         """Touched host memory. Raises Unavailable where it cannot be pinned."""

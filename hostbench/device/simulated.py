@@ -17,15 +17,20 @@ casts and gathers is decided as torch decides it (`simulated_copy`).
 
 Data is simulated too: a buffer holds a token from the time at which its copy ends. Reading before
 the copy starts reads what was there before, reading while it runs reads neither.
+
+A declared simulation (`simulated_file`) has other figures, and a pace that multiplies every time
+but that of a delay while a case is measured.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from hostbench.case import Case
 from hostbench.device import simulated_copy
 from hostbench.device.activity import COMPUTE, Activity
 from hostbench.device.protocol import DType, Fill, Step, Where
+from hostbench.device.simulated_pace import Pace
 from hostbench.device.simulated_parts import (
     Contents,
     Link,
@@ -38,14 +43,18 @@ from hostbench.errors import Unavailable
 
 __all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
 
+DELAY = "delay"
+"""The engine of waiting: it is no work, and never slower than asked."""
+
 
 class SimulatedDevice:
     """See the module's docstring."""
 
     name = "simulated"
 
-    def __init__(self, link: Link | None = None) -> None:
+    def __init__(self, link: Link | None = None, pace: Pace | None = None) -> None:
         self.link = link or Link()
+        self.pace = pace or Pace()
         self.host_s = 0.0
         self.current = self.default = SimulatedStream(self.wait_until)
         self._streams = [self.default]
@@ -59,8 +68,11 @@ class SimulatedDevice:
     def settle(self) -> None:
         """A virtual link never sleeps."""
 
+    def enter(self, case: Case) -> None:
+        self.pace.enter(case)
+
     def host_buffer(self, nbytes: int, *, pinned: bool) -> SimulatedBuffer:
-        self.host_s += nbytes / self.link.host_bytes_per_s
+        self.spend(nbytes / self.link.host_bytes_per_s)
         return SimulatedBuffer(nbytes, on_host=True, pinned=pinned)
 
     def registered_buffer(self, nbytes: int) -> SimulatedBuffer:
@@ -107,7 +119,7 @@ class SimulatedDevice:
         link = self.link
         if on_host:
             rates = {"zeros": link.host_bytes_per_s, "randn": link.host_randn_bytes_per_s}
-            self.host_s += nbytes / rates[fill] if fill in rates else 0.0
+            self.spend(nbytes / rates[fill] if fill in rates else 0.0)
         elif fill != "empty":
             rates = {"zeros": link.device_bytes_per_s, "randn": link.device_randn_bytes_per_s}
             self.enqueue("compute", nbytes / rates[fill], what=COMPUTE)
@@ -115,7 +127,7 @@ class SimulatedDevice:
 
     def pin(self, source: SimulatedBuffer) -> SimulatedBuffer:
         self.allocate(source.nbytes, on_host=True, pinned=True)
-        self.host_s += source.nbytes / self.link.host_bytes_per_s
+        self.spend(source.nbytes / self.link.host_bytes_per_s)
         made = SimulatedBuffer(source.nbytes, on_host=True, pinned=True)
         token = source.contents.token(self.host_s)
         made.contents.write(self.host_s, self.host_s, self.host_s, token)
@@ -142,10 +154,11 @@ class SimulatedDevice:
         """Nothing here is ever freed."""
 
     def compute(self, seconds: float) -> Step:
-        return lambda: _ignore(self.enqueue("compute", seconds, what=COMPUTE))
+        taken_s = seconds / self.link.compute_speed
+        return lambda: _ignore(self.enqueue("compute", taken_s, what=COMPUTE))
 
     def delay(self, seconds: float) -> None:
-        self.enqueue("delay", seconds)
+        self.enqueue(DELAY, seconds)
 
     def stream(self) -> SimulatedStream:
         made = SimulatedStream(self.wait_until)
@@ -165,6 +178,7 @@ class SimulatedDevice:
 
     def synchronize(self) -> None:
         self.wait_until(max(stream.free_s for stream in self._streams))
+        self.pace.next_sample()
 
     def memory_stats(self) -> dict[str, int]:
         return {}
@@ -184,6 +198,7 @@ class SimulatedDevice:
 
     def reset(self) -> None:
         self.synchronize()
+        self.pace.leave()
         self._streams = [self.default]
         self.current = self.default
         self._seen = []
@@ -194,18 +209,23 @@ class SimulatedDevice:
 
     def wait_until(self, end_s: float) -> None:
         """The host waits for `end_s`, then pays for having waited."""
-        self.host_s = max(self.host_s, end_s) + self.link.wait_s
+        self.host_s = max(self.host_s, end_s)
+        self.spend(self.link.wait_s)
+
+    def spend(self, seconds: float) -> None:
+        """The host is busy."""
+        self.host_s += seconds * self.pace.factor
 
     def allocate(self, nbytes: int, *, on_host: bool, pinned: bool = False) -> None:
         """The host pays for an allocation; the caches of the device and of pinned memory answer a
         size that they have seen."""
-        self.host_s += self.link.alloc_s
+        self.spend(self.link.alloc_s)
         place = "pinned" if pinned else "host" if on_host else "device"
         if place == "host" or (place, nbytes) in self._cached:
             return
         self._cached.add((place, nbytes))
         seconds = nbytes / self.link.pin_bytes_per_s if pinned else self.link.malloc_s
-        self.host_s += seconds
+        self.spend(seconds)
 
     def enqueue(
         self, engine: str, seconds: float, *, what: str | None = None, nbytes: int = 0
@@ -214,7 +234,9 @@ class SimulatedDevice:
 
         `what` names work that `observe` shows.
         """
-        self.host_s += self.link.launch_s
+        self.spend(self.link.launch_s)
+        if engine != DELAY:
+            seconds *= self.pace.factor
         stream = self.current
         start_s = max(self.host_s, stream.free_s, self._engine_free_s.get(engine, 0.0))
         end_s = stream.free_s = self._engine_free_s[engine] = start_s + seconds

@@ -48,10 +48,10 @@ def _like(source: SimulatedBuffer, place: SimulatedBuffer, dtype: str) -> Simula
 def _convert(device: "SimulatedDevice", target: SimulatedBuffer, source: SimulatedBuffer) -> None:
     """Both on one side; the temporary was allocated by a cache."""
     nbytes = max(source.nbytes, target.nbytes)
-    device.host_s += device.link.alloc_s
+    device.spend(device.link.alloc_s)
     if source.on_host:
         start_s = device.host_s
-        device.host_s += nbytes / device.link.host_bytes_per_s
+        device.spend(nbytes / device.link.host_bytes_per_s)
         end_s = device.host_s
     else:
         seconds = nbytes / device.link.device_bytes_per_s

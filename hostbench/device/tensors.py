@@ -1,5 +1,7 @@
 """Steps that the torch devices share: patterns, comparisons and views of buffers."""
 
+from functools import lru_cache
+
 import torch
 
 from hostbench.device.protocol import DType
@@ -8,6 +10,7 @@ from hostbench.units import MIB
 MARK_SHAPE = (2, 8)
 DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
 _PATTERN_BYTES = MIB - 3  # the largest prime under 1 MiB: a misplaced block does not match
+_KEPT_PATTERNS = 16
 _NUMBERS = 2039  # a prime below 2048, up to which float16 holds every whole number
 
 
@@ -27,27 +30,35 @@ def every_second(buffer: torch.Tensor) -> torch.Tensor:
 
 def fill(buffer: torch.Tensor, seed: int) -> None:
     """Bytes from a seeded generator; in a buffer typed as floats whole numbers from 0 to 2038."""
-    block = _bytes(buffer, seed) if buffer.dtype == torch.uint8 else _numbers(buffer, seed)
-    block = block.to(buffer.device)
+    length = min(buffer.numel(), _PATTERN_BYTES)
+    block = _bytes(length, seed) if buffer.dtype == torch.uint8 else _numbers(length, seed)
+    block = block.to(device=buffer.device, dtype=buffer.dtype)
     for start in range(0, buffer.numel(), max(1, block.numel())):
         part = buffer[start : start + block.numel()]
         part.copy_(block[: part.numel()])
 
 
-def _bytes(buffer: torch.Tensor, seed: int) -> torch.Tensor:
-    length = min(buffer.numel(), _PATTERN_BYTES)
+@lru_cache(maxsize=_KEPT_PATTERNS)
+def _bytes(length: int, seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(0, 256, (length,), dtype=torch.uint8, generator=generator)
 
 
-def _numbers(buffer: torch.Tensor, seed: int) -> torch.Tensor:
-    length = min(buffer.numel(), _PATTERN_BYTES)
-    return ((torch.arange(length) * 7 + seed) % _NUMBERS).to(buffer.dtype)
+def _numbers(length: int, seed: int) -> torch.Tensor:
+    return (torch.arange(length) * 7 + seed) % _NUMBERS
 
 
 def equal(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether two buffers on one device hold equal values: bytes where both are dense and of one
     type, else `right` cast to the type of `left`."""
     if left.dtype == right.dtype and left.is_contiguous() and right.is_contiguous():
-        return torch.equal(left.view(torch.uint8), right.view(torch.uint8))
+        return torch.equal(_words(left), _words(right))
     return torch.equal(left.float(), right.to(left.dtype).float())
+
+
+def _words(buffer: torch.Tensor) -> torch.Tensor:
+    """The bits of a dense buffer by eights of bytes, where it divides so: compared as bytes they
+    take seven times as long."""
+    flat = buffer.view(torch.uint8)
+    whole = flat.numel() % 8 == 0 and flat.storage_offset() % 8 == 0
+    return flat.view(torch.int64) if whole else flat

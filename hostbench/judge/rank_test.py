@@ -2,7 +2,8 @@
 
 The Mann-Whitney test (Mann and Whitney 1947), and the Hodges-Lehmann estimate of the shift with the
 interval that belongs to the test (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods,
-4.1 to 4.3). Pure functions of numbers.
+4.1 to 4.3). With ties the distribution is that of the midranks at hand, over all ways to deal them
+out (there, 4.1, comment 4). Pure functions of numbers.
 """
 
 import math
@@ -10,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 EXACT_UP_TO = 30
-"""Samples up to this size are judged by the exact distribution, unless there are ties."""
+"""Samples up to this size are judged by the exact distribution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +53,9 @@ def least_p_value(num_first: int, num_second: int) -> float:
 
 def _p_value(first: Sequence[float], second: Sequence[float], above: float) -> float:
     num, other = len(first), len(second)
-    distinct = len({*first, *second}) == num + other
-    if distinct and max(num, other) <= EXACT_UP_TO:
+    if max(num, other) <= EXACT_UP_TO:
+        if len({*first, *second}) < num + other:
+            return _tied_p_value(first, second)
         counts = _counts(num, other)
         smaller = min(int(above), num * other - int(above))
         return min(1.0, 2 * sum(counts[: smaller + 1]) / sum(counts))
@@ -60,6 +64,27 @@ def _p_value(first: Sequence[float], second: Sequence[float], above: float) -> f
         return 1.0
     distance = max(0.0, abs(above - num * other / 2) - 0.5)  # continuity correction
     return math.erfc(distance / spread / math.sqrt(2))
+
+
+def _tied_p_value(first: Sequence[float], second: Sequence[float]) -> float:
+    """The share of all ways to deal out the midranks whose rank sum is as far from the middle."""
+    ranks = _doubled_midranks([*first, *second])
+    num, total = len(first), sum(ranks)
+    ways = np.zeros((num + 1, total + 1))  # counts up to 10^17, in sums of like sign
+    ways[0, 0] = 1.0
+    for rank in ranks:
+        ways[1:, rank:] += ways[:-1, :-rank]
+    middle = num * total / len(ranks)
+    off = np.abs(np.arange(total + 1) - middle)
+    here = abs(sum(ranks[:num]) - middle)
+    return float(ways[num, off >= here - 1e-9].sum() / ways[num].sum())
+
+
+def _doubled_midranks(values: Sequence[float]) -> list[int]:
+    """Twice the rank of each value, 1 for the smallest; equal values share the mean of theirs."""
+    ordered = sorted(values)
+    first = {value: place for place, value in reversed(list(enumerate(ordered)))}
+    return [2 * first[value] + 1 + ordered.count(value) for value in values]
 
 
 def _spread(values: Sequence[float], num: int, other: int) -> float:

@@ -71,6 +71,8 @@ def about(rows: pd.DataFrame, run: WholeRun) -> list[str]:
     driver = next((f", driver {d}" for d in rows["driver"].dropna()), "")
     commit = f"commit {header.commit[:8]}" if header.commit else "no commit"
     lines = [f"{commit}, {torch}{driver}, {header.launches} launches, run {run.run_id}"]
+    if header.device == "simulated":
+        lines.append("simulated: no figure here was measured")
     if header.scratch:
         lines.append(f"scratch ({header.scratch}): kept and shown, never judged, not given to asv")
     return lines

@@ -73,10 +73,15 @@ class Sides:
 
 def both(first: Chosen, second: Chosen, read: Read) -> Sides:
     """Read the rows of two sides. A series is a case, its version and its machine, unless machines
-    are compared."""
+    are compared. Raises UsageError for a simulated machine against a measured one."""
     by = ["case", "version"] if "machine" in (first.column, second.column) else None
     keys = by or ["machine", "case", "version"]
     left, right = (_rows(side, read, keys) for side in (first, second))
+    if by and _is_simulated(left) != _is_simulated(right):
+        raise UsageError(
+            f"of {first.text!r} and {second.text!r} one is simulated, the other measured: "
+            "compare like with like"
+        )
     shared = [key for key in left if key in right]
     notes = []
     for side, other, here in ((first, right, left), (second, left, right)):
@@ -102,6 +107,10 @@ def _rows(side: Chosen, read: Read, keys: list[str]) -> dict[Key, list[Row]]:
         for row in dicts(rows):
             found.setdefault(tuple(str(row[name]) for name in keys), []).append(row)
     return found
+
+
+def _is_simulated(side: dict[Key, list[Row]]) -> bool:
+    return any(row["device"] == "simulated" for rows in side.values() for row in rows)
 
 
 def _runs(rows: list[Row]) -> Side:

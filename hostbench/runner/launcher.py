@@ -152,6 +152,7 @@ class Launcher:
         assert self._server is not None and self._server.stdin is not None
         request = {
             "family": launch.family,
+            "number": launch.number,
             "settings": launch.settings,
             "device": launch.device,
             "deadline_s": launch.deadline_s,

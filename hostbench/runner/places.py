@@ -16,9 +16,10 @@ CONFIG = "asv.conf.json"
 JOURNALS = ".journals"
 
 
-def run_id(commit: str | None) -> str:
-    """`20261121T120805Z-1a2b3c4d-9f3e`: UTC start, commit, 4 random digits against collisions."""
-    return f"{stamp()}-{commit[:8] if commit else 'nogit'}-{secrets.token_hex(2)}"
+def run_id(commit: str | None, at: str | None = None, digits: str | None = None) -> str:
+    """`20261121T120805Z-1a2b3c4d-9f3e`: UTC start (`at` or now), commit, 4 digits (or random ones)
+    against collisions."""
+    return f"{stamp(at)}-{commit[:8] if commit else 'nogit'}-{digits or secrets.token_hex(2)}"
 
 
 def journal_path(results: Path, run: str) -> Path:

@@ -31,7 +31,9 @@ def walk(request: Mapping[str, Any], emit: Emit) -> None:
     settings = measure.Settings(**request["settings"])
     devices: dict[str, Device | Unavailable] = {}
     room = Room(request.get("deadline_s", _DEADLINE_S))
-    place = _Place(devices, room, request.get("device"), bool(request.get("observe")))
+    place = _Place(
+        devices, room, request.get("device"), bool(request.get("observe")), request.get("number", 0)
+    )
     for position, raw in enumerate(request["cases"]):
         case = Case.of(raw["workload"], raw["axes"])
         emit({"event": "start", "case": raw, "at": time.time()})
@@ -74,11 +76,12 @@ class _Place:
     room: Room
     stand_in: str | None
     observe: bool = False
+    launch: int = 0
 
 
 def _evidence(work: Workload, place: _Place, case: Case) -> dict[str, Any]:
     """A pass that observes the case; its proofs are judged like those of the timed passes."""
-    device = _open(place.devices, place.stand_in or str(case.values["device"]))
+    device = _open(place, case)
     found = evidence.gather(device, prepare(work, device, case))
     return {
         **_judged(found.proofs),
@@ -95,7 +98,7 @@ def _measured(
     work: Workload, place: _Place, case: Case, settings: measure.Settings
 ) -> measure.Measurement:
     if work.ranks is None:
-        device = _open(place.devices, place.stand_in or str(case.values["device"]))
+        device = _open(place, case)
         return measure.measure(device, prepare(work, device, case), settings)
     if place.stand_in is not None:
         raise Unavailable(f"the {place.stand_in} device has no ranks")
@@ -118,11 +121,12 @@ def _leave_nothing(
     return outcome
 
 
-def _open(devices: dict[str, Device | Unavailable], name: str) -> Device:
+def _open(place: _Place, case: Case) -> Device:
     """The opened device, the same for all cases of the launch; a refusal is remembered too."""
+    devices, name = place.devices, place.stand_in or str(case.values["device"])
     if name not in devices:
         try:
-            devices[name] = open_device(name)
+            devices[name] = open_device(name, launch=place.launch)
             devices[name].settle()  # type: ignore[union-attr]
         except Unavailable as reason:
             devices[name] = reason

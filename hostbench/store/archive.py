@@ -79,11 +79,14 @@ def path_of(results: Path, run: Run) -> Path:
     return results / str(run.header.machine) / "runs" / f"{run.header.run_id}{SUFFIX}"
 
 
-def write(results: Path, run: Run) -> Path:
-    """Archive a run. An archive is never overwritten: the same run again is left as it is."""
+def write(results: Path, run: Run, content: Mapping[str, Any] | None = None) -> Path:
+    """Archive a run. An archive is never overwritten: the same run again is left as it is.
+
+    `content` is the run's `content_of`, where it is known already.
+    """
     path = path_of(results, run)
     if not path.exists():
-        text = json.dumps(_to_json(run), separators=(",", ":")).encode()
+        text = json.dumps(content or content_of(run), separators=(",", ":")).encode()
         write_atomic(path, gzip.compress(text, mtime=0))
     return path
 
@@ -122,7 +125,8 @@ def _damaged(path: Path, error: Exception) -> DataError:
     return DataError(f"{path} is damaged ({error}); restore it from git or delete it")
 
 
-def _to_json(run: Run) -> dict[str, Any]:
+def content_of(run: Run) -> dict[str, Any]:
+    """What an archive holds: asv's layout, with nothing of an environment, and `hostbench`."""
     header = run.header
     committed_ms = int(epoch_s(header.committed_at) * 1000) if header.committed_at else None
     return {
@@ -164,19 +168,21 @@ def _rows(records: Sequence[CaseRecord]) -> dict[str, list[Any]]:
     for workload, group in by_workload.items():
         values: list[dict[AxisValue, None]] = [{} for _ in group[0].case.axes]
         medians: dict[tuple[AxisValue, ...], list[float]] = {}
+        seen_keys: set[tuple[AxisValue, ...]] = set()
         skipped: set[tuple[AxisValue, ...]] = set()
         for record in group:
             key = tuple(value for _, value in record.case.axes)
-            for seen, value in zip(values, key, strict=True):
-                seen[value] = None
+            if key not in seen_keys:
+                seen_keys.add(key)
+                for seen, value in zip(values, key, strict=True):
+                    seen[value] = None
             if record.status == "ok" and record.seconds is not None:
                 medians.setdefault(key, []).append(record.seconds)
             elif record.status == "skipped":
                 skipped.add(key)
-        seen_keys = {tuple(value for _, value in record.case.axes) for record in group}
         product = list(itertools.product(*values))
         stats = [_stats(medians.get(key, [])) for key in product]
-        started_ms = int(min(epoch_s(record.started_at) for record in group) * 1000)
+        started_ms = int(min(map(epoch_s, {record.started_at for record in group})) * 1000)
         rows[asv_name(workload)] = [
             [
                 math.nan if key in skipped or key not in seen_keys else stat[0]

@@ -197,9 +197,9 @@ def load(results: Path, warn: Warn) -> list[WholeRun]:
 
 
 def put_together(parts: Iterable[Run]) -> list[WholeRun]:
-    """Group parts by the run that they resume."""
+    """Group parts by the run that they resume; of one time, the resumed comes first."""
     groups: dict[tuple[str | None, str], list[Run]] = {}
-    for part in sorted(parts, key=lambda part: part.header.started_at):
+    for part in sorted(parts, key=lambda p: (p.header.started_at, p.header.resumes is not None)):
         groups.setdefault((part.header.machine, part.root_id), []).append(part)
     return [WholeRun(parts=tuple(group)) for group in groups.values()]
 

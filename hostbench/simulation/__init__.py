@@ -1,0 +1,1 @@
+"""Trees of results whose changes are known; `docs/simulation.md`. Nothing in them is measured."""
