@@ -209,3 +209,24 @@ def test_a_small_foreign_tree_is_too_short(tmp_path: Path, changes: Any) -> None
     code, out, _ = changes(tmp_path / "tree")
     assert code == EXIT_NOTHING_MEASURED
     assert "4 series in other units than seconds" in out and "4 failed points" in out
+
+
+def test_a_simulated_history_is_told_with_its_causes(
+    tmp_path: Path,
+    changes: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = ("--machines", "2", "--commits", "100", "--series", "12", "--seed", "5")
+    assert main(["simulate-history", "-o", str(tmp_path), *size, "--git"]) == EXIT_OK
+    capsys.readouterr()
+    monkeypatch.chdir(tmp_path)  # git has the commits
+    told = json.loads(changes(tmp_path / "results", "--format", "json")[1])
+    steps = {(one["id"], one["commit"]): one["cause"] for one in told["events"]}
+    truth = json.loads((tmp_path / "truth.json").read_text())["events"]
+    code = [one for one in truth if one["kind"] == "code" and abs(one["effect"]) >= 0.05]
+    assert len(code) == 4
+    for one in code:
+        cause = steps.pop((f"{one['series'][0]}@{one['machine']}", one["first_bad_commit"]))
+        assert cause["label"] == "code" and one["cause"] in cause["why"][-1]
+    assert {cause["label"] for cause in steps.values()} == {"measurement changed"}
