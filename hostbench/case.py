@@ -14,6 +14,10 @@ from hostbench.errors import UsageError
 AxisValue = str | int | bool
 
 _NAME = re.compile(r"^(?P<workload>[a-z0-9_]+(\.[a-z0-9_]+)?)(\[(?P<axes>[^\[\]]*)\])?$")
+_INT = re.compile(r"-?\d{1,19}", re.ASCII)
+_SERIES = re.compile(
+    r"^(?P<workload>[^\[\]@,=]+)(\[(?P<axes>[^\[\]]*)\])?(@(?P<machine>[^@\[\]]+))?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,56 @@ def parse_selector(text: str) -> Selector:
             f"cannot read case {text!r}: write family.workload[axis=value,...], "
             "as `hostbench list` prints it"
         )
+    return _selector(text, match)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSelector:
+    """What a person typed for a series: a case, in part or whole, and `@machine` or every one."""
+
+    case: Selector
+    machine: str | None
+
+    def selects(self, series: str) -> bool:
+        """`series` is `case@machine` as it is stored; one that cannot be read is not selected."""
+        text, _, machine = series.rpartition("@")
+        case = read_case(text)
+        return self.machine in (None, machine) and case is not None and self.case.selects(case)
+
+
+def parse_series(text: str) -> SeriesSelector:
+    """Read `family.workload[axis=value,...]@machine`; any asv benchmark's name is a workload.
+
+    Raises UsageError for anything else.
+    """
+    match = _SERIES.match(text.strip())
+    if match is None:
+        raise UsageError(
+            f"cannot read series {text!r}: write family.workload[axis=value,...]@machine, "
+            "with the axes and the machine or without"
+        )
+    return SeriesSelector(_selector(text, match), match["machine"])
+
+
+def read_case(text: str) -> Case | None:
+    """The inverse of str(case), for any asv benchmark; None for what is no case."""
+    match = _SERIES.match(text)
+    try:
+        selector = _selector(text, match) if match and match["machine"] is None else None
+    except UsageError:
+        return None
+    if selector is None:
+        return None
+    return Case(selector.workload, tuple((name, _read(value)) for name, value in selector.axes))
+
+
+def _read(text: str) -> AxisValue:
+    if text in ("True", "False"):
+        return text == "True"
+    return int(text) if _INT.fullmatch(text) else text
+
+
+def _selector(text: str, match: re.Match[str]) -> Selector:
     pairs = []
     for part in filter(None, (match["axes"] or "").split(",")):
         name, equals, value = part.partition("=")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostbench.case import Case, parse_selector
+from hostbench.case import Case, parse_selector, parse_series, read_case
 from hostbench.errors import UsageError
 from hostbench.workloads import load
 from tests.made import copy_case, create_case
@@ -109,3 +109,36 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         return
     assert selector.text == text
     assert selector.selects(create_case()) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "series"),
+    [
+        ("transfer", f"{TEXT}@box"),
+        ("transfer@box", f"{TEXT}@box"),
+        ("transfer.host_to_device[nbytes=64KiB,blocking=false]@box", f"{TEXT}@box"),
+        (f"{TEXT}@box/conda-py3.11", f"{TEXT}@box/conda-py3.11"),
+        ("sorting.Sorting.time_sort[n=100]", "sorting.Sorting.time_sort[n=100,order=random]@a"),
+        ("sorting", "sorting.time_plain[]@a"),
+    ],
+)
+def test_series_that_are_selected(text: str, series: str) -> None:
+    selector = parse_series(text)
+    assert selector.selects(series)
+    assert not selector.selects("other.thing[nbytes=1]@box")
+    if selector.machine:
+        assert not selector.selects(series + "2")
+
+
+@pytest.mark.parametrize("text", ["", "@box", "transfer@", "transfer[a]@box", "a[b=1]@c@d", "a["])
+def test_series_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot read (series|axis)"):
+        parse_series(text)
+
+
+def test_a_stored_case_is_read_back() -> None:
+    assert read_case(TEXT) == CASE
+    assert read_case("a.b[x=-3,y=007,z=" + "9" * 30 + "]") == Case(
+        "a.b", (("x", -3), ("y", 7), ("z", "9" * 30))
+    )
+    assert read_case("a[b]") is None and read_case("a[b=[1]]") is None

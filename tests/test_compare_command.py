@@ -1,6 +1,7 @@
 """`hostbench compare` on stored runs: sides, table, exit codes."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,10 @@ def test_json_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert first["series"] == f"{CASES[1]}@{made.header().machine}"
     assert first["effect"] == pytest.approx(0.5, abs=0.01) and first["num"] == [10, 10]
     notes = " ".join(said["notes"])
-    assert "asv compare does not mark 1 of them" in notes
+    assert "asv compare says otherwise of 1 of them" in notes
+    assert (first["asv"], first["asv_differs"]) == ("slower", "")
+    assert said["series"][1]["asv"] == "unmarked"
+    assert "does not mark it: within its factor of 1.1" in said["series"][1]["asv_differs"]
     assert f"1 series of {OLD} have no number on the other side" in notes
 
 
@@ -117,3 +121,39 @@ def test_an_old_version_is_another_series(tmp_path: Path) -> None:
     archive.write(tmp_path, made.run(records, run_id="20261122T000000Z-b-1", commit=NEW))
     args = ["compare", OLD, NEW, "--results", str(tmp_path)]
     assert main(args) == EXIT_NOTHING_MEASURED
+
+
+def test_a_line_says_where_asv_compare_differs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0))
+    stored(tmp_path, NEW, (1.05, 1.5))
+    args = [OLD[:8], NEW[:8], "--results", str(tmp_path)]
+    assert main(["compare", *args]) == EXIT_REGRESSION
+    lines = capsys.readouterr().out.splitlines()
+    (small,) = [line for line in lines if "+5.0%" in line]
+    assert small.endswith("(asv compare does not mark it: within its factor of 1.1)")
+    (large,) = [line for line in lines if "+50.0%" in line]
+    assert large.endswith(f"@{made.header().machine}")
+    assert "asv compare says otherwise of 1 of them; each line says why" in lines
+
+
+def test_another_projects_tree_is_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """asv kept no samples there: too few for a verdict, and what asv makes of its intervals."""
+    folder = tmp_path / "tree"
+    shutil.copytree(Path(__file__).parent / "data" / "asv_tree", folder)
+    args = ["compare", "2bbdf677", "b380ee2b", "--all", "--results", str(folder)]
+    assert main(args) == EXIT_NOTHING_MEASURED
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if "time_plain" in one]
+    assert line.startswith("undecided  +72.2%")
+    assert "asv compare calls it slower: its 99 % intervals are apart" in line
+
+
+def test_text_from_files_is_cleaned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(tmp_path, OLD, (1.0,), machine="a`b\u202e")
+    stored(tmp_path, NEW, (2.0,), machine="a`b\u202e")
+    args = ["compare", OLD, NEW, "--format", "md", "--results", str(tmp_path)]
+    assert main(args) == EXIT_REGRESSION
+    assert "@a\\`b " in capsys.readouterr().out

@@ -44,6 +44,18 @@ def test_with_and_without(results: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         second = second.reset_index(drop=True)[list(first.columns)]
         pd.testing.assert_frame_equal(plain(first), plain(second))
+    assert quick.machines() == slow.machines() == ["shelf"]
+    pd.testing.assert_frame_equal(plain(quick.sides()), plain(slow.sides()))
+    columns = ["case", "run_id", "seconds", "started_at", "scratch"]
+    first, second = (
+        h.points("shelf", columns).sort_values(["case", "run_id"], ignore_index=True)
+        for h in (quick, slow)
+    )
+    assert [str(kind) for kind in first.dtypes[:2]] == ["category"] * 2
+    first, second = (one.astype({"case": str, "run_id": str}) for one in (first, second))
+    pd.testing.assert_frame_equal(first, second, check_dtype=False, check_categorical=False)
+    assert quick.facts(chosen)["before"] == slow.facts(chosen)["before"] != {}
+    assert quick.of_runs([chosen.run_id], "attic").empty
 
 
 def test_a_folder_that_cannot_be_written_is_read(

@@ -259,7 +259,7 @@ def test_one_series_and_one_run(tree: Path) -> None:
     narrow = found.trend("shelf", str(OK), ["seconds", "run_id"])
     assert narrow["seconds"].to_list() == rows["seconds"].to_list()
     chosen = found.runs()[0]
-    of_run = found.of_run(chosen.run_id, chosen.machine)
+    of_run = found.of_runs([chosen.run_id], chosen.machine)
     assert len(of_run) == (whole["run_id"] == chosen.run_id).sum()
     assert len(found.parts_of(chosen.run_id)) == 2
 

@@ -10,7 +10,7 @@ import pytest
 import hostbench
 from hostbench.errors import UsageError
 from hostbench.runner import places
-from hostbench.runner.repo import checkout
+from hostbench.runner.repo import checkout, landed
 
 
 def git(root: Path, *args: str) -> str:
@@ -131,3 +131,16 @@ def test_run_ids_differ_and_name_the_commit() -> None:
     assert "-nogit-" in places.run_id(None)
     name = places.journal_path(Path("results"), "20261121T120805Z-1a2b3c4d-9f3e")
     assert name == Path("results/.journals/20261121T120805Z-1a2b3c4d-9f3e.journal.jsonl")
+
+
+def test_what_landed_between_two_commits(root: Path) -> None:
+    first = git(root, "rev-parse", "HEAD")
+    for subject in ("two", "three\ttabs"):
+        git(root, "commit", "-q", "--allow-empty", "-m", subject)
+    last = git(root, "rev-parse", "HEAD")
+    found = landed(root, first, last)
+    assert found is not None and [subject for _, subject in found] == ["three\ttabs", "two"]
+    assert found[0][0] == last
+    assert landed(root, last, first) == []
+    assert landed(root, first, "f" * 40) is None
+    assert landed(root, "--all", last) is None

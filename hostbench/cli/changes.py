@@ -1,20 +1,117 @@
 """`hostbench changes`: every step in every series, and each machine's own events."""
 
+import json
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
+from hostbench.case import parse_series
+from hostbench.cli.places import results_folder, warn
 from hostbench.errors import EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from hostbench.judge import lines
-from hostbench.judge.change import Options
+from hostbench.judge.change import Judgement, Options
+from hostbench.judge.detector import FEWEST_POINTS
+from hostbench.judge.events import Judged
+from hostbench.report import changes
+from hostbench.report.judged import Explainer, chosen, judge_history
+from hostbench.runner.repo import commit_of, committed_at, landed
+from hostbench.store.history import History
+
+SHORTEST_COMMIT = 7
+_OF_THE_ARCHIVE = ("series", "machine", "since", "results", "format", "all")
 
 
 def execute(args: Namespace) -> int:
-    """Judge the series of --input and print their changes; 1 where one of them is slower."""
-    if args.input is None:
+    """Judge what is stored, or the series of --input, and print what changed; 1 where a confirmed
+    step to slower stayed, is recent, and nobody has taken it up."""
+    if args.input is not None:
+        return _input(args)
+    folder = results_folder(args)
+    if not folder.is_dir():
+        raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
+    wanted = [parse_series(text) for text in args.series]
+    history = History(folder)
+    for warning in history.warnings:
+        warn(warning)
+    _check_machine(args.machine, history)
+    judged = judge_history(history, args.axis, args.machine)
+    since = None if args.since is None else _since(args.since, judged)
+    asked = [(one, chosen(one.grid, wanted)) for one in judged]
+    if not any(any(ours) for _, ours in asked):
+        raise NothingMeasured(_nothing(args, asked))
+    root = Path.cwd()
+    explainer = Explainer(
+        history, judged, axis=args.axis, landed=partial(landed, root), since=since
+    )
+    _print(args, asked, explainer)
+    longest = max(int(np.isfinite(one.grid.logs).sum(axis=1).max(initial=0)) for one, _ in asked)
+    _check_judged([own for _, own in changes.series(asked)], longest)
+    fails = any(explainer.fails(found) for found, _ in changes.events(asked))
+    return EXIT_REGRESSION if fails else EXIT_OK
+
+
+def _print(args: Namespace, asked: changes.Chosen, explainer: Explainer) -> None:
+    if args.format == "jsonl":
+        for id, judgement in (*changes.series(asked), *changes.machines(asked)):
+            for change in judgement.changes:
+                print(lines.written(id, change))
+    elif args.format == "json":
+        print(json.dumps(changes.as_json(asked, explainer.tell, args.axis), indent=2))
+    else:
+        markdown = args.format == "md"
+        print(changes.page(asked, explainer.tell, args.axis, markdown=markdown, every=args.all))
+
+
+def _check_machine(name: str | None, history: History) -> None:
+    if name is not None and name not in history.machines():
+        there = ", ".join(history.machines()) or "none"
+        raise NothingMeasured(f"no run of machine {name!r} is stored; there are: {there}")
+
+
+def _nothing(args: Namespace, asked: changes.Chosen) -> str:
+    if args.series and any(one.grid.cases for one, _ in asked):
+        return f"no stored series is {' or '.join(args.series)}; `hostbench list` names the cases"
+    left = "; ".join(f"{num} {why}" for one, _ in asked for why, num in one.grid.left_out.items())
+    return "no run that may be judged is stored" + (f": {left}" if left else "; `hostbench run`")
+
+
+def _since(text: str, judged: Sequence[Judged]) -> pd.Timestamp:
+    """The date of a commit that was measured or that git knows, or a date."""
+    commit = commit_of(Path.cwd(), text) or text
+    columns = (column for one in judged for column in one.grid.columns)
+    stored = next((one.committed_at for one in columns if one.commit.startswith(commit)), None)
+    known = stored if len(commit) >= SHORTEST_COMMIT else None
+    if known is not None:
+        return known
+    try:
+        return pd.to_datetime(committed_at(Path.cwd(), commit) or text, utc=True)
+    except ValueError:
         raise UsageError(
-            "changes reads series from --input FILE for now (- for standard input), one a line: "
-            + lines.EXAMPLE
+            f"--since {text!r} is no date, as in 2026-11-21, and no commit that was measured or "
+            "that git knows here"
+        ) from None
+
+
+def _check_judged(judged: Sequence[Judgement], longest: int) -> None:
+    """Raises NothingMeasured where every series was too short; what was found is printed."""
+    if all(judgement.noise is None for judgement in judged):
+        raise NothingMeasured(
+            f"too few points to judge any series: the longest has {longest}, "
+            f"{FEWEST_POINTS} are needed"
+        )
+
+
+def _input(args: Namespace) -> int:
+    """Series from a file, changes as lines; 1 where a confirmed step is slower."""
+    given = [name for name in _OF_THE_ARCHIVE if getattr(args, name) not in (None, [], False)]
+    if given and (given != ["format"] or args.format != "jsonl"):
+        raise UsageError(
+            f"--input takes its series from a file and writes JSON lines: leave {given[0]} out"
         )
     series = _read(args.input)
     if not series:
@@ -23,11 +120,10 @@ def execute(args: Namespace) -> int:
     for id, judgement in judged:
         for change in judgement.changes:
             print(lines.written(id, change))
-    if all(judgement.noise is None for _, judgement in judged[: len(series)]):
-        longest = max(len(line.values) for line in series)
-        raise NothingMeasured(
-            f"too few points to judge any series: the longest has {longest}, 11 are needed"
-        )
+    _check_judged(
+        [judgement for _, judgement in judged[: len(series)]],
+        max(len(line.values) for line in series),
+    )
     slower = any(
         change.effect > 0 and change.kind == "step" and change.state == "confirmed"
         for _, judgement in judged

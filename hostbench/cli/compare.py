@@ -1,17 +1,16 @@
 """`hostbench compare A B`: what became slower or faster from A to B, and how sure that is."""
 
 import json
-import sys
 from argparse import Namespace
 from pathlib import Path
 
-from hostbench.cli.places import results_folder
+from hostbench.cli.places import results_folder, warn
 from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured
 from hostbench.judge.compare import compare
 from hostbench.report.comparison import as_json, text
-from hostbench.report.sides import chosen, series
+from hostbench.report.sides import both, chosen
 from hostbench.runner.repo import commit_of
-from hostbench.store import frame
+from hostbench.store.history import History
 
 
 def execute(args: Namespace) -> int:
@@ -19,22 +18,22 @@ def execute(args: Namespace) -> int:
     folder = results_folder(args)
     if not folder.is_dir():
         raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
-    tree = frame.read(folder)
-    for warning in tree.warnings:
-        print(f"hostbench: {warning}", file=sys.stderr)
-    rows = tree.frame
+    history = History(folder)
+    for warning in history.warnings:
+        warn(warning)
+    runs = history.sides()
     if args.machine is not None:
-        rows = rows[rows["machine"] == args.machine]
+        runs = runs[runs["machine"] == args.machine]
     first, second = (
-        chosen(rows, name, lambda name: commit_of(Path.cwd(), name)) for name in (args.a, args.b)
+        chosen(runs, name, lambda name: commit_of(Path.cwd(), name)) for name in (args.a, args.b)
     )
-    both, notes = series(first, second)
-    found = compare(both)
+    sides = both(first, second, history.of_runs)
+    found = compare(sides.series)
     names = (args.a, args.b)
     if args.format == "json":
-        print(json.dumps(as_json(found, names, notes), indent=2))
+        print(json.dumps(as_json(found, sides, names), indent=2))
     else:
-        print(text(found, names, notes, markdown=args.format == "md", every=args.all))
+        print(text(found, sides, names, markdown=args.format == "md", every=args.all))
     verdicts = {one.verdict for one in found.values()}
     if "slower" in verdicts:
         return EXIT_REGRESSION

@@ -167,13 +167,28 @@ def _compare(parser: argparse.ArgumentParser) -> None:
 
 
 def _changes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("series", nargs="*", metavar="SERIES", help="only series that match, e.g. "
+                        "'transfer.host_to_device[memory=pinned]@box'")  # fmt: skip
+    parser.add_argument("--machine", metavar="NAME", help="only this machine's series")
+    parser.add_argument(
+        "--axis",
+        choices=("commit", "run-time"),
+        default="commit",
+        help="put runs in the order of their commits' dates, or of their own time (commit)",
+    )
+    parser.add_argument("--since", metavar="COMMIT|DATE", help="only what began then or later "
+                        "makes exit code 1 (default: the machine's newest 50 runs)")  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="list what is faster, recovered or "
+                        "temporary, too")  # fmt: skip
+    parser.add_argument("--format", choices=("text", "md", "json", "jsonl"), help="default: text")
     parser.add_argument(
         "--input",
         type=Path,
         metavar="FILE",
         help="series as JSON lines with id, values (seconds, null where missing) and group (the "
-        "machine); - is standard input",
+        "machine) in place of what is stored; - is standard input",
     )
+    _results(parser)
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,7 @@
 """What the detector says, and the settings it says it by."""
 
+import math
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,6 +24,11 @@ class Change:
     measured, passed in by the caller; levels on its two sides are not held against each other."""
     until: int | None = None
     """Of a temporary event, the first point back at the old level; else None."""
+
+    @property
+    def height(self) -> float:
+        """The effect as a difference of logarithms; a fall to nothing stays finite."""
+        return math.log1p(max(self.effect, -1 + sys.float_info.epsilon))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -224,7 +224,7 @@ def _change(
 ) -> Change:
     return Change(
         index=int(piece.places[point]),
-        effect=_relative(height),
+        effect=relative(height),
         state=state,
         kind=kind,
         until=until,
@@ -234,11 +234,11 @@ def _change(
 def _break(before: _Piece, after: _Piece) -> Change:
     height = median(after.points[:SETTLED].tolist()) - median(before.points[-SETTLED:].tolist())
     return Change(
-        index=int(after.places[0]), effect=_relative(height), state="confirmed", kind="break"
+        index=int(after.places[0]), effect=relative(height), state="confirmed", kind="break"
     )
 
 
-def _relative(height: float) -> float:
+def relative(height: float) -> float:
     """A difference of logarithms as a relative change; a jump beyond all floats stays one."""
     return math.expm1(min(height, LARGEST_HEIGHT))
 
@@ -249,4 +249,4 @@ def _detectable(piece: _Piece, options: Options) -> float:
     known = len(piece.found.segments[-1].values)
     variance = max(piece.found.variance, MEDIAN_VARIANCE * piece.noise**2)
     error = math.sqrt(variance * (1 / known + 1 / SETTLED))
-    return _relative(max(options.min_effect, options.threshold * error))
+    return relative(max(options.min_effect, options.threshold * error))

@@ -38,7 +38,7 @@ class Path:
 
 def noise_of(rows: Floats) -> Floats:
     """Standard deviation of each row's noise from the median of its absolute differences."""
-    steps = np.abs(np.diff(rows, axis=1))
+    steps = np.abs(np.diff(rows, axis=1, append=np.nan))
     steps[np.isnan(steps).all(axis=1), :1] = 0.0
     sigma = np.nanmedian(steps, axis=1) * (MAD_TO_SIGMA / np.sqrt(2.0))
     at_least: Floats = np.maximum(sigma, MIN_NOISE)

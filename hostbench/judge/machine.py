@@ -3,6 +3,7 @@
 Rows are series of one machine on the logarithm, columns the same commits; NaN is missing.
 """
 
+import itertools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -49,19 +50,47 @@ def judge_machine(
 
     Series are matched by place: the first points of all are the same commit. With fewer than
     `min_series_of_machine` series nothing is taken out, for then one series' own change would be
-    taken for the machine's.
+    taken for the machine's; at a place where fewer have a point the machine is as it was before.
     """
     if len(series) < options.min_series_of_machine:
         return Machine(own=tuple(judge(series, options, breaks)), common=None)
-    rows = np.full((len(series), max(len(s) for s in series)), np.nan)
-    for row, logs in zip(rows, series, strict=True):
-        row[: len(logs)] = logs
-    shared, mode = common_mode(rows)
+    rows, owners = _rows(series, breaks)
+    few = np.isfinite(rows).sum(axis=0) < options.min_series_of_machine
+    told = np.where(few, np.nan, rows)
+    shared, mode = common_mode(told)
     if not np.any(mode):
         return Machine(own=tuple(judge(series, options, breaks)), common=_nothing())
-    own = [row[: len(logs)] for row, logs in zip(rows - shared, series, strict=True)]
-    (common,) = judge([_seen(rows, mode)], of_machine(options))
+    shared = shared[:, _last_told(few)]
+    own = [np.array(logs) for logs in series]
+    for row, owner, taken in zip(rows, owners, shared, strict=True):
+        places = np.flatnonzero(~np.isnan(row))
+        own[owner][places] -= taken[places]
+    (common,) = judge([_seen(told, mode)], of_machine(options))
     return Machine(own=tuple(judge(own, options, breaks)), common=common)
+
+
+def _rows(
+    series: Sequence[Floats], breaks: Sequence[Sequence[int]] | None
+) -> tuple[Floats, list[int]]:
+    """A row for each stretch between breaks, and whose it is: here too the levels on the two sides
+    of a break are not held against each other."""
+    length, rows, owners = max(len(s) for s in series), [], []
+    for owner, logs in enumerate(series):
+        own = breaks[owner] if breaks else ()
+        edges = sorted({0, len(logs), *(b for b in own if 0 < b < len(logs))})
+        for start, end in itertools.pairwise(edges):
+            row = np.full(length, np.nan)
+            row[start:end] = logs[start:end]
+            rows.append(row)
+            owners.append(owner)
+    return np.array(rows), owners
+
+
+def _last_told(few: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """For each place the last one, up to it, where enough series have a point; else the first."""
+    places = np.where(few, int(np.argmin(few)), np.arange(len(few)))
+    latest: npt.NDArray[np.int64] = np.maximum.accumulate(places)
+    return latest
 
 
 def of_machine(options: Options) -> Options:
@@ -77,7 +106,7 @@ def common_mode(rows: Floats) -> tuple[Floats, Floats]:
     machine. A series' own gain is fitted on differences from point to point. The mode held
     against a series is that of the other series.
     """
-    noise = noise_of(rows)
+    noise = noise_of(_packed(rows))
     centred = rows - _median(rows, axis=1)[:, None]
     gains = np.ones(len(rows))
     shared = np.zeros_like(rows)
@@ -91,6 +120,13 @@ def common_mode(rows: Floats) -> tuple[Floats, Floats]:
         _median(centred, axis=0)[None], noise, np.isfinite(centred).sum(axis=0)
     )[0]
     return shared, together
+
+
+def _packed(rows: Floats) -> Floats:
+    """Each row's points at its start: neighbours are the next point, not the next column."""
+    order = np.argsort(np.isnan(rows), axis=1, kind="stable")
+    packed: Floats = np.take_along_axis(rows, order, axis=1)
+    return packed
 
 
 def _median(values: Floats, axis: int) -> Floats:

@@ -1,46 +1,47 @@
 """A comparison as a table: terminal, Markdown or JSON, the largest changes first."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from hostbench.judge.asv_rule import Mark
+from hostbench.judge.breaks import short_version
 from hostbench.judge.compare import FALSE_DISCOVERY_RATE, Comparison
-from hostbench.report.sides import Key
+from hostbench.report.sides import Key, Sides
+from hostbench.report.table import aligned, piped, shown
 
 HEADINGS = ("verdict", "change", "99 % interval", "n", "series")
+_CHANGED = ("slower", "faster")
 _ORDER: tuple[str, ...] = ("slower", "faster", "undecided", "same")
-ASV_FACTOR = 1.1
 
 
 def text(
     found: Mapping[Key, Comparison],
+    sides: Sides,
     names: tuple[str, str],
-    notes: Sequence[str],
     *,
     markdown: bool = False,
     every: bool = False,
 ) -> str:
     """`every` shows the series that are the same or undecided, too."""
-    shown = [
-        (key, one) for key, one in _sorted(found) if every or one.verdict in ("slower", "faster")
-    ]
-    lines = [f"{names[0]} -> {names[1]}: {counts(found)}"]
-    table = [_cells(key, one) for key, one in shown]
+    told = [(key, one) for key, one in _sorted(found) if every or one.verdict in _CHANGED]
+    lines = [f"{shown(' -> '.join(names), markdown=False)}: {counts(found)}"]
+    table = [_cells(key, one, sides.asv.get(key), markdown) for key, one in told]
     if table:
-        lines += ["", *(_markdown(table) if markdown else _aligned([HEADINGS, *table]))]
-    lines += ["", *_notes(found), *notes]
+        lines += ["", *(piped(HEADINGS, table) if markdown else aligned([HEADINGS, *table]))]
+    lines += ["", *_notes(found, sides), *sides.notes]
     return "\n".join(lines)
 
 
 def as_json(
-    found: Mapping[Key, Comparison], names: tuple[str, str], notes: Sequence[str]
+    found: Mapping[Key, Comparison], sides: Sides, names: tuple[str, str]
 ) -> dict[str, Any]:
     """The same as plain values."""
     return {
         "first": names[0],
         "second": names[1],
         "counts": Counter(one.verdict for one in found.values()),
-        "notes": [*_notes(found), *notes],
+        "notes": [*_notes(found, sides), *sides.notes],
         "series": [
             {
                 "series": _name(key),
@@ -53,6 +54,8 @@ def as_json(
                 "num": list(one.num),
                 "provisional": one.is_provisional,
                 "why": one.why,
+                "asv": asv.says if (asv := sides.asv.get(key)) else None,
+                "asv_differs": _against_asv(one, asv),
             }
             for key, one in _sorted(found)
         ],
@@ -73,72 +76,57 @@ def _sorted(found: Mapping[Key, Comparison]) -> list[tuple[Key, Comparison]]:
     return sorted(found.items(), key=place)
 
 
-def _notes(found: Mapping[Key, Comparison]) -> list[str]:
-    """What has to be known to read the verdicts, and where asv's own rule says otherwise."""
+def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
+    """What has to be known to read the verdicts, and how often asv's own rule says otherwise."""
     said = []
     if any(one.is_provisional and one.verdict != "undecided" for one in found.values()):
         said.append(
             "provisional: launches of few runs were compared, so what drifts from run to run "
             "counts as a change; 6 runs a side settle it"
         )
-    small = sum(
-        one.verdict in ("slower", "faster")
-        and one.effect is not None
-        and 1 / ASV_FACTOR <= 1 + one.effect <= ASV_FACTOR
-        for one in found.values()
-    )
-    if small:
+    differing = [one for key, one in found.items() if _against_asv(one, sides.asv.get(key))]
+    ours = sum(one.verdict in _CHANGED for one in differing)
+    if ours:
+        said.append(f"asv compare says otherwise of {ours} of them; each line says why")
+    if len(differing) > ours:
         said.append(
-            f"asv compare does not mark {small} of them: they change by less than its factor of "
-            f"{ASV_FACTOR}"
-        )
-    unsure = sum(
-        one.verdict in ("same", "undecided")
-        and one.effect is not None
-        and not 1 / ASV_FACTOR <= 1 + one.effect <= ASV_FACTOR
-        for one in found.values()
-    )
-    if unsure:
-        said.append(
-            f"asv compare may mark {unsure} more, beyond its factor of {ASV_FACTOR}: it judges "
-            "each row alone at p < 0.002, here the false alarms of the whole table are held to "
-            f"{FALSE_DISCOVERY_RATE:.0%}"
+            f"asv compare marks {len(differing) - ours} that are the same or undecided here; "
+            "--all shows them, and why"
         )
     return said
 
 
-def _cells(key: Key, one: Comparison) -> tuple[str, ...]:
+def _against_asv(one: Comparison, asv: Mark | None) -> str:
+    """Why asv compare says otherwise of the same files; empty where it does not."""
+    if asv is None or asv.says == (one.verdict if one.verdict in _CHANGED else "unmarked"):
+        return ""
+    if one.verdict in _CHANGED:
+        marks = "does not mark it" if asv.says == "unmarked" else f"calls it {asv.says}"
+        return f"asv compare {marks}: {asv.why}"
+    if one.unit == "run":
+        here = "it sees each side's newest run alone"
+    elif one.why:
+        here = asv.why
+    else:
+        here = f"{asv.why}; here false alarms are held to {FALSE_DISCOVERY_RATE:.0%} of the table"
+    return f"asv compare calls it {asv.says}: {here}"
+
+
+def _cells(key: Key, one: Comparison, asv: Mark | None, markdown: bool) -> tuple[str, ...]:
     mark = "?" if one.is_provisional and one.verdict in ("slower", "faster", "same") else ""
     interval = "-" if one.low is None or one.high is None else f"{one.low:+.1%} to {one.high:+.1%}"
+    because = "; ".join(filter(None, (one.why, _against_asv(one, asv))))
     return (
         one.verdict + mark,
         "-" if one.effect is None else f"{one.effect:+.1%}",
         interval,
         f"{one.num[0]}+{one.num[1]} {one.unit}{'es' if one.unit == 'launch' else 's'}",
-        _name(key) + (f" ({one.why})" if one.why else ""),
+        shown(_name(key), markdown) + (f" ({because})" if because else ""),
     )
 
 
 def _name(key: Key) -> str:
     """`case@machine`, or the case where machines are compared; other versions than 1 are told."""
     *machine, case, version = key
-    name = case if version == "1" else f"{case} version {version}"
+    name = case if version == "1" else f"{case} version {short_version(version)}"
     return f"{name}@{machine[0]}" if machine else name
-
-
-def _markdown(table: Sequence[Sequence[str]]) -> list[str]:
-    head = ["| " + " | ".join(HEADINGS) + " |", "|---|--:|--:|--:|---|"]
-    return head + [
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table
-    ]
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in table) for place in range(len(HEADINGS))]
-    return [
-        "  ".join(
-            cell.ljust(width) if place in (0, len(HEADINGS) - 1) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    ]

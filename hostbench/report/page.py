@@ -1,14 +1,13 @@
 """One run as a page: what it is, the answer in words, a table of every case. Text or Markdown."""
 
 import math
-import re
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from hostbench import units
 from hostbench.report.answer import answers
+from hostbench.report.table import aligned, piped, shown
 from hostbench.store.runs import WholeRun
 
 _RATE = (
@@ -20,17 +19,17 @@ HEADINGS = ("case", "time", "rate", "async", "spread", "")
 
 def page(rows: pd.DataFrame, run: WholeRun, *, markdown: bool = False) -> str:
     """`rows` are the run's rows of the tidy frame."""
-    first, *rest = (_shown(line, markdown) for line in (title(rows, run), *about(rows, run)))
+    first, *rest = (shown(line, markdown) for line in (title(rows, run), *about(rows, run)))
     lines = [f"## {first}" if markdown else first, *rest, ""]
     family = None
     for answer in answers(rows):
         if answer.family != family:
             family = answer.family
             lines.append(f"### {family}\n" if markdown else family)
-        question, text = _shown(answer.question, markdown), _shown(answer.text, markdown)
+        question, text = shown(answer.question, markdown), shown(answer.text, markdown)
         lines.append(f"- **{question}** {text}" if markdown else f"  {question}\n      {text}")
     lines += ["", *_table(rows, markdown), "", counts(rows)]
-    lines += [_shown(line, markdown) for line in not_proven(rows)]
+    lines += [shown(line, markdown) for line in not_proven(rows)]
     return "\n".join(lines)
 
 
@@ -81,13 +80,10 @@ def about(rows: pd.DataFrame, run: WholeRun) -> list[str]:
 
 def _table(rows: pd.DataFrame, markdown: bool) -> list[str]:
     lines = [
-        (_shown(case, markdown), *figures, _shown(note, markdown))
+        (shown(case, markdown), *figures, shown(note, markdown))
         for case, *figures, note in map(cells, rows.to_dict("records"))
     ]
-    if markdown:
-        head = ["| " + " | ".join(HEADINGS) + " |", "|---|--:|--:|--:|--:|---|"]
-        return head + ["| " + " | ".join(line) + " |" for line in lines]
-    return _aligned([HEADINGS, *lines])
+    return piped(HEADINGS, lines) if markdown else aligned([HEADINGS, *lines])
 
 
 def cells(row: dict[Any, Any]) -> tuple[str, ...]:
@@ -109,16 +105,6 @@ def cells(row: dict[Any, Any]) -> tuple[str, ...]:
         f"{(row['q75_s'] - row['q25_s']) / seconds:.1%}" if seconds else "-",
         note,
     )
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(line[place]) for line in lines) for place in range(len(HEADINGS))]
-    out = []
-    for line in lines:
-        first = line[0].ljust(widths[0])
-        middle = [cell.rjust(width) for cell, width in zip(line[1:-1], widths[1:-1], strict=True)]
-        out.append("  ".join([first, *middle, line[-1]]).rstrip())
-    return out
 
 
 def counts(rows: pd.DataFrame) -> str:
@@ -144,9 +130,3 @@ def not_proven(rows: pd.DataFrame) -> list[str]:
                 text = f"{name} {said}"
                 counted[text] = counted.get(text, 0) + 1
     return [f"Not proven in {num} case{'s' * (num > 1)}: {text}." for text, num in counted.items()]
-
-
-def _shown(text: str, markdown: bool) -> str:
-    """Text from a result file is data: one line without control characters, and no markup."""
-    line = "".join(sign if sign.isprintable() else " " for sign in text)
-    return re.sub(r"([\\`*_~\[\]<>|#&])", r"\\\1", line) if markdown else line

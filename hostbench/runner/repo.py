@@ -1,10 +1,14 @@
 """What git says about the code that is measured."""
 
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import hostbench
+
+MOST_LANDED = 100
+_HASH = re.compile("[0-9a-f]{7,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,22 @@ def commit_of(root: Path, name: str) -> str | None:
         )
     except GitError:
         return None
+
+
+def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
+    """(commit, subject) of what `new` holds and `old` does not, the newest first; None where git
+    knows them not. At most MOST_LANDED."""
+    if not all(_HASH.fullmatch(commit) for commit in (old, new)):
+        return None
+    try:
+        said = _git(
+            *(root, "log", f"--max-count={MOST_LANDED}", "--format=%H%x09%s"),
+            *("--end-of-options", f"{old}..{new}"),
+        )
+    except GitError:
+        return None
+    pairs = (line.partition("\t") for line in said.splitlines())
+    return [(commit, subject) for commit, _, subject in pairs]
 
 
 class GitError(Exception):

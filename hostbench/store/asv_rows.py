@@ -103,6 +103,13 @@ def run_id(commit: str, env_name: str) -> str:
     return f"asv-{commit[:8]}-{env_name}"
 
 
+def environment_of(run_id: str) -> str | None:
+    """asv's environment in such a run_id; None for hostbench's own, whose points continue a run's
+    series, and for the id of a run."""
+    name = run_id[len("asv-") + 8 + 1 :] if run_id.startswith("asv-") else ""
+    return None if not name or name.startswith("hostbench-") else name
+
+
 def hardware(entry: Mapping[str, Any]) -> str | None:
     """What machine.json calls the GPU, else the CPU."""
     named = entry.get("gpu") or entry.get("cpu")

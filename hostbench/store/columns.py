@@ -13,6 +13,8 @@ COLUMNS = tuple(
         "published_high_gb_per_s published published_kind value unit source scratch flags"
     ).split()
 )
+SIDES = ("machine", "commit", "run_id", "torch", "driver", "scratch")
+"""What can be said of a run as a whole, to choose what is compared."""
 TIMES = ("committed_at", "started_at")
 NUMBERS = tuple(c for c in COLUMNS if c.endswith("_s") or c in ("seconds", "value", "num_samples"))
 

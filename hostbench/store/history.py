@@ -4,14 +4,16 @@ Without duckdb and pyarrow, or where the folder cannot be written, every file is
 answers are the same.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
 from hostbench.errors import UsageError
+from hostbench.facts.record import Facts
 from hostbench.store import frame, runs
+from hostbench.store.columns import NUMBERS, SIDES, TIMES
 from hostbench.store.frame import Tree
 from hostbench.store.runs import AboutRun, WholeRun
 
@@ -49,10 +51,42 @@ class History:
 
     def rows_of(self, run: AboutRun) -> pd.DataFrame:
         """The rows of one run."""
+        return self.of_runs([run.run_id], run.machine)
+
+    def of_runs(self, run_ids: Sequence[str], machine: str | None) -> pd.DataFrame:
+        """The rows of these runs of one machine."""
         return self._ask(
-            lambda index: index.of_run(run.run_id, run.machine),
-            lambda tree: tree.frame[tree.frame["run_id"] == run.run_id],
+            lambda index: index.of_runs(run_ids, machine),
+            lambda tree: tree.frame[
+                tree.frame["run_id"].isin(run_ids)
+                & ((tree.frame["machine"] == machine) | (machine is None))
+            ],
         )
+
+    def machines(self) -> list[str]:
+        """Every machine that has rows and a name."""
+        return self._ask(
+            lambda index: index.machines(),
+            lambda tree: sorted({str(name) for name in tree.frame["machine"].dropna()}),
+        )
+
+    def points(self, machine: str, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns of all rows of one machine, text as categories, in no order."""
+        return self._ask(
+            lambda index: index.points(machine, columns),
+            lambda tree: _as_categories(
+                tree.frame.loc[tree.frame["machine"] == machine, list(columns)]
+            ),
+        )
+
+    def sides(self) -> pd.DataFrame:
+        """One row for each run that has a number, the oldest first: the columns SIDES."""
+        return self._ask(lambda index: index.sides(), lambda tree: _sides(tree.frame))
+
+    def facts(self, run: AboutRun) -> dict[str, Facts]:
+        """When (`before`, `during`, ...) -> facts of the run's first part."""
+        stored = self.whole(run).parts[0].facts
+        return {when: runs.facts_of(facts) for when, facts in stored.items()}
 
     def whole(self, run: AboutRun) -> WholeRun:
         """The run itself, with its records and facts. Raises UsageError for one that has gone."""
@@ -87,6 +121,17 @@ class History:
         if self._tree is None:
             self._tree = frame.read(self.results)
         return self._tree
+
+
+def _as_categories(rows: pd.DataFrame) -> pd.DataFrame:
+    texts = [name for name in rows if name not in (*NUMBERS, *TIMES)]
+    return rows.astype(dict.fromkeys(texts, "category"))
+
+
+def _sides(rows: pd.DataFrame) -> pd.DataFrame:
+    """The frame is in the order of time."""
+    found = rows.loc[(rows["status"] == "ok") & rows["machine"].notna(), list(SIDES)]
+    return found.drop_duplicates(ignore_index=True)
 
 
 def _anew(results: Path, error: Exception) -> "Index":

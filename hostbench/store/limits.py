@@ -1,6 +1,5 @@
 """The frame's columns that say what a row is held against: ceiling, link, published figures."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +7,8 @@ from hostbench.case import Case
 from hostbench.ceilings.cases import Ceiling, ceiling, direction
 from hostbench.ceilings.published import Figure, band, direction_of
 from hostbench.ceilings.verdict import link_verdicts
-from hostbench.errors import DataError
-from hostbench.facts.record import Facts, cuda_group, from_json, gpu_groups, text_of
-from hostbench.store.runs import WholeRun
+from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
+from hostbench.store.runs import WholeRun, facts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ def limits(run: WholeRun, figures: tuple[Figure, ...]) -> Limits:
     """`during` is that of the latest part that has one."""
     during = [part.facts["during"] for part in run.parts if part.facts.get("during")]
     return Limits(
-        before=_facts(run.facts), during=_facts(during[-1] if during else {}), figures=figures
+        before=facts_of(run.facts), during=facts_of(during[-1] if during else {}), figures=figures
     )
 
 
@@ -72,11 +70,3 @@ def gpu_name(facts: Facts) -> str | None:
     ran = cuda_group(facts)
     names = {text_of(facts, group, "name") for group in ([ran] if ran else gpu_groups(facts))}
     return " or ".join(sorted(filter(None, names))) or None
-
-
-def _facts(stored: Mapping[str, Any]) -> Facts:
-    """Stored facts that are odd say nothing; the run is shown all the same."""
-    try:
-        return from_json(stored)
-    except DataError:
-        return {}

@@ -8,6 +8,8 @@ from typing import Any
 from hostbench import journal
 from hostbench.case import Case
 from hostbench.errors import DataError
+from hostbench.facts import causes
+from hostbench.facts.record import Facts, from_json
 from hostbench.journal import CaseRecord, RunHeader
 from hostbench.samples import median
 from hostbench.store import adopt, archive
@@ -130,6 +132,8 @@ class AboutRun:
     by: str
     complete: bool
     """It ended by itself, and came to every case that it planned."""
+    hardware: dict[str, str]
+    """What makes it another machine (hostbench.facts.causes.identity)."""
 
 
 def about(run: WholeRun) -> AboutRun:
@@ -143,7 +147,16 @@ def about(run: WholeRun) -> AboutRun:
         device=header.device,
         by=header.by,
         complete=run.parts[-1].finish is not None and not run.not_measured(),
+        hardware=causes.identity(facts_of(run.facts)),
     )
+
+
+def facts_of(stored: Any) -> Facts:
+    """Stored facts that are odd say nothing; the run is shown all the same."""
+    try:
+        return from_json(stored)
+    except DataError:
+        return {}
 
 
 def of_files(results: Path, paths: Iterable[Path]) -> WholeRun | None:

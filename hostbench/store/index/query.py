@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from hostbench.store.columns import COLUMNS
+from hostbench.store.columns import COLUMNS, SIDES
 from hostbench.store.index import shards
 from hostbench.store.index.manifest import FOLDER, Manifest
 from hostbench.store.index.table import PLACE, SCHEMA, UNIT, to_frame
@@ -68,9 +68,32 @@ class Index:
         whole = pa.concat_tables(tables or [SCHEMA.empty_table()]).unify_dictionaries()
         return self._ordered(whole)
 
-    def of_run(self, run_id: str, machine: str | None) -> pd.DataFrame:
-        """The rows of one run."""
-        return self._ordered(self._select("*", machine or "", "run_id = ?", [run_id]))
+    def of_runs(self, run_ids: Sequence[str], machine: str | None) -> pd.DataFrame:
+        """The rows of these runs of one machine."""
+        where = f"run_id in ({', '.join('?' * len(run_ids))})"
+        return self._ordered(self._select("*", machine or "", where, list(run_ids)))
+
+    def machines(self) -> list[str]:
+        """Every machine that has rows and a name."""
+        return sorted({shard.machine for shard in self.manifest.shards if shard.machine})
+
+    def points(self, machine: str, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns of all rows of one machine, text as categories, in no order."""
+        own = [shard for shard in self.manifest.shards if shard.machine == machine]
+        table = shards.read(self.folder, own, self._dead(machine), [*columns, UNIT])
+        found: pd.DataFrame = table.select(list(columns)).to_pandas()
+        return found
+
+    def sides(self) -> pd.DataFrame:
+        """One row for each run that has a number, the oldest first: SIDES."""
+        names = ", ".join(f'"{name}"' for name in SIDES)
+        query = f"{names}, min(started_at) as at_"
+        where = f"status = 'ok' group by {names}"
+        tables = [self._select(query, machine, where, []) for machine in self.machines()]
+        if not tables:
+            return pd.DataFrame(columns=list(SIDES))
+        found: pd.DataFrame = pa.concat_tables(tables).to_pandas()
+        return found.sort_values("at_", kind="stable", ignore_index=True)[list(SIDES)]
 
     def trend(self, machine: str, case: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """The rows of one series, the oldest first: all columns as in the frame, or those named."""
@@ -118,7 +141,7 @@ class Index:
             return SCHEMA.empty_table()
         dead = self._dead(machine)
         if dead:
-            where += f" and {UNIT} not in ({', '.join(map(str, dead))})"
+            where = f"{UNIT} not in ({', '.join(map(str, dead))}) and {where}"
         query = f"select {what} from read_parquet(?) where {where}"
         return self._table(query, names, *values)
 

@@ -1,0 +1,62 @@
+"""What `asv compare` says of the same two points, and why (asv 0.6.6: compare.py and _stats.py).
+
+asv marks a row where the ratio of the medians is beyond its factor and the samples differ: by the
+Mann-Whitney test at p < 0.002 where both sides have enough recorded samples for that, else where
+the two 99 % intervals are apart. A side of one sample is judged by the factor alone.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hostbench.judge.rank_test import least_p_value, shift
+
+FACTOR = 1.1
+P_VALUE = 0.002
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A row of asv's file: what it holds of one series at one commit."""
+
+    seconds: float
+    low: float
+    high: float
+    """99 % interval; NaN where asv stored none."""
+    samples: Sequence[float]
+    """Recorded samples; empty where there are none."""
+    repeat: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    says: Literal["slower", "faster", "unmarked"]
+    why: str
+
+
+def mark(first: Point, second: Point) -> Mark:
+    """asv compare's mark (`+`, `-` or none) of the second against the first."""
+    slower = second.seconds > FACTOR * first.seconds
+    if not slower and not second.seconds < first.seconds / FACTOR:
+        return Mark(says="unmarked", why=f"within its factor of {FACTOR}")
+    differs, why = _is_different(first, second)
+    if not differs:
+        return Mark(says="unmarked", why=why)
+    return Mark(says="slower" if slower else "faster", why=why)
+
+
+def _is_different(first: Point, second: Point) -> tuple[bool, str]:
+    if 1 in (first.repeat, second.repeat):
+        return True, f"by its factor of {FACTOR} alone, for one side is a single sample"
+    if first.samples and second.samples:
+        num = len(first.samples), len(second.samples)
+        if least_p_value(*num) / 2 < P_VALUE:
+            p_value = shift(first.samples, second.samples).p_value
+            said = f"the row alone has p = {p_value:.2g}, where its limit is {P_VALUE}"
+            return p_value < P_VALUE, said
+    bounds = (first.low, first.high, second.low, second.high)
+    if any(math.isnan(bound) for bound in bounds):
+        return False, "too few samples for its test"
+    apart = first.high < second.low or second.high < first.low
+    return apart, f"its 99 % intervals {'are apart' if apart else 'overlap'}"

@@ -1,0 +1,281 @@
+"""Changes of a grid as events: since when, from what to what, and whether it is over.
+
+Pure functions of grids and judgements.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from hostbench.judge.change import Change, Judgement, Options
+from hostbench.judge.detector import Floats, relative
+from hostbench.judge.grid import Column, Grid
+from hostbench.judge.machine import Machine, judge_machine
+
+Status = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
+"""recovered: a later level is back. ended: a break followed, so nobody can tell any more."""
+
+LEVEL_POINTS = 20
+"""Points that a level is told from."""
+RECOVERED = 0.4
+"""Share of the step that may be left for the level to be called back."""
+FURTHEST = 5
+"""Points that a step may have been misplaced by, at most."""
+MISPLACED = 8.0
+"""Times the squared noise over the squared step: points within which nearly every step is found."""
+INTERVAL_SIGMAS = 2.576
+"""99 % of a normal distribution."""
+MEDIAN_VARIANCE = math.pi / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What a triage entry names. It stays the same when the history goes on."""
+
+    id: str
+    """`case@machine`, or `machine:NAME`."""
+    commit: str
+    """The first bad commit; the first run's id where its commit had been measured before."""
+    direction: Literal["slower", "faster"]
+    near: frozenset[str] = frozenset()
+    """Commits and runs that the step may have begun with as well: an entry that names one of them
+    names this event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One change, over the archive."""
+
+    event: Event
+    change: Change
+    status: Status
+    grid: Grid
+    series: int | None
+    """Row of the grid; None for the machine itself."""
+    points: tuple[int, ...]
+    """Columns that the series has points in."""
+    place: int
+    """Which of `points` is the first at the new level."""
+    slack: int
+    """Points by which `place` may be off."""
+    bounds: tuple[int, int]
+    """The columns that `around` begins and ends with."""
+    before_s: float | None
+    after_s: float | None
+    """Medians of up to 20 points on either side, as measured; None for the machine."""
+    low: float | None
+    high: float | None
+    """99 % interval of the effect, from the noise between points."""
+    detectable: float | None
+    moved: tuple[int, int] | None = None
+    """Of a machine's event: how many of how many series went along."""
+    why: str = ""
+    """Of a break: what changed."""
+
+    @property
+    def first(self) -> Column:
+        """The first point at the new level."""
+        return self.grid.columns[self.points[self.place]]
+
+    @property
+    def last(self) -> Column:
+        """The last point at the old level."""
+        return self.grid.columns[self.points[self.place - 1]]
+
+    def around(self) -> list[Column]:
+        """The points that the step lies among for sure: the last certain old one comes first."""
+        first, last = self.bounds
+        return [self.grid.columns[i] for i in self.points if first <= i <= last]
+
+    @property
+    def span(self) -> tuple[pd.Timestamp, pd.Timestamp]:
+        """Commit dates of `around`."""
+        dates = [column.committed_at for column in self.around()]
+        return min(dates), max(dates)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One grid, judged."""
+
+    grid: Grid
+    machine: Machine
+    found: tuple[Found, ...]
+    """Of every series, and of the machine; in the order of their place."""
+
+
+def judge_grid(grid: Grid, options: Options | None = None) -> Judged:
+    """Every event of a grid."""
+    options = options or Options()
+    if not grid.cases:
+        return Judged(grid=grid, machine=Machine(own=(), common=None), found=())
+    machine = judge_machine(list(grid.logs), options, grid.breaks)
+    found = [one for i, own in enumerate(machine.own) for one in _of_series(grid, i, own)]
+    if machine.common is not None:
+        found += _of_machine(grid, machine.common)
+    return Judged(
+        grid=grid,
+        machine=machine,
+        found=tuple(sorted(found, key=lambda one: one.change.index)),
+    )
+
+
+def _of_series(grid: Grid, series: int, judgement: Judgement) -> Iterator[Found]:
+    if not judgement.changes:
+        return
+    logs = grid.logs[series]
+    points = np.flatnonzero(~np.isnan(logs))
+    for number, change in enumerate(judgement.changes):
+        place = int(np.searchsorted(points, change.index))
+        before, after = _levels(logs[points], place, _edges(judgement.changes, number, points))
+        yield _found(
+            grid,
+            grid.id(series),
+            judgement,
+            number,
+            points,
+            series=series,
+            before_s=before,
+            after_s=after,
+            why=grid.why_broken.get((series, change.index), ""),
+        )
+
+
+def _of_machine(grid: Grid, common: Judgement) -> Iterator[Found]:
+    points = np.flatnonzero(~np.isnan(grid.logs).all(axis=0))
+    for number, change in enumerate(common.changes):
+        yield _found(
+            grid,
+            f"machine:{grid.group}",
+            common,
+            number,
+            points,
+            series=None,
+            moved=_moved(grid.logs, change),
+        )
+
+
+def _found(
+    grid: Grid,
+    id: str,
+    judgement: Judgement,
+    number: int,
+    points: np.ndarray,
+    *,
+    series: int | None,
+    before_s: float | None = None,
+    after_s: float | None = None,
+    moved: tuple[int, int] | None = None,
+    why: str = "",
+) -> Found:
+    change = judgement.changes[number]
+    place = int(np.searchsorted(points, change.index))
+    slack = _slack(change, judgement.noise)
+    low, high = _interval(change, judgement, _edges(judgement.changes, number, points), place)
+    return Found(
+        event=_event(grid, id, change, [int(i) for i in points], place, slack),
+        change=change,
+        status=_status(judgement.changes, number),
+        grid=grid,
+        series=series,
+        points=tuple(int(i) for i in points),
+        place=place,
+        slack=slack,
+        bounds=(
+            int(points[max(0, place - 1 - slack)]),
+            int(points[min(len(points) - 1, place + slack)]),
+        ),
+        before_s=before_s,
+        after_s=after_s,
+        low=low,
+        high=high,
+        detectable=judgement.detectable,
+        moved=moved,
+        why=why,
+    )
+
+
+def _event(
+    grid: Grid, id: str, change: Change, points: Sequence[int], place: int, slack: int
+) -> Event:
+    columns = [grid.columns[i] for i in points]
+    first = columns[place]
+    seen = place > 0 and columns[place - 1].commit == first.commit
+    near = columns[max(0, place - FURTHEST) : place + FURTHEST + 1]
+    names = {column.run_id for column in near} | {column.commit for column in near}
+    return Event(
+        id=id,
+        commit=first.run_id if seen else first.commit,
+        direction="slower" if change.effect > 0 else "faster",
+        near=frozenset(names),
+    )
+
+
+def _slack(change: Change, noise: float | None) -> int:
+    """How far the place of a step may be off: its error goes with the squared noise over the
+    squared step (Hinkley, Biometrika 1970)."""
+    if noise is None or change.kind == "break" or not change.effect:
+        return 0
+    ratio = noise / change.height
+    return min(FURTHEST, int(MISPLACED * ratio**2 + 0.5))
+
+
+def _edges(changes: Sequence[Change], number: int, points: np.ndarray) -> tuple[int, int]:
+    """Places of the event before this one and of the one after it, among the points."""
+    before = changes[number - 1] if number else None
+    start = 0 if before is None else before.until or before.index
+    end = changes[number].until
+    if end is None:
+        later = changes[number + 1 :]
+        end = later[0].index if later else int(points[-1]) + 1
+    return int(np.searchsorted(points, start)), int(np.searchsorted(points, end))
+
+
+def _levels(logs: Floats, place: int, edges: tuple[int, int]) -> tuple[float | None, float | None]:
+    start, end = max(edges[0], place - LEVEL_POINTS), min(edges[1], place + LEVEL_POINTS)
+    before, after = logs[start:place], logs[place:end]
+    return (
+        float(np.exp(np.median(before))) if len(before) else None,
+        float(np.exp(np.median(after))) if len(after) else None,
+    )
+
+
+def _interval(
+    change: Change, judgement: Judgement, edges: tuple[int, int], place: int
+) -> tuple[float | None, float | None]:
+    """Of the difference of two medians, with the noise from point to point alone."""
+    before, after = place - edges[0], edges[1] - place
+    if judgement.noise is None or before <= 0 or after <= 0:
+        return None, None
+    error = judgement.noise * math.sqrt(MEDIAN_VARIANCE * (1 / before + 1 / after))
+    half = INTERVAL_SIGMAS * error
+    return relative(change.height - half), relative(change.height + half)
+
+
+def _status(changes: Sequence[Change], number: int) -> Status:
+    change = changes[number]
+    if change.kind != "step":
+        return change.kind
+    height = level = change.height
+    for later in changes[number + 1 :]:
+        if later.kind == "break":
+            return "ended"
+        if later.kind == "step" and later.state == "confirmed":
+            level += later.height
+            if level / height <= RECOVERED:
+                return "recovered"
+    return change.state
+
+
+def _moved(logs: Floats, change: Change) -> tuple[int, int]:
+    """Series whose own median goes at least half of the machine's way, of those with points on
+    both sides."""
+    start, end = max(0, change.index - LEVEL_POINTS), change.index + LEVEL_POINTS
+    before, after = logs[:, start : change.index], logs[:, change.index : end]
+    both = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
+    steps = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
+    return int((steps / change.height >= 0.5).sum()), int(both.sum())

@@ -1,0 +1,238 @@
+"""The events of a results folder as text, Markdown or JSON; the machines' own come first."""
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from hostbench import units
+from hostbench.judge.change import Judgement
+from hostbench.judge.detector import FEWEST_POINTS
+from hostbench.judge.events import Found, Judged
+from hostbench.judge.grid import Axis
+from hostbench.report.judged import Told
+from hostbench.report.table import aligned, piped, shown
+
+HEADINGS = ("state", "since", "change", "99 % interval", "before -> after", "detects", "series")
+CAUSE = "cause"
+
+Tell = Callable[[Found, Judged], Told]
+Chosen = Sequence[tuple[Judged, Sequence[bool]]]
+"""Each judged grid with which of its series were asked for."""
+
+
+def events(chosen: Chosen) -> list[tuple[Found, Judged]]:
+    """What was found in the series asked for, and of their machines; the machines' own first, then
+    the largest."""
+    found = [
+        (one, judged)
+        for judged, wanted in chosen
+        for one in judged.found
+        if (any(wanted) if one.series is None else wanted[one.series])
+    ]
+    return sorted(found, key=_place)
+
+
+def _place(item: tuple[Found, Judged]) -> tuple[bool, str, float, str]:
+    one = item[0]
+    return one.series is not None, _state_of(one), -abs(one.change.effect), one.event.id
+
+
+def _state_of(one: Found) -> str:
+    """confirmed before provisional before what is over."""
+    order = ("confirmed", "provisional", "recovered", "ended", "temporary", "break")
+    return f"{order.index(one.status)}"
+
+
+def is_listed(one: Found) -> bool:
+    """Shown without being asked for: a step that stayed, to slower or of the whole machine."""
+    stayed = one.status in ("confirmed", "provisional")
+    return stayed and (one.change.effect > 0 or one.series is None)
+
+
+def page(
+    chosen: Chosen, tell: Tell, axis: Axis, *, markdown: bool = False, every: bool = False
+) -> str:
+    """Text or Markdown. Breaks are told in a line each kind; `every` lists the rest too."""
+    found = events(chosen)
+    steps = [pair for pair in found if pair[0].change.kind != "break"]
+    told = [tell(*pair) for pair in steps if every or is_listed(pair[0])]
+    lines = _table(told, markdown) if told else ["no change to show"]
+    lines += ["", *_breaks((one for one, _ in found if one.change.kind == "break"), markdown)]
+    if not every:
+        lines += _rest(one for one, _ in steps if not is_listed(one))
+    lines += [shown(line, markdown) for line in summary(chosen, axis)]
+    return "\n".join(lines)
+
+
+def _table(told: Sequence[Told], markdown: bool) -> list[str]:
+    rows = [_cells(one, markdown) for one in told]
+    causes = [shown(f"{one.cause.label}: {'; '.join(one.cause.why)}", markdown) for one in told]
+    if markdown:
+        return piped(
+            (*HEADINGS, CAUSE), [(*row, why) for row, why in zip(rows, causes, strict=True)]
+        )
+    head, *lines = aligned([HEADINGS, *rows])
+    return [head, *(f"{line}\n    {why}" for line, why in zip(lines, causes, strict=True))]
+
+
+def _cells(told: Told, markdown: bool) -> tuple[str, ...]:
+    one = told.found
+    known = one.low is not None and one.high is not None
+    name = one.event.id + (f" ({one.moved[0]} of {one.moved[1]} series)" if one.moved else "")
+    return (
+        _state(told, markdown),
+        shown(f"{one.first.commit[:8]} {one.first.committed_at:%Y-%m-%d}", markdown),
+        f"{one.change.effect:+.1%}",
+        f"{one.low:+.1%} to {one.high:+.1%}" if known else "-",
+        _levels(one),
+        "-" if one.detectable is None else f"{one.detectable:.1%}",
+        shown(name, markdown),
+    )
+
+
+def _state(told: Told, markdown: bool) -> str:
+    said: list[str] = [told.found.status]
+    if told.triage is not None:
+        said.append(shown(told.triage, markdown))
+    elif told.found.status == "confirmed" and told.found.change.effect > 0 and not told.recent:
+        said.append("old")
+    return ", ".join(said)
+
+
+def _levels(one: Found) -> str:
+    if one.before_s is None or one.after_s is None:
+        return "-"
+    return f"{units.format_seconds(one.before_s)} -> {units.format_seconds(one.after_s)}"
+
+
+def _breaks(broken: Iterable[Found], markdown: bool) -> list[str]:
+    """Levels on the two sides of a break are not compared; one line for all series it breaks."""
+    groups: dict[tuple[str, str, str], list[Found]] = {}
+    for one in broken:
+        workload = "" if not one.why.startswith("version ") else _workload(one)
+        groups.setdefault((one.grid.group, workload, one.why), []).append(one)
+    lines = []
+    for (group, workload, why), own in sorted(groups.items()):
+        first = min((one.first for one in own), key=lambda column: column.committed_at)
+        effect = statistics.median(one.change.effect for one in own)
+        name = f"{workload}@{group}" if workload else f"machine:{group}"
+        text = (
+            f"break: {name}, {why}, since {first.commit[:8]} {first.committed_at:%Y-%m-%d}: "
+            f"{_num(len(own), 'series', 'series')} start anew, median change {effect:+.1%}"
+        )
+        lines.append(shown(text, markdown))
+    return lines
+
+
+def _workload(one: Found) -> str:
+    return one.grid.cases[one.series].partition("[")[0] if one.series is not None else ""
+
+
+def _rest(others: Iterable[Found]) -> list[str]:
+    """How many there are that are not listed."""
+    counted = Counter(one.status if one.status in _OVER else "faster" for one in others)
+    said = [f"{num} {word}" for word, num in counted.items()]
+    return [f"not listed: {', '.join(said)}; --all lists them"] if said else []
+
+
+_OVER = ("recovered", "ended", "temporary")
+
+
+def summary(chosen: Chosen, axis: Axis) -> list[str]:
+    """How much was judged, how small a change it could have shown, and what was left out."""
+    judged = [own for _, own in series(chosen)]
+    effects = sorted(own.detectable for own in judged if own.detectable is not None)
+    lines = [
+        f"{_num(len(effects), 'series', 'series')} judged along {_AXES[axis]}, "
+        f"{len(judged) - len(effects)} too short (fewer than {FEWEST_POINTS} points)"
+    ]
+    if effects:
+        lines[0] += (
+            f"; smallest detectable effect: median {statistics.median(effects):.1%}, "
+            f"worst {effects[-1]:.1%}"
+        )
+    left = Counter[str]()
+    for own, _ in chosen:
+        left.update(own.grid.left_out)
+        left["reruns of older commits, evidence only"] += len(own.grid.reruns)
+    said = [f"{num} {why}" for why, num in left.items() if num]
+    lines += [f"left out: {', '.join(said)}"] if said else []
+    stood_in = [own.grid.group for own, _ in chosen if own.grid.simulated]
+    return lines + ([f"simulated, no measurement: {', '.join(stood_in)}"] if stood_in else [])
+
+
+_AXES = {"commit": "commits", "run-time": "the time of the runs"}
+
+
+def _num(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def series(chosen: Chosen) -> list[tuple[str, Judgement]]:
+    """(id, judgement) of every series asked for."""
+    return [
+        (judged.grid.id(i), own)
+        for judged, wanted in chosen
+        for i, own in enumerate(judged.machine.own)
+        if wanted[i]
+    ]
+
+
+def machines(chosen: Chosen) -> list[tuple[str, Judgement]]:
+    """The same of each machine that has a common mode."""
+    return [
+        (f"machine:{judged.grid.group}", judged.machine.common)
+        for judged, wanted in chosen
+        if judged.machine.common is not None and any(wanted)
+    ]
+
+
+def as_json(chosen: Chosen, tell: Tell, axis: Axis) -> dict[str, Any]:
+    """Every event, and every series, as plain values."""
+    return {
+        "axis": axis,
+        "events": [_event(tell(*pair)) for pair in events(chosen)],
+        "series": [
+            {"id": id, "noise": own.noise, "detectable": own.detectable}
+            for id, own in series(chosen)
+        ],
+        "notes": summary(chosen, axis),
+    }
+
+
+def _event(told: Told) -> dict[str, Any]:
+    one = told.found
+    return {
+        "id": one.event.id,
+        "commit": one.event.commit,
+        "direction": one.event.direction,
+        "near": sorted(one.event.near),
+        "status": one.status,
+        "kind": one.change.kind,
+        "effect": one.change.effect,
+        "interval": [one.low, one.high],
+        "before_s": one.before_s,
+        "after_s": one.after_s,
+        "last_good": _column(one, one.place - 1),
+        "first_bad": _column(one, one.place),
+        "off_by_at_most": one.slack,
+        "moved": one.moved,
+        "recent": told.recent,
+        "triage": told.triage,
+        "fails": told.fails,
+        "cause": asdict(told.cause),
+    }
+
+
+def _column(one: Found, place: int) -> dict[str, str] | None:
+    if place < 0:
+        return None
+    column = one.grid.columns[one.points[place]]
+    return {
+        "run_id": column.run_id,
+        "commit": column.commit,
+        "committed_at": column.committed_at.isoformat(),
+        "started_at": column.started_at.isoformat(),
+    }

@@ -1,0 +1,157 @@
+"""What `hostbench changes` finds in a results folder: each event, its cause, whether it counts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from hostbench.case import Case, SeriesSelector, read_case
+from hostbench.facts import causes as possible_causes
+from hostbench.facts.record import Facts
+from hostbench.judge.causes import Cause, Commit, Differences, cause, look
+from hostbench.judge.events import Event, Found, Judged, judge_grid
+from hostbench.judge.grid import NEEDED, Axis, Grid, grids
+from hostbench.store.history import History
+from hostbench.store.runs import AboutRun
+
+RECENT = 50
+"""Runs of a machine after which a regression that stayed no longer fails, unless asked for."""
+MEASURING = ("launches", "profile", "device", "by")
+"""What a run's header says of how it was measured."""
+
+Landed = Callable[[str, str], Sequence[tuple[str, str]] | None]
+"""(commit, subject) of what the second commit holds and the first does not; None where git does not
+know them."""
+
+
+def entry_of(event: Event) -> str | None:
+    """What triage says of an event; None where nobody has said anything."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """One event, explained."""
+
+    found: Found
+    cause: Cause
+    triage: str | None
+    recent: bool
+    """Not older than what was asked for."""
+    fails: bool
+
+
+def judge_history(history: History, axis: Axis, machine: str | None = None) -> list[Judged]:
+    """Every machine's series, judged; each machine's rows are read once."""
+    hardware = {run.run_id: run.hardware for run in history.runs()}
+    names = [name for name in history.machines() if machine in (None, name)]
+    return [
+        judge_grid(grid)
+        for name in names
+        for grid in grids(history.points(name, NEEDED), name, axis, hardware)
+    ]
+
+
+def chosen(grid: Grid, wanted: Sequence[SeriesSelector]) -> list[bool]:
+    """Which series of a grid were asked for; nothing asked for is everything."""
+    if not wanted:
+        return [True] * len(grid.cases)
+    places = {grid.machine, grid.group}
+    here = [one.case for one in wanted if one.machine is None or one.machine in places]
+    found = []
+    for text in grid.cases:
+        case = read_case(text) or Case(text.partition("[")[0], ())  # parameters that are no axes
+        found.append(any(selector.selects(case) for selector in here))
+    return found
+
+
+class Explainer:
+    """Causes of what was found, read as they are asked for: facts from archives, commits from git.
+
+    `since` is the date from which on an event is recent; None for the newest RECENT runs.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        judged: Sequence[Judged],
+        *,
+        axis: Axis,
+        landed: Landed,
+        since: pd.Timestamp | None = None,
+    ) -> None:
+        self._history, self._judged, self._axis = history, judged, axis
+        self._landed, self._since = landed, since
+        self._facts: dict[str, dict[str, Facts] | None] = {}
+        self._commits: dict[tuple[str, str], Sequence[tuple[str, str]] | None] = {}
+
+    def tell(self, found: Found, own: Judged) -> Told:
+        seen = look(found, own, self._judged)
+        return Told(
+            found=found,
+            cause=cause(found, seen, self._differences(found)),
+            triage=entry_of(found.event),
+            recent=self._is_recent(found),
+            fails=self.fails(found),
+        )
+
+    def fails(self, found: Found) -> bool:
+        """A confirmed step to slower that stayed, that is recent and that nobody has taken up."""
+        stayed = found.status == "confirmed" and found.change.effect > 0
+        return stayed and self._is_recent(found) and entry_of(found.event) is None
+
+    def _is_recent(self, found: Found) -> bool:
+        if self._since is None:
+            return found.change.index >= len(found.grid.columns) - RECENT
+        first = found.first
+        at = first.committed_at if self._axis == "commit" else first.started_at
+        return bool(at >= self._since)
+
+    def _differences(self, found: Found) -> Differences:
+        around = found.around()
+        old, new = around[0], around[-1]
+        commits = list(dict.fromkeys(column.commit for column in reversed(around)))
+        before, after = (self._about.get(column.run_id) for column in (old, new))
+        facts = None
+        if before is not None and after is not None:
+            first, second = self._facts_of(before), self._facts_of(after)
+            if first is not None and second is not None:
+                facts = tuple(possible_causes.possible(first, second))
+        return Differences(
+            commits=self._between(old.commit, commits),
+            facts=facts,
+            measuring=_measuring(before, after),
+        )
+
+    def _between(self, old: str, commits: Sequence[str]) -> tuple[Commit, ...]:
+        """What landed, from git; the commits that were measured where git cannot tell."""
+        measured = [commit for commit in commits if commit != old]
+        if not measured:
+            return ()
+        pair = (old, measured[0])
+        if pair not in self._commits:
+            self._commits[pair] = self._landed(*pair)
+        known = self._commits[pair]
+        if not known:
+            return tuple(Commit(commit=commit, subject=None) for commit in measured)
+        return tuple(Commit(commit=commit, subject=subject) for commit, subject in known)
+
+    @cached_property
+    def _about(self) -> dict[str, AboutRun]:
+        return {run.run_id: run for run in self._history.runs()}
+
+    def _facts_of(self, run: AboutRun) -> dict[str, Facts] | None:
+        """None for a run whose facts were not stored, or cannot be read."""
+        if run.run_id not in self._facts:
+            facts = self._history.facts(run)
+            self._facts[run.run_id] = facts if facts.get("before") else None
+        return self._facts[run.run_id]
+
+
+def _measuring(before: AboutRun | None, after: AboutRun | None) -> tuple[str, ...]:
+    """hostbench's own parameters that differ between two runs."""
+    if before is None or after is None:
+        return ()
+    pairs = ((name, getattr(before, name), getattr(after, name)) for name in MEASURING)
+    return tuple(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)

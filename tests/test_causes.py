@@ -1,0 +1,134 @@
+"""Code, environment, the machine, the measurement, or unknown: from what moved and what did not."""
+
+from typing import Any
+
+from hostbench.facts.record import Difference, known
+from hostbench.judge.causes import Cause, Commit, Differences, Seen, cause, look
+from hostbench.judge.events import Found, Judged
+from tests.history_made import Run, judged, nightly, sha
+
+DRIVER = Difference(group="nvml", name="driver", before=known("580.1"), after=known("590.2"))
+LANDED = (Commit(commit=sha(60), subject="Copy twice"),)
+
+
+def step(case: int | None = 3, size: float = 1.1, at: int = 60) -> Any:
+    """One series, or all of them, is slower from a night on."""
+    return lambda which, run: size if run.commit >= at and case in (None, which) else 1.0
+
+
+def the_step(found: Judged) -> Found:
+    (one,) = [one for one in found.found if one.change.kind == "step"]
+    return one
+
+
+def label(
+    *histories: Judged,
+    facts: tuple[Difference, ...] | None = (),
+    commits: tuple[Commit, ...] = LANDED,
+    measuring: tuple[str, ...] = (),
+) -> Cause:
+    """Of the one step of the first history."""
+    one = the_step(histories[0])
+    seen = look(one, histories[0], histories)
+    return cause(one, seen, Differences(commits=commits, facts=facts, measuring=measuring))
+
+
+def test_a_step_at_the_same_commit_is_the_environments() -> None:
+    runs = [Run(commit=0, day=n, cases=(3,)) for n in range(120)]
+    found = judged(runs, lambda case, run: 1.1 if run.day >= 60 else 1.0)
+    told = label(found, commits=(), facts=(DRIVER,))
+    assert told.label == "environment"
+    assert told.why == ("the same commit on both sides", "driver: 580.1 -> 590.2")
+    assert label(found, commits=()).why[1] == "no fact that counts differs"
+    assert label(found, commits=(), measuring=("launches 10 -> 20",)).label == "measurement changed"
+
+
+def test_unchanged_facts_and_new_commits_are_the_codes() -> None:
+    told = label(judged(nightly(120), step()))
+    assert told.label == "code"
+    assert told.why[0] == "no fact that counts differs"
+    assert told.why[-1] == f"landed: {sha(60)[:8]} Copy twice"
+
+
+def test_a_driver_that_slows_everything_is_the_environments() -> None:
+    found = judged(nightly(120), step(None, 1.04))
+    one = the_step(found)
+    assert one.series is None
+    told = label(found, facts=(DRIVER,))
+    assert told.label == "environment"
+    assert told.why[0] == "10 of 10 series of this machine moved with it"
+    assert label(found).label == "machine-wide"  # the facts say nothing
+
+
+def test_both_changed_and_one_series_moved() -> None:
+    told = label(judged(nightly(120), step()), facts=(DRIVER,))
+    assert told.label == "code"
+    assert told.why[:2] == (
+        "9 of 9 other series of this machine did not move",
+        "driver: 580.1 -> 590.2",
+    )
+
+
+def test_both_changed_and_older_commits_were_measured_again() -> None:
+    """The same code, under the new driver: it moved, or it did not."""
+    again = [Run(commit=n, day=200 + n) for n in (20, 30, 40)]
+    slower = judged(
+        [*nightly(120), *again], lambda case, run: 1.1 if run.day >= 60 and case == 3 else 1.0
+    )
+    told = label(slower, facts=(DRIVER,))
+    assert told.label == "environment"
+    assert told.why[0] == "3 older points measured again since then have moved as well"
+    told = label(judged([*nightly(120), *again], step()), facts=(DRIVER,))
+    assert told.label == "code"
+    assert told.why[0] == "3 older points measured again since then have not moved"
+
+
+def test_other_machines_tell_code_from_environment() -> None:
+    here = judged(nightly(120), step())
+    both = judged(nightly(120), step(), machine="other", seed=1)
+    still = judged(nightly(120), step(size=1.0), machine="still", seed=2)
+    young = judged(nightly(20), step(size=1.0), machine="young", seed=3)
+    told = label(here, both, still, facts=(DRIVER,))
+    assert told.label == "code"
+    assert told.why[0] == "it moved at these commits on other too"
+    passed = look(the_step(here), here, [here, still, young]).passed
+    assert passed == ("still",)
+    assert label(here, both, facts=None).label == "code"
+
+
+def test_without_facts_only_what_else_moved_tells() -> None:
+    alone = judged(nightly(120, cases=(3,)), step())
+    told = label(alone, facts=None)
+    assert told.label == "unknown"
+    assert told.why[0] == "no facts are stored for both sides"
+    assert label(judged(nightly(120), step()), facts=None).label == "code"
+
+
+def test_where_the_machine_moved_too() -> None:
+    def level(case: int, run: Run) -> float:
+        return (1.3 if case == 3 else 1.05) if run.commit >= 60 else 1.0
+
+    found = judged(nightly(120), level)
+    (own,) = [one for one in found.found if one.series == 3]
+    told = cause(own, look(own, found, [found]), Differences(commits=LANDED, facts=()))
+    assert told.label == "machine-wide"
+    assert "the machine has an event of its own there; this goes beyond it" in told.why
+    other = judged(nightly(120), step(size=1.3), machine="other", seed=1)
+    told = cause(
+        own, look(own, found, [found, other]), Differences(commits=LANDED, facts=(DRIVER,))
+    )
+    assert told.label == "code"  # a driver here, and the same step where there was none
+
+
+def test_breaks_say_what_changed() -> None:
+    runs = [Run(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)]
+    one = judged(runs).found[0]
+    told = cause(one, Seen(), Differences(commits=LANDED, facts=()))
+    assert (told.label, told.why) == ("measurement changed", ("version 1 -> 2",))
+
+
+def test_unrecorded_environment_needs_more_than_a_doubt() -> None:
+    """Facts are the same, the code is new, another machine passed it: still the code's."""
+    here = judged(nightly(120), step())
+    still = judged(nightly(120), step(size=1.0), machine="still", seed=2)
+    assert label(here, still).label == "code"

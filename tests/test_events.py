@@ -1,0 +1,118 @@
+"""Changes as events of a history: since when, from what to what, over or not, and their names."""
+
+import pytest
+
+from hostbench.judge.events import Found, Judged
+from tests.history_made import Level, Run, judged, nightly, sha
+
+
+def own(found: Judged) -> list[Found]:
+    return [one for one in found.found if one.series is not None]
+
+
+def only(case: int, *steps: tuple[int, float]) -> Level:
+    """One series moves by these factors from these nights on."""
+
+    def level(which: int, run: Run) -> float:
+        value = 1.0
+        for night, factor in steps:
+            value *= factor if which == case and run.commit >= night else 1.0
+        return value
+
+    return level
+
+
+def test_a_step_has_a_place_two_levels_and_an_interval() -> None:
+    (one,) = judged(nightly(80), only(3, (50, 1.1))).found
+    assert (one.event.id, one.event.commit) == (f"{one.grid.cases[3]}@box", sha(50))
+    assert (one.event.direction, one.status) == ("slower", "confirmed")
+    assert (one.last.commit, one.first.commit) == (sha(49), sha(50))
+    assert one.before_s == pytest.approx(1e-3, rel=0.01)
+    assert one.after_s == pytest.approx(1.1e-3, rel=0.01)
+    assert one.low is not None and one.high is not None
+    assert one.low < 0.1 < one.high and one.high - one.low < 0.02
+    assert one.slack == 0 and one.detectable is not None and one.detectable < 0.03
+
+
+def test_a_name_lasts_as_the_history_goes_on() -> None:
+    names = set()
+    for num in (75, 80, 90):
+        (one,) = judged(nightly(num), only(3, (50, 1.1))).found
+        assert {one.event.commit, sha(50)} <= one.event.near
+        names.add((one.event.id, one.event.commit, one.event.direction))
+    assert len(names) == 1
+
+
+def test_a_noisy_place_is_known_to_some_points() -> None:
+    (one,) = judged(nightly(120), only(3, (60, 1.12)), noise=0.04).found
+    assert 1 <= one.slack <= 5 and abs(one.change.index - 60) <= one.slack
+    assert sha(60) in {column.commit for column in one.around()}
+
+
+def test_recovered_stays_in_the_list() -> None:
+    up, down = judged(nightly(120), only(3, (40, 1.1), (80, 1 / 1.1))).found
+    assert (up.status, down.status) == ("recovered", "confirmed")
+    assert up.event.direction == "slower" and down.event.direction == "faster"
+    up, half = judged(nightly(120), only(3, (40, 1.2), (80, 1 / 1.09))).found
+    assert (up.status, half.status) == ("confirmed", "confirmed")
+
+
+def test_a_break_ends_what_was_before_it() -> None:
+    runs = [Run(commit=n, day=n, row={"version": "1" if n < 80 else "2"}) for n in range(120)]
+    found = own(judged(runs, only(3, (40, 1.1))))
+    assert [one.status for one in found if one.series == 3] == ["ended", "break"]
+    assert {one.why for one in found if one.status == "break"} == {"version 1 -> 2"}
+
+
+def test_a_version_that_changes_all_numbers_is_no_event_of_the_machine() -> None:
+    runs = [Run(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)]
+    found = judged(runs, lambda case, run: 1.3 if run.commit >= 60 else 1.0)
+    assert {one.status for one in found.found} == {"break"} and len(found.found) == 10
+    assert found.found[0].change.effect == pytest.approx(0.3, abs=0.02)
+
+
+def test_a_machine_that_was_replaced_is_a_break_and_no_regression() -> None:
+    hardware = {f"run{n:06.1f}": {"gpu": "A" if n < 60 else "B"} for n in range(120)}
+    found = judged(
+        nightly(120), lambda case, run: 1.5 if run.commit >= 60 else 1.0, hardware=hardware
+    )
+    assert {(one.status, one.why) for one in found.found} == {("break", "gpu: A -> B")}
+
+
+def test_the_machines_own_event_says_how_many_series_it_moved() -> None:
+    def level(case: int, run: Run) -> float:
+        return 1.05 if run.commit >= 60 and case != 7 else 1.0
+
+    found = judged(nightly(120), level)
+    (machine,) = [one for one in found.found if one.series is None]
+    assert (machine.event.id, machine.event.commit) == ("machine:box", sha(60))
+    assert machine.moved == (9, 10) and machine.before_s is None
+    assert not [one for one in own(found) if one.series != 7]
+
+
+def test_partial_runs_do_not_blur_the_machine() -> None:
+    """Every second run holds only a few series; the machine still gets slower at its place."""
+    runs = [Run(commit=n, day=n, cases=range(10 if n % 2 else 4)) for n in range(160)]
+    found = judged(runs, lambda case, run: 1.05 if run.commit >= 81 else 1.0)
+    assert [one.event.id for one in found.found] == ["machine:box"]
+    assert abs(found.found[0].change.index - 81) <= 1
+
+
+def test_a_fall_to_nothing_and_a_jump_to_everything() -> None:
+    found = judged(
+        nightly(120),
+        lambda case, run: {(3, True): 1e250, (4, True): 1e-250}.get((case, run.commit >= 60), 1.0),
+    )
+    assert sorted(one.series for one in found.found if one.series is not None) == [3, 4]
+    for one in found.found:
+        assert None not in (one.low, one.high, one.before_s, one.after_s)
+
+
+def test_an_old_commit_measured_again_is_named_by_its_run() -> None:
+    """Ten runs of one commit before, and thirty after the machine changed."""
+    runs = [Run(commit=0, day=n) for n in range(60)]
+    (one,) = judged(
+        [Run(commit=0, day=r.day, cases=(3,)) for r in runs],
+        lambda case, run: 1.1 if run.day >= 30 else 1.0,
+    ).found
+    assert one.event.commit == "run0030.0" and one.first.commit == one.last.commit == sha(0)

@@ -1,0 +1,74 @@
+"""Which facts count as a possible cause, and which make it another machine."""
+
+from hostbench.facts.causes import identity, possible
+from hostbench.facts.record import Facts, from_json, unknown
+
+BEFORE: dict[str, dict[str, object]] = {
+    "host": {"cpu_model": "A CPU", "kernel": "6.1", "load_average_1min": 0.5},
+    "software": {"torch": "2.13", "hostbench": "0.1", "asv": "0.6.6"},
+    "nvml": {"driver": "580.1", "nvml_version": "12"},
+    "gpu0": {"name": "NVIDIA H200", "cuda_index": 0, "temperature_c": 40, "energy_total_mj": 5},
+}
+
+
+def changed(**groups: dict[str, object]) -> list[tuple[str, str]]:
+    """(group, name) of what counts when these facts are laid over BEFORE."""
+    after = {group: {**BEFORE.get(group, {}), **groups.get(group, {})} for group in BEFORE | groups}
+    found = possible({"before": from_json(BEFORE)}, {"before": from_json(after)})
+    return [(one.group, one.name) for one in found]
+
+
+def test_the_likeliest_comes_first() -> None:
+    assert changed() == []
+    found = changed(
+        host={"kernel": "6.2", "num_lights": 7},
+        software={"torch": "2.14"},
+        nvml={"driver": "590.2"},
+        gpu0={"name": "NVIDIA H100"},
+    )
+    names = [name for _, name in found]
+    assert names == ["name", "driver", "torch", "kernel"]  # num_lights: one side did not say
+
+
+def test_what_only_watches_or_always_moves_is_none() -> None:
+    later: dict[str, object] = {"hostbench": "0.2", "asv": "0.7"}
+    assert changed(software=later, nvml={"nvml_version": "13"}) == []
+    assert changed(host={"load_average_1min": 9.0}, gpu0={"energy_total_mj": 99}) == []
+    assert changed(gpu0={"temperature_c": 48}) == []
+    assert changed(gpu0={"temperature_c": 60}) == [("gpu0", "temperature_c")]
+
+
+def test_what_one_side_does_not_know_is_none_but_a_setting_or_a_limit() -> None:
+    reason = {"value": None, "why": "torch was not imported to read it"}
+    assert changed(software={"torch": reason}) == []
+    first: Facts = {"host": {"cpu_quota_cores": unknown("no cgroup CPU quota is set")}}
+    second = from_json({"host": {"cpu_quota_cores": 4}})
+    assert [one.name for one in possible({"before": first}, {"before": second})] == [
+        "cpu_quota_cores"
+    ]
+    assert changed(software={"env_NCCL_ALGO": "Ring"}) == [("software", "env_NCCL_ALGO")]
+    assert changed(software={"env_NCCL_ALGO": {"value": None, "why": "not set"}}) == []
+    private = {"value": None, "why": "set to a path: not stored"}
+    assert changed(software={"env_LD_PRELOAD": private}) == [("software", "env_LD_PRELOAD")]
+
+
+def test_under_load_counts_more_than_before() -> None:
+    def run(generation: int, reasons: str, clock: float) -> dict[str, Facts]:
+        idle = {"pcie_generation": 1, "throttle_reasons": "idle", "sm_clock_mhz": 345}
+        load = {
+            "pcie_generation": generation,
+            "throttle_reasons": reasons,
+            "sm_clock_mhz": clock,
+        }
+        return {"before": from_json({"gpu0": idle}), "during": from_json({"gpu0": load})}
+
+    assert possible(run(5, "idle", 1980), run(5, "application-clocks", 1900)) == []
+    found = possible(run(5, "idle", 1980), run(4, "power-cap", 1500))
+    assert [one.name for one in found] == ["pcie_generation", "throttle_reasons", "sm_clock_mhz"]
+
+
+def test_what_makes_it_another_machine() -> None:
+    assert identity({}) == {}
+    assert identity(from_json(BEFORE)) == {"cpu": "A CPU", "gpu": "NVIDIA H200"}
+    sliced = {**BEFORE, "gpu0": {**BEFORE["gpu0"], "mig": "on", "num_mig_devices": 3}}
+    assert identity(from_json(sliced))["mig"] == "3 slices"
