@@ -96,6 +96,18 @@ def test_other_machines_tell_code_from_environment() -> None:
     assert label(here, both, facts=None).label == "code"
 
 
+def test_a_step_that_is_misplaced_on_one_machine_is_one_step() -> None:
+    """A spike in the night before the step draws it there."""
+    spiked = judged(
+        nightly(120), lambda case, run: 1.1 if case == 3 and run.commit >= 59 else 1.0, seed=1
+    )
+    other = judged(nightly(120), step(), machine="other")
+    assert the_step(spiked).first.commit != the_step(other).first.commit
+    assert label(spiked, other, facts=(DRIVER,)).why[0] == "it moved at these commits on other too"
+    small = judged(nightly(120), step(size=1.04), machine="other")
+    assert look(the_step(spiked), spiked, [spiked, small]).elsewhere == ()
+
+
 def test_without_facts_only_what_else_moved_tells() -> None:
     alone = judged(nightly(120, cases=(3,)), step())
     told = label(alone, facts=None)

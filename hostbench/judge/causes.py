@@ -196,18 +196,29 @@ def _other_machines(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(groups where the same moved at the same commits, groups that passed them)."""
     moved, passed = [], []
-    start, end = found.span
     for other in judged:
         series = _row_of(found, other)
         if other is own or other.grid.machine == own.grid.machine or series == -1:
             continue
         steps = [one for one in other.found if one.series in (series, None) and _is_step(one)]
-        near = [one for one in steps if one.span[0] < end and start < one.span[1]]
-        if any(one.change.effect * found.change.effect > 0 for one in near if one.series == series):
+        if any(one.series == series and _same_step(one, found) for one in steps):
             moved.append(other.grid.group)
-        elif not near and _could_show(found, other, series):
+        elif not any(_overlap(one, found) for one in steps) and _could_show(found, other, series):
             passed.append(other.grid.group)
     return tuple(moved), tuple(passed)
+
+
+def _same_step(one: Found, other: Found) -> bool:
+    """Whether two steps of one series on two machines are one: at the same commits and in the same
+    direction; or as near as a step may be misplaced, when they are of like size, too."""
+    ratio = one.change.height / other.change.height
+    near = other.event.commit in one.event.near and HALF < ratio < 1 / HALF
+    return near or (ratio > 0 and _overlap(one, other))
+
+
+def _overlap(one: Found, other: Found) -> bool:
+    (start, end), (first, last) = one.span, other.span
+    return start < last and first < end
 
 
 def _is_step(one: Found) -> bool:
