@@ -54,6 +54,16 @@ def test_up_and_down_again_is_one_temporary_event() -> None:
     assert (event.until, round(event.effect, 1)) == (68, 0.2)
 
 
+@pytest.mark.parametrize("num", [7, 9, 12, 13, 20, 24, 25, 40])
+def test_no_length_of_a_plain_regression_goes_unseen(num: int) -> None:
+    """Whatever it is called: a temporary event, or a step and its recovery."""
+    values = series(0.005, (60, 1.0), (num, 1.15), (60, 1.0))
+    values[30] *= 1.3  # one spike is no second state
+    found = detect(values)
+    assert found[0].index == 60
+    assert (found[0].until or found[-1].index) == 60 + num
+
+
 def test_one_far_point_is_nothing() -> None:
     values = series(0.01, (100, 1.0))
     values[50] *= 3

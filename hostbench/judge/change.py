@@ -48,7 +48,7 @@ class Options:
     """Points' worth of bounded loss that splitting the two segments must save."""
     line_margin: float = 6.0
     """Squared noise over two by which a step must fit better than a straight line."""
-    temporary_points: tuple[int, int] = (7, 12)
+    temporary_points: tuple[int, int] = (7, 24)
     """Shortest and longest temporary event that is reported."""
     temporary_effect: float = 0.02
     """The smallest temporary event that is reported, as a difference of logarithms."""

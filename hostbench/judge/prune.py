@@ -23,6 +23,8 @@ from hostbench.judge.segments import (
 MOVE = 12
 """Points that a boundary may be moved from where the first stage put it."""
 TEMPORARY_THRESHOLD = 6.0
+SPIKES = 2
+"""Single points as far off as a temporary event that make it one visit of many."""
 AROUND = 40
 """Points that the level around a temporary event is counted as known from."""
 
@@ -132,11 +134,13 @@ def _temporary(
 def _visited(
     series: list[float], inside: list[bool], segments: list[Segment], height: float, noise: float
 ) -> bool:
-    """Whether points outside all episodes go as far: one far off, or two together half as far."""
+    """Whether points outside all episodes go as far: SPIKES far off, or two together half as far."""
     far = max(0.7 * height, 4 * noise)
+    spikes = 0
     for segment in segments:
         points = range(segment.start, segment.end)
-        if any(not inside[i] and abs(series[i] - segment.level) > far for i in points):
+        spikes += sum(not inside[i] and abs(series[i] - segment.level) > far for i in points)
+        if spikes >= SPIKES:
             return True
         for side in (height, -height):
             if runs_off(series, inside, segment, band(side, 0.5, math.inf), 2):
