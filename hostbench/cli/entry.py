@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hostbench import __version__
+from hostbench.cli import options
+from hostbench.cli.options import machine as _machine
+from hostbench.cli.options import output as _format
+from hostbench.cli.options import results as _results
 from hostbench.errors import EXIT_FAILED, EXIT_OK, HostbenchError
 
 _EPILOG = """\
@@ -58,6 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
     _report(_command(commands, "report", "the answer of a run, in words and a table"))
     _compare(_command(commands, "compare", "what became slower or faster between two sides"))
     _changes(_command(commands, "changes", "every step in every series, and since when"))
+    options.triage(_command(commands, "triage", "what people say of events: list, set, clear"))
     _doctor(_command(commands, "doctor", "what this machine is, what will run, what looks wrong"))
     _list(_command(commands, "list", "name the workloads and their cases"))
     _import(_command(commands, "import", "bring in other results", "import_results"))
@@ -91,27 +96,6 @@ def _command(
     )
     parser.set_defaults(module=module or name)
     return parser
-
-
-def _results(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--results",
-        type=Path,
-        metavar="DIR",
-        help="results folder (default: the one asv.conf.json names, else ./results)",
-    )
-
-
-def _machine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--machine",
-        metavar="NAME",
-        help="machine name (default: HOSTBENCH_MACHINE, else built from the hardware)",
-    )
-
-
-def _format(parser: argparse.ArgumentParser, *choices: str) -> None:
-    parser.add_argument("--format", choices=choices, default=choices[0])
 
 
 def _run(parser: argparse.ArgumentParser) -> None:
