@@ -1,4 +1,4 @@
-"""Arguments that commands share, and those of `triage`."""
+"""Arguments that commands share, and those of `ab` and `triage`."""
 
 import argparse
 from pathlib import Path
@@ -25,6 +25,53 @@ def machine(parser: argparse.ArgumentParser) -> None:
 
 def output(parser: argparse.ArgumentParser, *choices: str) -> None:
     parser.add_argument("--format", choices=choices, default=choices[0])
+
+
+def selection(parser: argparse.ArgumentParser) -> None:
+    """Which cases are measured."""
+    parser.add_argument(
+        "--case",
+        action="append",
+        default=[],
+        metavar="CASE",
+        help="only cases that match, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a few cases, 3 launches: an answer in two minutes, never judged nor given to asv",
+    )
+
+
+def measuring(parser: argparse.ArgumentParser) -> None:
+    """How they are measured, and where it is kept."""
+    parser.add_argument("--device", choices=("cuda", "cpu", "simulated"), help="default: cuda "
+                        "where NVIDIA hardware is visible, else cpu")  # fmt: skip
+    parser.add_argument("--launches", type=int, metavar="N", help="fresh processes per family")
+    parser.add_argument("--deadline", type=float, metavar="S", help="seconds per case (60)")
+    parser.add_argument("--seed", type=int, metavar="N", help="of the random order of cases")
+    parser.add_argument("--identify", action="store_true", help="store host name, serial numbers, "
+                        "bus ids and UUIDs too")  # fmt: skip
+    machine(parser)
+    results(parser)
+
+
+def ab(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(resume=False)
+    parser.add_argument("a", metavar="A", help="a commit, branch or tag")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="B|FAMILY",
+        help="another one (default: the working tree as it is now), then families (default: all)",
+    )
+    selection(parser)
+    parser.add_argument("--stop-after", metavar="TIME", help="stop after so long (90s, 9m, 1.5h)")
+    measuring(parser)
+    parser.add_argument(
+        "--all", action="store_true", help="show what is the same or undecided, too"
+    )
+    output(parser, "text", "md", "json")
 
 
 def triage(parser: argparse.ArgumentParser) -> None:

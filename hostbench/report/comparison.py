@@ -82,7 +82,7 @@ def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
     if any(one.is_provisional and one.verdict != "undecided" for one in found.values()):
         said.append(
             "provisional: launches of few runs were compared, so what drifts from run to run "
-            "counts as a change; 6 runs a side settle it"
+            "counts as a change; 6 runs a side settle it, or `hostbench ab`"
         )
     differing = [one for key, one in found.items() if _against_asv(one, sides.asv.get(key))]
     ours = sum(one.verdict in _CHANGED for one in differing)
