@@ -1,4 +1,4 @@
-"""A repository of toy commits and workers that stand in for theirs, for `ab`."""
+"""A repository of toy commits and workers that stand in for theirs, for `ab` and `bisect`."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hostbench import facts
-from hostbench.cli import ab, interleave
+from hostbench.cli import ab, bisect_run, interleave
 from hostbench.facts.torch_probe import TorchState
 from hostbench.runner import side
 from hostbench.runner.launcher import Launch, Outcome
@@ -78,6 +78,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
     monkeypatch.setattr(facts, "probe_torch", lambda: torch)
     monkeypatch.setattr(ab, "become_subreaper", lambda: None)
+    monkeypatch.setattr(bisect_run, "become_subreaper", lambda: None)
     monkeypatch.setattr(interleave, "Launcher", Toy)
     monkeypatch.setattr(side, "_versions", lambda name, folder: VERSIONS)
     monkeypatch.setattr(Toy, "walked", [], raising=False)

@@ -63,6 +63,7 @@ def make_parser() -> argparse.ArgumentParser:
     _compare(_command(commands, "compare", "what became slower or faster between two sides"))
     options.ab(_command(commands, "ab", "measure two commits in turns, and compare them"))
     _changes(_command(commands, "changes", "every step in every series, and since when"))
+    options.bisect(_command(commands, "bisect", "which commit made a series slower"))
     options.triage(_command(commands, "triage", "what people say of events: list, set, clear"))
     _doctor(_command(commands, "doctor", "what this machine is, what will run, what looks wrong"))
     _list(_command(commands, "list", "name the workloads and their cases"))

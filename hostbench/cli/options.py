@@ -1,4 +1,4 @@
-"""Arguments that commands share, and those of `ab` and `triage`."""
+"""Arguments that commands share, and those of `ab`, `bisect` and `triage`."""
 
 import argparse
 from pathlib import Path
@@ -72,6 +72,30 @@ def ab(parser: argparse.ArgumentParser) -> None:
         "--all", action="store_true", help="show what is the same or undecided, too"
     )
     output(parser, "text", "md", "json")
+
+
+def bisect(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(resume=False)
+    parser.add_argument("series", metavar="SERIES", help=SERIES)
+    parser.add_argument("--good", metavar="REV", help="last good commit (default: from history)")
+    parser.add_argument("--bad", metavar="REV", help="first bad commit (default: from history)")
+    parser.add_argument(
+        "--run",
+        action="store_true",
+        help="do the steps, in a clone, and name the commit",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="for `git bisect run`: measure HEAD against --good; exit 0 good, 1 bad, 125 skip",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="EFFECT",
+        help="change from which a commit is bad, as 0.05 or -0.05 (default: half the step)",
+    )
+    measuring(parser)
 
 
 def triage(parser: argparse.ArgumentParser) -> None:

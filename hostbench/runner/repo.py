@@ -84,6 +84,26 @@ def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
     return [(commit, subject) for commit, _, subject in pairs]
 
 
+def is_shallow(root: Path) -> bool:
+    """Whether commits were cut off when this clone was made."""
+    return _git(root, "rev-parse", "--is-shallow-repository") == "true"
+
+
+def is_ancestor(root: Path, first: str, last: str) -> bool:
+    return not _git(root, "rev-list", "--max-count=1", first, f"^{last}")
+
+
+def num_commits(root: Path, first: str, last: str, name: str) -> int:
+    """Commits after `first` up to `last` that touch `name`."""
+    return int(_git(root, "rev-list", "--count", f"{first}..{last}", "--", name))
+
+
+def about(root: Path, commit: str) -> str:
+    """`2026-11-21 the commit's first line`, fit for a terminal."""
+    said = _git(root, "show", "-s", "--format=%cs %s", commit)
+    return "".join(sign if sign.isprintable() else " " for sign in said)
+
+
 def export(root: Path, commit: str, name: str, folder: Path) -> None:
     """Write what the folder `name` of a commit holds below `folder`. Raises GitError."""
     packed = _run(root, "archive", "--format=tar", commit, "--", name)
