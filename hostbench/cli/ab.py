@@ -36,6 +36,8 @@ def execute(args: Namespace) -> int:
         cases, notes = side.comparable(plan.cases, sides)
         if not cases:
             raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
+        if sides[0].code == sides[1].code:
+            warn("both sides are the same code: what differs is the noise")
         for note in notes:
             warn(note)
         adopt_left_over(setup)

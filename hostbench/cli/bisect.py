@@ -2,6 +2,7 @@
 
 import math
 import sys
+import traceback
 from argparse import Namespace
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from shlex import quote
 
 import pandas as pd
 
-from hostbench.case import Case, parse_series
+from hostbench.case import Case, Selector, parse_series
 from hostbench.cli.ab import repository
 from hostbench.cli.bisect_run import Search, check, run
 from hostbench.cli.places import warn
@@ -23,7 +24,7 @@ from hostbench.samples import median
 from hostbench.store.history import History
 
 SKIP, STOP = 125, 130
-"""What `git bisect run` takes for: cannot be told; interrupted, go no further."""
+"""What `git bisect run` takes for: cannot be told; go no further."""
 
 
 def execute(args: Namespace) -> int:
@@ -39,7 +40,7 @@ def execute(args: Namespace) -> int:
 
 
 def _checked(args: Namespace) -> int:
-    """One step of `git bisect run`: whatever else goes wrong, the commit is skipped."""
+    """One step of `git bisect run`: a commit that cannot be measured is skipped."""
     try:
         if args.good is None or args.threshold is None:
             raise UsageError("--check needs --good and --threshold: `hostbench bisect` prints them")
@@ -49,6 +50,9 @@ def _checked(args: Namespace) -> int:
         warn(str(error))
         return SKIP
     except KeyboardInterrupt:
+        return STOP
+    except Exception:  # any other exit code below 128 would call the commit bad
+        traceback.print_exc()
         return STOP
     return {"good": 0, "bad": 1, "skip": SKIP}[word]
 
@@ -61,18 +65,27 @@ def _set_up(args: Namespace) -> tuple[Setup, Case]:
     args.families = [wanted.case.workload.partition(".")[0]]
     args.case, args.quick, args.stop_after = [wanted.case.text], False, None
     setup = set_up(args)
-    cases = choose(setup.workloads, setup.device, selectors=[wanted.case])
-    if len(cases) != 1:
-        raise UsageError(
-            f"{args.series!r} names {len(cases)} series, a bisection follows one: write more axes, "
-            f"as in {cases[0]}"
-        )
+    case = _case(setup, wanted.case)
     if wanted.machine not in (None, setup.machine) and (args.run or args.check):
         raise UsageError(
             f"the series is of machine {wanted.machine}, this is {setup.machine}: go there, or "
             "leave @machine out to measure it here"
         )
-    return setup, cases[0]
+    return setup, case
+
+
+def _case(setup: Setup, selector: Selector) -> Case:
+    """The one case that is meant: of another device only where that is said."""
+    every = [case for work in setup.workloads.values() for case in work.cases()]
+    found = [case for case in every if selector.selects(case)]
+    if len(found) != 1:
+        found = list(choose(setup.workloads, setup.device, selectors=[selector]))
+    if len(found) != 1:
+        raise UsageError(
+            f"{selector.text!r} names {len(found)} series, a bisection follows one: write more "
+            f"axes, as in {found[0]}"
+        )
+    return found[0]
 
 
 def _search(args: Namespace, setup: Setup, case: Case) -> Search:

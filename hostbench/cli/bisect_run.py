@@ -20,6 +20,7 @@ from hostbench.runner import repo
 from hostbench.runner.bisection import Bisection, Word
 from hostbench.runner.plan import Plan
 from hostbench.runner.side import Side, comparable, of_commit
+from hostbench.units import one_line
 
 MORE = 2
 """How often a commit that is undecided is measured again before it is skipped."""
@@ -167,7 +168,7 @@ def _words(found: Comparison) -> str:
 
 def _line(bench: Bench, trial: Trial) -> str:
     said = _words(trial.found) if trial.found else ""
-    why = f" [{trial.why}]" if trial.why else ""
+    why = f" [{one_line(trial.why)}]" if trial.why else ""
     about = repo.about(bench.root, trial.commit)
     return f"{trial.word:4}  {trial.commit[:8]}  {said:26}  {about}{why}"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hostbench
+from hostbench.units import one_line
 
 MOST_LANDED = 100
 _HASH = re.compile("[0-9a-f]{7,64}")
@@ -100,8 +101,7 @@ def num_commits(root: Path, first: str, last: str, name: str) -> int:
 
 def about(root: Path, commit: str) -> str:
     """`2026-11-21 the commit's first line`, fit for a terminal."""
-    said = _git(root, "show", "-s", "--format=%cs %s", commit)
-    return "".join(sign if sign.isprintable() else " " for sign in said)
+    return one_line(_git(root, "show", "-s", "--format=%cs %s", commit))
 
 
 def export(root: Path, commit: str, name: str, folder: Path) -> None:
