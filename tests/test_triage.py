@@ -2,7 +2,7 @@
 
 import datetime
 import subprocess
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +10,20 @@ import pytest
 from hostbench.cli.entry import main
 from hostbench.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.store import check, triage
-from hostbench.store.triage import Entry, Event, entry_for
+from hostbench.store.triage import Entry, entry_for
 from tests.made import COMMIT, copy_case
 
 SERIES = f"{copy_case()}@shelf"
+
+
+@dataclass(frozen=True)
+class Event:
+    id: str
+    commit: str
+    direction: str
+    near: frozenset[str] = frozenset()
+
+
 EVENT = Event(SERIES, COMMIT, "slower")
 TODAY = datetime.date(2026, 11, 21)
 ENTRY = Entry(
@@ -67,6 +77,13 @@ def test_machines_runs_and_other_projects_go_by_the_letter() -> None:
         entry = replace(ENTRY, series=id, since=since)
         assert entry_for([entry], Event(id, since, "slower"), TODAY) == entry
         assert entry_for([entry], Event(id, "", "slower"), TODAY) is None
+
+
+def test_a_step_that_may_have_begun_elsewhere_is_the_same_event() -> None:
+    moved = replace(EVENT, commit="b" * 40, near=frozenset({COMMIT, "c" * 40}))
+    assert entry_for([ENTRY], moved, TODAY) == ENTRY
+    exact = replace(ENTRY, since="b" * 40, state="noise")
+    assert entry_for([ENTRY, exact], moved, TODAY) == exact
 
 
 def test_the_closest_entry_counts_and_an_expired_one_does_not() -> None:

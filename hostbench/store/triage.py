@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from hostbench.case import parse_series
 from hostbench.errors import UsageError
@@ -36,16 +37,24 @@ _FIELDS = (*_NEEDED, "owner", "until", "note")
 _SINCE = re.compile(r"[0-9a-f]{7,64}|\d{8}T\d{6}Z-[0-9a-z-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What an entry is about."""
+class Event(Protocol):
+    """What an entry is about, as whoever finds it says."""
 
-    id: str
-    """`case@machine`, or `machine:NAME`."""
-    commit: str
-    """The first bad commit, or the first bad run's id."""
-    direction: str
-    """`slower` or `faster`."""
+    @property
+    def id(self) -> str:
+        """`case@machine`, or `machine:NAME`."""
+
+    @property
+    def commit(self) -> str:
+        """The first bad commit, or the first bad run's id."""
+
+    @property
+    def direction(self) -> str:
+        """`slower` or `faster`."""
+
+    @property
+    def near(self) -> frozenset[str]:
+        """Commits and runs that it may have begun with as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +74,8 @@ class Entry:
         return self.until is not None and today > self.until
 
     def is_about(self, event: Event) -> bool:
-        if self.direction != event.direction or not _same_point(self.since, event.commit):
+        begun = any(_same_point(self.since, point) for point in (event.commit, *event.near))
+        if self.direction != event.direction or not begun:
             return False
         return self.series == event.id or _selects(self.series, event.id)
 
@@ -82,8 +92,12 @@ class Triage:
 
 def entry_for(entries: Iterable[Entry], event: Event, today: datetime.date) -> Entry | None:
     """The entry that counts for an event: of several the one that names it most closely."""
+
+    def closeness(one: Entry) -> tuple[bool, int, bool]:
+        return one.series == event.id, len(one.series), _same_point(one.since, event.commit)
+
     about = [one for one in entries if one.is_about(event) and not one.is_expired(today)]
-    return max(about, key=lambda one: (one.series == event.id, len(one.series)), default=None)
+    return max(about, key=closeness, default=None)
 
 
 def read(results: Path) -> Triage:
