@@ -54,6 +54,12 @@ class Comparison:
     why: str
     """Why undecided; empty otherwise."""
 
+    @property
+    def false_discovery_rate(self) -> float:
+        """What the false alarms are held to among those that were judged like this one."""
+        in_turns = self.unit == "launch" and not self.is_provisional
+        return IN_TURNS_FALSE_DISCOVERY_RATE if in_turns else FALSE_DISCOVERY_RATE
+
 
 def compare(
     sides: Mapping[Key, tuple[Side, Side]],
@@ -70,12 +76,9 @@ def compare(
         took_turns = key in in_turns and not by_run
         first, second = map(_positive, in_turns[key] if took_turns else both)
         found[key] = _one(first, second, by_run, took_turns)
-    limits = {took: _limit(found.values(), took) for took in (False, True)}
-    return {key: _decided(one, limits[_took_turns(one)]) for key, one in found.items()}
-
-
-def _took_turns(one: Comparison) -> bool:
-    return one.unit == "launch" and not one.is_provisional
+    rates = {one.false_discovery_rate for one in found.values()}
+    limits = {rate: _limit(found.values(), rate) for rate in rates}
+    return {key: _decided(one, limits[one.false_discovery_rate]) for key, one in found.items()}
 
 
 def _positive(side: Side) -> list[list[float]]:
@@ -132,12 +135,11 @@ def _too_few(num: tuple[int, int], needed: int) -> str:
     return ""
 
 
-def _limit(found: Iterable[Comparison], took_turns: bool) -> float:
-    """The largest p-value that still counts among those that took turns, or among the others
-    (Benjamini and Hochberg); 0 where none does."""
-    of_kind = (one.p_value for one in found if _took_turns(one) == took_turns)
-    ordered = sorted(p for p in of_kind if p is not None)
-    rate = IN_TURNS_FALSE_DISCOVERY_RATE if took_turns else FALSE_DISCOVERY_RATE
+def _limit(found: Iterable[Comparison], rate: float) -> float:
+    """The largest p-value that still counts among those of this rate (Benjamini and Hochberg); 0
+    where none does."""
+    of_rate = (one.p_value for one in found if one.false_discovery_rate == rate)
+    ordered = sorted(p for p in of_rate if p is not None)
     held = [p for rank, p in enumerate(ordered, start=1) if p <= rank / len(ordered) * rate]
     return held[-1] if held else 0.0
 

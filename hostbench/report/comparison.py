@@ -6,7 +6,7 @@ from typing import Any
 
 from hostbench.judge.asv_rule import Mark
 from hostbench.judge.breaks import short_version
-from hostbench.judge.compare import FALSE_DISCOVERY_RATE, Comparison
+from hostbench.judge.compare import Comparison
 from hostbench.report.sides import Key, Sides
 from hostbench.report.table import aligned, piped, shown
 
@@ -108,7 +108,8 @@ def _against_asv(one: Comparison, asv: Mark | None) -> str:
     elif one.why:
         here = asv.why
     else:
-        here = f"{asv.why}; here false alarms are held to {FALSE_DISCOVERY_RATE:.0%} of the table"
+        rate = f"{100 * one.false_discovery_rate:g}%"
+        here = f"{asv.why}; here false alarms are held to {rate} of the table"
     return f"asv compare calls it {asv.says}: {here}"
 
 
