@@ -27,3 +27,8 @@ def epoch_s(text: str) -> float:
     if at.tzinfo is None:
         raise ValueError(f"{text!r} names no time zone")
     return at.timestamp()
+
+
+def today() -> datetime.date:
+    """The date now, in UTC."""
+    return datetime.datetime.now(datetime.UTC).date()

@@ -50,7 +50,9 @@ class RunHeader:
     resumes: str | None = None
     """run_id of the run whose missing launches this one adds."""
     by: str = "hostbench run"
-    """`hostbench run`, or `asv` when asv measured by itself."""
+    """`hostbench run`, `hostbench ab`, or `asv` when asv measured by itself."""
+    interleaved_with: str | None = None
+    """run_id of the run of another code whose launches took turns with this one's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

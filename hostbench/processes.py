@@ -5,6 +5,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -27,6 +28,20 @@ def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
 def become_subreaper() -> None:
     """Adopt orphaned descendants, so that `kill_strays` can see them."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+@contextlib.contextmanager
+def terminate_as_interrupt() -> Iterator[None]:
+    """A CI job that is cancelled sends SIGTERM: keep what was measured, as Ctrl-C does."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def children() -> set[int]:

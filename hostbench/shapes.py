@@ -89,6 +89,7 @@ _HEADER: dict[str, Check] = {
     "planned": _list_of(_is_text),
     "resumes": _none_or(_is_name),
     "by": _is_text,
+    "interleaved_with": _none_or(_is_name),
 }
 _RECORD: dict[str, Check] = {
     "version": _is_text,

@@ -80,5 +80,10 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
+def one_line(text: str) -> str:
+    """Text from anywhere as one line without control characters, fit for a terminal."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
 def _three_digits(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hostbench import __version__
+from hostbench.cli import options
+from hostbench.cli.options import machine as _machine
+from hostbench.cli.options import output as _format
+from hostbench.cli.options import results as _results
 from hostbench.errors import EXIT_FAILED, EXIT_OK, HostbenchError
 
 _EPILOG = """\
@@ -57,7 +61,10 @@ def make_parser() -> argparse.ArgumentParser:
     _run(_command(commands, "run", "measure this machine, keep the run, have asv record it"))
     _report(_command(commands, "report", "the answer of a run, in words and a table"))
     _compare(_command(commands, "compare", "what became slower or faster between two sides"))
+    options.ab(_command(commands, "ab", "measure two commits in turns, and compare them"))
     _changes(_command(commands, "changes", "every step in every series, and since when"))
+    options.bisect(_command(commands, "bisect", "which commit made a series slower"))
+    options.triage(_command(commands, "triage", "what people say of events: list, set, clear"))
     _doctor(_command(commands, "doctor", "what this machine is, what will run, what looks wrong"))
     _list(_command(commands, "list", "name the workloads and their cases"))
     _import(_command(commands, "import", "bring in other results", "import_results"))
@@ -93,54 +100,14 @@ def _command(
     return parser
 
 
-def _results(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--results",
-        type=Path,
-        metavar="DIR",
-        help="results folder (default: the one asv.conf.json names, else ./results)",
-    )
-
-
-def _machine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--machine",
-        metavar="NAME",
-        help="machine name (default: HOSTBENCH_MACHINE, else built from the hardware)",
-    )
-
-
-def _format(parser: argparse.ArgumentParser, *choices: str) -> None:
-    parser.add_argument("--format", choices=choices, default=choices[0])
-
-
 def _run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("families", nargs="*", metavar="FAMILY", help="default: every family")
-    parser.add_argument(
-        "--case",
-        action="append",
-        default=[],
-        metavar="CASE",
-        help="only cases that match, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
-    )
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="a few cases, 3 launches: an answer in two minutes, never judged nor given to asv",
-    )
+    options.selection(parser)
     parser.add_argument("--resume", action="store_true", help="finish this commit's partial run")
-    parser.add_argument("--device", choices=("cuda", "cpu", "simulated"), help="default: cuda "
-                        "where NVIDIA hardware is visible, else cpu")  # fmt: skip
-    parser.add_argument("--launches", type=int, metavar="N", help="fresh processes per family")
-    parser.add_argument("--deadline", type=float, metavar="S", help="seconds per case (60)")
     parser.add_argument("--stop-after", metavar="TIME", help="stop after so long (90s, 9m, 1.5h); "
                         "--resume goes on from there")  # fmt: skip
-    parser.add_argument("--seed", type=int, metavar="N", help="of the random order of cases")
-    parser.add_argument("--identify", action="store_true", help="store host name, serial numbers, "
-                        "bus ids and UUIDs too")  # fmt: skip
     parser.add_argument("--no-asv", action="store_true", help="archive only; leave asv out")
-    _machine(parser)
-    _results(parser)
+    options.measuring(parser)
 
 
 def _report(parser: argparse.ArgumentParser) -> None:

@@ -34,6 +34,17 @@ def _checked(path: Path) -> Path:
     return path
 
 
+def check_writable(folder: Path) -> None:
+    """Before hours of measuring, not after. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write results to {folder}: {error.strerror}; make it writable or name another "
+            "folder with --results"
+        ) from error
+
+
 def warn(text: str) -> None:
     """One line on stderr."""
     print(f"hostbench: {text}", file=sys.stderr)

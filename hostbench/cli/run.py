@@ -1,30 +1,26 @@
 """`hostbench run`: measure in the foreground, keep everything, then have asv record the commit."""
 
-import signal
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal
+from typing import Literal
 
 from hostbench import facts
 from hostbench.cli import asv_record
-from hostbench.cli.places import warn
+from hostbench.cli.places import check_writable, warn
 from hostbench.cli.program import program
-from hostbench.cli.run_setup import Setup, fresh, look, resumed, set_up
+from hostbench.cli.run_setup import Setup, adopt_left_over, fresh, look, resumed, set_up
 from hostbench.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
     HostbenchError,
     NothingMeasured,
-    UsageError,
 )
 from hostbench.journal import JournalWriter, read
-from hostbench.processes import become_subreaper
+from hostbench.processes import become_subreaper, terminate_as_interrupt
 from hostbench.report.page import page
 from hostbench.runner import places
 from hostbench.runner.launcher import Launcher
@@ -44,14 +40,12 @@ def execute(args: Namespace) -> int:
     if none has a number, else 0: also of a part that stopped as it was asked to."""
     become_subreaper()
     setup = set_up(args)
-    own_name = facts.machine_name(None, setup.facts)  # --machine names this run, not an older one
-    for old in adopt.adopt_orphans(setup.results, lambda: own_name, warn):
-        warn(f"archived run {old.header.run_id}, which had been left in its journal")
+    adopt_left_over(setup)
     header, plan = resumed(args, setup) if args.resume else fresh(args, setup)
     path = places.journal_path(setup.results, header.run_id)
-    _check_writable(setup.results / setup.machine / "runs")
+    check_writable(setup.results / setup.machine / "runs")
     recorded = True
-    with _terminate_as_interrupt():
+    with terminate_as_interrupt():
         with JournalWriter(path, header) as journal:
             end, scratch = _measure(setup, journal, plan)
             judged = end == "complete" and header.scratch is None and scratch is None
@@ -66,17 +60,6 @@ def execute(args: Namespace) -> int:
     return code if recorded else EXIT_FAILED
 
 
-def _check_writable(folder: Path) -> None:
-    """Before hours of measuring, not after. Raises UsageError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write results to {folder}: {error.strerror}; make it writable or name another "
-            "folder with --results"
-        ) from error
-
-
 def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str | None]:
     """(how it ended, why the run turned out to be scratch).
 
@@ -88,8 +71,7 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str
     end: End = "complete"
     late_s = time.monotonic() + setup.stop_after_s
     try:
-        write = journal.facts if setup.simulation is None else _not_of_this_host
-        watch = facts.Watch(write, off=facts.unwatched(setup.device))
+        watch = facts.Watch(setup.watched(journal.facts), off=facts.unwatched(setup.device))
         with watch, Launcher(bar.tick, bar.started) as launcher:
             for record in records(plan, setup.workloads, launcher, bar, watch.family):
                 journal.case(setup.dated(record))
@@ -105,10 +87,6 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str
     scratch = None if unchanged else "the checkout changed during the run"
     journal.finish("complete" if end == "complete" else "interrupted", setup.now(), scratch)
     return end, scratch
-
-
-def _not_of_this_host(when: str, facts: Mapping[str, Any]) -> None:
-    """A simulation tells its own facts: what this host did meanwhile is none of them."""
 
 
 def _whole(results: Path, run_id: str) -> WholeRun:
@@ -154,17 +132,3 @@ def _again(args: Namespace, command: str, *options: str) -> str:
     given = ((name, getattr(args, name)) for name in options)
     more = (f" --{name} {quote(str(value))}" for name, value in given if value is not None)
     return f"{program()} {command}{''.join(more)}"
-
-
-@contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """A CI job that is cancelled sends SIGTERM: keep what was measured, as Ctrl-C does."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -4,7 +4,7 @@ import math
 import os
 import random
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from hostbench.runner.plan import (
     with_launches,
 )
 from hostbench.runner.repo import Checkout, checkout
-from hostbench.store import runs
+from hostbench.store import adopt, runs
 from hostbench.store.runs import WholeRun
 from hostbench.units import parse_seconds
 from hostbench.workload import Workload
@@ -62,6 +62,11 @@ class Setup:
         """The record as measured now, or at the simulation's time."""
         date = self.simulation and self.simulation.date
         return replace(record, started_at=date) if date else record
+
+    def watched(self, write: Callable[[str, Mapping[str, Any]], None]) -> Callable[..., None]:
+        """Where the facts go that are read meanwhile. A simulation tells its own: what this host
+        did is none of them."""
+        return write if self.simulation is None else lambda when, found: None
 
 
 def set_up(args: Namespace) -> Setup:
@@ -112,8 +117,15 @@ def look(root: Path | None, results: Path, simulation: Simulation | None) -> Che
     return Checkout(commit=simulation.commit, committed_at=simulation.committed_at, scratch=None)
 
 
-def fresh(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
-    profile = _profile(args)
+def adopt_left_over(setup: Setup) -> None:
+    """Archive the journals whose writers are gone."""
+    own_name = facts.machine_name(None, setup.facts)  # --machine names this run, not an older one
+    for old in adopt.adopt_orphans(setup.results, lambda: own_name, warn):
+        warn(f"archived run {old.header.run_id}, which had been left in its journal")
+
+
+def planned(args: Namespace, setup: Setup) -> Plan:
+    """What a new run measures. Raises UsageError."""
     cases = choose(
         setup.workloads,
         setup.device,
@@ -121,22 +133,30 @@ def fresh(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
         quick=args.quick,
     )
     seed = args.seed if args.seed is not None else random.SystemRandom().getrandbits(32)
-    plan = Plan(profile=profile, cases=cases, stand_in=_stand_in(setup.device), seed=seed)
-    header = RunHeader(
-        run_id=places.run_id(setup.checkout.commit, setup.now()),
+    return Plan(profile=_profile(args), cases=cases, stand_in=_stand_in(setup.device), seed=seed)
+
+
+def fresh(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
+    plan = planned(args, setup)
+    return header_of(plan, setup, setup.checkout), plan
+
+
+def header_of(plan: Plan, setup: Setup, code: Checkout) -> RunHeader:
+    """Of a run that begins now and measures this code."""
+    return RunHeader(
+        run_id=places.run_id(code.commit, setup.now()),
         machine=setup.machine,
-        commit=setup.checkout.commit,
-        committed_at=setup.checkout.committed_at,
-        scratch=_scratch(args, setup, profile),
-        profile=profile.name,
-        launches=profile.launches,
+        commit=code.commit,
+        committed_at=code.committed_at,
+        scratch=_scratch(plan, setup, code),
+        profile=plan.profile.name,
+        launches=plan.profile.launches,
         device=setup.device,
-        seed=seed,
+        seed=plan.seed,
         started_at=setup.now(),
         hostbench=__version__,
-        planned=tuple(map(str, cases)),
+        planned=tuple(map(str, plan.cases)),
     )
-    return header, plan
 
 
 def _profile(args: Namespace) -> Profile:
@@ -169,15 +189,15 @@ def _stand_in(device: str) -> str | None:
     return device if device == "simulated" else None
 
 
-def _scratch(args: Namespace, setup: Setup, profile: Profile) -> str | None:
+def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
     """Why this run is never judged nor given to asv; None when it may be."""
     if setup.device == "simulated" and setup.simulation is None:
         return "simulated device"
-    if args.quick:
+    if plan.profile.name == QUICK.name:
         return "quick"
-    if profile.launches < MIN_LAUNCHES_FOR_VERDICT:
-        return f"{profile.launches} launches, under {MIN_LAUNCHES_FOR_VERDICT}"
-    return setup.checkout.scratch
+    if plan.profile.launches < MIN_LAUNCHES_FOR_VERDICT:
+        return f"{plan.profile.launches} launches, under {MIN_LAUNCHES_FOR_VERDICT}"
+    return code.scratch
 
 
 def resumed(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:

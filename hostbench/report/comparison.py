@@ -6,7 +6,7 @@ from typing import Any
 
 from hostbench.judge.asv_rule import Mark
 from hostbench.judge.breaks import short_version
-from hostbench.judge.compare import FALSE_DISCOVERY_RATE, Comparison
+from hostbench.judge.compare import Comparison
 from hostbench.report.sides import Key, Sides
 from hostbench.report.table import aligned, piped, shown
 
@@ -82,7 +82,7 @@ def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
     if any(one.is_provisional and one.verdict != "undecided" for one in found.values()):
         said.append(
             "provisional: launches of few runs were compared, so what drifts from run to run "
-            "counts as a change; 6 runs a side settle it"
+            "counts as a change; 6 runs a side settle it, or `hostbench ab`"
         )
     differing = [one for key, one in found.items() if _against_asv(one, sides.asv.get(key))]
     ours = sum(one.verdict in _CHANGED for one in differing)
@@ -108,7 +108,8 @@ def _against_asv(one: Comparison, asv: Mark | None) -> str:
     elif one.why:
         here = asv.why
     else:
-        here = f"{asv.why}; here false alarms are held to {FALSE_DISCOVERY_RATE:.0%} of the table"
+        rate = f"{100 * one.false_discovery_rate:g}%"
+        here = f"{asv.why}; here false alarms are held to {rate} of the table"
     return f"asv compare calls it {asv.says}: {here}"
 
 

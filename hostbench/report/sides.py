@@ -65,6 +65,8 @@ class Sides:
 
     series: dict[Key, tuple[Side, Side]]
     """Launches of the first and of the second, run by run."""
+    in_turns: dict[Key, tuple[Side, Side]]
+    """The same of the runs alone whose launches took turns; without a series that has none."""
     asv: dict[Key, Mark]
     """What asv compare says of each; empty unless both sides are commits."""
     notes: list[str]
@@ -89,7 +91,9 @@ def both(first: Chosen, second: Chosen, read: Read) -> Sides:
         if missing:
             notes.append(f"{missing} series of {side.text} have no number on the other side")
     commits = first.column == second.column == "commit"
+    turns = {key: _in_turns(left[key], right[key]) for key in shared}
     return Sides(
+        in_turns={key: turn for key, turn in turns.items() if turn is not None},
         series={key: (_runs(left[key]), _runs(right[key])) for key in shared},
         asv={key: mark(_newest(left[key]), _newest(right[key])) for key in shared if commits},
         notes=notes,
@@ -107,6 +111,15 @@ def _rows(side: Chosen, read: Read, keys: list[str]) -> dict[Key, list[Row]]:
         for row in dicts(rows):
             found.setdefault(tuple(str(row[name]) for name in keys), []).append(row)
     return found
+
+
+def _in_turns(left: list[Row], right: list[Row]) -> tuple[Side, Side] | None:
+    """Of the runs of one series those alone whose launches took turns with the other side's."""
+    first, second = (
+        [row for row in own if row["interleaved_with"] in {one["run_id"] for one in other}]
+        for own, other in ((left, right), (right, left))
+    )
+    return (_runs(first), _runs(second)) if first and second else None
 
 
 def _is_simulated(side: dict[Key, list[Row]]) -> bool:

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Sequence
 
+from hostbench.units import one_line
+
 
 def shown(text: str, markdown: bool) -> str:
     """Text from a result file is data: one line without control characters, and no markup."""
-    line = "".join(sign if sign.isprintable() else " " for sign in text)
+    line = one_line(text)
     return re.sub(r"([\\`*_~\[\]<>|#&])", r"\\\1", line) if markdown else line
 
 

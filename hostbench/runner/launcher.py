@@ -17,12 +17,9 @@ import hostbench
 from hostbench.case import Case
 from hostbench.errors import BrokenError
 from hostbench.processes import children, describe_exit, kill_group, kill_strays
+from hostbench.runner.boot import BOOT, environment
 
-_BOOT = (
-    "import sys; sys.path.insert(0, sys.argv.pop()); "
-    "from hostbench.asv_guard import drop_editable_finder; drop_editable_finder(); "
-    "from hostbench.runner.server import main; main()"
-)
+_SERVE = BOOT + "from hostbench.runner.server import main; main()"
 _START_DEADLINE_S = 120.0
 _TICK_S = 1.0
 
@@ -69,10 +66,13 @@ class Launcher:
         self,
         tick: Callable[[], None] = lambda: None,
         started: Callable[[Case], None] = lambda _: None,
+        root: Path | None = None,
     ) -> None:
-        """`tick` is called about once a second while a worker is busy, `started` per case."""
+        """`tick` is called about once a second while a worker is busy, `started` per case. `root`
+        holds the `hostbench` that is measured; without it, the caller's own is."""
         self._tick = tick
         self._started = started
+        self._root = root or Path(hostbench.__file__).parent.parent
         self._bystanders = children()
         self._log = tempfile.TemporaryFile()
         self._server: subprocess.Popen[bytes] | None = None
@@ -94,6 +94,7 @@ class Launcher:
 
     def run(self, launch: Launch) -> Iterator[Outcome]:
         """Run a launch; yields each case's outcome as it comes. Every case yields exactly once."""
+        self._bystanders = children() - self._server_pids()  # another launcher's server too
         left = list(launch.cases)
         done = 0
         while left:
@@ -164,23 +165,22 @@ class Launcher:
 
     def _start(self) -> None:
         self._stop()
-        root = str(Path(hostbench.__file__).parent.parent)
-        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         self._server = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOT, root],
+            [sys.executable, "-P", "-c", _SERVE, str(self._root)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=environment,
+            env=environment(),
         )
         assert self._server.stdout is not None
         self._pipe = _Pipe(self._server.stdout.fileno())
         message = self._next(time.monotonic() + _START_DEADLINE_S)
         if message is None or message.get("event") != "ready":
             raise BrokenError(f"the fork server did not start: {self._tail()}")
-        if not Path(message["hostbench"]).samefile(hostbench.__file__):
+        wanted = self._root / "hostbench" / "__init__.py"
+        if not Path(message["hostbench"]).samefile(wanted):
             raise BrokenError(
-                f"the worker imported {message['hostbench']}, this process {hostbench.__file__}; "
+                f"the worker imported {message['hostbench']}, it was to measure {wanted}; "
                 "uninstall one of the two"
             )
 

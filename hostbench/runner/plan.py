@@ -57,6 +57,16 @@ class Plan:
         rng.shuffle(counts)
         return tuple(sorted(cases, key=lambda case: counts.index(_num_ranks(case))))
 
+    def turns(self, family: str, launch: int) -> tuple[int, int]:
+        """In which order two sides walk the family in this launch: 0, 1 or 1, 0.
+
+        Of each two launches the first is drawn by the seed and the second turned round (ABBA), so
+        that a steady drift cancels out and a periodic one cannot keep step.
+        """
+        first = random.Random(f"{self.seed}-{family}-{launch // 2}-turn").randrange(2)
+        first ^= launch % 2
+        return first, 1 - first
+
     def total(self) -> int:
         """Case-launches to measure; the observing pass, a launch beyond the last, is not one."""
         done = sum(launch < self.profile.launches for _, launch in self.done)

@@ -1,11 +1,16 @@
 """What git says about the code that is measured."""
 
+import io
+import os
 import re
+import shutil
 import subprocess
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import hostbench
+from hostbench.units import one_line
 
 MOST_LANDED = 100
 _HASH = re.compile("[0-9a-f]{7,64}")
@@ -22,14 +27,21 @@ class Checkout:
 
 
 def checkout(root: Path | None, results: Path) -> Checkout:
-    """The state of the git repository at `root`, tracked files below `results` left aside."""
+    """The state of the checkout at `root`, if it is the one that hostbench is imported from."""
     if root is None:
         return Checkout(commit=None, committed_at=None, scratch="no asv.conf.json: not a checkout")
+    found = working_tree(root, results)
+    inside = Path(hostbench.__file__).resolve().is_relative_to(root.resolve())
+    if found.commit is not None and not inside:
+        why = "hostbench is not imported from this checkout"
+        return Checkout(commit=None, committed_at=None, scratch=why)
+    return found
+
+
+def working_tree(root: Path, results: Path) -> Checkout:
+    """The state of the git repository at `root`, tracked files below `results` left aside."""
     try:
         commit = _git(root, "rev-parse", "HEAD")
-        if not Path(hostbench.__file__).resolve().is_relative_to(root.resolve()):
-            why = "hostbench is not imported from this checkout"
-            return Checkout(commit=None, committed_at=None, scratch=why)
         return Checkout(
             commit=commit,
             committed_at=_git(root, "show", "-s", "--format=%cI", commit),
@@ -73,6 +85,41 @@ def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
     return [(commit, subject) for commit, _, subject in pairs]
 
 
+def is_shallow(root: Path) -> bool:
+    """Whether commits were cut off when this clone was made."""
+    return _git(root, "rev-parse", "--is-shallow-repository") == "true"
+
+
+def is_ancestor(root: Path, first: str, last: str) -> bool:
+    return not _git(root, "rev-list", "--max-count=1", first, f"^{last}")
+
+
+def num_commits(root: Path, first: str, last: str, name: str) -> int:
+    """Commits after `first` up to `last` that touch `name`."""
+    return int(_git(root, "rev-list", "--count", f"{first}..{last}", "--", name))
+
+
+def about(root: Path, commit: str) -> str:
+    """`2026-11-21 the commit's first line`, fit for a terminal."""
+    return one_line(_git(root, "show", "-s", "--format=%cs %s", commit))
+
+
+def export(root: Path, commit: str, name: str, folder: Path) -> None:
+    """Write what the folder `name` of a commit holds below `folder`. Raises GitError."""
+    packed = _run(root, "archive", "--format=tar", commit, "--", name)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def copy_tree(root: Path, name: str, folder: Path) -> None:
+    """Copy the files below `name` as they are now, but for what git ignores. Raises GitError."""
+    listed = _run(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", name)
+    for path in map(os.fsdecode, filter(None, listed.split(b"\0"))):
+        if (root / path).is_file():  # else deleted, and not yet committed
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / path, folder / path)
+
+
 class GitError(Exception):
     """git is missing or refuses; the text is its first line."""
 
@@ -85,15 +132,17 @@ def _changed(root: Path, results: Path) -> bool:
 
 
 def _git(root: Path, *args: str) -> str:
+    return _run(root, *args).decode(errors="replace").strip()
+
+
+def _run(root: Path, *args: str) -> bytes:
     try:
-        done = subprocess.run(
-            ["git", *args], cwd=root, capture_output=True, text=True, check=True, timeout=60
-        )
+        done = subprocess.run(["git", *args], cwd=root, capture_output=True, check=True, timeout=60)
     except subprocess.CalledProcessError as error:
-        said = (error.stderr.strip().splitlines() or ["git failed"])[0]
+        said = (error.stderr.decode(errors="replace").strip().splitlines() or ["git failed"])[0]
         if "not a git repository" in said:
             said = "no git repository"
         raise GitError(said) from error
     except (OSError, subprocess.SubprocessError) as error:
         raise GitError("git is not installed or does not answer") from error
-    return done.stdout.strip()
+    return done.stdout

@@ -46,25 +46,57 @@ def records(
     observed = _observed(plan, workloads)
     progress.begin(plan.total() + len(observed))
     out: set[Case] = set()
-    for launch in range(plan.profile.launches):
-        for family in plan.families():
-            ordered = plan.order(family, launch)
-            cases = tuple(case for case in ordered if case not in out)
-            progress.dropped(len(ordered) - len(cases))
-            if not cases:
-                continue
-            progress.launch(launch, plan.profile.launches, family)
-            entering(family)
-            for outcome in launcher.run(_launch(plan, family, launch, cases)):
-                record = _record(workloads[outcome.case.workload], launch, outcome)
-                if record.status != "ok":
-                    out.add(record.case)
-                progress.case(record)
-                yield record
+    for _, record in _timed(plan, workloads, (launcher,), progress, entering, out):
+        yield record
     entering("observing")
     yield from _observe(plan, workloads, launcher, progress, observed - out)
     progress.dropped(len(observed & out))
     progress.end()
+
+
+def interleaved(
+    plan: Plan,
+    workloads: Mapping[str, Workload],
+    launchers: tuple[Launcher, Launcher],
+    progress: Progress,
+    entering: Callable[[str], None] = lambda family: None,
+) -> Iterator[tuple[int, CaseRecord]]:
+    """Measure the plan on two sides, launch by launch: (side, record).
+
+    The two launches of a family follow each other, in the order of `Plan.turns`, and walk the same
+    cases in the same order. A case without a number on one side is left out on both from the next
+    launch on. Nothing is observed.
+    """
+    progress.begin(len(launchers) * plan.total())
+    yield from _timed(plan, workloads, launchers, progress, entering, set())
+    progress.end()
+
+
+def _timed(
+    plan: Plan,
+    workloads: Mapping[str, Workload],
+    launchers: tuple[Launcher, ...],
+    progress: Progress,
+    entering: Callable[[str], None],
+    out: set[Case],
+) -> Iterator[tuple[int, CaseRecord]]:
+    """Every launch on one or two sides; cases without a number join `out` and are left out."""
+    for launch in range(plan.profile.launches):
+        for family in plan.families():
+            ordered = plan.order(family, launch)
+            cases = tuple(case for case in ordered if case not in out)
+            progress.dropped((len(ordered) - len(cases)) * len(launchers))
+            if not cases:
+                continue
+            for side in plan.turns(family, launch) if len(launchers) > 1 else (0,):
+                progress.launch(launch, plan.profile.launches, family)
+                entering(family)
+                for outcome in launchers[side].run(_launch(plan, family, launch, cases)):
+                    record = _record(workloads[outcome.case.workload], launch, outcome)
+                    if record.status != "ok":
+                        out.add(record.case)
+                    progress.case(record)
+                    yield side, record
 
 
 def _observed(plan: Plan, workloads: Mapping[str, Workload]) -> set[Case]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hostbench import journal
 from hostbench.errors import DataError
-from hostbench.store import archive, check_asv, frame, peers
+from hostbench.store import archive, check_asv, frame, peers, triage
 from hostbench.store.archive import Run
 from hostbench.store.check_asv import FROM_GIT, Finding, as_damage
 from hostbench.store.runs import put_together
@@ -38,6 +38,8 @@ def check(results: Path) -> Checked:
     findings += _runs(results, archived)
     findings += _journals(results, archived)
     findings += _peers(results)
+    said = triage.read(results).warnings
+    findings += dict.fromkeys(as_damage(path, text, "mend it") for path, text in said)
     findings += _unknown(results)
     findings.sort(key=lambda one: one.path)
     num_files = len(files) + stored.num_files
@@ -160,6 +162,8 @@ def _is_known(parts: tuple[str, ...]) -> bool:
     name = parts[-1]
     if len(parts) == 1:
         return name in _TOP or (name.endswith(_TOP_SUFFIXES) and not name.startswith("."))
+    if parts[0] == triage.FOLDER and name.endswith(triage.SUFFIX):
+        return len(parts) == 2
     if len(parts) == 2:
         return name.endswith(".json") and not name.startswith(".")
     known = {"runs": archive.SUFFIX, "peers": peers.SUFFIX}.get(parts[1], "\0")

@@ -10,7 +10,8 @@ COLUMNS = tuple(
         "workload metric case version status reason seconds ci_low_s ci_high_s q25_s q75_s "
         "call_s device_s asynchronous findings proofs peak_memory_bytes num_samples launches "
         "nbytes gb_per_s ceiling_gb_per_s encoded_gb_per_s ceiling link published_low_gb_per_s "
-        "published_high_gb_per_s published published_kind value unit source scratch flags"
+        "published_high_gb_per_s published published_kind value unit source scratch "
+        "interleaved_with flags"
     ).split()
 )
 SIDES = ("machine", "commit", "run_id", "torch", "driver", "scratch")

@@ -29,6 +29,7 @@ published, published_kind   that in words, with who; measured, or floor: an oper
 value, unit              another project's number that is not in seconds
 source                   archive, journal, asv, or nvbandwidth: a peer's point, no run of ours
 scratch                  why the run is never judged; None when it may be
+interleaved_with         run_id of the run whose launches took turns with this one's, or None
 flags                    surprises and shortfalls, separated by "; "
 """
 
@@ -150,6 +151,7 @@ def _about_run(run: WholeRun, gpu: str | None) -> Row:
         "driver": _plain(facts.get("nvml", {}).get("driver")),
         "source": "archive" if all(part.archived for part in run.parts) else "journal",
         "scratch": header.scratch,
+        "interleaved_with": header.interleaved_with,
     }
 
 

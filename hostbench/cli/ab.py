@@ -1,0 +1,80 @@
+"""`hostbench ab A [B]`: two codes measured in turns, and what became slower from A to B."""
+
+import sys
+import tempfile
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from hostbench.cli import compare
+from hostbench.cli.interleave import Pair, measure
+from hostbench.cli.places import warn
+from hostbench.cli.run_setup import Setup, adopt_left_over, planned, set_up
+from hostbench.errors import EXIT_FAILED, NothingMeasured, UsageError
+from hostbench.processes import become_subreaper
+from hostbench.runner import side
+from hostbench.runner.repo import Checkout, working_tree
+from hostbench.runner.side import Side
+from hostbench.workloads import FAMILIES
+
+
+def execute(args: Namespace) -> int:
+    """Measure, keep a run of each side, compare them. Exit codes are those of `compare`, but 4
+    where a case failed or the run was interrupted."""
+    become_subreaper()
+    second, args.families = _names(args.names)
+    setup = set_up(args)
+    root, code = repository(setup)
+    plan = planned(args, setup)
+    with tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
+        sides = (
+            side.of_commit(root, args.a, Path(folder, "a")),
+            side.of_commit(root, second, Path(folder, "b"))
+            if second is not None
+            else side.of_working_tree(root, code, Path(folder, "b")),
+        )
+        cases, notes = side.comparable(plan.cases, sides)
+        if not cases:
+            raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
+        if sides[0].code == sides[1].code:
+            warn("both sides are the same code: what differs is the noise")
+        for note in notes:
+            warn(note)
+        adopt_left_over(setup)
+        pair = measure(setup, sides, replace(plan, cases=cases))
+    return _answer(args, setup, sides, pair)
+
+
+def repository(setup: Setup) -> tuple[Path, Checkout]:
+    """The checkout whose commits are measured, and its state. Raises UsageError without one."""
+    code = working_tree(setup.root, setup.results) if setup.root else setup.checkout
+    if setup.root is None or code.commit is None:
+        raise UsageError(f"commits are measured from a checkout, here is none: {code.scratch}")
+    return setup.root, code
+
+
+def _names(names: list[str]) -> tuple[str | None, list[str]]:
+    """(B, families) of what follows A: B may be left out, and no family is taken for it."""
+    if names and names[0] not in FAMILIES:
+        return names[0], names[1:]
+    return None, names
+
+
+def _answer(args: Namespace, setup: Setup, sides: tuple[Side, Side], pair: Pair) -> int:
+    for letter, one, run_id in zip("AB", sides, pair.run_ids, strict=True):
+        mark = f", {one.code.scratch}" if one.code.scratch else ""
+        print(
+            f"{letter}: {one.name} ({str(one.code.commit)[:8]}{mark}) is run:{run_id}",
+            file=sys.stderr,
+        )
+    if pair.end != "complete":
+        warn(f"{pair.end}; what was measured is kept, and is judged if it is enough")
+    asked = {"a": f"run:{pair.run_ids[0]}", "b": f"run:{pair.run_ids[1]}"}
+    shown = {"all": args.all, "format": args.format, "machine": None, "results": setup.results}
+    failed = any(one.status == "failed" for records in pair.records for one in records)
+    try:
+        code = compare.execute(Namespace(**asked, **shown))
+    except NothingMeasured as error:
+        warn(str(error))
+        code = error.exit_code
+    return EXIT_FAILED if failed or pair.end == "interrupted" else code

@@ -1,0 +1,187 @@
+"""`hostbench bisect SERIES`: which commit made a series slower. Prints the steps, or does them."""
+
+import math
+import sys
+import traceback
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+from shlex import quote
+
+import pandas as pd
+
+from hostbench.case import Case, Selector, parse_series
+from hostbench.cli.ab import repository
+from hostbench.cli.bisect_run import Search, check, run
+from hostbench.cli.places import warn
+from hostbench.cli.program import program
+from hostbench.cli.run_setup import Setup, set_up
+from hostbench.errors import EXIT_OK, HostbenchError, NothingMeasured, UsageError
+from hostbench.judge.bisect import half, newest_step
+from hostbench.runner import bisection, repo
+from hostbench.runner.plan import choose
+from hostbench.samples import median
+from hostbench.store.history import History
+
+SKIP, STOP = 125, 130
+"""What `git bisect run` takes for: cannot be told; go no further."""
+
+
+def execute(args: Namespace) -> int:
+    """Exit code 0 where the steps were printed or the commit was found, 3 where nothing shows."""
+    if args.check:
+        return _checked(args)
+    setup, case = _set_up(args)
+    search = _search(args, setup, case)
+    if args.run:
+        return run(setup, search, args)
+    print("\n".join(_steps(search, args, setup)))
+    return EXIT_OK
+
+
+def _checked(args: Namespace) -> int:
+    """One step of `git bisect run`: a commit that cannot be measured is skipped."""
+    try:
+        if args.good is None or args.threshold is None:
+            raise UsageError("--check needs --good and --threshold: `hostbench bisect` prints them")
+        setup, _ = _set_up(args)
+        word = check(setup, repository(setup)[0], args)
+    except HostbenchError as error:
+        warn(str(error))
+        return SKIP
+    except KeyboardInterrupt:
+        return STOP
+    except Exception:  # any other exit code below 128 would call the commit bad
+        traceback.print_exc()
+        return STOP
+    return {"good": 0, "bad": 1, "skip": SKIP}[word]
+
+
+def _set_up(args: Namespace) -> tuple[Setup, Case]:
+    """Raises UsageError where SERIES is not one case of this machine."""
+    if args.threshold is not None and not (-1 < args.threshold < math.inf and args.threshold):
+        raise UsageError(f"--threshold {args.threshold:g} is no relative change, as 0.05 is")
+    wanted = parse_series(args.series)
+    args.families = [wanted.case.workload.partition(".")[0]]
+    args.case, args.quick, args.stop_after = [wanted.case.text], False, None
+    setup = set_up(args)
+    case = _case(setup, wanted.case)
+    if wanted.machine not in (None, setup.machine) and (args.run or args.check):
+        raise UsageError(
+            f"the series is of machine {wanted.machine}, this is {setup.machine}: go there, or "
+            "leave @machine out to measure it here"
+        )
+    return setup, case
+
+
+def _case(setup: Setup, selector: Selector) -> Case:
+    """The one case that is meant: of another device only where that is said."""
+    every = [case for work in setup.workloads.values() for case in work.cases()]
+    found = [case for case in every if selector.selects(case)]
+    if len(found) != 1:
+        found = list(choose(setup.workloads, setup.device, selectors=[selector]))
+    if len(found) != 1:
+        raise UsageError(
+            f"{selector.text!r} names {len(found)} series, a bisection follows one: write more "
+            f"axes, as in {found[0]}"
+        )
+    return found[0]
+
+
+def _search(args: Namespace, setup: Setup, case: Case) -> Search:
+    """Raises UsageError or NothingMeasured where there is nothing that a bisection could find."""
+    root, _ = repository(setup)
+    machine = parse_series(args.series).machine or setup.machine
+    points = _points(setup.results, machine, case)
+    good, bad, effect = args.good, args.bad, None
+    if good is None or bad is None:
+        first, last, step = _range(points, f"{case}@{machine}")
+        effect = None if good or bad else step
+        good, bad = good or first, bad or last
+    first, last, num = bisection.ends(root, good, bad)
+    if not num:
+        raise NothingMeasured(
+            f"nothing to bisect: no commit from {first[:8]} to {last[:8]} touches "
+            f"{bisection.PACKAGE}/, so a step between them is the environment's"
+        )
+    effect = effect or _effect(points, first, last)
+    return Search(root=root, case=case, good=first, bad=last, num_commits=num, effect=effect)
+
+
+def _points(results: Path, machine: str, case: Case) -> pd.DataFrame:
+    """The points of the series that may be judged, in the order of commits, then of runs."""
+    if not results.is_dir():
+        return pd.DataFrame(columns=["commit", "seconds"])
+    rows = History(results).trend(machine, str(case))
+    rows = rows[(rows["status"] == "ok") & rows["scratch"].isna() & rows["commit"].notna()]
+    if len(rows):
+        rows = rows[rows["version"] == rows["version"].iloc[-1]]
+    return rows.sort_values(["committed_at", "started_at"], kind="stable")
+
+
+def _range(points: pd.DataFrame, series: str) -> tuple[str, str, float]:
+    """(last good commit, first bad one, effect) of the newest step to slower that lasts."""
+    step = newest_step([float(value) for value in points["seconds"]])
+    if step is None:
+        raise NothingMeasured(
+            f"no step to slower that lasts in the {len(points)} points of {series}; name the ends "
+            "with --good and --bad"
+        )
+    good, bad = (str(points["commit"].iloc[step.index + place]) for place in (-1, 0))
+    if good == bad:
+        raise NothingMeasured(
+            f"nothing to bisect: the step of {step.effect:+.1%} lies between two runs of one "
+            f"commit, {bad[:8]}, so it is the environment's"
+        )
+    return good, bad, step.effect
+
+
+def _effect(points: pd.DataFrame, good: str, bad: str) -> float | None:
+    ends = [points.loc[points["commit"] == commit, "seconds"].tolist() for commit in (good, bad)]
+    if not all(ends):
+        return None
+    return median(ends[1]) / median(ends[0]) - 1
+
+
+def _steps(search: Search, args: Namespace, setup: Setup) -> list[str]:
+    """Raises UsageError where no threshold can be said."""
+    threshold = args.threshold or (search.effect and half(search.effect))
+    if not threshold:
+        raise UsageError(
+            f"{search.case} has no numbers of both {search.good[:8]} and {search.bad[:8]} in "
+            f"{setup.results}: --run measures them, or name a --threshold"
+        )
+    step = "" if search.effect is None else f", {search.effect:+.1%}"
+    about = partial(repo.about, search.root)
+    case, folder = quote(args.series), "../hostbench-bisect"
+    device = f" --device {args.device}" if args.device else ""
+    check = (
+        f"{_absolute(program())} bisect {case} --check --good {search.good} --threshold "
+        f"{threshold:.4g}{device} --results {quote(str(setup.results))}"
+    )
+    return [
+        f"{search.case}{step}",
+        f"  good {search.good[:8]} {about(search.good)}",
+        f"  bad  {search.bad[:8]} {about(search.bad)}",
+        f"  {search.num_commits} commit(s) touch {bisection.PACKAGE}/, bad is one from "
+        f"{threshold:+.1%} on",
+        "",
+        "reproduce it:",
+        f"  {program()} ab {search.good} {search.bad} --case {quote(str(search.case))}{device}",
+        "find the commit:",
+        f"  {program()} bisect {case} --good {search.good} --bad {search.bad}{device} --run",
+        "or step by step, in a clone of its own:",
+        f"  git clone --quiet --shared . {folder}",
+        f"  git -C {folder} bisect start {search.bad} {search.good} -- {bisection.PACKAGE}",
+        f"  git -C {folder} bisect run {check}",
+        f"  rm -rf {folder}",
+    ]
+
+
+def _absolute(command: str) -> str:
+    """The program from another folder, never the code that lies there."""
+    first, *rest = command.split(" -m ")
+    if first == "hostbench":
+        return first
+    path = quote(str(Path(first).absolute() if not rest else sys.executable))
+    return f"{path} -P -m {rest[0]}" if rest else path

@@ -1,0 +1,114 @@
+"""Measuring two codes in turns, and keeping a run of each: what `ab` and `bisect --run` share."""
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hostbench import facts
+from hostbench.cli.places import check_writable
+from hostbench.cli.run import End
+from hostbench.cli.run_setup import Setup, header_of
+from hostbench.errors import NothingMeasured
+from hostbench.journal import CaseRecord, JournalWriter, RunHeader
+from hostbench.processes import terminate_as_interrupt
+from hostbench.runner import places
+from hostbench.runner.launcher import Launcher
+from hostbench.runner.plan import Plan
+from hostbench.runner.progress import Bar
+from hostbench.runner.session import interleaved
+from hostbench.runner.side import Side
+from hostbench.store import adopt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two archived runs whose launches took turns."""
+
+    run_ids: tuple[str, str]
+    records: tuple[list[CaseRecord], list[CaseRecord]]
+    end: End
+
+
+def measure(setup: Setup, sides: tuple[Side, Side], plan: Plan, scratch: str | None = None) -> Pair:
+    """Measure the plan on both sides and archive a run of each; an interrupt keeps what there is.
+
+    `scratch`: why neither run is ever judged in a history. Raises NothingMeasured where the
+    interrupt came before both sides had a record: then nothing is kept.
+    """
+    headers = _headers(setup, sides, plan, scratch)
+    check_writable(setup.results / setup.machine / "runs")
+    paths = [places.journal_path(setup.results, header.run_id) for header in headers]
+    with terminate_as_interrupt():
+        with ExitStack() as stack:
+            journals = [
+                stack.enter_context(JournalWriter(path, header))
+                for path, header in zip(paths, headers, strict=True)
+            ]
+            end, records = _measure(setup, sides, plan, (journals[0], journals[1]))
+        _archive(setup, paths, is_empty=not all(records))
+    return Pair(run_ids=(headers[0].run_id, headers[1].run_id), records=records, end=end)
+
+
+def _headers(
+    setup: Setup, sides: tuple[Side, Side], plan: Plan, scratch: str | None
+) -> tuple[RunHeader, RunHeader]:
+    first, second = (
+        replace(header_of(plan, setup, side.code), by="hostbench ab") for side in sides
+    )
+    return (
+        replace(first, interleaved_with=second.run_id, scratch=first.scratch or scratch),
+        replace(second, interleaved_with=first.run_id, scratch=second.scratch or scratch),
+    )
+
+
+def _measure(
+    setup: Setup,
+    sides: tuple[Side, Side],
+    plan: Plan,
+    journals: tuple[JournalWriter, JournalWriter],
+) -> tuple[End, tuple[list[CaseRecord], list[CaseRecord]]]:
+    bar = Bar()
+    records: tuple[list[CaseRecord], list[CaseRecord]] = ([], [])
+
+    def both(when: str, found: Mapping[str, Any]) -> None:
+        for journal in journals:
+            journal.facts(when, found)
+
+    both("before", facts.to_json(setup.facts))
+    end: End = "complete"
+    late_s = time.monotonic() + setup.stop_after_s
+    watch = facts.Watch(setup.watched(both), off=facts.unwatched(setup.device))
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(watch)
+            first, second = (
+                stack.enter_context(Launcher(bar.tick, bar.started, side.root)) for side in sides
+            )
+            turns = interleaved(plan, setup.workloads, (first, second), bar, watch.family)
+            for place, found in turns:
+                record = replace(found, version=sides[place].versions[str(found.case)])
+                journals[place].case(setup.dated(record))
+                records[place].append(record)
+                if time.monotonic() > late_s and all(records):
+                    end = "stopped"
+                    break
+    except KeyboardInterrupt:
+        end = "interrupted"
+    if end != "complete":
+        bar.end()
+    both("after", facts.to_json(setup.collect()))
+    for journal in journals:
+        journal.finish("complete" if end == "complete" else "interrupted", setup.now())
+    return end, records
+
+
+def _archive(setup: Setup, paths: list[Path], *, is_empty: bool) -> None:
+    if is_empty:
+        for path in paths:
+            path.unlink()
+        raise NothingMeasured("interrupted before both sides had a number: nothing to keep")
+    for path in paths:
+        adopt.archive_journal(setup.results, path, lambda: setup.machine)

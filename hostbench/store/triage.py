@@ -1,0 +1,257 @@
+"""Triage: what people have said about events, so that the CLI, the nightly and the dashboard agree.
+
+`results/triage/*.txt` holds one entry a file, a line for each of its fields:
+
+series: transfer.host_to_device[nbytes=16MiB]@1x-nvidia-h200
+since: 1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d
+direction: slower
+state: accepted
+owner: ana
+until: 2027-01-31
+note: the checksum is worth it
+
+`series` is a series, a pattern of them in the one case syntax, or `machine:NAME`; `since` is the
+first bad commit (7 digits do) or a run id; the last three lines may be left out. A file a entry
+merges in git by itself: branches that add different entries never touch one file, two that say
+different things of one event conflict in it. docs/results.md has the reasons.
+"""
+
+import datetime
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from hostbench.case import parse_series
+from hostbench.errors import UsageError
+from hostbench.files import write_atomic
+
+FOLDER = "triage"
+SUFFIX = ".txt"
+STATES = ("accepted", "expected", "noise", "investigating")
+DIRECTIONS = ("slower", "faster")
+_NEEDED = ("series", "since", "direction", "state")
+_FIELDS = (*_NEEDED, "owner", "until", "note")
+_SINCE = re.compile(r"[0-9a-f]{7,64}|\d{8}T\d{6}Z-[0-9a-z-]+")
+
+
+class Event(Protocol):
+    """What an entry is about, as whoever finds it says."""
+
+    @property
+    def id(self) -> str:
+        """`case@machine`, or `machine:NAME`."""
+
+    @property
+    def commit(self) -> str:
+        """The first bad commit, or the first bad run's id."""
+
+    @property
+    def direction(self) -> str:
+        """`slower` or `faster`."""
+
+    @property
+    def near(self) -> frozenset[str]:
+        """Commits and runs that it may have begun with as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One judgement of a person."""
+
+    series: str
+    since: str
+    direction: str
+    state: str
+    owner: str | None = None
+    until: datetime.date | None = None
+    """The last day on which it counts; None: for good."""
+    note: str | None = None
+
+    def is_expired(self, today: datetime.date) -> bool:
+        return self.until is not None and today > self.until
+
+    def is_about(self, event: Event) -> bool:
+        begun = any(_same_point(self.since, point) for point in (event.commit, *event.near))
+        if self.direction != event.direction or not begun:
+            return False
+        return self.series == event.id or _selects(self.series, event.id)
+
+
+@dataclass(slots=True, kw_only=True)
+class Triage:
+    """The folder as read."""
+
+    entries: dict[Path, Entry] = field(default_factory=dict)
+    """Those that can be read and that no other contradicts."""
+    warnings: list[tuple[Path, str]] = field(default_factory=list)
+    """What cannot, with the line, and how to mend it."""
+
+
+def entry_for(entries: Iterable[Entry], event: Event, today: datetime.date) -> Entry | None:
+    """The entry that counts for an event: of several the one that names it most closely."""
+
+    def closeness(one: Entry) -> tuple[bool, int, bool]:
+        return one.series == event.id, len(one.series), _same_point(one.since, event.commit)
+
+    about = [one for one in entries if one.is_about(event) and not one.is_expired(today)]
+    return max(about, key=closeness, default=None)
+
+
+def read(results: Path) -> Triage:
+    """Every entry below a results folder, in the order of the files' names."""
+    found = Triage()
+    for path in sorted((results / FOLDER).glob(f"*{SUFFIX}")):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            found.warnings.append((path, f"it cannot be read ({error})"))
+            continue
+        entry = _parse(path, text, found.warnings)
+        if entry is not None:
+            found.entries[path] = entry
+    for paths in list(_contradictions(found.entries)):
+        for path in paths:
+            others = ", ".join(other.name for other in paths if other != path)
+            found.warnings.append(
+                (path, f"{others} says otherwise of the same event, so neither counts")
+            )
+            del found.entries[path]
+    return found
+
+
+def put(results: Path, entry: Entry) -> Path:
+    """Write an entry, in place of the one for the same event. Lines that say something else, a
+    comment or a damaged line, stay. Raises UsageError for a value that cannot be kept."""
+    values = _values(entry)
+    for name, value in values.items():
+        why = _refused(name, value)
+        if why:
+            raise UsageError(f"{name} {value!r:.80} {why}")
+    path = _there(results, entry) or results / FOLDER / _file_name(entry)
+    old = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
+    lines = [line for line in old.splitlines() if _key(line) not in _FIELDS]
+    lines += [f"{name}: {value}" for name, value in values.items()]
+    data = "\n".join(lines).encode(errors="surrogateescape") + b"\n"
+    write_atomic(path, data)
+    return path
+
+
+def clear(results: Path, series: str, since: str, direction: str) -> Path:
+    """Delete the entry for an event. Raises UsageError where there is none."""
+    entry = Entry(series=series, since=since, direction=direction, state="")
+    path = _there(results, entry)
+    if path is None:
+        raise UsageError(
+            f"no triage entry for {series} {direction} since {since}; `hostbench triage` lists them"
+        )
+    path.unlink()
+    return path
+
+
+def _parse(path: Path, text: str, warnings: list[tuple[Path, str]]) -> Entry | None:
+    values: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, value = _key(line), line.partition(":")[2].strip()
+        if name not in _FIELDS:
+            why = f"is no `field: value` with one of {', '.join(_FIELDS)}"
+        elif name in values:
+            why = f"says {name} again, and neither counts: keep one"
+            values[name] = ""
+        else:
+            why = _refused(name, value)
+            values[name] = "" if why else value
+        if why:
+            warnings.append((path, f"line {number}: {line!r:.80} {why}"))
+    missing = [name for name in _NEEDED if not values.get(name)]
+    if missing:
+        warnings.append((path, f"it has no {' and no '.join(missing)}, so it does not count"))
+        return None
+    until = values.pop("until", None)
+    kept = {name: value or None for name, value in values.items()}
+    day = datetime.date.fromisoformat(until) if until else None
+    return Entry(**kept, until=day)  # type: ignore[arg-type]
+
+
+def _key(line: str) -> str:
+    return line.partition(":")[0].strip()
+
+
+def _refused(name: str, value: str) -> str:
+    """Why a field cannot have this value; empty where it can."""
+    if not value or not value.isprintable() or value != value.strip():
+        return "is not one line of plain text"
+    if name == "state" and value not in STATES:
+        return f"is no state: write one of {', '.join(STATES)}"
+    if name == "direction" and value not in DIRECTIONS:
+        return f"is no direction: write {' or '.join(DIRECTIONS)}"
+    if name == "since" and not _SINCE.fullmatch(value):
+        return "is no commit (7 hexadecimal digits or more) and no run id"
+    if name == "until" and not _is_date(value):
+        return "is no date: write it as 2027-01-31"
+    return ""
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def _values(entry: Entry) -> dict[str, str]:
+    found = {name: getattr(entry, name) for name in _FIELDS}
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def _selects(pattern: str, series: str) -> bool:
+    try:
+        return parse_series(pattern).selects(series)
+    except UsageError:  # `machine:NAME`, another project's benchmark: only as it is written
+        return False
+
+
+def _same_point(one: str, other: str) -> bool:
+    """The same run, or the same commit, of which one may be abbreviated."""
+    if "T" in one + other:
+        return one == other
+    return min(len(one), len(other)) >= 7 and (one.startswith(other) or other.startswith(one))
+
+
+def _is_same(one: Entry, other: Entry) -> bool:
+    """Whether two entries are about the same event or events."""
+    return (one.series, one.direction) == (other.series, other.direction) and _same_point(
+        one.since, other.since
+    )
+
+
+def _contradictions(entries: dict[Path, Entry]) -> Iterator[Sequence[Path]]:
+    left = list(entries)
+    while left:
+        first = left.pop(0)
+        same = [path for path in left if _is_same(entries[first], entries[path])]
+        left = [path for path in left if path not in same]
+        said = {(entries[path].state, entries[path].until) for path in (first, *same)}
+        if len(said) > 1:
+            yield first, *same
+
+
+def _there(results: Path, entry: Entry) -> Path | None:
+    """The file that speaks of the same event."""
+    named = results / FOLDER / _file_name(entry)
+    if named.exists():
+        return named
+    entries = read(results).entries.items()
+    return next((path for path, other in entries if _is_same(entry, other)), None)
+
+
+def _file_name(entry: Entry) -> str:
+    """Says what it is about and is the same on every branch: two that disagree conflict."""
+    about = f"{entry.series}\n{entry.since}\n{entry.direction}"
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", entry.series).strip("-.")[:60]
+    digest = hashlib.sha256(about.encode()).hexdigest()[:8]
+    return f"{words}-{entry.since[:8]}-{entry.direction}-{digest}{SUFFIX}"

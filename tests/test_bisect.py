@@ -1,0 +1,206 @@
+"""Which commit it was: the range from history, the steps, and doing them."""
+
+from pathlib import Path
+
+import pytest
+
+from hostbench.cli.entry import main
+from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from hostbench.judge.bisect import half, newest_step, side_of
+from hostbench.judge.compare import Comparison
+from hostbench.store import archive, runs
+from tests import made, turns
+from tests.turns import CASE, JITTER, commit, git
+
+BISECT = ("bisect", str(CASE), "--device", "simulated")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return turns.stage(tmp_path, monkeypatch)
+
+
+def series(*levels: tuple[int, float]) -> list[float]:
+    flat = [level for num, level in levels for _ in range(num)]
+    return [level * (1 + 0.001 * JITTER[n % 10]) for n, level in enumerate(flat)]
+
+
+def test_the_newest_step_that_has_not_recovered() -> None:
+    found = newest_step(series((40, 1.0), (40, 1.2), (40, 1.1)))
+    assert found is not None and found.index == 40
+    found = newest_step(series((40, 1.0), (40, 1.2), (40, 1.5)))
+    assert found is not None and found.index == 80
+    assert newest_step(series((40, 1.0), (40, 1.2), (40, 1.0))) is None
+    assert newest_step(series((40, 1.2), (40, 1.0))) is None
+    assert newest_step([1.0, 2.0]) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "threshold", "side"),
+    [
+        (0.04, 0.06, 0.03, "bad"),
+        (-0.01, 0.02, 0.03, "good"),
+        (0.02, 0.04, 0.03, "undecided"),
+        (-0.06, -0.04, -0.03, "bad"),
+        (-0.02, 0.01, -0.03, "good"),
+        (None, None, 0.03, "undecided"),
+    ],
+)
+def test_on_which_side_a_commit_lies(
+    low: float | None, high: float | None, threshold: float, side: str
+) -> None:
+    found = Comparison(
+        verdict="undecided",
+        effect=0.0,
+        low=low,
+        high=high,
+        p_value=None,
+        unit="launch",
+        num=(10, 10),
+        is_provisional=False,
+        why="",
+    )
+    assert side_of(found, threshold) == side
+
+
+def test_half_is_half_of_the_logarithm() -> None:
+    assert (1 + half(0.21)) ** 2 == pytest.approx(1.21)
+    assert (1 + half(-0.19)) ** 2 == pytest.approx(0.81)
+
+
+def history(root: Path, num: int, bad_from: int) -> list[str]:
+    """So many commits, each with a run; from `bad_from` on a fifth slower."""
+    commits = []
+    for n in range(num):
+        speed = 1.2 if n >= bad_from else 1.0
+        commits.append(commit(root, str(speed), f"change {n}"))
+        seconds = speed * (1 + 0.001 * JITTER[n % 10])
+        at = f"2026-11-{1 + n // 24:02d}T{n % 24:02d}:00:00Z"
+        part = made.run(
+            [made.record(CASE, launch, seconds) for launch in range(10)],
+            run_id=f"2026110{1 + n // 24}T{n % 24:02d}0000Z-{commits[-1][:8]}-0001",
+            commit=commits[-1],
+            committed_at=at,
+            started_at=at,
+            launches=10,
+        )
+        archive.write(root / "results", part)
+    return commits
+
+
+def test_the_range_comes_from_what_is_stored(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commits = history(root, 40, 25)
+    assert main(list(BISECT)) == EXIT_OK
+    said = capsys.readouterr().out
+    assert f"good {commits[24][:8]} " in said and "change 24" in said
+    assert f"bad  {commits[25][:8]} " in said and ", +20." in said
+    assert f"bisect start {commits[25]} {commits[24]} -- hostbench" in said
+    assert f"--check --good {commits[24]} --threshold 0.09" in said
+    assert f"ab {commits[24]} {commits[25]} --case" in said
+
+
+def test_a_step_at_one_commit_is_the_environments(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = git(root, "rev-parse", "HEAD")
+    for n in range(40):
+        at = f"2026-11-{1 + n // 24:02d}T{n % 24:02d}:00:00Z"
+        seconds = (1.2 if n >= 25 else 1.0) * (1 + 0.001 * JITTER[n % 10])
+        part = made.run(
+            [made.record(CASE, launch, seconds) for launch in range(10)],
+            run_id=f"2026110{1 + n // 24}T{n % 24:02d}0000Z-{one[:8]}-0001",
+            commit=one,
+            started_at=at,
+        )
+        archive.write(root / "results", part)
+    assert main(list(BISECT)) == EXIT_NOTHING_MEASURED
+    assert "between two runs of one commit" in capsys.readouterr().err
+
+
+def ends(root: Path, *speeds: str) -> list[str]:
+    """Commits of these speeds, the first of them good and the last bad, as arguments."""
+    commits = [commit(root, speed, f"change {n}") for n, speed in enumerate(speeds)]
+    return ["--good", commits[0], "--bad", commits[-1]]
+
+
+def test_the_first_bad_commit_is_found(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ends(root, "1", "1.001", "1.2", "1.2", "1.2")
+    before = git(root, "for-each-ref"), git(root, "status", "--porcelain")
+    assert main([*BISECT, *args, "--run"]) == EXIT_OK
+    said = capsys.readouterr().out
+    assert f"{git(root, 'rev-parse', 'HEAD~2')} is the first bad commit\n" in said
+    assert "change 2" in said.splitlines()[-3] and "+20.0% (" in said and "compare run:" in said
+    assert (git(root, "for-each-ref"), git(root, "status", "--porcelain")) == before
+    kept = [run.header for run in runs.load(root / "results", pytest.fail)]
+    assert len(kept) == 6 and all(header.interleaved_with for header in kept)
+
+
+def test_commits_that_cannot_be_measured_are_skipped(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ends(root, "1", "broken", "broken", "1.2")
+    assert main([*BISECT, *args, "--run"]) == EXIT_NOTHING_MEASURED
+    said = capsys.readouterr()
+    assert "[failed: broken]" in said.out
+    assert "the first bad commit is one of" in said.err
+
+
+def test_what_stays_undecided_is_skipped(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ends(root, "1", "1.0955", "1.2")
+    assert main([*BISECT, *args, "--run"]) == EXIT_NOTHING_MEASURED
+    assert "[undecided after 3 pairs of runs]" in capsys.readouterr().out
+
+
+def test_a_step_that_does_not_show_is_no_commits(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*BISECT, *ends(root, "1", "1", "1"), "--run"]) == EXIT_NOTHING_MEASURED
+    assert "the step is the environment's, or too small" in capsys.readouterr().err
+
+
+def test_one_step_of_git_bisect_run(root: Path) -> None:
+    good = git(root, "rev-parse", "HEAD")
+    check = [*BISECT, "--check", "--good", good, "--threshold", "0.1"]
+    for speed, code in (("1.2", 1), ("1", 0), ("broken", 125)):
+        commit(root, speed, f"to {speed}")
+        assert main(check) == code
+    assert main([*BISECT, "--check"]) == 125
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (("--good", "nowhere", "--bad", "main"), EXIT_USAGE, "git knows no commit 'nowhere'"),
+        (("--good", "main", "--bad", "main~1"), EXIT_USAGE, "main is no ancestor of main~1"),
+        (("--good", "main", "--bad", "main"), EXIT_NOTHING_MEASURED, "nothing to bisect"),
+        (("--good", "main~1", "--bad", "main"), EXIT_USAGE, "has no numbers of both"),
+        (("--threshold", "0"), EXIT_USAGE, "--threshold 0 is no relative change"),
+        ((), EXIT_NOTHING_MEASURED, "no step to slower that lasts in the 0 points"),
+    ],
+)
+def test_what_cannot_be_bisected_is_refused(
+    root: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], code: int, said: str
+) -> None:
+    commit(root, "1.2")
+    assert main([*BISECT, *args]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_series_and_machine_are_checked(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bisect", "transfer.host_to_device", "--device", "simulated"]) == EXIT_USAGE
+    assert "a bisection follows one" in capsys.readouterr().err
+    elsewhere = ["bisect", f"{CASE}@other", "--device", "simulated", "--run"]
+    assert main(elsewhere) == EXIT_USAGE
+    assert "the series is of machine other, this is shelf" in capsys.readouterr().err
+
+
+def test_a_shallow_clone_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(root, "1.2")
+    git(root.parent, "clone", "-q", "--depth", "1", f"file://{root}", "shallow")
+    monkeypatch.chdir(root.parent / "shallow")
+    assert main([*BISECT, "--good", "HEAD~1", "--bad", "HEAD"]) == EXIT_USAGE
+    assert "git fetch --unshallow" in capsys.readouterr().err

@@ -1,0 +1,85 @@
+"""A repository of toy commits and workers that stand in for theirs, for `ab` and `bisect`."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench import facts
+from hostbench.cli import ab, bisect_run, interleave
+from hostbench.facts.torch_probe import TorchState
+from hostbench.runner import side
+from hostbench.runner.launcher import Launch, Outcome
+from hostbench.workloads import load
+from tests.made import InProcess, copy_case
+
+CASE = copy_case(device="cuda", nbytes=65536, memory="pinned")
+WORKS = load(("transfer",)).values()
+VERSIONS = {str(case): work.version for work in WORKS for case in work.cases()}
+JITTER = (0, 3, 1, 4, 2, 5, 7, 6, 9, 8)
+
+
+def git(root: Path, *args: str) -> str:
+    identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    command = ["git", *identity, *args]
+    done = subprocess.run(command, cwd=root, env=env, text=True, capture_output=True, check=True)
+    return done.stdout.strip()
+
+
+def commit(root: Path, speed: str, message: str = "change") -> str:
+    """A commit whose cases take so many seconds; `speed` may be another outcome's reason."""
+    (root / "hostbench" / "speed").write_text(f"{speed} {message}")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", message)
+    return git(root, "rev-parse", "HEAD")
+
+
+class Toy(InProcess):
+    """Reads what a launch comes to from the file `speed` of the code that it was given."""
+
+    walked: list[tuple[str, int, tuple[Any, ...]]]
+
+    def __init__(self, tick: Any, started: Any, root: Path) -> None:
+        super().__init__()
+        self.speed = (root / "hostbench" / "speed").read_text().split()[0]
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        self.walked.append((self.speed, launch.number, launch.cases))
+        number = self.speed.replace(".", "", 1).isdecimal()
+        for position, case in enumerate(launch.cases):
+            far = 1 + 0.001 * JITTER[launch.number % len(JITTER)] + 0.0001 * len(self.walked)
+            yield Outcome(
+                case=case,
+                position=position,
+                started_at=1_795_262_400.0,
+                status="ok" if number else "failed",
+                reason=None if number else self.speed,
+                seconds=float(self.speed) * far if number else None,
+                measurement={},
+                traceback=None,
+            )
+
+
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with one commit of 1 second, which is where the test is."""
+    root = tmp_path / "checkout"
+    (root / "hostbench").mkdir(parents=True)
+    (root / "asv.conf.json").write_text("{}")
+    (root / ".gitignore").write_text("results/\n")
+    git(root, "init", "-q", "-b", "main")
+    commit(root, "1", "start")
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
+    monkeypatch.setattr(facts, "probe_torch", lambda: torch)
+    monkeypatch.setattr(ab, "become_subreaper", lambda: None)
+    monkeypatch.setattr(bisect_run, "become_subreaper", lambda: None)
+    monkeypatch.setattr(interleave, "Launcher", Toy)
+    monkeypatch.setattr(side, "_versions", lambda name, folder: VERSIONS)
+    monkeypatch.setattr(Toy, "walked", [], raising=False)
+    return root
