@@ -151,6 +151,37 @@ def test_since_decides_what_fails(history: Path, changes: Any, since: str, code:
     assert changes(history, "--since", since)[0] == code
 
 
+@pytest.mark.parametrize(("until", "code"), [(None, EXIT_OK), ("2026-01-31", EXIT_REGRESSION)])
+def test_what_triage_has_taken_up_does_not_fail(
+    history: Path, tmp_path: Path, changes: Any, until: str | None, code: int
+) -> None:
+    """One of the two events is accepted for good, the other until a day that may be over."""
+    results = tmp_path / "triaged"
+    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
+    options = ["--until", until] if until else []
+    for words in (
+        ["machine:shelf", sha(25), "expected", *options],
+        [
+            f"{CASES[1]}@shelf",
+            sha(40)[:9],
+            "accepted",
+            "--owner",
+            "ana",
+            "--note",
+            "the | checksum",
+        ],
+    ):
+        assert main(["triage", "set", *words, "--results", str(results)]) == EXIT_OK
+    found, out, err = changes(results)
+    assert (found, err) == (code, "")
+    assert f"confirmed, expected{' (expired)' if until else ''}" in out
+    assert "confirmed, accepted" in out and "accepted by ana: the | checksum" in out
+    told = json.loads(changes(results, "--format", "json")[1])["events"]
+    assert [one["fails"] for one in told if one["triage"]] == [code == EXIT_REGRESSION, False]
+    (results / "triage" / "half.txt").write_text("series: x\n")
+    assert "half.txt" in changes(results)[2]
+
+
 def test_an_old_regression_is_listed_and_fails_no_more(tmp_path: Path, changes: Any) -> None:
     store(tmp_path, lambda case, night: 1.2 if case == 1 and night >= 15 else 1.0)
     code, out, _ = changes(tmp_path)
@@ -224,8 +255,9 @@ def test_a_simulated_history_is_told_with_its_causes(
     told = json.loads(changes(tmp_path / "results", "--format", "json")[1])
     steps = {(one["id"], one["commit"]): one["cause"] for one in told["events"]}
     truth = json.loads((tmp_path / "truth.json").read_text())["events"]
-    code = [one for one in truth if one["kind"] == "code" and abs(one["effect"]) >= 0.05]
-    assert len(code) == 4
+    kinds = ("code", "recovered")
+    code = [one for one in truth if one["kind"] in kinds and abs(one["effect"]) >= 0.05]
+    assert len(code) == 6
     for one in code:
         cause = steps.pop((f"{one['series'][0]}@{one['machine']}", one["first_bad_commit"]))
         assert cause["label"] == "code" and one["cause"] in cause["why"][-1]

@@ -12,6 +12,7 @@ import pandas as pd
 
 from hostbench.case import parse_series
 from hostbench.cli.places import results_folder, warn
+from hostbench.clock import today
 from hostbench.errors import EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from hostbench.judge import lines
 from hostbench.judge.change import Judgement, Options
@@ -20,6 +21,7 @@ from hostbench.judge.events import Judged
 from hostbench.report import changes
 from hostbench.report.judged import Explainer, chosen, judge_history
 from hostbench.runner.repo import commit_of, committed_at, landed
+from hostbench.store import triage
 from hostbench.store.history import History
 
 SHORTEST_COMMIT = 7
@@ -45,8 +47,17 @@ def execute(args: Namespace) -> int:
     if not any(any(ours) for _, ours in asked):
         raise NothingMeasured(_nothing(args, asked))
     root = Path.cwd()
+    said = triage.read(folder)
+    for path, text in said.warnings:
+        warn(f"{path}: {text}")
     explainer = Explainer(
-        history, judged, axis=args.axis, landed=partial(landed, root), since=since
+        history,
+        judged,
+        axis=args.axis,
+        landed=partial(landed, root),
+        today=today(),
+        triage=said.entries.values(),
+        since=since,
     )
     _print(args, asked, explainer)
     longest = max(int(np.isfinite(one.grid.logs).sum(axis=1).max(initial=0)) for one, _ in asked)

@@ -134,7 +134,7 @@ def _temporary(
 def _visited(
     series: list[float], inside: list[bool], segments: list[Segment], height: float, noise: float
 ) -> bool:
-    """Whether points outside all episodes go as far: SPIKES far off, or two together half as far."""
+    """Whether points outside all episodes go as far, or two together go half as far."""
     far = max(0.7 * height, 4 * noise)
     spikes = 0
     for segment in segments:

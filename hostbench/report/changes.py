@@ -68,13 +68,25 @@ def page(
 
 def _table(told: Sequence[Told], markdown: bool) -> list[str]:
     rows = [_cells(one, markdown) for one in told]
-    causes = [shown(f"{one.cause.label}: {'; '.join(one.cause.why)}", markdown) for one in told]
+    causes = [shown("; ".join(_why(one)), markdown) for one in told]
     if markdown:
         return piped(
             (*HEADINGS, CAUSE), [(*row, why) for row, why in zip(rows, causes, strict=True)]
         )
     head, *lines = aligned([HEADINGS, *rows])
     return [head, *(f"{line}\n    {why}" for line, why in zip(lines, causes, strict=True))]
+
+
+def _why(told: Told) -> list[str]:
+    """The cause with its evidence, and what somebody has said."""
+    label, *more = told.cause.why or ("no evidence",)
+    why = [f"{told.cause.label}: {label}", *more]
+    entry = told.triage
+    if entry is not None:
+        owner = f" by {entry.owner}" if entry.owner else ""
+        until = f" until {entry.until}" if entry.until else ""
+        why.append(f"{entry.state}{owner}{until}{f': {entry.note}' if entry.note else ''}")
+    return why
 
 
 def _cells(told: Told, markdown: bool) -> tuple[str, ...]:
@@ -95,7 +107,7 @@ def _cells(told: Told, markdown: bool) -> tuple[str, ...]:
 def _state(told: Told, markdown: bool) -> str:
     said: list[str] = [told.found.status]
     if told.triage is not None:
-        said.append(shown(told.triage, markdown))
+        said.append(told.triage.state if told.taken else f"{told.triage.state} (expired)")
     elif told.found.status == "confirmed" and told.found.change.effect > 0 and not told.recent:
         said.append("old")
     return ", ".join(said)
@@ -220,10 +232,18 @@ def _event(told: Told) -> dict[str, Any]:
         "off_by_at_most": one.slack,
         "moved": one.moved,
         "recent": told.recent,
-        "triage": told.triage,
+        "triage": _entry(told),
         "fails": told.fails,
         "cause": asdict(told.cause),
     }
+
+
+def _entry(told: Told) -> dict[str, Any] | None:
+    entry = told.triage
+    if entry is None:
+        return None
+    until = None if entry.until is None else entry.until.isoformat()
+    return {**asdict(entry), "until": until, "expired": not told.taken}
 
 
 def _column(one: Found, place: int) -> dict[str, str] | None:

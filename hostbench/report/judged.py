@@ -1,6 +1,7 @@
 """What `hostbench changes` finds in a results folder: each event, its cause, whether it counts."""
 
-from collections.abc import Callable, Sequence
+import datetime
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,10 +11,11 @@ from hostbench.case import Case, SeriesSelector, read_case
 from hostbench.facts import causes as possible_causes
 from hostbench.facts.record import Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause, look
-from hostbench.judge.events import Event, Found, Judged, judge_grid
+from hostbench.judge.events import Found, Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Axis, Grid, grids
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
+from hostbench.store.triage import Entry, entry_for
 
 RECENT = 50
 """Runs of a machine after which a regression that stayed no longer fails, unless asked for."""
@@ -25,18 +27,16 @@ Landed = Callable[[str, str], Sequence[tuple[str, str]] | None]
 know them."""
 
 
-def entry_of(event: Event) -> str | None:
-    """What triage says of an event; None where nobody has said anything."""
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """One event, explained."""
 
     found: Found
     cause: Cause
-    triage: str | None
+    triage: Entry | None
+    """What somebody has said of it, if that has expired meanwhile, too."""
+    taken: bool
+    """That counts: it does not fail."""
     recent: bool
     """Not older than what was asked for."""
     fails: bool
@@ -69,7 +69,8 @@ def chosen(grid: Grid, wanted: Sequence[SeriesSelector]) -> list[bool]:
 class Explainer:
     """Causes of what was found, read as they are asked for: facts from archives, commits from git.
 
-    `since` is the date from which on an event is recent; None for the newest RECENT runs.
+    `since` is the date from which on an event is recent; None for the newest RECENT runs. `today`
+    is the day on which entries of `triage` have expired or not.
     """
 
     def __init__(
@@ -79,10 +80,13 @@ class Explainer:
         *,
         axis: Axis,
         landed: Landed,
+        today: datetime.date,
+        triage: Collection[Entry] = (),
         since: pd.Timestamp | None = None,
     ) -> None:
         self._history, self._judged, self._axis = history, judged, axis
         self._landed, self._since = landed, since
+        self._triage, self._today = triage, today
         self._facts: dict[str, dict[str, Facts] | None] = {}
         self._commits: dict[tuple[str, str], Sequence[tuple[str, str]] | None] = {}
 
@@ -91,7 +95,8 @@ class Explainer:
         return Told(
             found=found,
             cause=cause(found, seen, self._differences(found)),
-            triage=entry_of(found.event),
+            triage=self._entry(found, self._today) or self._entry(found, datetime.date.min),
+            taken=self._entry(found, self._today) is not None,
             recent=self._is_recent(found),
             fails=self.fails(found),
         )
@@ -99,7 +104,10 @@ class Explainer:
     def fails(self, found: Found) -> bool:
         """A confirmed step to slower that stayed, that is recent and that nobody has taken up."""
         stayed = found.status == "confirmed" and found.change.effect > 0
-        return stayed and self._is_recent(found) and entry_of(found.event) is None
+        return stayed and self._is_recent(found) and self._entry(found, self._today) is None
+
+    def _entry(self, found: Found, at: datetime.date) -> Entry | None:
+        return entry_for(self._triage, found.event, at)
 
     def _is_recent(self, found: Found) -> bool:
         if self._since is None:
