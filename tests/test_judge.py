@@ -6,17 +6,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hostbench.judge import noise
+from hostbench.judge import levels, noise
 from hostbench.judge.change import Change, Options
 from hostbench.judge.detector import detect, judge, log_seconds
 from hostbench.noise import noise as noise_of_family
 from tests.conftest import SoakSeeds
 
 
-def series(sigma: float, *levels: tuple[int, float], seed: int = 0) -> list[float]:
+def series(sigma: float, *stretches: tuple[int, float], seed: int = 0) -> list[float]:
     """Seconds at each level in turn: (points, level), with normal noise on the logarithm."""
     rng = np.random.default_rng(seed)
-    logs = np.concatenate([np.full(num, math.log(level)) for num, level in levels])
+    logs = np.concatenate([np.full(num, math.log(level)) for num, level in stretches])
     return np.exp(logs + rng.normal(0, sigma, len(logs))).tolist()
 
 
@@ -76,6 +76,48 @@ def test_a_state_visited_again_and_again_is_noise() -> None:
     assert detect(series(0.005, *visits)) == []
     found = detect(series(0.005, *visits, (60, 1.3)))
     assert places(found) == [(112, "step", "confirmed")]
+
+
+def throttling(num: int, gap: float) -> list[float]:
+    """Logarithms, quiet but for runs of 2 to 4 at a second level, one in each 20 points."""
+    rng = np.random.default_rng(3)
+    logs = rng.normal(0, 0.005, num)
+    for start in range(10, num, 20):
+        logs[start : start + 2 + start % 3] += gap
+    return logs.tolist()
+
+
+def test_short_visits_say_that_a_stay_as_high_is_no_step_yet() -> None:
+    """Two points are no episode of their own; three times two make the machine's second state."""
+    before = throttling(100, math.log(1.08))
+    stay = series(0.005, (15, 1.08))
+    assert detect([*np.exp(before).tolist(), *stay]) == []
+    higher = series(0.005, (15, 1.2))
+    (change,) = detect([*np.exp(before).tolist(), *higher])
+    assert change.index == 100
+
+
+def test_the_cheaper_path_says_which_of_two_levels_is_the_second_state() -> None:
+    rows = np.array([throttling(100, 0.08)])
+    noise_of_rows = levels.noise_of(rows)
+    above, below = (
+        levels.cheapest(rows, noise_of_rows, 9.0, gap=np.array([gap])) for gap in (0.08, -0.08)
+    )
+    assert above.cost[0] < below.cost[0]
+    assert above.away[0].tolist() == (rows[0] > 0.04).tolist()
+
+
+@pytest.mark.parametrize("level", [1.03, 0.97])
+def test_a_small_step_beside_a_high_episode_is_not_folded_away(level: float) -> None:
+    (event,) = detect(series(0.005, (60, 1.0), (5, 1.5), (60, level)))
+    assert 60 <= event.index <= 65
+    assert event.effect == pytest.approx(level - 1, abs=0.005)
+
+
+def test_far_points_beside_a_step_do_not_move_it() -> None:
+    values = series(0.01, (60, 1.0), (60, 1.1))
+    values[57], values[58], values[62] = 1.4, 1.3, 0.8
+    assert places(detect(values)) == [(60, "step", "confirmed")]
 
 
 @pytest.mark.parametrize("after", [3, 4, 6])

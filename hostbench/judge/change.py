@@ -38,14 +38,16 @@ class Options:
 
     min_effect: float = 0.015
     """Nothing smaller is reported, as a difference of logarithms."""
-    penalty: float = 11.0
+    penalty: float = 9.0
     """What a change of level costs the first stage, in units of squared noise over two."""
     threshold: float = 4.0
     """Standard errors that a change must reach between segments of SETTLED points or more."""
     min_points: int = 8
     """Points at the new and at the old level before a change can be confirmed."""
-    min_gain: float = 7.0
+    min_gain: float = 8.0
     """Points' worth of bounded loss that splitting the two segments must save."""
+    left_by_second_state: float = 1 / 3
+    """Share of the changes of level that a second state may leave, to be believed; always one."""
     line_margin: float = 6.0
     """Squared noise over two by which a step must fit better than a straight line."""
     temporary_points: tuple[int, int] = (7, 24)

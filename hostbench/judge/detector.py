@@ -101,26 +101,27 @@ def _judge_batch(pieces: list[_Piece], options: Options) -> None:
     for row, piece in zip(rows, pieces, strict=True):
         row[: len(piece.points)] = piece.points
     noise = levels.noise_of(rows)
-    bounds = _bounds(levels.cheapest(rows, noise, options.penalty), rows)
-    rows, bounds = _without_drift(rows, bounds, noise, options)
-    rows, bounds = _without_second_state(rows, bounds, noise, options)
+    path = levels.cheapest(rows, noise, options.penalty)
+    cost, bounds = path.cost, _bounds(path.level, rows)
+    rows, bounds = _without_drift(rows, bounds, cost, noise, options)
+    rows, bounds = _without_second_state(rows, bounds, cost, noise, options)
     for i, piece in enumerate(pieces):
         piece.noise = float(noise[i])
         piece.corrected = rows[i, : len(piece.points)].tolist()
         piece.found = analyse(piece.corrected, bounds[i], piece.noise, options)
 
 
-def _bounds(path: levels.Path, rows: Floats) -> list[list[int]]:
+def _bounds(level: npt.NDArray[np.int64], rows: Floats) -> list[list[int]]:
     """First points of the second and later segments of each row."""
-    changed = np.diff(path.level, axis=1) != 0
+    changed = np.diff(level, axis=1) != 0
     changed &= ~np.isnan(rows[:, 1:])
     return [(np.flatnonzero(row) + 1).tolist() for row in changed]
 
 
 def _without_drift(
-    rows: Floats, bounds: list[list[int]], noise: Floats, options: Options
+    rows: Floats, bounds: list[list[int]], cost: Floats, noise: Floats, options: Options
 ) -> tuple[Floats, list[list[int]]]:
-    """Rows with a straight drift inside their segments lose it, and get bounds anew."""
+    """Rows with a straight drift inside their segments lose it; bounds and `cost` are made anew."""
     slopes = _slopes(rows, bounds, noise)
     drifting = np.flatnonzero(slopes)
     if not len(drifting):
@@ -128,7 +129,8 @@ def _without_drift(
     rows, times = rows.copy(), np.arange(rows.shape[1], dtype=float)
     rows[drifting] -= slopes[drifting, None] * times
     path = levels.cheapest(rows[drifting], noise[drifting], options.penalty)
-    return rows, _replaced(bounds, drifting, _bounds(path, rows[drifting]))
+    cost[drifting] = path.cost
+    return rows, _replaced(bounds, drifting, _bounds(path.level, rows[drifting]))
 
 
 def _slopes(rows: Floats, bounds: list[list[int]], noise: Floats) -> Floats:
@@ -155,22 +157,36 @@ def _slopes(rows: Floats, bounds: list[list[int]], noise: Floats) -> Floats:
 
 
 def _without_second_state(
-    rows: Floats, bounds: list[list[int]], noise: Floats, options: Options
+    rows: Floats, bounds: list[list[int]], cost: Floats, noise: Floats, options: Options
 ) -> tuple[Floats, list[list[int]]]:
-    """Rows that visit a second state again and again lose it, and get bounds anew."""
+    """Rows that visit a second state again and again lose it, and get bounds anew.
+
+    It has to save two changes of level of the `cost`, and to leave few changes or one.
+    """
     gaps = np.zeros(len(rows))
     for i, row in enumerate(rows):
-        if len(bounds[i]) >= 2:
+        if bounds[i]:
             values = row[~np.isnan(row)].tolist()
             segments: list[Segment] = split(values, bounds[i])
             gaps[i] = recurrent_gap(values, segments, fold(segments), float(noise[i])) or 0.0
     two = np.flatnonzero(gaps)
     if not len(two):
         return rows, bounds
+    # Of two levels visited in turn either may be the second state: the cheaper path says which.
+    up, down = (
+        levels.cheapest(rows[two], noise[two], options.penalty, gap=gap)
+        for gap in (gaps[two], -gaps[two])
+    )
+    is_up = (up.cost <= down.cost)[:, None]
+    without = rows[two] - gaps[two, None] * np.where(is_up, up.away, -1.0 * down.away)
+    left = _bounds(np.where(is_up, up.level, down.level), without)
+    saved = cost[two] - np.minimum(up.cost, down.cost)
+    before = np.array([len(bounds[i]) for i in two])
+    few = np.maximum(1, options.left_by_second_state * before)
+    explains = (saved > 2 * options.penalty) & (np.array([len(b) for b in left]) <= few)
     rows = rows.copy()
-    path = levels.cheapest(rows[two], noise[two], options.penalty, gap=gaps[two])
-    rows[two] -= np.where(path.away, gaps[two, None], 0.0)
-    return rows, _replaced(bounds, two, _bounds(path, rows[two]))
+    rows[two[explains]] = without[explains]
+    return rows, _replaced(bounds, two[explains], list(itertools.compress(left, explains)))
 
 
 def _replaced(

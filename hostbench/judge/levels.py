@@ -34,6 +34,8 @@ class Path:
     """Number of the level at each point, shape (num_series, num_points)."""
     away: Bools
     """Where the row is in its second state, `gap` above the level; all False without a gap."""
+    cost: Floats
+    """What the path costs, shape (num_series,)."""
 
 
 def noise_of(rows: Floats) -> Floats:
@@ -73,16 +75,15 @@ def cheapest(
     """
     points, grid = rows / sigma[:, None], grid_of(rows) / sigma[:, None]
     if gap is not None:
-        low = np.concatenate([grid, grid - (gap / sigma)[:, None]], axis=1)
-        grid = np.concatenate([low, low + (gap / sigma)[:, None]], axis=1)
+        grid = np.concatenate([grid, grid + (gap / sigma)[:, None]], axis=1)
     valid = ~np.isnan(points)
     centred = np.where(valid, points, 0.0).astype(np.float32)
     half = grid.shape[1] // 2 if gap is not None else grid.shape[1]
-    moves, origin, end = _forward(
+    moves, origin, total = _forward(
         centred, valid, grid.astype(np.float32), half, penalty, switch, stay
     )
-    states = _backward(moves, origin, end, half)
-    return Path(level=states % half, away=states >= half)
+    states = _backward(moves, origin, total.argmin(axis=1), half)
+    return Path(level=states % half, away=states >= half, cost=total.min(axis=1))
 
 
 def _forward(
@@ -93,9 +94,9 @@ def _forward(
     penalty: float,
     switch: float,
     stay: float,
-) -> tuple[npt.NDArray[np.int8], Integers, Integers]:
+) -> tuple[npt.NDArray[np.int8], Integers, Floats]:
     """Per point: how each state was reached (0 stayed, 1 switched, 2 changed level), and from where
-    a change of level came. The last is the cheapest final state."""
+    a change of level came. The last is the cost of each final state."""
     num_series, num_points = points.shape
     num_states = grid.shape[1]
     moves = np.zeros((num_points, num_series, num_states), np.int8)
@@ -119,7 +120,7 @@ def _forward(
         cost[:, half:] += np.float32(stay)
         cost *= valid[:, t, None]
         total += cost
-    return moves, origin, total.argmin(axis=1)
+    return moves, origin, total.astype(np.float64)
 
 
 def _backward(moves: npt.NDArray[np.int8], origin: Integers, end: Integers, half: int) -> Integers:

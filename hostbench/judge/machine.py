@@ -94,8 +94,12 @@ def _last_told(few: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
 
 
 def of_machine(options: Options) -> Options:
-    """The mode of many series has little noise of its own: what it does, the machine did."""
-    return replace(options, threshold=MACHINE_THRESHOLD * options.threshold)
+    """The mode of many series has little noise of its own: what it does, the machine did.
+
+    Sessions may change its level as often as they like beside a second state.
+    """
+    threshold = MACHINE_THRESHOLD * options.threshold
+    return replace(options, threshold=threshold, left_by_second_state=1.0)
 
 
 def common_mode(rows: Floats) -> tuple[Floats, Floats]:

@@ -14,6 +14,8 @@ SAME_LEVEL = 0.4
 GAP_NOISES = 2.5
 MIN_GAP = 0.01
 FEWEST_VISITS = 2
+STEP_NOISES = 4.0
+FEWEST_VISITS_OF_STEP = 3
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +57,11 @@ def merged(left: Segment, right: Segment) -> Segment:
 
 
 def fold(segments: list[Segment]) -> list[Episode]:
-    """Merge, shortest first, each stretch whose two neighbours agree; says which they were."""
+    """Fold, shortest first, each stretch whose two neighbours agree; says which they were.
+
+    Neighbours within MIN_GAP become one segment. Others stay two, with a boundary across the fold:
+    beside a high episode a small step would be lost.
+    """
     episodes = []
     while foldable := [
         (len(segments[i].values), i)
@@ -67,12 +73,15 @@ def fold(segments: list[Segment]) -> list[Episode]:
         around = merged(before, after)
         height = middle.level - around.level
         episodes.append(Episode(start=middle.start, end=middle.end, height=height))
-        segments[i - 1 : i + 2] = [around]
+        apart = abs(before.level - after.level) > MIN_GAP
+        segments[i - 1 : i + 2] = [before, after] if apart else [around]
     return sorted(episodes, key=lambda episode: episode.start)
 
 
 def _returns(before: Segment, middle: Segment, after: Segment) -> bool:
     num = len(middle.values)
+    if before.end != middle.start or middle.end != after.start:
+        return False
     if num > LONGEST_FOLD or len(before.values) + len(after.values) < num:
         return False
     up, down = middle.level - before.level, middle.level - after.level
@@ -97,6 +106,9 @@ def runs_off(
 ) -> int:
     """Runs of at least `length` points whose distance above the segment's level is in `band`."""
     low, high = segment.level + band[0], segment.level + band[1]
+    points = series[segment.start : segment.end]
+    if max(points) <= low or min(points) >= high:
+        return 0
     runs = found = 0
     for i in range(segment.start, segment.end):
         found = found + 1 if low < series[i] < high and not inside[i] else 0
@@ -115,10 +127,11 @@ def recurrent_gap(
     """The height of a second state that the series visits again and again, else None.
 
     A machine that throttles has one. At least two visits are needed: episodes of like height, or
-    shorter runs of two points near it.
+    shorter runs of two points near it. Without such episodes, a step as high as three runs of two
+    points before or after it is the machine's staying there.
     """
-    best, most = None, 0.0
     inside = folded(len(series), episodes)
+    best, most = None, 0.0
     for episode in episodes:
         height = episode.height
         if abs(height) < max(GAP_NOISES * noise, MIN_GAP):
@@ -128,7 +141,23 @@ def recurrent_gap(
         visits = len(alike) + sum(runs_off(series, inside, s, near, 2) for s in segments)
         if visits >= FEWEST_VISITS and visits * height**2 > most:
             best, most = median(alike), visits * height**2
-    return best
+    return best or _visited_step(series, segments, inside, noise)
+
+
+def _visited_step(
+    series: list[float], segments: list[Segment], inside: list[bool], noise: float
+) -> float | None:
+    """The height of the highest step whose other level is visited from either side of it."""
+    heights = []
+    for left, right in itertools.pairwise(segments):
+        height = right.level - left.level
+        if abs(height) < max(STEP_NOISES * noise, MIN_GAP):
+            continue
+        for segment, away in ((left, height), (right, -height)):
+            near = band(away, 0.7, 1.4)
+            if runs_off(series, inside, segment, near, 2) >= FEWEST_VISITS_OF_STEP:
+                heights.append(abs(height))
+    return max(heights, default=None)
 
 
 def _alike(
