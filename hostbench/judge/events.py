@@ -21,6 +21,8 @@ Status = Literal["provisional", "confirmed", "recovered", "ended", "temporary", 
 
 LEVEL_POINTS = 20
 """Points that a level is told from."""
+MOVED_POINTS = 8
+"""Points on each side of a machine's step that tell whether a series moved with it."""
 RECOVERED = 0.4
 """Share of the step that may be left for the level to be called back."""
 FURTHEST = 5
@@ -272,10 +274,12 @@ def _status(changes: Sequence[Change], number: int) -> Status:
 
 
 def _moved(logs: Floats, change: Change) -> tuple[int, int]:
-    """Series whose own median goes at least half of the machine's way, of those with points on
-    both sides."""
-    start, end = max(0, change.index - LEVEL_POINTS), change.index + LEVEL_POINTS
-    before, after = logs[:, start : change.index], logs[:, change.index : end]
+    """Series that go at least half of the machine's way, of those with points on both sides. Both
+    ways are over the same points, so that what the machine does besides cancels out."""
+    before = logs[:, max(0, change.index - MOVED_POINTS) : change.index]
+    after = logs[:, change.index : change.index + MOVED_POINTS]
     both = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
     steps = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
-    return int((steps / change.height >= 0.5).sum()), int(both.sum())
+    middle = float(np.median(steps))
+    way = middle if middle / change.height > 0 else change.height
+    return int((steps / way >= 0.5).sum()), int(both.sum())
