@@ -25,7 +25,7 @@ MOVED_POINTS = 8
 """Points on each side of a machine's step that tell whether a series moved with it."""
 RECOVERED = 0.4
 """Share of the step that may be left for the level to be called back."""
-FURTHEST = 5
+FURTHEST = 8
 """Points that a step may have been misplaced by, at most."""
 MISPLACED = 8.0
 """Times the squared noise over the squared step: points within which nearly every step is found."""
@@ -218,12 +218,13 @@ def _event(
 
 
 def _slack(change: Change, noise: float | None) -> int:
-    """How far the place of a step may be off: its error goes with the squared noise over the
-    squared step (Hinkley, Biometrika 1970)."""
+    """How far the place of a step may be off: what the detector says of it, and no less than 1, nor
+    than an error that goes with the squared noise over the squared step (Hinkley, Biometrika
+    1970)."""
     if noise is None or change.kind == "break" or not change.effect:
         return 0
     ratio = noise / change.height
-    return min(FURTHEST, int(MISPLACED * ratio**2 + 0.5))
+    return min(FURTHEST, max(1, change.slack, int(MISPLACED * ratio**2 + 0.5)))
 
 
 def _edges(changes: Sequence[Change], number: int, points: np.ndarray) -> tuple[int, int]:
