@@ -56,7 +56,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def level(case: int, night: int) -> float:
         own = {
             1: 1.2 if night >= 40 else 1.0,
-            2: 1.3 if 12 <= night < 30 else 1.0,
+            2: 1.3 if 12 <= night < 42 else 1.0,
             3: 0.8 if night >= 45 else 1.0,
         }
         return own.get(case, 1.0) * (1.05 if night >= 25 else 1.0)
@@ -82,7 +82,7 @@ def test_the_page(history: Path, changes: Any) -> None:
     assert (code, err) == (EXIT_REGRESSION, "")
     head, machine, why, own, cause, *rest = out.splitlines()
     assert head.split("  ")[0] == "state" and head.endswith("series")
-    assert machine.startswith("confirmed") and machine.endswith("machine:shelf (7 of 8 series)")
+    assert machine.startswith("confirmed") and machine.endswith("machine:shelf (8 of 8 series)")
     assert f"{sha(25)[:8]} {date(25)}" in machine
     assert "environment:" in why and "driver: 580.1 -> 590.2" in why
     assert own.startswith("confirmed") and own.endswith(f"{CASES[1]}@shelf")

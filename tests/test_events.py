@@ -31,7 +31,7 @@ def test_a_step_has_a_place_two_levels_and_an_interval() -> None:
     assert one.after_s == pytest.approx(1.1e-3, rel=0.01)
     assert one.low is not None and one.high is not None
     assert one.low < 0.1 < one.high and one.high - one.low < 0.02
-    assert one.slack == 0 and one.detectable is not None and one.detectable < 0.03
+    assert one.slack == 1 and one.detectable is not None and one.detectable < 0.03
 
 
 def test_a_name_lasts_as_the_history_goes_on() -> None:

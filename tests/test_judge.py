@@ -58,7 +58,8 @@ def test_up_and_down_again_is_one_temporary_event() -> None:
 def test_no_length_of_a_plain_regression_goes_unseen(num: int) -> None:
     """Whatever it is called: a temporary event, or a step and its recovery."""
     values = series(0.005, (60, 1.0), (num, 1.15), (60, 1.0))
-    values[30] *= 1.3  # one spike is no second state
+    for place in (30, -10, -20)[: 3 if num > 12 else 1]:
+        values[place] *= 1.3  # a few spikes are no second state
     found = detect(values)
     assert found[0].index == 60
     assert (found[0].until or found[-1].index) == 60 + num

@@ -37,7 +37,7 @@ def test_series_of_other_lengths_and_with_holes() -> None:
 
 
 def test_a_quiet_machine_is_left_alone() -> None:
-    shared, _ = common_mode(rows(16, seed=3))
+    shared, _ = common_mode(rows(16, seed=3), Options())
     assert np.abs(shared).max() < 0.01
     found = judge_machine(list(rows(16, seed=3)), Options())
     assert found.common is not None and found.common.changes == ()
@@ -87,3 +87,20 @@ def test_columns_without_any_point_are_no_warning() -> None:
     logs = rows(7)
     logs[:, 50:53] = np.nan
     assert judge_machine(list(logs), Options()).common is not None
+
+
+@pytest.mark.parametrize(("machine", "own"), [(0.04, 0.03), (0.04, 0.1), (0.08, 0.05)])
+def test_a_regression_in_the_night_of_a_machines_step_is_seen_whole(
+    machine: float, own: float
+) -> None:
+    logs = np.random.default_rng(1).normal(0, 0.01, (24, 90))
+    logs[:, 45:] += math.log1p(machine)
+    logs[0, 45:] += math.log1p(own)
+    logs[1, 45:] -= math.log1p(machine)  # not touched by what slowed the machine
+    judged = judge_machine(list(logs), Options())
+    assert judged.common is not None
+    (common,) = judged.common.changes
+    assert (common.index, round(common.effect, 2)) == (45, machine)
+    (step,) = judged.own[0].changes
+    assert abs(step.index - 45) <= 1 and abs(step.effect - own) < 0.01
+    assert [one.changes for one in judged.own[1:]] == [()] * 23

@@ -24,6 +24,9 @@ class Change:
     measured, passed in by the caller; levels on its two sides are not held against each other."""
     until: int | None = None
     """Of a temporary event, the first point back at the old level; else None."""
+    slack: int = 0
+    """Points by which the place of a confirmed step may be off, with 99 % of the probability where
+    the noise of neighbouring points is independent."""
 
     @property
     def height(self) -> float:

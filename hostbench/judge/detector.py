@@ -7,7 +7,7 @@ series at once, which is what makes it quick, and says how small a change each c
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -218,7 +218,8 @@ def _changes(piece: _Piece, options: Options) -> Iterator[Change]:
     if found is None or piece.corrected is None:
         return
     for left, right in zip(found.segments, found.segments[1:], strict=False):
-        yield _change(piece, right.start, right.level - left.level, "confirmed")
+        height = right.level - left.level
+        yield replace(_change(piece, right.start, height, "confirmed"), slack=right.slack)
     for episode in found.temporary:
         until = int(piece.places[episode.end])
         yield _change(

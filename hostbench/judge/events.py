@@ -21,9 +21,11 @@ Status = Literal["provisional", "confirmed", "recovered", "ended", "temporary", 
 
 LEVEL_POINTS = 20
 """Points that a level is told from."""
+MOVED_POINTS = 8
+"""Points on each side of a machine's step that tell whether a series moved with it."""
 RECOVERED = 0.4
 """Share of the step that may be left for the level to be called back."""
-FURTHEST = 5
+FURTHEST = 8
 """Points that a step may have been misplaced by, at most."""
 MISPLACED = 8.0
 """Times the squared noise over the squared step: points within which nearly every step is found."""
@@ -216,12 +218,13 @@ def _event(
 
 
 def _slack(change: Change, noise: float | None) -> int:
-    """How far the place of a step may be off: its error goes with the squared noise over the
-    squared step (Hinkley, Biometrika 1970)."""
+    """How far the place of a step may be off: what the detector says of it, and no less than 1, nor
+    than an error that goes with the squared noise over the squared step (Hinkley, Biometrika
+    1970)."""
     if noise is None or change.kind == "break" or not change.effect:
         return 0
     ratio = noise / change.height
-    return min(FURTHEST, int(MISPLACED * ratio**2 + 0.5))
+    return min(FURTHEST, max(1, change.slack, int(MISPLACED * ratio**2 + 0.5)))
 
 
 def _edges(changes: Sequence[Change], number: int, points: np.ndarray) -> tuple[int, int]:
@@ -272,10 +275,12 @@ def _status(changes: Sequence[Change], number: int) -> Status:
 
 
 def _moved(logs: Floats, change: Change) -> tuple[int, int]:
-    """Series whose own median goes at least half of the machine's way, of those with points on
-    both sides."""
-    start, end = max(0, change.index - LEVEL_POINTS), change.index + LEVEL_POINTS
-    before, after = logs[:, start : change.index], logs[:, change.index : end]
+    """Series that go at least half of the machine's way, of those with points on both sides. Both
+    ways are over the same points, so that what the machine does besides cancels out."""
+    before = logs[:, max(0, change.index - MOVED_POINTS) : change.index]
+    after = logs[:, change.index : change.index + MOVED_POINTS]
     both = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
     steps = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
-    return int((steps / change.height >= 0.5).sum()), int(both.sum())
+    middle = float(np.median(steps))
+    way = middle if middle / change.height > 0 else change.height
+    return int((steps / way >= 0.5).sum()), int(both.sum())

@@ -27,6 +27,12 @@ WINDOW = 8
 PRIOR = 25.0
 """Squared noises of movement that the mode must make before a series' own gain is believed."""
 MACHINE_THRESHOLD = 0.7
+AROUND_STEP = 8
+"""Points on each side of a step of the mode that tell whether a series had less of it."""
+LESS = 4.0
+"""Standard errors by which it must lack some of the step."""
+OPPOSITE = 0.25
+"""Share of the step that it may go the other way; more is a change of its own."""
 PLAIN_SHARE = 0.15
 """Of points beyond chance, above which the machine is taken to wander all the time."""
 
@@ -57,7 +63,7 @@ def judge_machine(
     rows, owners = _rows(series, breaks)
     few = np.isfinite(rows).sum(axis=0) < options.min_series_of_machine
     told = np.where(few, np.nan, rows)
-    shared, mode = common_mode(told)
+    shared, mode = common_mode(told, options)
     if not np.any(mode):
         return Machine(own=tuple(judge(series, options, breaks)), common=_nothing())
     shared = shared[:, _last_told(few)]
@@ -102,28 +108,64 @@ def of_machine(options: Options) -> Options:
     return replace(options, threshold=threshold, left_by_second_state=1.0)
 
 
-def common_mode(rows: Floats) -> tuple[Floats, Floats]:
+def common_mode(rows: Floats, options: Options) -> tuple[Floats, Floats]:
     """What each series shares with the others, shape of `rows`, and the machine's mode itself.
 
     The mode is the median over the series of their distance from their own level; where it is less
     than chance would make of that many series it is zero, so that nothing is taken out of a quiet
-    machine. A series' own gain is fitted on differences from point to point. The mode held
-    against a series is that of the other series.
+    machine. A series' own gain is fitted on differences from point to point, without the steps of
+    the mode: a change of the series' own in the same night would pass for a larger gain. Of a step
+    it has at most the whole. The mode held against a series is that of the other series.
     """
     noise = noise_of(_packed(rows))
     centred = rows - _median(rows, axis=1)[:, None]
-    gains = np.ones(len(rows))
     shared = np.zeros_like(rows)
     for _ in range(ROUNDS):
         centred = centred - _median(centred - shared, axis=1)[:, None]
-        others = _median_of_others(centred)
-        others = _significant(others, noise, np.isfinite(centred).sum(axis=0) - 1)
-        gains = _gains(centred, others, noise)
-        shared = gains[:, None] * others
-    together = _significant(
-        _median(centred, axis=0)[None], noise, np.isfinite(centred).sum(axis=0)
-    )[0]
+        num = np.isfinite(centred).sum(axis=0)
+        together = _significant(_median(centred, axis=0)[None], noise, num)[0]
+        others = _seen(rows, _significant(_median_of_others(centred), noise, num - 1))
+        bounds = _bounds(_seen(rows, together), options)
+        levels = _levels(others, bounds)
+        gains = _gains(centred - _levels(centred, bounds), others - levels, noise)
+        shared = gains[:, None] * (others - levels) + _steps(
+            centred - others, levels, bounds, noise
+        )
     return shared, together
+
+
+def _bounds(mode: Floats, options: Options) -> list[int]:
+    """0, the places of the mode's steps, and the end."""
+    (found,) = judge([mode], of_machine(options))
+    steps = [one.index for one in found.changes if one.kind == "step" and one.state == "confirmed"]
+    return [0, *steps, len(mode)]
+
+
+def _levels(rows: Floats, bounds: Sequence[int]) -> Floats:
+    """Each row's median between its bounds, at every place."""
+    levels = np.zeros_like(rows)
+    for start, end in itertools.pairwise(bounds):
+        levels[:, start:end] = _median(rows[:, start:end], axis=1)[:, None]
+    return levels
+
+
+def _steps(rest: Floats, levels: Floats, bounds: Sequence[int], noise: Floats) -> Floats:
+    """What each row has of the mode's steps: the whole, unless it plainly moved less.
+
+    `rest` is what the mode leaves of the rows, `levels` the mode's own between its `bounds`.
+    """
+    taken = np.zeros_like(rest)
+    for before, place, after in zip(bounds, bounds[1:], bounds[2:], strict=False):
+        left = rest[:, max(before, place - AROUND_STEP) : place]
+        right = rest[:, place : min(after, place + AROUND_STEP)]
+        step = levels[:, place] - levels[:, place - 1]
+        lacking = _median(right, axis=1) - _median(left, axis=1)
+        num = [np.maximum(np.isfinite(side).sum(axis=1), 1) for side in (left, right)]
+        error = noise * np.sqrt(MEDIAN_VARIANCE * (1 / num[0] + 1 / num[1]))
+        share = 1 + np.divide(lacking, step, out=np.zeros_like(step), where=step != 0)
+        less = (np.abs(lacking) > LESS * error) & (share > -OPPOSITE) & (share < 1.0)
+        taken[:, place:] += (np.where(less, np.clip(share, 0.0, 1.0), 1.0) * step)[:, None]
+    return taken
 
 
 def _packed(rows: Floats) -> Floats:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from hostbench.judge.change import Options
 from hostbench.judge.evidence import long_run_variance, residuals_of, shape, size
@@ -22,13 +23,14 @@ from hostbench.judge.segments import (
     split,
 )
 
+Floats = npt.NDArray[np.float64]
+
 MOVE = 12
 """Points that a boundary may be moved from where the first stage put it."""
 NEARNESS = np.array([1.0, 1.0, 1.0, 1.1, 1.0, 1.0, 1.0])
 """What a place counts of the probability of each place around it: nothing beyond 3 points."""
+SURE = 0.99
 TEMPORARY_THRESHOLD = 6.0
-SPIKES = 2
-"""Single points as far off as a temporary event that make it one visit of many."""
 AROUND = 40
 """Points that the level around a temporary event is counted as known from."""
 
@@ -106,8 +108,16 @@ def place(series: list[float], inside: list[bool], segments: list[Segment], nois
             likelier = 1.5 * np.log((2.0 + to_right) / (2.0 + to_left))
             likelier[inside[first:last]] = 0.0
             total = np.concatenate([[0.0], np.cumsum(likelier)])
-            near = np.convolve(np.exp(total - total.max()), NEARNESS, "same")
-            left.end = right.start = first + int(near.argmax())
+            chance = np.exp(total - total.max())
+            best = int(np.convolve(chance, NEARNESS, "same").argmax())
+            left.end = right.start = first + best
+            right.slack = _slack(chance / chance.sum(), best)
+
+
+def _slack(chance: Floats, best: int) -> int:
+    """Places on either side of the best that hold SURE of the probability."""
+    around = np.abs(np.arange(len(chance)) - best)
+    return int(np.argmax([chance[around <= k].sum() >= SURE for k in range(len(chance))]))
 
 
 def _temporary(
@@ -129,23 +139,26 @@ def _temporary(
         others = any(o is not episode and abs(o.height) > 0.5 * height for o in episodes)
         if height < TEMPORARY_THRESHOLD * error or others:
             continue
-        if not _visited(series, inside, segments, height, noise):
+        if not _visited(series, inside, segments, episode, noise):
             found.append(episode)
     return found
 
 
 def _visited(
-    series: list[float], inside: list[bool], segments: list[Segment], height: float, noise: float
+    series: list[float],
+    inside: list[bool],
+    segments: list[Segment],
+    episode: Episode,
+    noise: float,
 ) -> bool:
-    """Whether points outside all episodes go as far, or two together go half as far."""
+    """Whether points outside all episodes make it one visit of many: single ones that go as far, a
+    fourth as many as it has, or runs of two that go half as far, an eighth as many."""
+    num, height = episode.end - episode.start, abs(episode.height)
     far = max(0.7 * height, 4 * noise)
-    spikes = 0
+    spikes = runs = 0
     for segment in segments:
         points = range(segment.start, segment.end)
         spikes += sum(not inside[i] and abs(series[i] - segment.level) > far for i in points)
-        if spikes >= SPIKES:
-            return True
         for side in (height, -height):
-            if runs_off(series, inside, segment, band(side, 0.5, math.inf), 2):
-                return True
-    return False
+            runs += runs_off(series, inside, segment, band(side, 0.5, math.inf), 2)
+    return 4 * spikes >= max(num, 8) or 8 * runs >= num

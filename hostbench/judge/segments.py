@@ -26,6 +26,8 @@ class Segment:
     end: int
     level: float
     values: list[float]
+    slack: int = 0
+    """Points by which `start` may be off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
