@@ -160,6 +160,14 @@ def test_a_step_that_does_not_show_is_no_commits(
     assert "the step is the environment's, or too small" in capsys.readouterr().err
 
 
+def test_a_step_that_shows_the_other_way_round_is_not_that_step(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = [*BISECT, *ends(root, "1", "0.9"), "--threshold", "0.1", "--run"]
+    assert main(args) == EXIT_NOTHING_MEASURED
+    assert "(faster), +10.0% is sought: the step is not of" in capsys.readouterr().err
+
+
 def test_one_step_of_git_bisect_run(root: Path) -> None:
     good = git(root, "rev-parse", "HEAD")
     check = [*BISECT, "--check", "--good", good, "--threshold", "0.1"]

@@ -69,7 +69,7 @@ class Trial:
 def run(setup: Setup, search: Search, args: Namespace) -> int:
     """Print each step and the first bad commit. Exit code 3 where it cannot be told."""
     with _bench(setup, search.root, search.good, args) as bench:
-        ends = _reproduced(bench, search)
+        ends = _reproduced(bench, search, args.threshold or search.effect)
         threshold = args.threshold or half(_effect(ends))
         print(f"{_line(bench, ends)}\nfrom {threshold:+.1%} on a commit is bad")
         steps = Bisection(search.root, bench.folder / "clone", search.good, search.bad)
@@ -105,14 +105,22 @@ def _bench(setup: Setup, root: Path, good: str, args: Namespace) -> Iterator[Ben
         yield Bench(setup=setup, root=root, plan=plan, good=first, folder=Path(name))
 
 
-def _reproduced(bench: Bench, search: Search) -> Trial:
-    """The bad end against the good one. Raises NothingMeasured where they do not differ today."""
+def _reproduced(bench: Bench, search: Search, sought: float | None) -> Trial:
+    """The bad end against the good one. Raises NothingMeasured where they do not differ today, or
+    not in the direction of the effect that is sought."""
     trial = Trial(commit=search.bad, word="bad")
     found = _measured(bench, trial)
+    said = (
+        f"{search.bad[:8]} is {_words(found)} against {search.good[:8]} when they take turns "
+        f"({found.verdict})"
+    )
     if found.verdict not in ("slower", "faster"):
         raise NothingMeasured(
-            f"{search.bad[:8]} is {_words(found)} against {search.good[:8]} when they take turns "
-            f"({found.verdict}): the step is the environment's, or too small to be seen here"
+            f"{said}: the step is the environment's, or too small to be seen here"
+        )
+    if sought is not None and _effect(trial) * sought < 0:
+        raise NothingMeasured(
+            f"{said}, {sought:+.1%} is sought: the step is not of these commits' code"
         )
     return trial
 
