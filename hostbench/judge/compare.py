@@ -28,7 +28,8 @@ IN_TURNS_FALSE_DISCOVERY_RATE = 0.005
 MIN_EFFECT = 0.01
 """A smaller change is never called one, however sure."""
 SAME_WITHIN = 0.05
-"""An interval inside plus and minus this is called the same."""
+"""An interval inside plus and minus this is called the same where it holds 0, too, or does not
+reach MIN_EFFECT."""
 
 Key = TypeVar("Key", bound=Hashable)
 Side = Sequence[Sequence[float]]
@@ -150,7 +151,8 @@ def _decided(one: Comparison, limit: float) -> Comparison:
     if one.p_value <= limit and abs(one.effect) >= MIN_EFFECT:
         return replace(one, verdict="slower" if one.effect > 0 else "faster")
     if one.low is not None and one.high is not None:
-        if -SAME_WITHIN <= one.low and one.high <= SAME_WITHIN:
+        far = max(-one.low, one.high)
+        if far <= (SAME_WITHIN if one.low <= 0 <= one.high else MIN_EFFECT):
             return replace(one, verdict="same")
-        return replace(one, why=f"from {one.low:+.0%} to {one.high:+.0%} is possible")
+        return replace(one, why=f"from {one.low:+.1%} to {one.high:+.1%} is possible")
     return replace(one, why="too few for an interval")
