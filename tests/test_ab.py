@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,20 @@ def test_an_interrupt_keeps_what_can_be_compared(
     assert code == (EXIT_NOTHING_MEASURED if after == 1 else EXIT_FAILED)
     assert [len(one.winners()) for one in stored(root)] in ([], [5, 4], [4, 5])
     assert not list(root.rglob("*.jsonl"))
+
+
+def test_a_kill_before_measuring_leaves_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
+    turns.terminate(monkeypatch, root.parent / "temporary")
+    try:
+        assert main([*AB, "HEAD"]) == EXIT_FAILED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not seen and "interrupted" in capsys.readouterr().err
+    assert not list((root.parent / "temporary").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 """Which commit it was: the range from history, the steps, and doing them."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from hostbench.cli.entry import main
-from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from hostbench.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.judge.bisect import half, newest_step, side_of
 from hostbench.judge.compare import Comparison
 from hostbench.store import archive, runs
@@ -166,6 +167,20 @@ def test_a_step_that_shows_the_other_way_round_is_not_that_step(
     args = [*BISECT, *ends(root, "1", "0.9"), "--threshold", "0.1", "--run"]
     assert main(args) == EXIT_NOTHING_MEASURED
     assert "(faster), +10.0% is sought: the step is not of" in capsys.readouterr().err
+
+
+def test_a_kill_before_measuring_leaves_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
+    turns.terminate(monkeypatch, root.parent / "temporary")
+    try:
+        assert main([*BISECT, *ends(root, "1", "1.2"), "--run"]) == EXIT_FAILED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not seen and "interrupted" in capsys.readouterr().err
+    assert not list((root.parent / "temporary").iterdir())
 
 
 def test_one_step_of_git_bisect_run(root: Path) -> None:

@@ -15,7 +15,7 @@ from hostbench.cli.run_setup import Setup, adopt_left_over, planned
 from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HostbenchError, NothingMeasured
 from hostbench.judge.bisect import half, side_of
 from hostbench.judge.compare import Comparison, compare
-from hostbench.processes import become_subreaper
+from hostbench.processes import become_subreaper, terminate_as_interrupt
 from hostbench.runner import repo
 from hostbench.runner.bisection import Bisection, Word
 from hostbench.runner.plan import Plan
@@ -100,7 +100,7 @@ def _bench(setup: Setup, root: Path, good: str, args: Namespace) -> Iterator[Ben
     become_subreaper()
     adopt_left_over(setup)
     plan = planned(args, setup)
-    with tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
+    with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
         first = of_commit(root, good, Path(name, "good"))
         yield Bench(setup=setup, root=root, plan=plan, good=first, folder=Path(name))
 
