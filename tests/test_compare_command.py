@@ -157,3 +157,13 @@ def test_text_from_files_is_cleaned(tmp_path: Path, capsys: pytest.CaptureFixtur
     args = ["compare", OLD, NEW, "--format", "md", "--results", str(tmp_path)]
     assert main(args) == EXIT_REGRESSION
     assert "@a\\`b " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [("compare", OLD, "machine:none"), ("changes", "--machine=x")])
+def test_errors_are_cleaned_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    stored(tmp_path, OLD, (1.0,), machine="a\u202eb")
+    assert main([*command, "--results", str(tmp_path)]) == EXIT_NOTHING_MEASURED
+    said = capsys.readouterr().err
+    assert said.endswith(": a b\n") and said.count("\n") == 1
