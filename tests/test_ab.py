@@ -103,7 +103,9 @@ def test_a_case_that_fails_is_left_out_on_both_sides(
     commit(root, "broken")
     assert main([*AB, "HEAD~1"]) == EXIT_FAILED
     assert len(Toy.walked) == 2
-    assert "broken" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "broken" in said.err and "no run that may be judged" not in said.err
+    assert f"  {CASE}@shelf: broken" in said.out and "failed at run:" in said.out
     assert sorted(one.results()[0].status for one in stored(root)) == ["failed", "ok"]
 
 
