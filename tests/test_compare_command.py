@@ -212,3 +212,29 @@ def test_what_is_undecided_is_shown_where_nothing_else_is(
     stored(tmp_path, NEW, (2.0,), launches=3)
     assert main(["compare", OLD, NEW, "--results", str(tmp_path)]) == EXIT_NOTHING_MEASURED
     assert "3 and 3 launches: 7 a side are needed" in capsys.readouterr().out
+
+
+def test_versions_are_compared_at_the_commits_that_both_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The newer torch came with slower commits; where both measured one, nothing differs."""
+    folder = ["--results", str(tmp_path), "--format", "json"]
+    for number in range(12):
+        commit, seconds = f"{number:040x}", 1.0 if number < 6 else 1.5
+        torch = {"software": {"torch": "2.12" if number < 6 else "2.13"}}
+        stored(tmp_path, commit, (seconds, seconds), facts=torch)
+    assert main(["compare", "torch:2.12", "torch:2.13", *folder]) == EXIT_REGRESSION
+    said = json.loads(capsys.readouterr().out)
+    assert {(one["verdict"], one["provisional"]) for one in said["series"]} == {("slower", True)}
+    assert "other commits and dates" in said["notes"][0]
+    for number in range(6):
+        torch = {"software": {"torch": "2.13"}}
+        stored(tmp_path, f"{number:040x}", (1.0,), facts=torch)
+    assert main(["compare", "torch:2.12", "torch:2.13", *folder]) == EXIT_REGRESSION
+    said = json.loads(capsys.readouterr().out)
+    told = {one["series"]: (one["verdict"], one["provisional"]) for one in said["series"]}
+    shelf = made.header().machine
+    assert told == {
+        f"{CASES[0]}@{shelf}": ("same", False),
+        f"{CASES[1]}@{shelf}": ("slower", True),
+    }

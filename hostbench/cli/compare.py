@@ -35,7 +35,7 @@ def execute(args: Namespace) -> int:
         chosen(runs, name, lambda name: commit_of(Path.cwd(), name)) for name in (args.a, args.b)
     )
     sides = both(first, second, history.of_runs)
-    found = compare(sides.series, sides.in_turns)
+    found = compare(sides.series, sides.in_turns, sides.confounded)
     names = (args.a, args.b)
     if args.format == "json":
         print(json.dumps(as_json(found, sides, names), indent=2))

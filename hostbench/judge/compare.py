@@ -8,7 +8,7 @@ alarms in the whole table is held down (Benjamini and Hochberg 1995). Pure funct
 """
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, TypeVar
@@ -51,7 +51,8 @@ class Comparison:
     num: tuple[int, int]
     """Observations on each side."""
     is_provisional: bool
-    """Launches of runs made one after the other: what drifts from run to run is not seen."""
+    """Launches of runs made one after the other: what drifts from run to run is not seen. Or sides
+    that differ in more than what is compared."""
     why: str
     """Why undecided; empty otherwise."""
 
@@ -65,18 +66,21 @@ class Comparison:
 def compare(
     sides: Mapping[Key, tuple[Side, Side]],
     in_turns: Mapping[Key, tuple[Side, Side]] = MappingProxyType({}),
+    confounded: Collection[Key] = (),
 ) -> dict[Key, Comparison]:
     """Judge all series together. Seconds that are not positive are left out.
 
     `in_turns`: of the same series, only the runs whose launches took turns with those of a run on
-    the other side. Where there are too few runs, they alone are judged.
+    the other side. Where there are too few runs, they alone are judged. `confounded`: series whose
+    sides differ in more than what is compared; their verdicts are provisional.
     """
     found = {}
     for key, both in sides.items():
         by_run = min(len(_positive(side)) for side in both) >= MIN_RUNS
         took_turns = key in in_turns and not by_run
         first, second = map(_positive, in_turns[key] if took_turns else both)
-        found[key] = _one(first, second, by_run, took_turns)
+        one = _one(first, second, by_run, took_turns)
+        found[key] = replace(one, is_provisional=one.is_provisional or key in confounded)
     rates = {one.false_discovery_rate for one in found.values()}
     limits = {rate: _limit(found.values(), rate) for rate in rates}
     return {key: _decided(one, limits[one.false_discovery_rate]) for key, one in found.items()}

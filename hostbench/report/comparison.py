@@ -112,7 +112,15 @@ def _lacking(
 def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
     """What has to be known to read the verdicts, and how often asv's own rule says otherwise."""
     said = []
-    if any(one.is_provisional and one.verdict != "undecided" for one in found.values()):
+    provisional = {
+        k for k, one in found.items() if one.is_provisional and one.verdict != "undecided"
+    }
+    if provisional & sides.confounded:
+        said.append(
+            "provisional: the sides were measured at other commits and dates, so all that changed "
+            "between them counts; runs of the same commits on both sides settle it"
+        )
+    if provisional - sides.confounded:
         said.append(
             "provisional: launches of few runs were compared, so what drifts from run to run "
             "counts as a change; 6 runs a side settle it, or `hostbench ab`"

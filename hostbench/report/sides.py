@@ -82,6 +82,9 @@ class Sides:
     """The same of the runs alone whose launches took turns; without a series that has none."""
     asv: dict[Key, Mark]
     """What asv compare says of each; empty unless both sides are commits."""
+    confounded: set[Key]
+    """Series of versions or machines that no commit has on both sides: commits and dates differ,
+    too."""
     lacking: list[Lacking]
     """Series that only one side has, and what failed."""
 
@@ -93,7 +96,8 @@ class Sides:
 
 def both(first: Chosen, second: Chosen, read: Read) -> Sides:
     """Read the rows of two sides. A series is a case, its version and its machine, unless machines
-    are compared. Raises UsageError for a simulated machine against a measured one."""
+    are compared. Of versions and machines only the commits that both sides measured are taken,
+    where there are any. Raises UsageError for a simulated machine against a measured one."""
     by = ["case", "version"] if "machine" in (first.column, second.column) else None
     keys = by or ["machine", "case", "version"]
     (left, no_left), (right, no_right) = (_rows(side, read, keys) for side in (first, second))
@@ -103,12 +107,18 @@ def both(first: Chosen, second: Chosen, read: Read) -> Sides:
             "compare like with like"
         )
     shared = [key for key in left if key in right]
+    confounded = set()
+    if not {"commit", "run_id"} & {first.column, second.column}:
+        for key in shared:
+            left[key], right[key], alike = _same_commits(left[key], right[key])
+            confounded |= set() if alike else {key}
     commits = first.column == second.column == "commit"
     turns = {key: _in_turns(left[key], right[key]) for key in shared}
     return Sides(
         in_turns={key: turn for key, turn in turns.items() if turn is not None},
         series={key: (_runs(left[key]), _runs(right[key])) for key in shared},
         asv={key: mark(_newest(left[key]), _newest(right[key])) for key in shared if commits},
+        confounded=confounded,
         lacking=[*_lacking(0, no_left, right, left), *_lacking(1, no_right, left, right)],
     )
 
@@ -146,6 +156,15 @@ def _lacking(
             reason=str(row["reason"]) if told else "",
             other=key in other,
         )
+
+
+def _same_commits(left: list[Row], right: list[Row]) -> tuple[list[Row], list[Row], bool]:
+    """The rows of the commits that both have; where they share none all rows, and False."""
+    commits = {row["commit"] for row in left} & {row["commit"] for row in right}
+    if not commits:
+        return left, right, False
+    first, second = ([row for row in rows if row["commit"] in commits] for rows in (left, right))
+    return first, second, True
 
 
 def _in_turns(left: list[Row], right: list[Row]) -> tuple[Side, Side] | None:
