@@ -102,6 +102,20 @@ def test_the_range_comes_from_what_is_stored(
     assert f"ab {commits[24]} {commits[25]} --case" in said
 
 
+def test_printed_commands_keep_what_was_given(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = [*ends(root, "1", "1.2"), "--threshold", "0.1"]
+    given = "--device simulated --launches 8 --deadline 9.0 --seed 3 --identify --machine box"
+    assert main([*BISECT[:2], *given.split(), *args, "--results", "a b"]) == EXIT_OK
+    lines = [line for line in capsys.readouterr().out.splitlines() if f" {given} " in line]
+    assert [line.split("--results ")[1] for line in lines] == [
+        "'a b'",
+        "'a b' --threshold 0.1 --run",
+        f"'{root / 'a b'}' --check --good {args[1]} --threshold 0.1",
+    ]
+
+
 def test_a_step_at_one_commit_is_the_environments(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ from hostbench.case import Case, Selector, parse_series
 from hostbench.cli.ab import repository
 from hostbench.cli.bisect_run import Search, check, run
 from hostbench.cli.places import warn
-from hostbench.cli.program import program
+from hostbench.cli.program import given, program
 from hostbench.cli.run_setup import Setup, set_up
 from hostbench.errors import EXIT_OK, HostbenchError, NothingMeasured, UsageError
 from hostbench.judge.bisect import half, newest_step
@@ -23,6 +23,8 @@ from hostbench.runner.plan import choose
 from hostbench.samples import median
 from hostbench.store.history import History
 
+MEASURING = ("device", "launches", "deadline", "seed", "identify", "machine")
+"""Options that the printed commands keep, beside --results."""
 SKIP, STOP = 125, 130
 """What `git bisect run` takes for: cannot be told; go no further."""
 
@@ -154,10 +156,10 @@ def _steps(search: Search, args: Namespace, setup: Setup) -> list[str]:
     step = "" if search.effect is None else f", {search.effect:+.1%}"
     about = partial(repo.about, search.root)
     case, folder = quote(args.series), "../hostbench-bisect"
-    device = f" --device {args.device}" if args.device else ""
+    kept = given(args, *MEASURING, "results")
     check = (
-        f"{_absolute(program())} bisect {case} --check --good {search.good} --threshold "
-        f"{threshold:.4g}{device} --results {quote(str(setup.results))}"
+        f"{_absolute(program())} bisect {case}{given(args, *MEASURING)} --results "
+        f"{quote(str(setup.results))} --check --good {search.good} --threshold {threshold:.4g}"
     )
     return [
         f"{search.case}{step}",
@@ -167,9 +169,10 @@ def _steps(search: Search, args: Namespace, setup: Setup) -> list[str]:
         f"{threshold:+.1%} on",
         "",
         "reproduce it:",
-        f"  {program()} ab {search.good} {search.bad} --case {quote(str(search.case))}{device}",
+        f"  {program()} ab {search.good} {search.bad} --case {quote(str(search.case))}{kept}",
         "find the commit:",
-        f"  {program()} bisect {case} --good {search.good} --bad {search.bad}{device} --run",
+        f"  {program()} bisect {case} --good {search.good} --bad {search.bad}{kept}"
+        f"{given(args, 'threshold')} --run",
         "or step by step, in a clone of its own:",
         f"  git clone --quiet --shared . {folder}",
         f"  git -C {folder} bisect start {search.bad} {search.good} -- {bisection.PACKAGE}",
