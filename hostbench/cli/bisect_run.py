@@ -38,6 +38,8 @@ class Search:
     """Commits after `good` up to `bad` that touch hostbench."""
     effect: float | None
     """Of the step, from what is stored; None where an end was never measured."""
+    cause: str
+    """What `hostbench changes` says of the step; empty where the ends were given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
