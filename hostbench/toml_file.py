@@ -73,9 +73,9 @@ class Table:
             at = datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
             if not isinstance(at, datetime.datetime) or at.tzinfo is None or at.year < 1970:
                 raise ValueError
+            return iso(at.timestamp())
         except ValueError:
             self.refuse(key, "a time with its zone from 1970 on, as in 2026-03-01T02:00:00Z")
-        return iso(at.timestamp())
 
     def table(self, key: str) -> "Table":
         """The table of that name, empty where there is none."""

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,9 @@ def test_a_case_that_fails_is_left_out_on_both_sides(
     commit(root, "broken")
     assert main([*AB, "HEAD~1"]) == EXIT_FAILED
     assert len(Toy.walked) == 2
-    assert "broken" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "broken" in said.err and "no run that may be judged" not in said.err
+    assert f"  {CASE}@shelf: broken" in said.out and "failed at run:" in said.out
     assert sorted(one.results()[0].status for one in stored(root)) == ["failed", "ok"]
 
 
@@ -122,6 +125,20 @@ def test_an_interrupt_keeps_what_can_be_compared(
     assert code == (EXIT_NOTHING_MEASURED if after == 1 else EXIT_FAILED)
     assert [len(one.winners()) for one in stored(root)] in ([], [5, 4], [4, 5])
     assert not list(root.rglob("*.jsonl"))
+
+
+def test_a_kill_before_measuring_leaves_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
+    turns.terminate(monkeypatch, root.parent / "temporary")
+    try:
+        assert main([*AB, "HEAD"]) == EXIT_FAILED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not seen and "interrupted" in capsys.readouterr().err
+    assert not list((root.parent / "temporary").iterdir())
 
 
 @pytest.mark.parametrize(

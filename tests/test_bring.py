@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from hostbench.cli import main
+from hostbench.errors import EXIT_NOTHING_MEASURED
 from hostbench.store import archive, check, frame, index
 from tests.made import copy_case, record, run, write_journal
 from tests.test_frame import H2D, STARTED_MS, asv_file
@@ -117,6 +118,20 @@ def test_wrong_use(theirs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "holds 2 (shelf, table)" in capsys.readouterr().err
     assert bring(theirs, theirs) == 2
     assert "is the results folder itself" in capsys.readouterr().err
+
+
+def test_a_folder_without_asvs_configuration_may_be_named(
+    theirs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (theirs / "benchmarks.json").write_text("{}")
+    folder = theirs.with_name("folder")
+    shutil.copytree(theirs, folder / "results")
+    assert bring(theirs.with_name("ours"), folder) == 0
+    assert capsys.readouterr().out == "shelf: 2 new, 0 already there\n"
+    for path in folder.glob("results/shelf/**/*-*"):
+        path.unlink()
+    assert bring(theirs.with_name("ours"), folder) == EXIT_NOTHING_MEASURED
+    assert "holds no results of any machine" in capsys.readouterr().err
 
 
 def test_a_checkout_may_be_named(theirs: Path) -> None:

@@ -117,6 +117,19 @@ def test_a_change_under_one_percent_is_never_called_one() -> None:
     assert one([first], [[value * 1.005 for value in first]]).verdict == "same"
 
 
+def test_an_interval_that_leaves_zero_out_is_not_the_same() -> None:
+    """Among 40 series without a change its p-value alone does not count."""
+    rng = random.Random(8)
+    table = {
+        n: ([noisy(rng, 1.0, spread=0.012)], [noisy(rng, 1.0, spread=0.012)]) for n in range(40)
+    }
+    table[40] = (table[0][0], [[value * 1.023 for value in table[0][0][0]]])
+    found = compare(table)[40]
+    assert found.low is not None and found.high is not None and found.p_value is not None
+    assert 0 < found.low and 0.01 < found.high < 0.05 and found.p_value > 0.01 / 41
+    assert (found.verdict, found.why[-11:]) == ("undecided", "is possible")
+
+
 @pytest.mark.parametrize(
     ("first", "second", "why"),
     [

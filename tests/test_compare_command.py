@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from hostbench.cli.entry import main
-from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
+from hostbench.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    EXIT_USAGE,
+)
 from hostbench.store import archive
 from tests import made
 
@@ -71,7 +77,15 @@ def test_json_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (first["asv"], first["asv_differs"]) == ("slower", "")
     assert said["series"][1]["asv"] == "unmarked"
     assert "does not mark it: within its factor of 1.1" in said["series"][1]["asv_differs"]
-    assert f"1 series of {OLD} have no number on the other side" in notes
+    assert said["without_number"] == [
+        {
+            "series": f"{CASES[2]}@{made.header().machine}",
+            "side": "second",
+            "status": "not measured",
+            "reason": "",
+            "other_side_has_one": True,
+        }
+    ]
 
 
 def test_markdown_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,3 +171,70 @@ def test_text_from_files_is_cleaned(tmp_path: Path, capsys: pytest.CaptureFixtur
     args = ["compare", OLD, NEW, "--format", "md", "--results", str(tmp_path)]
     assert main(args) == EXIT_REGRESSION
     assert "@a\\`b " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [("compare", OLD, "machine:none"), ("changes", "--machine=x")])
+def test_errors_are_cleaned_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    stored(tmp_path, OLD, (1.0,), machine="a\u202eb")
+    assert main([*command, "--results", str(tmp_path)]) == EXIT_NOTHING_MEASURED
+    said = capsys.readouterr().err
+    assert said.endswith(": a b\n") and said.count("\n") == 1
+
+
+def test_failed_skipped_and_not_measured_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    records = [made.failed(CASES[0], "it\x1b broke"), made.skipped(CASES[1])]
+    archive.write(tmp_path, made.run(records, run_id="20261122T000000Z-b-1", commit=NEW))
+    folder = ["--results", str(tmp_path)]
+    assert main(["compare", OLD[:8], NEW[:8], *folder]) == EXIT_FAILED
+    shelf = made.header().machine
+    assert capsys.readouterr().out.splitlines() == [
+        "aaaaaaaa -> bbbbbbbb: no series has numbers on both sides",
+        "",
+        "failed at bbbbbbbb, with a number at aaaaaaaa: 1 case",
+        f"  {CASES[0]}@{shelf}: it  broke",
+        "not measured at bbbbbbbb, with a number at aaaaaaaa: 1 case",
+        f"  {CASES[2]}@{shelf}",
+        "skipped at bbbbbbbb, with a number at aaaaaaaa: 1 case",
+        f"  {CASES[1]}@{shelf}: needs a GPU",
+    ]
+    assert main(["compare", NEW, OLD, *folder]) == EXIT_NOTHING_MEASURED
+
+
+def test_what_is_undecided_is_shown_where_nothing_else_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0,), launches=3)
+    stored(tmp_path, NEW, (2.0,), launches=3)
+    assert main(["compare", OLD, NEW, "--results", str(tmp_path)]) == EXIT_NOTHING_MEASURED
+    assert "3 and 3 launches: 7 a side are needed" in capsys.readouterr().out
+
+
+def test_versions_are_compared_at_the_commits_that_both_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The newer torch came with slower commits; where both measured one, nothing differs."""
+    folder = ["--results", str(tmp_path), "--format", "json"]
+    for number in range(12):
+        commit, seconds = f"{number:040x}", 1.0 if number < 6 else 1.5
+        torch = {"software": {"torch": "2.12" if number < 6 else "2.13"}}
+        stored(tmp_path, commit, (seconds, seconds), facts=torch)
+    assert main(["compare", "torch:2.12", "torch:2.13", *folder]) == EXIT_REGRESSION
+    said = json.loads(capsys.readouterr().out)
+    assert {(one["verdict"], one["provisional"]) for one in said["series"]} == {("slower", True)}
+    assert "other commits and dates" in said["notes"][0]
+    for number in range(6):
+        torch = {"software": {"torch": "2.13"}}
+        stored(tmp_path, f"{number:040x}", (1.0,), facts=torch)
+    assert main(["compare", "torch:2.12", "torch:2.13", *folder]) == EXIT_REGRESSION
+    said = json.loads(capsys.readouterr().out)
+    told = {one["series"]: (one["verdict"], one["provisional"]) for one in said["series"]}
+    shelf = made.header().machine
+    assert told == {
+        f"{CASES[0]}@{shelf}": ("same", False),
+        f"{CASES[1]}@{shelf}": ("slower", True),
+    }

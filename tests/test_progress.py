@@ -129,3 +129,9 @@ def test_an_empty_plan_is_done(clock: Clock) -> None:
     bar.launch(0, 1, "transfer")
     assert "0/0" in out.getvalue() and "[########################]" in out.getvalue()
     bar.end()
+
+
+def test_a_reason_is_one_line_without_control_characters(clock: Clock) -> None:
+    out = io.StringIO()
+    Bar(out).case(failed(copy_case(), reason="it\x1b]0;broke\x07\nbadly"))
+    assert out.getvalue() == f"failed: {copy_case()}: it ]0;broke  badly\n"

@@ -368,6 +368,14 @@ def test_bad_arguments(
             "[[machine]]\n[[event]]\nkind = 'version'\nat = 1\nseries = 'transfer.cast[nbytes=1]'",
             ("'series'", "share a version"),
         ),
+        (
+            "commits = 5\n[[machine]]\n[[event]]\nkind = 'missing'\nat = 2\nuntil = 5\n"
+            "machine = 'simulated-1'\n[[event]]\nkind = 'missing'\nat = 0\nuntil = 2\n"
+            "machine = 'simulated-1'",
+            ("event 2: 'until' is 2", "simulated-1 has a run left"),
+        ),
+        ("commits = 5\nstart = 9999-12-30T00:00:00Z\n[[machine]]", ("'start'", "year 9999")),
+        ("start = 9999-12-31T23:00:00-10:00\n[[machine]]", ("'start'", "a time with its zone")),
     ],
 )
 def test_a_bad_story_is_one_clear_error(text: str, parts: tuple[str, ...], tmp_path: Path) -> None:

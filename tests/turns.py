@@ -1,7 +1,9 @@
 """A repository of toy commits and workers that stand in for theirs, for `ab` and `bisect`."""
 
 import os
+import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,18 @@ class Toy(InProcess):
                 measurement={},
                 traceback=None,
             )
+
+
+def terminate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """SIGTERM as soon as a side is asked what it declares; temporary folders lie in `folder`."""
+
+    def stop(name: str, root: Path) -> dict[str, str]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return VERSIONS
+
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(side, "_versions", stop)
 
 
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -11,7 +11,7 @@ from hostbench.cli.interleave import Pair, measure
 from hostbench.cli.places import warn
 from hostbench.cli.run_setup import Setup, adopt_left_over, planned, set_up
 from hostbench.errors import EXIT_FAILED, NothingMeasured, UsageError
-from hostbench.processes import become_subreaper
+from hostbench.processes import become_subreaper, terminate_as_interrupt
 from hostbench.runner import side
 from hostbench.runner.repo import Checkout, working_tree
 from hostbench.runner.side import Side
@@ -26,7 +26,7 @@ def execute(args: Namespace) -> int:
     setup = set_up(args)
     root, code = repository(setup)
     plan = planned(args, setup)
-    with tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
+    with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
             side.of_commit(root, args.a, Path(folder, "a")),
             side.of_commit(root, second, Path(folder, "b"))

@@ -14,15 +14,20 @@ from hostbench.case import Case, Selector, parse_series
 from hostbench.cli.ab import repository
 from hostbench.cli.bisect_run import Search, check, run
 from hostbench.cli.places import warn
-from hostbench.cli.program import program
+from hostbench.cli.program import given, program
 from hostbench.cli.run_setup import Setup, set_up
+from hostbench.clock import today
 from hostbench.errors import EXIT_OK, HostbenchError, NothingMeasured, UsageError
 from hostbench.judge.bisect import half, newest_step
+from hostbench.report.judged import Explainer, Told, judge_history
 from hostbench.runner import bisection, repo
 from hostbench.runner.plan import choose
 from hostbench.samples import median
 from hostbench.store.history import History
+from hostbench.units import one_line
 
+MEASURING = ("device", "launches", "deadline", "seed", "identify", "machine")
+"""Options that the printed commands keep, beside --results."""
 SKIP, STOP = 125, 130
 """What `git bisect run` takes for: cannot be told; go no further."""
 
@@ -34,6 +39,7 @@ def execute(args: Namespace) -> int:
     setup, case = _set_up(args)
     search = _search(args, setup, case)
     if args.run:
+        print("\n".join(_what(search)), flush=True)
         return run(setup, search, args)
     print("\n".join(_steps(search, args, setup)))
     return EXIT_OK
@@ -92,48 +98,62 @@ def _search(args: Namespace, setup: Setup, case: Case) -> Search:
     """Raises UsageError or NothingMeasured where there is nothing that a bisection could find."""
     root, _ = repository(setup)
     machine = parse_series(args.series).machine or setup.machine
-    points = _points(setup.results, machine, case)
-    good, bad, effect = args.good, args.bad, None
+    history = History(setup.results) if setup.results.is_dir() else None
+    good, bad, effect, cause = args.good, args.bad, None, ""
     if good is None or bad is None:
-        first, last, step = _range(points, f"{case}@{machine}")
-        effect = None if good or bad else step
-        good, bad = good or first, bad or last
+        told = _told(history, root, machine, str(case))
+        cause = one_line(f"{told.cause.label}: {'; '.join(told.cause.why)}")
+        around = told.found.around()
+        if not (good or bad):
+            effect = told.found.change.effect
+            _refuse_environment(told, cause)
+        good, bad = good or around[0].commit, bad or around[-1].commit
     first, last, num = bisection.ends(root, good, bad)
     if not num:
         raise NothingMeasured(
             f"nothing to bisect: no commit from {first[:8]} to {last[:8]} touches "
             f"{bisection.PACKAGE}/, so a step between them is the environment's"
         )
-    effect = effect or _effect(points, first, last)
-    return Search(root=root, case=case, good=first, bad=last, num_commits=num, effect=effect)
+    if effect is None and history is not None:
+        effect = _effect(_points(history, machine, case), first, last)
+    return Search(
+        root=root, case=case, good=first, bad=last, num_commits=num, effect=effect, cause=cause
+    )
 
 
-def _points(results: Path, machine: str, case: Case) -> pd.DataFrame:
+def _points(history: History, machine: str, case: Case) -> pd.DataFrame:
     """The points of the series that may be judged, in the order of commits, then of runs."""
-    if not results.is_dir():
-        return pd.DataFrame(columns=["commit", "seconds"])
-    rows = History(results).trend(machine, str(case))
+    rows = history.trend(machine, str(case))
     rows = rows[(rows["status"] == "ok") & rows["scratch"].isna() & rows["commit"].notna()]
     if len(rows):
         rows = rows[rows["version"] == rows["version"].iloc[-1]]
     return rows.sort_values(["committed_at", "started_at"], kind="stable")
 
 
-def _range(points: pd.DataFrame, series: str) -> tuple[str, str, float]:
-    """(last good commit, first bad one, effect) of the newest step to slower that lasts."""
-    step = newest_step([float(value) for value in points["seconds"]])
-    if step is None:
+def _told(history: History | None, root: Path, machine: str, case: str) -> Told:
+    """The newest step to slower as `hostbench changes` has it, with its cause."""
+    judged = judge_history(history, "commit") if history else []
+    step = newest_step(judged, machine, case)
+    if history is None or step is None:
         raise NothingMeasured(
-            f"no step to slower that lasts in the {len(points)} points of {series}; name the ends "
-            "with --good and --bad"
+            f"no step to slower that stayed in {case}@{machine}, as `hostbench changes` judges it; "
+            "name the ends with --good and --bad"
         )
-    good, bad = (str(points["commit"].iloc[step.index + place]) for place in (-1, 0))
-    if good == bad:
+    explainer = Explainer(
+        history, judged, axis="commit", landed=partial(repo.landed, root), today=today()
+    )
+    return explainer.tell(*step)
+
+
+def _refuse_environment(told: Told, cause: str) -> None:
+    """Raises NothingMeasured for a step that no commit has made."""
+    found = told.found
+    if told.cause.label in ("environment", "measurement changed"):
         raise NothingMeasured(
-            f"nothing to bisect: the step of {step.effect:+.1%} lies between two runs of one "
-            f"commit, {bad[:8]}, so it is the environment's"
+            f"nothing to bisect: the step of {found.change.effect:+.1%} of {found.event.id} since "
+            f"{found.first.commit[:8]} is no commit's. {cause}. Name --good and --bad to try it "
+            "all the same"
         )
-    return good, bad, step.effect
 
 
 def _effect(points: pd.DataFrame, good: str, bad: str) -> float | None:
@@ -151,31 +171,36 @@ def _steps(search: Search, args: Namespace, setup: Setup) -> list[str]:
             f"{search.case} has no numbers of both {search.good[:8]} and {search.bad[:8]} in "
             f"{setup.results}: --run measures them, or name a --threshold"
         )
-    step = "" if search.effect is None else f", {search.effect:+.1%}"
     about = partial(repo.about, search.root)
     case, folder = quote(args.series), "../hostbench-bisect"
-    device = f" --device {args.device}" if args.device else ""
+    kept = given(args, *MEASURING, "results")
     check = (
-        f"{_absolute(program())} bisect {case} --check --good {search.good} --threshold "
-        f"{threshold:.4g}{device} --results {quote(str(setup.results))}"
+        f"{_absolute(program())} bisect {case}{given(args, *MEASURING)} --results "
+        f"{quote(str(setup.results))} --check --good {search.good} --threshold {threshold:.4g}"
     )
     return [
-        f"{search.case}{step}",
+        *_what(search),
         f"  good {search.good[:8]} {about(search.good)}",
         f"  bad  {search.bad[:8]} {about(search.bad)}",
         f"  {search.num_commits} commit(s) touch {bisection.PACKAGE}/, bad is one from "
         f"{threshold:+.1%} on",
         "",
         "reproduce it:",
-        f"  {program()} ab {search.good} {search.bad} --case {quote(str(search.case))}{device}",
+        f"  {program()} ab {search.good} {search.bad} --case {quote(str(search.case))}{kept}",
         "find the commit:",
-        f"  {program()} bisect {case} --good {search.good} --bad {search.bad}{device} --run",
+        f"  {program()} bisect {case} --good {search.good} --bad {search.bad}{kept}"
+        f"{given(args, 'threshold')} --run",
         "or step by step, in a clone of its own:",
         f"  git clone --quiet --shared . {folder}",
         f"  git -C {folder} bisect start {search.bad} {search.good} -- {bisection.PACKAGE}",
         f"  git -C {folder} bisect run {check}",
         f"  rm -rf {folder}",
     ]
+
+
+def _what(search: Search) -> list[str]:
+    step = "" if search.effect is None else f", {search.effect:+.1%}"
+    return [f"{search.case}{step}", *([f"  {search.cause}"] if search.cause else [])]
 
 
 def _absolute(command: str) -> str:

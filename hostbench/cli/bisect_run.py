@@ -15,7 +15,7 @@ from hostbench.cli.run_setup import Setup, adopt_left_over, planned
 from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HostbenchError, NothingMeasured
 from hostbench.judge.bisect import half, side_of
 from hostbench.judge.compare import Comparison, compare
-from hostbench.processes import become_subreaper
+from hostbench.processes import become_subreaper, terminate_as_interrupt
 from hostbench.runner import repo
 from hostbench.runner.bisection import Bisection, Word
 from hostbench.runner.plan import Plan
@@ -38,6 +38,8 @@ class Search:
     """Commits after `good` up to `bad` that touch hostbench."""
     effect: float | None
     """Of the step, from what is stored; None where an end was never measured."""
+    cause: str
+    """What `hostbench changes` says of the step; empty where the ends were given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ class Trial:
 def run(setup: Setup, search: Search, args: Namespace) -> int:
     """Print each step and the first bad commit. Exit code 3 where it cannot be told."""
     with _bench(setup, search.root, search.good, args) as bench:
-        ends = _reproduced(bench, search)
+        ends = _reproduced(bench, search, args.threshold or search.effect)
         threshold = args.threshold or half(_effect(ends))
         print(f"{_line(bench, ends)}\nfrom {threshold:+.1%} on a commit is bad")
         steps = Bisection(search.root, bench.folder / "clone", search.good, search.bad)
@@ -100,19 +102,27 @@ def _bench(setup: Setup, root: Path, good: str, args: Namespace) -> Iterator[Ben
     become_subreaper()
     adopt_left_over(setup)
     plan = planned(args, setup)
-    with tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
+    with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
         first = of_commit(root, good, Path(name, "good"))
         yield Bench(setup=setup, root=root, plan=plan, good=first, folder=Path(name))
 
 
-def _reproduced(bench: Bench, search: Search) -> Trial:
-    """The bad end against the good one. Raises NothingMeasured where they do not differ today."""
+def _reproduced(bench: Bench, search: Search, sought: float | None) -> Trial:
+    """The bad end against the good one. Raises NothingMeasured where they do not differ today, or
+    not in the direction of the effect that is sought."""
     trial = Trial(commit=search.bad, word="bad")
     found = _measured(bench, trial)
+    said = (
+        f"{search.bad[:8]} is {_words(found)} against {search.good[:8]} when they take turns "
+        f"({found.verdict})"
+    )
     if found.verdict not in ("slower", "faster"):
         raise NothingMeasured(
-            f"{search.bad[:8]} is {_words(found)} against {search.good[:8]} when they take turns "
-            f"({found.verdict}): the step is the environment's, or too small to be seen here"
+            f"{said}: the step is the environment's, or too small to be seen here"
+        )
+    if sought is not None and _effect(trial) * sought < 0:
+        raise NothingMeasured(
+            f"{said}, {sought:+.1%} is sought: the step is not of these commits' code"
         )
     return trial
 

@@ -6,6 +6,7 @@ from argparse import Namespace
 from hostbench.cli.places import results_folder
 from hostbench.errors import EXIT_FAILED, EXIT_OK, NothingMeasured
 from hostbench.store import check
+from hostbench.units import one_line
 
 
 def execute(args: Namespace) -> int:
@@ -18,7 +19,7 @@ def execute(args: Namespace) -> int:
         print(json.dumps(check.as_json(checked), indent=2))
     else:
         for finding in checked.findings:
-            print(finding)
+            print(one_line(str(finding)))
         found = len(checked.findings)
         print(
             f"{checked.num_files} files, {checked.num_runs} runs: "

@@ -5,7 +5,13 @@ from argparse import Namespace
 from pathlib import Path
 
 from hostbench.cli.places import results_folder, warn
-from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured
+from hostbench.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    NothingMeasured,
+)
 from hostbench.judge.compare import compare
 from hostbench.report.comparison import as_json, text
 from hostbench.report.sides import both, chosen
@@ -14,7 +20,8 @@ from hostbench.store.history import History
 
 
 def execute(args: Namespace) -> int:
-    """Exit code 1 where a series got slower, 3 where nothing could be decided, else 0."""
+    """Exit code 4 where a series that has a number at A failed at B, 1 where one got slower, 3
+    where nothing could be decided, else 0."""
     folder = results_folder(args)
     if not folder.is_dir():
         raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
@@ -28,12 +35,14 @@ def execute(args: Namespace) -> int:
         chosen(runs, name, lambda name: commit_of(Path.cwd(), name)) for name in (args.a, args.b)
     )
     sides = both(first, second, history.of_runs)
-    found = compare(sides.series, sides.in_turns)
+    found = compare(sides.series, sides.in_turns, sides.confounded)
     names = (args.a, args.b)
     if args.format == "json":
         print(json.dumps(as_json(found, sides, names), indent=2))
     else:
         print(text(found, sides, names, markdown=args.format == "md", every=args.all))
+    if sides.broke:
+        return EXIT_FAILED
     verdicts = {one.verdict for one in found.values()}
     if "slower" in verdicts:
         return EXIT_REGRESSION

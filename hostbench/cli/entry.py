@@ -13,6 +13,7 @@ from hostbench.cli import options
 from hostbench.cli.options import machine as _machine
 from hostbench.cli.options import output as _format
 from hostbench.cli.options import results as _results
+from hostbench.cli.places import warn
 from hostbench.errors import EXIT_FAILED, EXIT_OK, HostbenchError
 
 _EPILOG = """\
@@ -34,14 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except HostbenchError as error:
-        print(f"hostbench: {error}", file=sys.stderr)
+        warn(str(error))
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output went away: nothing is wrong, and Python's flush at exit is quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except KeyboardInterrupt:
-        print("hostbench: interrupted", file=sys.stderr)
+        warn("interrupted")
         return EXIT_FAILED
     except Exception:  # Python's own exit code, 1, would say that something regressed
         traceback.print_exc()

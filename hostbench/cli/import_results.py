@@ -10,7 +10,7 @@ from hostbench.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
 from hostbench.facts.machine import checked_name
 from hostbench.runner.places import CONFIG, asv_results
 from hostbench.store import bring, peers
-from hostbench.units import parse_bytes
+from hostbench.units import one_line, parse_bytes
 
 
 def execute(args: Namespace) -> int:
@@ -45,7 +45,7 @@ def _tree(args: Namespace) -> int:
         said = [f"{len(done.new)} new", f"{len(done.there)} already there"]
         said += [f"{len(done.other)} kept as they are here"] if done.other else []
         said += [f"{len(done.damaged)} damaged"] if done.damaged else []
-        print(f"{done.machine}: {', '.join(said)}")
+        print(f"{one_line(done.machine)}: {', '.join(said)}")
         for path in done.other:
             warn(f"{path} differs from the file of that name here, which stays")
         for text in done.damaged:

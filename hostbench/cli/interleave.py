@@ -13,7 +13,6 @@ from hostbench.cli.run import End
 from hostbench.cli.run_setup import Setup, header_of
 from hostbench.errors import NothingMeasured
 from hostbench.journal import CaseRecord, JournalWriter, RunHeader
-from hostbench.processes import terminate_as_interrupt
 from hostbench.runner import places
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
@@ -35,20 +34,20 @@ class Pair:
 def measure(setup: Setup, sides: tuple[Side, Side], plan: Plan, scratch: str | None = None) -> Pair:
     """Measure the plan on both sides and archive a run of each; an interrupt keeps what there is.
 
-    `scratch`: why neither run is ever judged in a history. Raises NothingMeasured where the
-    interrupt came before both sides had a record: then nothing is kept.
+    `scratch`: why neither run is ever judged in a history. To be called under
+    `terminate_as_interrupt`. Raises NothingMeasured where the interrupt came before both sides had
+    a record: then nothing is kept.
     """
     headers = _headers(setup, sides, plan, scratch)
     check_writable(setup.results / setup.machine / "runs")
     paths = [places.journal_path(setup.results, header.run_id) for header in headers]
-    with terminate_as_interrupt():
-        with ExitStack() as stack:
-            journals = [
-                stack.enter_context(JournalWriter(path, header))
-                for path, header in zip(paths, headers, strict=True)
-            ]
-            end, records = _measure(setup, sides, plan, (journals[0], journals[1]))
-        _archive(setup, paths, is_empty=not all(records))
+    with ExitStack() as stack:
+        journals = [
+            stack.enter_context(JournalWriter(path, header))
+            for path, header in zip(paths, headers, strict=True)
+        ]
+        end, records = _measure(setup, sides, plan, (journals[0], journals[1]))
+    _archive(setup, paths, is_empty=not all(records))
     return Pair(run_ids=(headers[0].run_id, headers[1].run_id), records=records, end=end)
 
 

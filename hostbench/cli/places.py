@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hostbench.errors import UsageError
 from hostbench.runner.places import asv_results, project_root
+from hostbench.units import one_line
 
 
 def results_folder(args: Namespace) -> Path:
@@ -46,5 +47,5 @@ def check_writable(folder: Path) -> None:
 
 
 def warn(text: str) -> None:
-    """One line on stderr."""
-    print(f"hostbench: {text}", file=sys.stderr)
+    """One line on stderr, fit for a terminal: text from files may be in it."""
+    print(f"hostbench: {one_line(text)}", file=sys.stderr)

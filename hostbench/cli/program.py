@@ -3,7 +3,9 @@
 import os
 import shutil
 import sys
+from argparse import Namespace
 from pathlib import Path
+from shlex import quote
 
 
 def program() -> str:
@@ -15,6 +17,16 @@ def program() -> str:
     if found and Path(found).resolve() == started.resolve():
         return "hostbench"
     return _short(started)
+
+
+def given(args: Namespace, *names: str) -> str:
+    """Those of these options that were given, each with a space before it, to be typed again."""
+    values = ((name, getattr(args, name)) for name in names)
+    return "".join(
+        f" --{name}" if value is True else f" --{name} {quote(str(value))}"
+        for name, value in values
+        if value is not None and value is not False
+    )
 
 
 def _short(path: Path) -> str:

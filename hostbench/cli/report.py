@@ -1,14 +1,13 @@
 """`hostbench report`: the answer of a stored run, in words and a table."""
 
 import json
-import sys
 from argparse import Namespace
 from pathlib import Path
 
 import pandas as pd
 
 from hostbench import facts
-from hostbench.cli.places import results_folder
+from hostbench.cli.places import results_folder, warn
 from hostbench.device.simulated_file import MARK
 from hostbench.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.files import write_atomic
@@ -32,7 +31,7 @@ def execute(args: Namespace) -> int:
         raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
     history = History(folder)
     for warning in history.warnings:
-        print(f"hostbench: {warning}", file=sys.stderr)
+        warn(warning)
     run = _choose(args, history)
     text = _text(args, history.rows_of(run), history.whole(run))
     if args.output is None:

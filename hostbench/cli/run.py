@@ -4,13 +4,12 @@ import sys
 import time
 from argparse import Namespace
 from pathlib import Path
-from shlex import quote
 from typing import Literal
 
 from hostbench import facts
 from hostbench.cli import asv_record
 from hostbench.cli.places import check_writable, warn
-from hostbench.cli.program import program
+from hostbench.cli.program import given, program
 from hostbench.cli.run_setup import Setup, adopt_left_over, fresh, look, resumed, set_up
 from hostbench.errors import (
     EXIT_FAILED,
@@ -117,18 +116,11 @@ def _answer(args: Namespace, results: Path, run_id: str, end: End) -> int:
     run = history.whole(chosen)
     print(page(history.rows_of(chosen), run))
     folder = results / str(run.header.machine) / "runs"
-    print(f"kept in {folder}; see it: {_again(args, 'dashboard', 'results')}")
+    print(f"kept in {folder}; see it: {program()} dashboard{given(args, 'results')}")
     statuses = [result.status for result in run.results()]
     if end != "complete":
-        rest = _again(args, "run --resume", "machine", "results")
+        rest = f"{program()} run --resume{given(args, 'machine', 'results')}"
         warn(f"{end}; what was measured is kept, `{rest}` does the rest")
     if end == "interrupted" or "failed" in statuses:
         return EXIT_FAILED
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED
-
-
-def _again(args: Namespace, command: str, *options: str) -> str:
-    """A command to type, with those of the options that this one was given."""
-    given = ((name, getattr(args, name)) for name in options)
-    more = (f" --{name} {quote(str(value))}" for name, value in given if value is not None)
-    return f"{program()} {command}{''.join(more)}"

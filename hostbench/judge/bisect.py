@@ -1,24 +1,33 @@
 """What a bisection asks: where the newest step is, and on which side of it a commit lies. Pure."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Literal
 
-from hostbench.judge.change import Change
+import pandas as pd
+
 from hostbench.judge.compare import Comparison
-from hostbench.judge.detector import detect
+from hostbench.judge.events import Found, Judged
 
 
-def newest_step(seconds: Sequence[float]) -> Change | None:
-    """The newest step to slower that has not recovered: of which half is left in the end."""
-    steps = [change for change in detect(seconds) if change.kind == "step"]
-    left = 0.0
-    for change in reversed(steps):
-        height = math.log1p(change.effect)
-        left += height
-        if height > 0 and left > height / 2:
-            return change
-    return None
+def newest_step(judged: Iterable[Judged], machine: str, case: str) -> tuple[Found, Judged] | None:
+    """The newest step to slower of a series that stayed, a confirmed one if there is; its machine's
+    where it has none of its own. `machine` may be a group of it."""
+    steps = [
+        (found, own)
+        for own in judged
+        if machine in (own.grid.machine, own.grid.group) and case in own.grid.cases
+        for found in own.found
+        if found.series in (own.grid.cases.index(case), None)
+        and found.status in ("confirmed", "provisional")
+        and found.change.effect > 0
+    ]
+
+    def place(pair: tuple[Found, Judged]) -> tuple[bool, bool, pd.Timestamp]:
+        found = pair[0]
+        return found.series is not None, found.status == "confirmed", found.first.committed_at
+
+    return max(steps, key=place, default=None)
 
 
 def half(effect: float) -> float:

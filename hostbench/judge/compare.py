@@ -8,7 +8,7 @@ alarms in the whole table is held down (Benjamini and Hochberg 1995). Pure funct
 """
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, TypeVar
@@ -28,7 +28,8 @@ IN_TURNS_FALSE_DISCOVERY_RATE = 0.005
 MIN_EFFECT = 0.01
 """A smaller change is never called one, however sure."""
 SAME_WITHIN = 0.05
-"""An interval inside plus and minus this is called the same."""
+"""An interval inside plus and minus this is called the same where it holds 0, too, or does not
+reach MIN_EFFECT."""
 
 Key = TypeVar("Key", bound=Hashable)
 Side = Sequence[Sequence[float]]
@@ -50,7 +51,8 @@ class Comparison:
     num: tuple[int, int]
     """Observations on each side."""
     is_provisional: bool
-    """Launches of runs made one after the other: what drifts from run to run is not seen."""
+    """Launches of runs made one after the other: what drifts from run to run is not seen. Or sides
+    that differ in more than what is compared."""
     why: str
     """Why undecided; empty otherwise."""
 
@@ -64,18 +66,21 @@ class Comparison:
 def compare(
     sides: Mapping[Key, tuple[Side, Side]],
     in_turns: Mapping[Key, tuple[Side, Side]] = MappingProxyType({}),
+    confounded: Collection[Key] = (),
 ) -> dict[Key, Comparison]:
     """Judge all series together. Seconds that are not positive are left out.
 
     `in_turns`: of the same series, only the runs whose launches took turns with those of a run on
-    the other side. Where there are too few runs, they alone are judged.
+    the other side. Where there are too few runs, they alone are judged. `confounded`: series whose
+    sides differ in more than what is compared; their verdicts are provisional.
     """
     found = {}
     for key, both in sides.items():
         by_run = min(len(_positive(side)) for side in both) >= MIN_RUNS
         took_turns = key in in_turns and not by_run
         first, second = map(_positive, in_turns[key] if took_turns else both)
-        found[key] = _one(first, second, by_run, took_turns)
+        one = _one(first, second, by_run, took_turns)
+        found[key] = replace(one, is_provisional=one.is_provisional or key in confounded)
     rates = {one.false_discovery_rate for one in found.values()}
     limits = {rate: _limit(found.values(), rate) for rate in rates}
     return {key: _decided(one, limits[one.false_discovery_rate]) for key, one in found.items()}
@@ -150,7 +155,8 @@ def _decided(one: Comparison, limit: float) -> Comparison:
     if one.p_value <= limit and abs(one.effect) >= MIN_EFFECT:
         return replace(one, verdict="slower" if one.effect > 0 else "faster")
     if one.low is not None and one.high is not None:
-        if -SAME_WITHIN <= one.low and one.high <= SAME_WITHIN:
+        far = max(-one.low, one.high)
+        if far <= (SAME_WITHIN if one.low <= 0 <= one.high else MIN_EFFECT):
             return replace(one, verdict="same")
-        return replace(one, why=f"from {one.low:+.0%} to {one.high:+.0%} is possible")
+        return replace(one, why=f"from {one.low:+.1%} to {one.high:+.1%} is possible")
     return replace(one, why="too few for an interval")

@@ -7,13 +7,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from hostbench.judge.change import Options
-from hostbench.judge.levels import CAP, MAD_TO_SIGMA
+from hostbench.judge.levels import CAP, MAD_TO_SIGMA, Floats
 from hostbench.judge.segments import Segment, median
-
-Floats = npt.NDArray[np.float64]
 
 MEDIAN_VARIANCE = math.pi / 2
 """Variance of the median of n normal values, times n over their variance."""

@@ -1,17 +1,19 @@
 """A comparison as a table: terminal, Markdown or JSON, the largest changes first."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hostbench.judge.asv_rule import Mark
 from hostbench.judge.breaks import short_version
 from hostbench.judge.compare import Comparison
-from hostbench.report.sides import Key, Sides
+from hostbench.report.sides import Key, Lacking, Sides
 from hostbench.report.table import aligned, piped, shown
 
 HEADINGS = ("verdict", "change", "99 % interval", "n", "series")
 _CHANGED = ("slower", "faster")
+_FEW = 10
+"""Series that are named where there may be many; --all names them all."""
 _ORDER: tuple[str, ...] = ("slower", "faster", "undecided", "same")
 
 
@@ -23,13 +25,16 @@ def text(
     markdown: bool = False,
     every: bool = False,
 ) -> str:
-    """`every` shows the series that are the same or undecided, too."""
-    told = [(key, one) for key, one in _sorted(found) if every or one.verdict in _CHANGED]
+    """`every` shows the series that are the same or undecided, too. Where none changed, a few that
+    are undecided are shown."""
+    ordered = _sorted(found)
+    told = [(key, one) for key, one in ordered if every or one.verdict in _CHANGED]
+    told = told or [(key, one) for key, one in ordered if one.verdict == "undecided"][:_FEW]
     lines = [f"{shown(' -> '.join(names), markdown=False)}: {counts(found)}"]
     table = [_cells(key, one, sides.asv.get(key), markdown) for key, one in told]
     if table:
         lines += ["", *(piped(HEADINGS, table) if markdown else aligned([HEADINGS, *table]))]
-    lines += ["", *_notes(found, sides), *sides.notes]
+    lines += ["", *_lacking(sides.lacking, names, markdown, every), *_notes(found, sides)]
     return "\n".join(lines)
 
 
@@ -41,7 +46,17 @@ def as_json(
         "first": names[0],
         "second": names[1],
         "counts": Counter(one.verdict for one in found.values()),
-        "notes": [*_notes(found, sides), *sides.notes],
+        "notes": _notes(found, sides),
+        "without_number": [
+            {
+                "series": _name(one.key),
+                "side": ("first", "second")[one.place],
+                "status": one.status,
+                "reason": one.reason,
+                "other_side_has_one": one.other,
+            }
+            for one in sides.lacking
+        ],
         "series": [
             {
                 "series": _name(key),
@@ -76,10 +91,36 @@ def _sorted(found: Mapping[Key, Comparison]) -> list[tuple[Key, Comparison]]:
     return sorted(found.items(), key=place)
 
 
+def _lacking(
+    lacking: Sequence[Lacking], names: tuple[str, str], markdown: bool, every: bool
+) -> Iterator[str]:
+    """Each kind with its number, and the series."""
+    groups: dict[tuple[str, int, bool], list[Lacking]] = {}
+    for one in sorted(lacking, key=lambda one: (one.status, not one.place, not one.other)):
+        groups.setdefault((one.status, one.place, one.other), []).append(one)
+    for (status, place, other), own in groups.items():
+        has = f", with a number at {names[1 - place]}" if other else ""
+        num = "1 case" if len(own) == 1 else f"{len(own)} cases"
+        yield shown(f"{status} at {names[place]}{has}: {num}", markdown)
+        for one in own if every else own[:_FEW]:
+            why = f": {one.reason}" if one.reason else ""
+            yield ("- " if markdown else "  ") + shown(_name(one.key) + why, markdown)
+        if len(own) > _FEW and not every:
+            yield f"{'- ' if markdown else '  '}and {len(own) - _FEW} more; --all names them"
+
+
 def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
     """What has to be known to read the verdicts, and how often asv's own rule says otherwise."""
     said = []
-    if any(one.is_provisional and one.verdict != "undecided" for one in found.values()):
+    provisional = {
+        k for k, one in found.items() if one.is_provisional and one.verdict != "undecided"
+    }
+    if provisional & sides.confounded:
+        said.append(
+            "provisional: the sides were measured at other commits and dates, so all that changed "
+            "between them counts; runs of the same commits on both sides settle it"
+        )
+    if provisional - sides.confounded:
         said.append(
             "provisional: launches of few runs were compared, so what drifts from run to run "
             "counts as a change; 6 runs a side settle it, or `hostbench ab`"

@@ -1,7 +1,8 @@
 """What `hostbench compare A B` names: the runs of two sides, and the series that both have."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pandas as pd
 
@@ -55,6 +56,18 @@ def chosen(runs: pd.DataFrame, text: str, resolve: Resolve) -> Chosen:
     return Chosen(text=text, column=column, rows=rows)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lacking:
+    """A series that has no number on one side, `place` 0 or 1, and why."""
+
+    key: Key
+    place: int
+    status: Literal["failed", "skipped", "not measured"]
+    reason: str
+    other: bool
+    """Whether the other side has one."""
+
+
 Read = Callable[[Sequence[str], str], pd.DataFrame]
 """The rows of these runs of a machine: History.of_runs."""
 
@@ -69,48 +82,89 @@ class Sides:
     """The same of the runs alone whose launches took turns; without a series that has none."""
     asv: dict[Key, Mark]
     """What asv compare says of each; empty unless both sides are commits."""
-    notes: list[str]
-    """Why some series are left out."""
+    confounded: set[Key]
+    """Series of versions or machines that no commit has on both sides: commits and dates differ,
+    too."""
+    lacking: list[Lacking]
+    """Series that only one side has, and what failed."""
+
+    @property
+    def broke(self) -> bool:
+        """Whether a series failed on the second side that has a number on the first."""
+        return any(one.place and one.other and one.status == "failed" for one in self.lacking)
 
 
 def both(first: Chosen, second: Chosen, read: Read) -> Sides:
     """Read the rows of two sides. A series is a case, its version and its machine, unless machines
-    are compared. Raises UsageError for a simulated machine against a measured one."""
+    are compared. Of versions and machines only the commits that both sides measured are taken,
+    where there are any. Raises UsageError for a simulated machine against a measured one."""
     by = ["case", "version"] if "machine" in (first.column, second.column) else None
     keys = by or ["machine", "case", "version"]
-    left, right = (_rows(side, read, keys) for side in (first, second))
+    (left, no_left), (right, no_right) = (_rows(side, read, keys) for side in (first, second))
     if by and _is_simulated(left) != _is_simulated(right):
         raise UsageError(
             f"of {first.text!r} and {second.text!r} one is simulated, the other measured: "
             "compare like with like"
         )
     shared = [key for key in left if key in right]
-    notes = []
-    for side, other, here in ((first, right, left), (second, left, right)):
-        missing = sum(key not in other for key in here)
-        if missing:
-            notes.append(f"{missing} series of {side.text} have no number on the other side")
+    confounded = set()
+    if not {"commit", "run_id"} & {first.column, second.column}:
+        for key in shared:
+            left[key], right[key], alike = _same_commits(left[key], right[key])
+            confounded |= set() if alike else {key}
     commits = first.column == second.column == "commit"
     turns = {key: _in_turns(left[key], right[key]) for key in shared}
     return Sides(
         in_turns={key: turn for key, turn in turns.items() if turn is not None},
         series={key: (_runs(left[key]), _runs(right[key])) for key in shared},
         asv={key: mark(_newest(left[key]), _newest(right[key])) for key in shared if commits},
-        notes=notes,
+        confounded=confounded,
+        lacking=[*_lacking(0, no_left, right, left), *_lacking(1, no_right, left, right)],
     )
 
 
-def _rows(side: Chosen, read: Read, keys: list[str]) -> dict[Key, list[Row]]:
+def _rows(side: Chosen, read: Read, keys: list[str]) -> tuple[dict[Key, list[Row]], dict[Key, Row]]:
+    """(rows with a number, of each series without one its newest row)."""
     found: dict[Key, list[Row]] = {}
+    without: dict[Key, Row] = {}
     for machine, own in side.rows.groupby("machine"):
         rows = read(list(own["run_id"]), str(machine))
-        rows = rows[(rows["status"] == "ok") & (rows["seconds"] > 0)]
         names = rows["run_id"].map(lambda run_id: environment_of(run_id) or "")
         if names.nunique() > 1:  # another project's environments are series of their own
             rows = rows.assign(machine=rows["machine"] + ("/" + names).where(names != "", ""))
         for row in dicts(rows):
-            found.setdefault(tuple(str(row[name]) for name in keys), []).append(row)
-    return found
+            key = tuple(str(row[name]) for name in keys)
+            if row["status"] == "ok" and row["seconds"] > 0:
+                found.setdefault(key, []).append(row)
+            else:
+                without[key] = row
+    return found, {key: row for key, row in without.items() if key not in found}
+
+
+def _lacking(
+    place: int, without: dict[Key, Row], other: dict[Key, list[Row]], own: dict[Key, list[Row]]
+) -> Iterator[Lacking]:
+    """What failed, and what the other side has a number of."""
+    failed = [key for key, row in without.items() if row["status"] == "failed"]
+    for key in dict.fromkeys([*failed, *(key for key in other if key not in own)]):
+        row = without.get(key, {})
+        told = row.get("status") in ("failed", "skipped")
+        yield Lacking(
+            key=key,
+            place=place,
+            status=row["status"] if told else "not measured",
+            reason=str(row["reason"]) if told else "",
+            other=key in other,
+        )
+
+
+def _same_commits(left: list[Row], right: list[Row]) -> tuple[list[Row], list[Row], bool]:
+    """The rows of the commits that both have; where they share none all rows, and False."""
+    commits = {row["commit"] for row in left} & {row["commit"] for row in right}
+    if not commits:
+        return left, right, False
+    first, second = ([row for row in rows if row["commit"] in commits] for rows in (left, right))
+    return first, second, True
 
 
 def _in_turns(left: list[Row], right: list[Row]) -> tuple[Side, Side] | None:

@@ -44,7 +44,7 @@ class Bar:
     def case(self, record: CaseRecord) -> None:
         self._done += 1
         if record.status == "failed":
-            self._line(f"failed: {record.case}: {record.reason}")
+            self._line(units.one_line(f"failed: {record.case}: {record.reason}"))
         self._say()
 
     def dropped(self, count: int) -> None:

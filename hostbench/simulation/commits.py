@@ -6,8 +6,7 @@ import subprocess
 from pathlib import Path
 
 from hostbench.errors import UsageError
-from hostbench.simulation.nights import DAY_S
-from hostbench.simulation.story import Story
+from hostbench.simulation.story import DAY_S, Story
 
 _WHO = "A Story <story@example.org>"
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

@@ -9,10 +9,9 @@ from hostbench.case import Case
 from hostbench.device.simulated_parts import Link
 from hostbench.noise import Floats, noise, sessions, throttled
 from hostbench.pcie import packet_bytes_per_s
-from hostbench.simulation.story import Event, Machine, Story
+from hostbench.simulation.story import DAY_S, Event, Machine, Story
 from hostbench.workload import Workload
 
-DAY_S = 86_400.0
 NIGHT_S = 8 * 3600.0
 """From a commit to the run that measures it."""
 APART_S = 120.0

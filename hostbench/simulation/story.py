@@ -32,6 +32,9 @@ BRIEF = ("failed", "skipped", "missing", "partial")
 """Kinds that last for one commit where no end is given."""
 MOST_MACHINES, MOST_COMMITS = 100, 10_000
 START = "2026-01-01T18:00:00.000Z"
+END = "9999-12-31T00:00:00.000Z"
+"""The last run must have begun: times have four digits for the year."""
+DAY_S = 86_400.0
 _REMEDY = "docs/simulation.md has every key"
 _STORY = ("seed", "commits", "series", "launches", "start", "machine", "event")
 _MACHINE = tuple("name generation width noise sigma sessions throttling drift facts".split())
@@ -129,10 +132,18 @@ def read(path: Path) -> Story:
         machines=machines,
         events=tuple(_event(one, commits, named) for one in table.tables("event")),
     )
+    if story.start_s + commits * DAY_S > epoch_s(END):
+        table.refuse("start", f"early enough for {commits} days before the end of the year 9999")
     cases = [case for _, case in story.cases()]
+    missing: dict[str, set[int]] = {}
     for one, event in zip(table.tables("event"), story.events, strict=True):
         if not any(map(event.selects, cases)):
             one.refuse("series", f"one of the {len(cases)} that this story has")
+        if event.kind == "missing" and event.until is not None:
+            nights = missing.setdefault(event.machine, set())
+            nights.update(range(event.at, event.until))
+            if len(nights) == commits:
+                one.refuse("until", f"such that {event.machine} has a run left")
     return story
 
 

@@ -58,8 +58,10 @@ def bring(results: Path, tree: Path, machine: str | None = None) -> Iterator[Bro
 
 
 def _machines(tree: Path) -> list[str]:
-    found = {path.parent.name for path in tree.glob("*/*.json")}
-    found |= {path.parent.parent.name for path in tree.glob(f"*/runs/*{archive.SUFFIX}")}
+    files = (path for path in tree.glob("*/*.json") if path.name not in asv_tree.NO_RESULTS)
+    found = {path.parent.name for path in files}
+    for below in (f"runs/*{archive.SUFFIX}", f"peers/*{peers.SUFFIX}"):
+        found |= {path.parent.parent.name for path in tree.glob(f"*/{below}")}
     return sorted(name for name in found if not name.startswith("."))
 
 

@@ -80,7 +80,7 @@ class History:
         )
 
     def sides(self) -> pd.DataFrame:
-        """One row for each run that has a number, the oldest first: the columns SIDES."""
+        """One row for each run, the oldest first: the columns SIDES."""
         return self._ask(lambda index: index.sides(), lambda tree: _sides(tree.frame))
 
     def facts(self, run: AboutRun) -> dict[str, Facts]:
@@ -130,7 +130,7 @@ def _as_categories(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _sides(rows: pd.DataFrame) -> pd.DataFrame:
     """The frame is in the order of time."""
-    found = rows.loc[(rows["status"] == "ok") & rows["machine"].notna(), list(SIDES)]
+    found = rows.loc[rows["machine"].notna(), list(SIDES)]
     return found.drop_duplicates(ignore_index=True)
 
 
