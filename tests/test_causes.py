@@ -144,3 +144,31 @@ def test_unrecorded_environment_needs_more_than_a_doubt() -> None:
     here = judged(nightly(120), step())
     still = judged(nightly(120), step(size=1.0), machine="still", seed=2)
     assert label(here, still).label == "code"
+
+
+def outing(size: float = 1.15, until: int = 58) -> Any:
+    """Series 3 is slower from night 45 on, until it is not."""
+    return lambda which, run: size if which == 3 and 45 <= run.commit < until else 1.0
+
+
+def test_temporary_events_of_two_machines_are_held_against_each_other() -> None:
+    here = judged(nightly(120), outing())
+    (one,) = here.found
+    assert one.status == "temporary"
+    both = judged(nightly(120), outing(), machine="both", seed=1)
+    still = judged(nightly(120), machine="still", seed=2)
+    gaps = [run for run in nightly(120) if not 47 < run.commit < 58]
+    away = judged(gaps, machine="away", seed=3)  # nobody measured it there
+    seen = look(one, here, [here, both, still, away])
+    assert (seen.elsewhere, seen.passed) == (("both",), ("still",))
+    stayed = judged(nightly(120), outing(until=120), machine="stayed", seed=4)
+    assert look(one, here, [here, stayed]) == look(one, here, [here])
+    (step,) = stayed.found
+    seen = look(step, stayed, [stayed, both])
+    assert (seen.elsewhere, seen.passed) == ((), ())
+
+
+def test_other_series_that_came_back_too_did_move() -> None:
+    level = outing()
+    found = judged(nightly(120), lambda case, run: level(3, run) if case < 3 else 1.0)
+    assert look(found.found[0], found, [found]).others == (2, 9)
