@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from hostbench.facts.record import Difference, known
 from hostbench.judge.causes import Cause, Commit, Differences, Seen, cause, look
 from hostbench.judge.events import Found, Judged
@@ -172,3 +174,20 @@ def test_other_series_that_came_back_too_did_move() -> None:
     level = outing()
     found = judged(nightly(120), lambda case, run: level(3, run) if case < 3 else 1.0)
     assert look(found.found[0], found, [found]).others == (2, 9)
+
+
+@pytest.mark.parametrize(("until", "status"), [(58, "temporary"), (100, "recovered")])
+def test_what_went_again_on_one_machine_alone_is_not_called_code(until: int, status: str) -> None:
+    here = judged(nightly(120), outing(until=until))
+    still = judged(nightly(120), machine="still", seed=2)
+    both = judged(nightly(120), outing(until=until), machine="both", seed=1)
+    one = here.found[0]
+    assert one.status == status
+
+    def told(*others: Judged, facts: tuple[Difference, ...] = ()) -> str:
+        seen = look(one, here, [here, *others])
+        return cause(one, seen, Differences(commits=LANDED, facts=facts)).label
+
+    assert told(still) == "unknown"
+    assert told(still, facts=(DRIVER,)) == "environment"
+    assert told(still, both) == told() == "code"

@@ -57,6 +57,8 @@ class Seen:
     again: tuple[int, int] = (0, 0)
     """Points of older commits measured again since: how many moved like the step, how many did not.
     """
+    is_over: bool = False
+    """The old level came back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,8 @@ def _for_environment(seen: Seen, series: str) -> Iterator[tuple[int, str]]:
         yield _STRONG, f"{moved} older points measured again since then have moved as well"
     if seen.passed and not seen.elsewhere:
         yield _PLAIN, f"{', '.join(seen.passed)} passed these commits without it"
+        if seen.is_over:
+            yield _UNCHANGED, "it has gone again, and was seen on this machine alone"
     moved, of = seen.others
     if moved and moved >= MANY * of:
         yield _PLAIN, f"{moved} of {of} {series} moved with it"
@@ -180,6 +184,7 @@ def look(found: Found, own: Judged, judged: Sequence[Judged]) -> Seen:
         elsewhere=elsewhere,
         passed=passed,
         again=_again(found),
+        is_over=found.status in ("temporary", "recovered"),
     )
 
 
