@@ -135,6 +135,17 @@ def test_what_is_asked_for(history: Path, changes: Any) -> None:
     assert changes(history, "transfer[")[0] == EXIT_USAGE
 
 
+def test_the_other_machines_are_evidence_for_the_one_asked_for(
+    history: Path, tmp_path: Path, changes: Any
+) -> None:
+    results = tmp_path / "two"
+    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
+    store(results, lambda case, night: 1.0, machine="attic")
+    out = changes(results, "--machine", "shelf")[1]
+    assert "attic passed these commits without it" in out and "@attic" not in out
+    assert "8 series judged" in out
+
+
 @pytest.mark.parametrize(
     ("since", "code"),
     [

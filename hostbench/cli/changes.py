@@ -41,9 +41,13 @@ def execute(args: Namespace) -> int:
     for warning in history.warnings:
         warn(warning)
     _check_machine(args.machine, history)
-    judged = judge_history(history, args.axis, args.machine)
+    judged = judge_history(history, args.axis)
     since = None if args.since is None else _since(args.since, judged)
-    asked = [(one, chosen(one.grid, wanted)) for one in judged]
+    asked = [
+        (one, chosen(one.grid, wanted))
+        for one in judged
+        if args.machine in (None, one.grid.machine)
+    ]
     if not any(any(ours) for _, ours in asked):
         raise NothingMeasured(_nothing(args, asked))
     root = Path.cwd()

@@ -42,13 +42,13 @@ class Told:
     fails: bool
 
 
-def judge_history(history: History, axis: Axis, machine: str | None = None) -> list[Judged]:
-    """Every machine's series, judged; each machine's rows are read once."""
+def judge_history(history: History, axis: Axis) -> list[Judged]:
+    """Every machine's series, judged, for they are each other's evidence; each machine's rows are
+    read once."""
     hardware = {run.run_id: run.hardware for run in history.runs()}
-    names = [name for name in history.machines() if machine in (None, name)]
     return [
         judge_grid(grid)
-        for name in names
+        for name in history.machines()
         for grid in grids(history.points(name, NEEDED), name, axis, hardware)
     ]
 
