@@ -186,11 +186,27 @@ def test_what_triage_has_taken_up_does_not_fail(
     found, out, err = changes(results)
     assert (found, err) == (code, "")
     assert f"confirmed, expected{' (expired)' if until else ''}" in out
-    assert "confirmed, accepted" in out and "accepted by ana: the | checksum" in out
+    assert "confirmed, accepted" in out and " by ana: the | checksum" in out
     told = json.loads(changes(results, "--format", "json")[1])["events"]
     assert [one["fails"] for one in told if one["triage"]] == [code == EXIT_REGRESSION, False]
+    assert [round(one["triage"]["effect"], 2) for one in told if one["triage"]] == [0.05, 0.2]
     (results / "triage" / "half.txt").write_text("series: x\n")
     assert "half.txt" in changes(results)[2]
+
+
+def test_what_has_outgrown_its_entry_fails_again(tmp_path: Path, changes: Any) -> None:
+    store(tmp_path, lambda case, night: 1.35 if case == 1 and night >= 40 else 1.0)
+    about = f"series: {CASES[1]}@shelf\nsince: {sha(40)}\ndirection: slower\nstate: accepted\n"
+    path = tmp_path / "triage" / "mine.txt"
+    path.parent.mkdir()
+    for effect, code, said in (
+        ("", EXIT_OK, "confirmed, accepted "),
+        ("effect: +30%\n", EXIT_OK, "accepted at +30.0%"),
+        ("effect: +4.1%\n", EXIT_REGRESSION, "confirmed, accepted (outgrown)"),
+    ):
+        path.write_text(about + effect)
+        found, out, _ = changes(tmp_path)
+        assert found == code and said in out
 
 
 def test_an_old_regression_is_listed_and_fails_no_more(tmp_path: Path, changes: Any) -> None:

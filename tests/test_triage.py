@@ -22,6 +22,7 @@ class Event:
     commit: str
     direction: str
     near: frozenset[str] = frozenset()
+    effect: float = 0.1
 
 
 EVENT = Event(SERIES, COMMIT, "slower")
@@ -39,7 +40,7 @@ def write(results: Path, name: str, text: str) -> Path:
 
 
 def test_what_is_put_is_read(tmp_path: Path) -> None:
-    entry = replace(ENTRY, until=datetime.date(2027, 1, 31))
+    entry = replace(ENTRY, until=datetime.date(2027, 1, 31), effect=0.041)
     path = triage.put(tmp_path, entry)
     found = triage.read(tmp_path)
     assert (found.entries, found.warnings) == ({path: entry}, [])
@@ -86,6 +87,22 @@ def test_a_step_that_may_have_begun_elsewhere_is_the_same_event() -> None:
     assert entry_for([ENTRY, exact], moved, TODAY) == exact
 
 
+@pytest.mark.parametrize(
+    ("said", "now", "lapsed"),
+    [
+        (None, 3.0, ""),
+        (0.1, 0.149, ""),
+        (0.1, 0.151, "outgrown"),
+        (0.1, 0.02, ""),
+        (0.021, 0.04, ""),
+        (0.041, 0.354, "outgrown"),
+        (-0.1, -0.2, "outgrown"),
+    ],
+)
+def test_an_event_may_outgrow_what_was_said(said: float | None, now: float, lapsed: str) -> None:
+    assert replace(ENTRY, effect=said).lapsed(replace(EVENT, effect=now), TODAY) == lapsed
+
+
 def test_the_closest_entry_counts_and_an_expired_one_does_not() -> None:
     wide = replace(ENTRY, series="transfer", state="noise")
     assert entry_for([wide, ENTRY], EVENT, TODAY) == ENTRY
@@ -99,6 +116,7 @@ def test_the_closest_entry_counts_and_an_expired_one_does_not() -> None:
     [
         ("owner ana", "is no `field: value`"),
         ("until: soon", "is no date"),
+        ("effect: 4", "is no percentage"),
         ("note: \x1b[31mred", "is not one line of plain text"),
         ("owner:", "is not one line of plain text"),
         ("<<<<<<< HEAD", "is no `field: value`"),
@@ -115,7 +133,7 @@ def test_a_damaged_line_is_named_and_the_rest_counts(tmp_path: Path, line: str, 
     triage.put(tmp_path, ENTRY)  # the file that is there, whatever it is called
     kept = path.read_text()
     assert kept.startswith("# why\n") and "state: accepted" in kept and "noise" not in kept
-    is_field = line.partition(":")[0] in ("until", "note", "owner")
+    is_field = line.partition(":")[0] in ("until", "effect", "note", "owner")
     assert is_field or line in kept
 
 
@@ -195,7 +213,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "no triage entries" in capsys.readouterr().out
     told = ("expected", "--owner", "ana", "--until", "2020-01-31")
     assert main(["triage", "set", *event, *told, *folder]) == EXIT_OK
-    capsys.readouterr()
+    assert "nothing stored went slower at 20261121T120000Z" in capsys.readouterr().err
     assert main(["triage", "list", *folder]) == EXIT_OK
     said = capsys.readouterr().out
     assert "expected (expired)" in said and SERIES in said and "ana" in said

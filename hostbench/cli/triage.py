@@ -3,13 +3,19 @@
 import datetime
 import json
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from hostbench.cli.places import results_folder, warn
 from hostbench.clock import today
 from hostbench.errors import EXIT_FAILED, EXIT_OK, UsageError
+from hostbench.judge.events import Event
+from hostbench.judge.grid import Axis
+from hostbench.report.judged import judge_history
 from hostbench.runner.repo import commit_of
 from hostbench.store import triage
+from hostbench.store.history import History
 from hostbench.store.triage import Entry
 
 HEADINGS = ("state", "direction", "since", "until", "owner", "series", "note")
@@ -24,8 +30,36 @@ def execute(args: Namespace) -> int:
     if args.action == "clear":
         print(f"deleted {triage.clear(results, args.series, since, args.direction)}")
     else:
-        print(f"wrote {triage.put(results, _entry(args, since))}")
+        _set(results, _entry(args, since))
     return EXIT_OK
+
+
+def _set(results: Path, entry: Entry) -> None:
+    """Write an entry, with the size of what it names as that is stored."""
+    named = _named(results, entry)
+    largest = max((event.effect for event in named), key=abs, default=None)
+    print(f"wrote {triage.put(results, replace(entry, effect=largest))}")
+    if largest is None:
+        warn(
+            f"nothing stored went {entry.direction} at {entry.since} in {entry.series}: the entry "
+            "will count for whatever does, of any size"
+        )
+    else:
+        num = f"{len(named)} events, the largest" if len(named) > 1 else "1 event,"
+        print(
+            f"it names {num} {largest:+.1%}; one that is clearly larger than that will fail again"
+        )
+
+
+def _named(results: Path, entry: Entry) -> list[Event]:
+    """The stored events that an entry is about, along commits or else the time of the runs."""
+    if not results.is_dir():
+        return []
+    history, axes = History(results), get_args(Axis)
+    along = ([one for own in judge_history(history, axis) for one in own.found] for axis in axes)
+    events = ([one.event for one in found if one.change.kind != "break"] for found in along)
+    named = ([one for one in own if entry.is_about(one)] for own in events)
+    return next(filter(None, named), [])
 
 
 def _entry(args: Namespace, since: str) -> Entry:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from hostbench.facts.record import Difference
 from hostbench.judge.change import Options
-from hostbench.judge.events import Found, Judged
+from hostbench.judge.events import FURTHEST, Found, Judged
 
 Label = Literal["code", "environment", "machine-wide", "measurement changed", "unknown"]
 
@@ -224,8 +224,13 @@ def _is_same(one: Found, other: Found) -> bool:
     if one.change.kind != other.change.kind:
         return False
     ratio = one.change.height / other.change.height
-    near = other.event.commit in one.event.near and HALF < ratio < 1 / HALF
+    near = other.first.commit in _near(one) and HALF < ratio < 1 / HALF
     return near or (ratio > 0 and _overlap(one, other))
+
+
+def _near(one: Found) -> set[str]:
+    points = one.points[max(0, one.place - FURTHEST) : one.place + FURTHEST + 1]
+    return {one.grid.columns[i].commit for i in points}
 
 
 def _overlap(one: Found, other: Found) -> bool:

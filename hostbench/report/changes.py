@@ -83,9 +83,10 @@ def _why(told: Told) -> list[str]:
     why = [f"{told.cause.label}: {label}", *more]
     entry = told.triage
     if entry is not None:
+        size = "" if entry.effect is None else f" at {entry.effect:+.1%}"
         owner = f" by {entry.owner}" if entry.owner else ""
         until = f" until {entry.until}" if entry.until else ""
-        why.append(f"{entry.state}{owner}{until}{f': {entry.note}' if entry.note else ''}")
+        why.append(f"{entry.state}{size}{owner}{until}{f': {entry.note}' if entry.note else ''}")
     return why
 
 
@@ -107,7 +108,7 @@ def _cells(told: Told, markdown: bool) -> tuple[str, ...]:
 def _state(told: Told, markdown: bool) -> str:
     said: list[str] = [told.found.status]
     if told.triage is not None:
-        said.append(told.triage.state if told.taken else f"{told.triage.state} (expired)")
+        said.append(told.triage.state + (f" ({told.lapsed})" if told.lapsed else ""))
     elif told.found.status == "confirmed" and told.found.change.effect > 0 and not told.recent:
         said.append("old")
     return ", ".join(said)
@@ -243,7 +244,7 @@ def _entry(told: Told) -> dict[str, Any] | None:
     if entry is None:
         return None
     until = None if entry.until is None else entry.until.isoformat()
-    return {**asdict(entry), "until": until, "expired": not told.taken}
+    return {**asdict(entry), "until": until, "lapsed": told.lapsed or None}
 
 
 def _column(one: Found, place: int) -> dict[str, str] | None:

@@ -6,14 +6,16 @@ series: transfer.host_to_device[nbytes=16MiB]@1x-nvidia-h200
 since: 1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d
 direction: slower
 state: accepted
+effect: +4.1%
 owner: ana
 until: 2027-01-31
 note: the checksum is worth it
 
 `series` is a series, a pattern of them in the one case syntax, or `machine:NAME`; `since` is the
-first bad commit (7 digits do) or a run id; the last three lines may be left out. A file a entry
-merges in git by itself: branches that add different entries never touch one file, two that say
-different things of one event conflict in it. docs/results.md has the reasons.
+first bad commit (7 digits do) or a run id; `effect` is how large it was: one that is clearly larger
+has outgrown the entry. The last four lines may be left out. A file an entry merges in git by
+itself: branches that add different entries never touch one file, two that say different things of
+one event conflict in it. docs/results.md has the reasons.
 """
 
 import datetime
@@ -33,7 +35,10 @@ SUFFIX = ".txt"
 STATES = ("accepted", "expected", "noise", "investigating")
 DIRECTIONS = ("slower", "faster")
 _NEEDED = ("series", "since", "direction", "state")
-_FIELDS = (*_NEEDED, "owner", "until", "note")
+_FIELDS = (*_NEEDED, "effect", "owner", "until", "note")
+OUTGROWN, AT_LEAST = 1.5, 0.02
+"""An event is clearly larger that is this many times what the entry says, and by so much."""
+_EFFECT = re.compile(r"([+-]?\d{1,9}(?:\.\d{1,9})?) ?%")
 _SINCE = re.compile(r"[0-9a-f]{7,64}|\d{8}T\d{6}Z-[0-9a-z-]+")
 
 
@@ -53,6 +58,10 @@ class Event(Protocol):
         """`slower` or `faster`."""
 
     @property
+    def effect(self) -> float:
+        """Relative change."""
+
+    @property
     def near(self) -> frozenset[str]:
         """Commits and runs that it may have begun with as well."""
 
@@ -65,6 +74,8 @@ class Entry:
     since: str
     direction: str
     state: str
+    effect: float | None = None
+    """Relative change when it was said; None: of any size."""
     owner: str | None = None
     until: datetime.date | None = None
     """The last day on which it counts; None: for good."""
@@ -72,6 +83,15 @@ class Entry:
 
     def is_expired(self, today: datetime.date) -> bool:
         return self.until is not None and today > self.until
+
+    def lapsed(self, event: Event, today: datetime.date) -> str:
+        """Why it no longer counts for an event: `expired`, `outgrown`; empty where it does."""
+        if self.is_expired(today):
+            return "expired"
+        if self.effect is None:
+            return ""
+        now, said = abs(event.effect), abs(self.effect)
+        return "outgrown" if now > max(OUTGROWN * said, said + AT_LEAST) else ""
 
     def is_about(self, event: Event) -> bool:
         begun = any(_same_point(self.since, point) for point in (event.commit, *event.near))
@@ -91,13 +111,14 @@ class Triage:
 
 
 def entry_for(entries: Iterable[Entry], event: Event, today: datetime.date) -> Entry | None:
-    """The entry that counts for an event: of several the one that names it most closely."""
+    """The entry for an event: one that counts before one that has lapsed, then the one that names
+    it most closely."""
 
-    def closeness(one: Entry) -> tuple[bool, int, bool]:
-        return one.series == event.id, len(one.series), _same_point(one.since, event.commit)
+    def closeness(one: Entry) -> tuple[bool, bool, int, bool]:
+        counts, exact = not one.lapsed(event, today), _same_point(one.since, event.commit)
+        return counts, one.series == event.id, len(one.series), exact
 
-    about = [one for one in entries if one.is_about(event) and not one.is_expired(today)]
-    return max(about, key=closeness, default=None)
+    return max((one for one in entries if one.is_about(event)), key=closeness, default=None)
 
 
 def read(results: Path) -> Triage:
@@ -171,10 +192,13 @@ def _parse(path: Path, text: str, warnings: list[tuple[Path, str]]) -> Entry | N
     if missing:
         warnings.append((path, f"it has no {' and no '.join(missing)}, so it does not count"))
         return None
-    until = values.pop("until", None)
+    until, effect = values.pop("until", None), values.pop("effect", None)
     kept = {name: value or None for name, value in values.items()}
-    day = datetime.date.fromisoformat(until) if until else None
-    return Entry(**kept, until=day)  # type: ignore[arg-type]
+    return Entry(
+        **kept,  # type: ignore[arg-type]
+        until=datetime.date.fromisoformat(until) if until else None,
+        effect=round(float(effect.rstrip(" %")) / 100, 12) if effect else None,
+    )
 
 
 def _key(line: str) -> str:
@@ -191,6 +215,8 @@ def _refused(name: str, value: str) -> str:
         return f"is no direction: write {' or '.join(DIRECTIONS)}"
     if name == "since" and not _SINCE.fullmatch(value):
         return "is no commit (7 hexadecimal digits or more) and no run id"
+    if name == "effect" and not _EFFECT.fullmatch(value):
+        return "is no percentage: write it as +4.1%"
     if name == "until" and not _is_date(value):
         return "is no date: write it as 2027-01-31"
     return ""
@@ -205,6 +231,8 @@ def _is_date(text: str) -> bool:
 
 def _values(entry: Entry) -> dict[str, str]:
     found = {name: getattr(entry, name) for name in _FIELDS}
+    if entry.effect is not None:
+        found["effect"] = f"{entry.effect:+.1%}"
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
