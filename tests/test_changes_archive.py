@@ -209,6 +209,30 @@ def test_what_has_outgrown_its_entry_fails_again(tmp_path: Path, changes: Any) -
         assert found == code and said in out
 
 
+def test_an_entry_is_set_for_what_is_stored(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "triaged"
+    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
+
+    def say(*words: str) -> tuple[str, str]:
+        assert main(["triage", *words, "--results", str(results)]) == EXIT_OK
+        told = capsys.readouterr()
+        return told.out, told.err
+
+    name = f"{CASES[1]}@shelf"
+    out, err = say("set", name, sha(40)[:8], "accepted")
+    assert "it names 1 event, +2" in out and err == ""
+    (path,) = (results / "triage").iterdir()
+    assert f"since: {sha(40)}\n" in path.read_text()
+    say("set", name, sha(40)[:11], "noise")
+    assert list((results / "triage").iterdir()) == [path]
+    _, err = say("set", "transfer", sha(40), "investigating")
+    assert f"{path} is about it, too: noise, {name}" in err
+    out, err = say("clear", name, sha(40)[:9])
+    assert out == f"deleted {path}\n" and "is about it, too: investigating, transfer" in err
+
+
 def test_an_old_regression_is_listed_and_fails_no_more(tmp_path: Path, changes: Any) -> None:
     store(tmp_path, lambda case, night: 1.2 if case == 1 and night >= 15 else 1.0)
     code, out, _ = changes(tmp_path)

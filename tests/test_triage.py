@@ -41,11 +41,11 @@ def write(results: Path, name: str, text: str) -> Path:
 
 def test_what_is_put_is_read(tmp_path: Path) -> None:
     entry = replace(ENTRY, until=datetime.date(2027, 1, 31), effect=0.041)
-    path = triage.put(tmp_path, entry)
+    (path,) = triage.put(tmp_path, entry)
     found = triage.read(tmp_path)
     assert (found.entries, found.warnings) == ({path: entry}, [])
     assert check.check(tmp_path).findings == []
-    assert triage.clear(tmp_path, SERIES, COMMIT[:8], "slower") == path
+    assert triage.clear(tmp_path, SERIES, COMMIT[:8], "slower") == [path]
     assert triage.read(tmp_path).entries == {}
     with pytest.raises(UsageError, match="no triage entry"):
         triage.clear(tmp_path, SERIES, COMMIT, "slower")
@@ -163,6 +163,27 @@ def test_two_files_that_disagree_count_for_nothing(tmp_path: Path) -> None:
     found = triage.read(tmp_path)
     assert found.entries == {} and len(found.warnings) == 2
     assert all("says otherwise of the same event" in text for _, text in found.warnings)
+
+
+def test_entries_that_disagree_are_set_and_cleared_together(tmp_path: Path) -> None:
+    for digits, state in ((8, "noise"), (9, "accepted"), (40, "investigating")):
+        said = f"series: {SERIES}\nsince: {COMMIT[:digits]}\ndirection: slower\nstate: {state}\n"
+        write(tmp_path, f"{digits}.txt", f"# mine, {digits}\n{said}")
+    assert len(triage.put(tmp_path, ENTRY)) == 3
+    found = triage.read(tmp_path)
+    assert set(found.entries.values()) == {ENTRY} and found.warnings == []
+    assert all("# mine" in path.read_text() for path in found.entries)
+    assert len(triage.clear(tmp_path, SERIES, COMMIT[:7], "slower")) == 3
+    assert not list((tmp_path / "triage").iterdir())
+
+
+def test_another_entry_in_a_file_of_this_name_is_left_alone(tmp_path: Path) -> None:
+    (path,) = triage.put(tmp_path, ENTRY)
+    path.write_text(path.read_text().replace(COMMIT, "b" * 40))
+    with pytest.raises(UsageError, match="no triage entry"):
+        triage.clear(tmp_path, SERIES, COMMIT, "slower")
+    with pytest.raises(UsageError, match="holds another entry: rename it"):
+        triage.put(tmp_path, ENTRY)
 
 
 @pytest.mark.parametrize(

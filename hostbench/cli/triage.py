@@ -3,15 +3,15 @@
 import datetime
 import json
 from argparse import Namespace
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
+from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.places import results_folder, warn
 from hostbench.clock import today
 from hostbench.errors import EXIT_FAILED, EXIT_OK, UsageError
-from hostbench.judge.events import Event
-from hostbench.judge.grid import Axis
+from hostbench.judge.events import Event, Judged
 from hostbench.report.judged import judge_history
 from hostbench.runner.repo import commit_of
 from hostbench.store import triage
@@ -26,58 +26,76 @@ def execute(args: Namespace) -> int:
     results = results_folder(args)
     if args.action == "list":
         return _list(results, args.format)
-    since = commit_of(Path.cwd(), args.since) or args.since
+    history = History(results) if results.is_dir() else None
+    judged = judge_history(history, "commit") if history else []
+    entry = Entry(
+        series=args.series,
+        since=_commit(args.since, judged),
+        direction=args.direction,
+        state=getattr(args, "state", ""),
+    )
+    events = _events(entry, judged)
+    if history and not events:
+        events = _events(entry, judge_history(history, "run-time"))
     if args.action == "clear":
-        print(f"deleted {triage.clear(results, args.series, since, args.direction)}")
+        paths = triage.clear(results, entry.series, entry.since, entry.direction)
     else:
-        _set(results, _entry(args, since))
+        paths = triage.put(results, _whole(args, entry, events))
+    for path in paths:
+        print(f"{'deleted' if args.action == 'clear' else 'wrote'} {path}")
+    if args.action == "set":
+        _tell(entry, events)
+    _tell_others(results, entry, events, paths)
     return EXIT_OK
 
 
-def _set(results: Path, entry: Entry) -> None:
-    """Write an entry, with the size of what it names as that is stored."""
-    named = _named(results, entry)
-    largest = max((event.effect for event in named), key=abs, default=None)
-    print(f"wrote {triage.put(results, replace(entry, effect=largest))}")
-    if largest is None:
-        warn(
-            f"nothing stored went {entry.direction} at {entry.since} in {entry.series}: the entry "
-            "will count for whatever does, of any size"
-        )
-    else:
-        num = f"{len(named)} events, the largest" if len(named) > 1 else "1 event,"
-        print(
-            f"it names {num} {largest:+.1%}; one that is clearly larger than that will fail again"
-        )
+def _commit(since: str, judged: Iterable[Judged]) -> str:
+    """The whole name of a commit that was measured, or that git knows: one event, one file."""
+    stored = {column.commit for own in judged for column in own.grid.columns}
+    named = [one for one in stored if len(since) >= SHORTEST_COMMIT and one.startswith(since)]
+    return named[0] if len(named) == 1 else commit_of(Path.cwd(), since) or since
 
 
-def _named(results: Path, entry: Entry) -> list[Event]:
-    """The stored events that an entry is about, along commits or else the time of the runs."""
-    if not results.is_dir():
-        return []
-    history, axes = History(results), get_args(Axis)
-    along = ([one for own in judge_history(history, axis) for one in own.found] for axis in axes)
-    events = ([one.event for one in found if one.change.kind != "break"] for found in along)
-    named = ([one for one in own if entry.is_about(one)] for own in events)
-    return next(filter(None, named), [])
+def _events(entry: Entry, judged: Iterable[Judged]) -> list[Event]:
+    """What is stored and the entry is about."""
+    found = (one for own in judged for one in own.found if one.change.kind != "break")
+    return [one.event for one in found if entry.is_about(one.event)]
 
 
-def _entry(args: Namespace, since: str) -> Entry:
+def _whole(args: Namespace, entry: Entry, events: Sequence[Event]) -> Entry:
     until = None
     if args.until is not None:
         try:
             until = datetime.date.fromisoformat(args.until)
         except ValueError:
             raise UsageError(f"--until {args.until!r} is no date: write it as 2027-01-31") from None
-    return Entry(
-        series=args.series,
-        since=since,
-        direction=args.direction,
-        state=args.state,
-        owner=args.owner,
-        until=until,
-        note=args.note,
-    )
+    effect = max((event.effect for event in events), key=abs, default=None)
+    return replace(entry, effect=effect, owner=args.owner, until=until, note=args.note)
+
+
+def _tell(entry: Entry, events: Sequence[Event]) -> None:
+    """What an entry that was set is about."""
+    if events:
+        largest = max((event.effect for event in events), key=abs)
+        num = f"{len(events)} events, the largest" if len(events) > 1 else "1 event,"
+        print(
+            f"it names {num} {largest:+.1%}; one that is clearly larger than that will fail again"
+        )
+    else:
+        warn(
+            f"nothing stored went {entry.direction} at {entry.since} in {entry.series}: the entry "
+            "counts for whatever will, of any size"
+        )
+
+
+def _tell_others(
+    results: Path, entry: Entry, events: Sequence[Event], paths: Sequence[Path]
+) -> None:
+    """Entries that are about the same events, too."""
+    named = Event(id=entry.series, commit=entry.since, direction=entry.direction, effect=0.0)
+    for path, other in triage.read(results).entries.items():
+        if path not in paths and any(other.is_about(event) for event in (named, *events)):
+            warn(f"{path} is about it, too: {other.state}, {other.series}")
 
 
 def _list(results: Path, form: str) -> int:

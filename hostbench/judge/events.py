@@ -40,7 +40,8 @@ class Event:
     """`case@machine`, or `machine:NAME`."""
     commit: str
     """The first bad commit; the first run's id where its commit had been measured before."""
-    direction: Literal["slower", "faster"]
+    direction: str
+    """`slower` or `faster`."""
     effect: float
     """Relative change of the seconds, as known now."""
     near: frozenset[str] = frozenset()

@@ -123,16 +123,7 @@ def entry_for(entries: Iterable[Entry], event: Event, today: datetime.date) -> E
 
 def read(results: Path) -> Triage:
     """Every entry below a results folder, in the order of the files' names."""
-    found = Triage()
-    for path in sorted((results / FOLDER).glob(f"*{SUFFIX}")):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            found.warnings.append((path, f"it cannot be read ({error})"))
-            continue
-        entry = _parse(path, text, found.warnings)
-        if entry is not None:
-            found.entries[path] = entry
+    found = _parsed(results)
     for paths in list(_contradictions(found.entries)):
         for path in paths:
             others = ", ".join(other.name for other in paths if other != path)
@@ -143,33 +134,52 @@ def read(results: Path) -> Triage:
     return found
 
 
-def put(results: Path, entry: Entry) -> Path:
-    """Write an entry, in place of the one for the same event. Lines that say something else, a
-    comment or a damaged line, stay. Raises UsageError for a value that cannot be kept."""
+def _parsed(results: Path) -> Triage:
+    """Every entry, also those that contradict each other."""
+    found = Triage()
+    for path in sorted((results / FOLDER).glob(f"*{SUFFIX}")):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            found.warnings.append((path, f"it cannot be read ({error})"))
+            continue
+        entry = _parse(path, text, found.warnings)
+        if entry is not None:
+            found.entries[path] = entry
+    return found
+
+
+def put(results: Path, entry: Entry) -> list[Path]:
+    """Write an entry, in place of each for the same event. Lines that say something else, a comment
+    or a damaged line, stay. Raises UsageError for a value that cannot be kept."""
     values = _values(entry)
     for name, value in values.items():
         why = _refused(name, value)
         if why:
             raise UsageError(f"{name} {value!r:.80} {why}")
-    path = _there(results, entry) or results / FOLDER / _file_name(entry)
-    old = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
-    lines = [line for line in old.splitlines() if _key(line) not in _FIELDS]
-    lines += [f"{name}: {value}" for name, value in values.items()]
-    data = "\n".join(lines).encode(errors="surrogateescape") + b"\n"
-    write_atomic(path, data)
-    return path
+    paths, named = _there(results, entry), results / FOLDER / _file_name(entry)
+    if not paths and named.exists():
+        raise UsageError(f"{named} holds another entry: rename it, for its name is this entry's")
+    paths = paths or [named]
+    for path in paths:
+        old = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
+        lines = [line for line in old.splitlines() if _key(line) not in _FIELDS]
+        lines += [f"{name}: {value}" for name, value in values.items()]
+        write_atomic(path, "\n".join(lines).encode(errors="surrogateescape") + b"\n")
+    return paths
 
 
-def clear(results: Path, series: str, since: str, direction: str) -> Path:
-    """Delete the entry for an event. Raises UsageError where there is none."""
+def clear(results: Path, series: str, since: str, direction: str) -> list[Path]:
+    """Delete every entry for an event. Raises UsageError where there is none."""
     entry = Entry(series=series, since=since, direction=direction, state="")
-    path = _there(results, entry)
-    if path is None:
+    paths = _there(results, entry)
+    if not paths:
         raise UsageError(
             f"no triage entry for {series} {direction} since {since}; `hostbench triage` lists them"
         )
-    path.unlink()
-    return path
+    for path in paths:
+        path.unlink()
+    return paths
 
 
 def _parse(path: Path, text: str, warnings: list[tuple[Path, str]]) -> Entry | None:
@@ -268,13 +278,12 @@ def _contradictions(entries: dict[Path, Entry]) -> Iterator[Sequence[Path]]:
             yield first, *same
 
 
-def _there(results: Path, entry: Entry) -> Path | None:
-    """The file that speaks of the same event."""
-    named = results / FOLDER / _file_name(entry)
-    if named.exists():
-        return named
-    entries = read(results).entries.items()
-    return next((path for path, other in entries if _is_same(entry, other)), None)
+def _there(results: Path, entry: Entry) -> list[Path]:
+    """The files that speak of the same event, whether they agree or not; one that has its name and
+    cannot be read is taken for such."""
+    entries, named = _parsed(results).entries, results / FOLDER / _file_name(entry)
+    found = [path for path, other in entries.items() if _is_same(entry, other)]
+    return [*found, named] if named.exists() and named not in entries else found
 
 
 def _file_name(entry: Entry) -> str:
