@@ -12,13 +12,14 @@ from hostbench.cli.places import results_folder, warn
 from hostbench.clock import today
 from hostbench.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.judge.events import Event, Judged
+from hostbench.report import changes
 from hostbench.report.judged import judge_history
 from hostbench.runner.repo import commit_of
 from hostbench.store import triage
 from hostbench.store.history import History
 from hostbench.store.triage import Entry
 
-HEADINGS = ("state", "direction", "since", "until", "owner", "series", "note")
+HEADINGS = ("state", "direction", "since", "effect", "until", "owner", "series", "note")
 
 
 def execute(args: Namespace) -> int:
@@ -102,11 +103,12 @@ def _list(results: Path, form: str) -> int:
     found = triage.read(results)
     for path, text in found.warnings:
         warn(f"{path}: {text}")
-    rows = [_row(entry) for entry in found.entries.values()]
+    entries, day = found.entries.values(), today()
     if form == "json":
-        print(json.dumps([dict(zip(HEADINGS, row, strict=True)) for row in rows], indent=2))
-    elif rows:
-        table = [HEADINGS, *rows]
+        listed = [{**changes.plain(one), "expired": one.is_expired(day)} for one in entries]
+        print(json.dumps(listed, indent=2))
+    elif entries:
+        table = [HEADINGS, *map(_row, entries)]
         widths = [max(len(row[place]) for row in table) for place in range(len(HEADINGS))]
         for row in table:
             print("  ".join(map(str.ljust, row, widths)).rstrip())
@@ -121,6 +123,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
         entry.state + expired,
         entry.direction,
         entry.since if "T" in entry.since else entry.since[:12],
+        "" if entry.effect is None else f"{entry.effect:+.1%}",
         str(entry.until or ""),
         entry.owner or "",
         entry.series,

@@ -13,6 +13,7 @@ from hostbench.judge.events import Found, Judged
 from hostbench.judge.grid import Axis
 from hostbench.report.judged import Told
 from hostbench.report.table import aligned, piped, shown
+from hostbench.store.triage import Entry
 
 HEADINGS = ("state", "since", "change", "99 % interval", "before -> after", "detects", "series")
 CAUSE = "cause"
@@ -233,18 +234,17 @@ def _event(told: Told) -> dict[str, Any]:
         "off_by_at_most": one.slack,
         "moved": one.moved,
         "recent": told.recent,
-        "triage": _entry(told),
+        "triage": None
+        if told.triage is None
+        else {**plain(told.triage), "lapsed": told.lapsed or None},
         "fails": told.fails,
         "cause": asdict(told.cause),
     }
 
 
-def _entry(told: Told) -> dict[str, Any] | None:
-    entry = told.triage
-    if entry is None:
-        return None
-    until = None if entry.until is None else entry.until.isoformat()
-    return {**asdict(entry), "until": until, "lapsed": told.lapsed or None}
+def plain(entry: Entry) -> dict[str, Any]:
+    """An entry of triage as JSON has it."""
+    return {**asdict(entry), "until": None if entry.until is None else entry.until.isoformat()}
 
 
 def _column(one: Found, place: int) -> dict[str, str] | None:
