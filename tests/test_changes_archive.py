@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from hostbench.cli.entry import main
-from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
+from hostbench.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    EXIT_USAGE,
+)
 from hostbench.store import archive
 from tests import asv_history, made
 from tests.history_made import sha
@@ -231,6 +237,39 @@ def test_an_entry_is_set_for_what_is_stored(
     assert f"{path} is about it, too: noise, {name}" in err
     out, err = say("clear", name, sha(40)[:9])
     assert out == f"deleted {path}\n" and "is about it, too: investigating, transfer" in err
+
+
+def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
+
+    def at(night: int, place: int) -> Any:
+        case = CASES[place]
+        if night < 60 or place not in (1, 2, 3):
+            return made.record(case, 0, 1e-3)
+        return made.skipped(case) if place == 2 else made.failed(case)
+
+    for night in range(NIGHTS):
+        cases = range(3 if night == NIGHTS - 1 else 8)  # the last run came to three alone
+        archive.write(
+            tmp_path,
+            made.run(
+                [at(night, place) for place in cases],
+                commit=sha(night),
+                committed_at=f"{date(night)}T09:00:00Z",
+                started_at=f"{date(night)}T21:00:00Z",
+                run_id=f"{date(night).replace('-', '')}T210000Z-{sha(night)[:8]}-0001",
+            ),
+        )
+    code, out, _ = changes(tmp_path)
+    since = f"since {sha(60)[:8]} {date(60)}"
+    newest = ", the machine's newest among them"
+    assert code == EXIT_FAILED
+    assert f"failed {since} (10 runs{newest}): {CASES[1]}@shelf" in out
+    assert f"failed {since} (9 runs): {CASES[3]}@shelf" in out
+    assert f"skipped {since} (10 runs{newest}): {CASES[2]}@shelf" in out
+    told = json.loads(changes(tmp_path, "--format", "json")[1])["stopped"]
+    assert [one["status"] for one in told] == ["failed", "failed", "skipped"]
+    sizes = [CASES[place].values["nbytes"] for place in (2, 3)]
+    assert [changes(tmp_path, f"transfer[nbytes={size}]")[0] for size in sizes] == [EXIT_OK] * 2
 
 
 def test_an_old_regression_is_listed_and_fails_no_more(tmp_path: Path, changes: Any) -> None:

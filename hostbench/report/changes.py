@@ -11,6 +11,7 @@ from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.judge.events import Found, Judged
 from hostbench.judge.grid import Axis
+from hostbench.judge.stopped import Stopped
 from hostbench.report.judged import Told
 from hostbench.report.table import aligned, piped, shown
 from hostbench.store.triage import Entry
@@ -60,7 +61,8 @@ def page(
     steps = [pair for pair in found if pair[0].change.kind != "break"]
     told = [tell(*pair) for pair in steps if every or is_listed(pair[0])]
     lines = _table(told, markdown) if told else ["no change to show"]
-    lines += ["", *_breaks((one for one, _ in found if one.change.kind == "break"), markdown)]
+    lines += ["", *(shown(_in_words(*pair), markdown) for pair in stopped(chosen))]
+    lines += [*_breaks((one for one, _ in found if one.change.kind == "break"), markdown)]
     if not every:
         lines += _rest(one for one, _ in steps if not is_listed(one))
     lines += [shown(line, markdown) for line in summary(chosen, axis)]
@@ -140,6 +142,30 @@ def _breaks(broken: Iterable[Found], markdown: bool) -> list[str]:
     return lines
 
 
+def stopped(chosen: Chosen) -> list[tuple[Stopped, Judged]]:
+    """Series asked for that had numbers and have none any more; those that fail first."""
+    found = [
+        (one, judged)
+        for judged, wanted in chosen
+        for one in judged.grid.stopped
+        if wanted[one.series]
+    ]
+    return sorted(found, key=lambda pair: (pair[0].status, pair[1].grid.id(pair[0].series)))
+
+
+def has_failed(chosen: Chosen) -> bool:
+    """Whether a series that had numbers fails in its machine's newest run."""
+    return any(one.status == "failed" and one.is_newest for one, _ in stopped(chosen))
+
+
+def _in_words(one: Stopped, judged: Judged) -> str:
+    newest = ", the machine's newest among them" if one.is_newest else ""
+    return (
+        f"{one.status} since {one.commit[:8]} {one.committed_at:%Y-%m-%d} "
+        f"({_num(one.num_runs, 'run', 'runs')}{newest}): {judged.grid.id(one.series)}"
+    )
+
+
 def _workload(one: Found) -> str:
     return one.grid.cases[one.series].partition("[")[0] if one.series is not None else ""
 
@@ -208,6 +234,16 @@ def as_json(chosen: Chosen, tell: Tell, axis: Axis) -> dict[str, Any]:
     return {
         "axis": axis,
         "events": [_event(tell(*pair)) for pair in events(chosen)],
+        "stopped": [
+            {
+                "id": judged.grid.id(one.series),
+                "status": one.status,
+                "since": {"run_id": one.run_id, "commit": one.commit},
+                "num_runs": one.num_runs,
+                "in_newest_run": one.is_newest,
+            }
+            for one, judged in stopped(chosen)
+        ],
         "series": [
             {"id": id, "noise": own.noise, "detectable": own.detectable}
             for id, own in series(chosen)
