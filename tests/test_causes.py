@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from hostbench.facts.record import Difference, known
 from hostbench.judge.causes import Cause, Commit, Differences, Seen, cause, look
 from hostbench.judge.events import Found, Judged
@@ -144,3 +146,48 @@ def test_unrecorded_environment_needs_more_than_a_doubt() -> None:
     here = judged(nightly(120), step())
     still = judged(nightly(120), step(size=1.0), machine="still", seed=2)
     assert label(here, still).label == "code"
+
+
+def outing(size: float = 1.15, until: int = 58) -> Any:
+    """Series 3 is slower from night 45 on, until it is not."""
+    return lambda which, run: size if which == 3 and 45 <= run.commit < until else 1.0
+
+
+def test_temporary_events_of_two_machines_are_held_against_each_other() -> None:
+    here = judged(nightly(120), outing())
+    (one,) = here.found
+    assert one.status == "temporary"
+    both = judged(nightly(120), outing(), machine="both", seed=1)
+    still = judged(nightly(120), machine="still", seed=2)
+    gaps = [run for run in nightly(120) if not 47 < run.commit < 58]
+    away = judged(gaps, machine="away", seed=3)  # nobody measured it there
+    seen = look(one, here, [here, both, still, away])
+    assert (seen.elsewhere, seen.passed) == (("both",), ("still",))
+    stayed = judged(nightly(120), outing(until=120), machine="stayed", seed=4)
+    assert look(one, here, [here, stayed]) == look(one, here, [here])
+    (step,) = stayed.found
+    seen = look(step, stayed, [stayed, both])
+    assert (seen.elsewhere, seen.passed) == ((), ())
+
+
+def test_other_series_that_came_back_too_did_move() -> None:
+    level = outing()
+    found = judged(nightly(120), lambda case, run: level(3, run) if case < 3 else 1.0)
+    assert look(found.found[0], found, [found]).others == (2, 9)
+
+
+@pytest.mark.parametrize(("until", "status"), [(58, "temporary"), (100, "recovered")])
+def test_what_went_again_on_one_machine_alone_is_not_called_code(until: int, status: str) -> None:
+    here = judged(nightly(120), outing(until=until))
+    still = judged(nightly(120), machine="still", seed=2)
+    both = judged(nightly(120), outing(until=until), machine="both", seed=1)
+    one = here.found[0]
+    assert one.status == status
+
+    def told(*others: Judged, facts: tuple[Difference, ...] = ()) -> str:
+        seen = look(one, here, [here, *others])
+        return cause(one, seen, Differences(commits=LANDED, facts=facts)).label
+
+    assert told(still) == "unknown"
+    assert told(still, facts=(DRIVER,)) == "environment"
+    assert told(still, both) == told() == "code"

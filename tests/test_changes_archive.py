@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from hostbench.cli.entry import main
-from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
+from hostbench.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    EXIT_USAGE,
+)
 from hostbench.store import archive
 from tests import asv_history, made
 from tests.history_made import sha
@@ -135,6 +141,17 @@ def test_what_is_asked_for(history: Path, changes: Any) -> None:
     assert changes(history, "transfer[")[0] == EXIT_USAGE
 
 
+def test_the_other_machines_are_evidence_for_the_one_asked_for(
+    history: Path, tmp_path: Path, changes: Any
+) -> None:
+    results = tmp_path / "two"
+    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
+    store(results, lambda case, night: 1.0, machine="attic")
+    out = changes(results, "--machine", "shelf")[1]
+    assert "attic passed these commits without it" in out and "@attic" not in out
+    assert "8 series judged" in out
+
+
 @pytest.mark.parametrize(
     ("since", "code"),
     [
@@ -175,11 +192,84 @@ def test_what_triage_has_taken_up_does_not_fail(
     found, out, err = changes(results)
     assert (found, err) == (code, "")
     assert f"confirmed, expected{' (expired)' if until else ''}" in out
-    assert "confirmed, accepted" in out and "accepted by ana: the | checksum" in out
+    assert "confirmed, accepted" in out and " by ana: the | checksum" in out
     told = json.loads(changes(results, "--format", "json")[1])["events"]
     assert [one["fails"] for one in told if one["triage"]] == [code == EXIT_REGRESSION, False]
+    assert [round(one["triage"]["effect"], 2) for one in told if one["triage"]] == [0.05, 0.2]
     (results / "triage" / "half.txt").write_text("series: x\n")
     assert "half.txt" in changes(results)[2]
+
+
+def test_what_has_outgrown_its_entry_fails_again(tmp_path: Path, changes: Any) -> None:
+    store(tmp_path, lambda case, night: 1.35 if case == 1 and night >= 40 else 1.0)
+    about = f"series: {CASES[1]}@shelf\nsince: {sha(40)}\ndirection: slower\nstate: accepted\n"
+    path = tmp_path / "triage" / "mine.txt"
+    path.parent.mkdir()
+    for effect, code, said in (
+        ("", EXIT_OK, "confirmed, accepted "),
+        ("effect: +30%\n", EXIT_OK, "accepted at +30.0%"),
+        ("effect: +4.1%\n", EXIT_REGRESSION, "confirmed, accepted (outgrown)"),
+    ):
+        path.write_text(about + effect)
+        found, out, _ = changes(tmp_path)
+        assert found == code and said in out
+
+
+def test_an_entry_is_set_for_what_is_stored(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "triaged"
+    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
+
+    def say(*words: str) -> tuple[str, str]:
+        assert main(["triage", *words, "--results", str(results)]) == EXIT_OK
+        told = capsys.readouterr()
+        return told.out, told.err
+
+    name = f"{CASES[1]}@shelf"
+    out, err = say("set", name, sha(40)[:8], "accepted")
+    assert "it names 1 event, +" in out and err == ""
+    (path,) = (results / "triage").iterdir()
+    assert f"since: {sha(40)}\n" in path.read_text()
+    say("set", name, sha(40)[:11], "noise")
+    assert list((results / "triage").iterdir()) == [path]
+    _, err = say("set", "transfer", sha(40), "investigating")
+    assert f"{path} is about it, too: noise, {name}" in err
+    out, err = say("clear", name, sha(40)[:9])
+    assert out == f"deleted {path}\n" and "is about it, too: investigating, transfer" in err
+
+
+def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
+
+    def at(night: int, place: int) -> Any:
+        case = CASES[place]
+        if night < 60 or place not in (1, 2, 3):
+            return made.record(case, 0, 1e-3)
+        return made.skipped(case) if place == 2 else made.failed(case)
+
+    for night in range(NIGHTS):
+        cases = range(3 if night == NIGHTS - 1 else 8)  # the last run came to three alone
+        archive.write(
+            tmp_path,
+            made.run(
+                [at(night, place) for place in cases],
+                commit=sha(night),
+                committed_at=f"{date(night)}T09:00:00Z",
+                started_at=f"{date(night)}T21:00:00Z",
+                run_id=f"{date(night).replace('-', '')}T210000Z-{sha(night)[:8]}-0001",
+            ),
+        )
+    code, out, _ = changes(tmp_path)
+    since = f"since {sha(60)[:8]} {date(60)}"
+    newest = ", the machine's newest among them"
+    assert code == EXIT_FAILED
+    assert f"failed {since} (10 runs{newest}): {CASES[1]}@shelf" in out
+    assert f"failed {since} (9 runs): {CASES[3]}@shelf" in out
+    assert f"skipped {since} (10 runs{newest}): {CASES[2]}@shelf" in out
+    told = json.loads(changes(tmp_path, "--format", "json")[1])["stopped"]
+    assert [one["status"] for one in told] == ["failed", "failed", "skipped"]
+    sizes = [CASES[place].values["nbytes"] for place in (2, 3)]
+    assert [changes(tmp_path, f"transfer[nbytes={size}]")[0] for size in sizes] == [EXIT_OK] * 2
 
 
 def test_an_old_regression_is_listed_and_fails_no_more(tmp_path: Path, changes: Any) -> None:

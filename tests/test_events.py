@@ -49,6 +49,13 @@ def test_a_noisy_place_is_known_to_some_points() -> None:
     assert sha(60) in {column.commit for column in one.around()}
 
 
+def test_near_is_no_wider_than_the_place_is_unsure() -> None:
+    (one,) = judged(nightly(100), only(3, (50, 1.3))).found
+    near = {sha(n) for n in range(45, 56)} & one.event.near
+    assert near == {sha(50 + n) for n in range(-one.slack, one.slack + 1)}
+    assert one.slack < 4
+
+
 def test_recovered_stays_in_the_list() -> None:
     up, down = judged(nightly(120), only(3, (40, 1.1), (80, 1 / 1.1))).found
     assert (up.status, down.status) == ("recovered", "confirmed")

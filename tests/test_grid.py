@@ -74,6 +74,34 @@ def test_what_is_left_out_is_counted() -> None:
     assert nothing.cases == () and nothing.left_out == {"points of scratch runs": 10}
 
 
+def test_what_has_no_number_any_more() -> None:
+    """Series 0 never fails; 1 does at last; 2 is skipped at last; the newest run came not to 3; 4
+    failed once; 5 never had a number; 6 failed at an older commit, run last; 9 was not measured."""
+
+    def run(night: int, case: int, status: str) -> Run:
+        return Run(commit=night, day=night, cases=(case,), row={"status": status})
+
+    runs = [run(n, case, "ok") for n in range(6) for case in (0, 1, 2, 3, 4, 6, 9)]
+    runs += [run(n, 0, "ok") for n in range(6, 9)]
+    runs += [run(n, 1, "failed") for n in range(6, 9)]
+    runs += [run(6, 2, "failed"), run(7, 2, "skipped"), run(8, 2, "skipped")]
+    runs += [run(6, 3, "failed"), run(7, 3, "failed"), run(6, 4, "failed"), run(8, 4, "ok")]
+    runs += [run(n, 5, "failed") for n in range(9)] + [run(8, 9, "not measured")]
+    runs += [Run(commit=2, day=20, cases=(6,), row={"status": "failed"})]
+    found = grid(runs)
+    told = {
+        found.cases[one.series]: (one.status, one.commit, one.num_runs, one.is_newest)
+        for one in found.stopped
+    }
+    assert told == {
+        CASES[1]: ("failed", sha(6), 3, True),
+        CASES[2]: ("skipped", sha(7), 2, True),
+        CASES[3]: ("failed", sha(6), 2, False),
+    }
+    late = grid(runs, axis="run-time").stopped
+    assert [one.commit for one in late if one.is_newest] == [sha(2)]
+
+
 def test_a_new_version_breaks_the_line() -> None:
     runs = [Run(commit=n, day=n, row={"version": "1" if n < 6 else "2"}) for n in range(12)]
     found = grid(runs)

@@ -1,6 +1,7 @@
 """Triage entries: read, matched, merged by git, written without losing what others wrote."""
 
 import datetime
+import json
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ class Event:
     commit: str
     direction: str
     near: frozenset[str] = frozenset()
+    effect: float = 0.1
 
 
 EVENT = Event(SERIES, COMMIT, "slower")
@@ -39,12 +41,12 @@ def write(results: Path, name: str, text: str) -> Path:
 
 
 def test_what_is_put_is_read(tmp_path: Path) -> None:
-    entry = replace(ENTRY, until=datetime.date(2027, 1, 31))
-    path = triage.put(tmp_path, entry)
+    entry = replace(ENTRY, until=datetime.date(2027, 1, 31), effect=0.041)
+    (path,) = triage.put(tmp_path, entry)
     found = triage.read(tmp_path)
     assert (found.entries, found.warnings) == ({path: entry}, [])
     assert check.check(tmp_path).findings == []
-    assert triage.clear(tmp_path, SERIES, COMMIT[:8], "slower") == path
+    assert triage.clear(tmp_path, SERIES, COMMIT[:8], "slower") == [path]
     assert triage.read(tmp_path).entries == {}
     with pytest.raises(UsageError, match="no triage entry"):
         triage.clear(tmp_path, SERIES, COMMIT, "slower")
@@ -86,6 +88,22 @@ def test_a_step_that_may_have_begun_elsewhere_is_the_same_event() -> None:
     assert entry_for([ENTRY, exact], moved, TODAY) == exact
 
 
+@pytest.mark.parametrize(
+    ("said", "now", "lapsed"),
+    [
+        (None, 3.0, ""),
+        (0.1, 0.149, ""),
+        (0.1, 0.151, "outgrown"),
+        (0.1, 0.02, ""),
+        (0.021, 0.04, ""),
+        (0.041, 0.354, "outgrown"),
+        (-0.1, -0.2, "outgrown"),
+    ],
+)
+def test_an_event_may_outgrow_what_was_said(said: float | None, now: float, lapsed: str) -> None:
+    assert replace(ENTRY, effect=said).lapsed(replace(EVENT, effect=now), TODAY) == lapsed
+
+
 def test_the_closest_entry_counts_and_an_expired_one_does_not() -> None:
     wide = replace(ENTRY, series="transfer", state="noise")
     assert entry_for([wide, ENTRY], EVENT, TODAY) == ENTRY
@@ -99,6 +117,7 @@ def test_the_closest_entry_counts_and_an_expired_one_does_not() -> None:
     [
         ("owner ana", "is no `field: value`"),
         ("until: soon", "is no date"),
+        ("effect: 4", "is no percentage"),
         ("note: \x1b[31mred", "is not one line of plain text"),
         ("owner:", "is not one line of plain text"),
         ("<<<<<<< HEAD", "is no `field: value`"),
@@ -115,7 +134,7 @@ def test_a_damaged_line_is_named_and_the_rest_counts(tmp_path: Path, line: str, 
     triage.put(tmp_path, ENTRY)  # the file that is there, whatever it is called
     kept = path.read_text()
     assert kept.startswith("# why\n") and "state: accepted" in kept and "noise" not in kept
-    is_field = line.partition(":")[0] in ("until", "note", "owner")
+    is_field = line.partition(":")[0] in ("until", "effect", "note", "owner")
     assert is_field or line in kept
 
 
@@ -145,6 +164,27 @@ def test_two_files_that_disagree_count_for_nothing(tmp_path: Path) -> None:
     found = triage.read(tmp_path)
     assert found.entries == {} and len(found.warnings) == 2
     assert all("says otherwise of the same event" in text for _, text in found.warnings)
+
+
+def test_entries_that_disagree_are_set_and_cleared_together(tmp_path: Path) -> None:
+    for digits, state in ((8, "noise"), (9, "accepted"), (40, "investigating")):
+        said = f"series: {SERIES}\nsince: {COMMIT[:digits]}\ndirection: slower\nstate: {state}\n"
+        write(tmp_path, f"{digits}.txt", f"# mine, {digits}\n{said}")
+    assert len(triage.put(tmp_path, ENTRY)) == 3
+    found = triage.read(tmp_path)
+    assert set(found.entries.values()) == {ENTRY} and found.warnings == []
+    assert all("# mine" in path.read_text() for path in found.entries)
+    assert len(triage.clear(tmp_path, SERIES, COMMIT[:7], "slower")) == 3
+    assert not list((tmp_path / "triage").iterdir())
+
+
+def test_another_entry_in_a_file_of_this_name_is_left_alone(tmp_path: Path) -> None:
+    (path,) = triage.put(tmp_path, ENTRY)
+    path.write_text(path.read_text().replace(COMMIT, "b" * 40))
+    with pytest.raises(UsageError, match="no triage entry"):
+        triage.clear(tmp_path, SERIES, COMMIT, "slower")
+    with pytest.raises(UsageError, match="holds another entry: rename it"):
+        triage.put(tmp_path, ENTRY)
 
 
 @pytest.mark.parametrize(
@@ -195,10 +235,25 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "no triage entries" in capsys.readouterr().out
     told = ("expected", "--owner", "ana", "--until", "2020-01-31")
     assert main(["triage", "set", *event, *told, *folder]) == EXIT_OK
-    capsys.readouterr()
+    assert "nothing stored went slower at 20261121T120000Z" in capsys.readouterr().err
     assert main(["triage", "list", *folder]) == EXIT_OK
     said = capsys.readouterr().out
     assert "expected (expired)" in said and SERIES in said and "ana" in said
+    for words in (["--format", "json"], ["--format", "json", "list"], ["list", "--format", "json"]):
+        for where in ([*folder, *words], [*words, *folder]):
+            assert main(["triage", *where]) == EXIT_OK
+            (told_of,) = json.loads(capsys.readouterr().out)
+            assert told_of == {
+                "series": SERIES,
+                "since": event[1],
+                "direction": "slower",
+                "state": "expected",
+                "effect": None,
+                "owner": "ana",
+                "until": "2020-01-31",
+                "note": None,
+                "expired": True,
+            }
     write(tmp_path, "half.txt", "state: noise\n")
     assert main(["triage", "list", "--format", "json", *folder]) == EXIT_FAILED
     assert "half.txt: it has no series" in capsys.readouterr().err

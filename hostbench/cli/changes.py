@@ -13,7 +13,7 @@ import pandas as pd
 from hostbench.case import parse_series
 from hostbench.cli.places import results_folder, warn
 from hostbench.clock import today
-from hostbench.errors import EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
+from hostbench.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from hostbench.judge import lines
 from hostbench.judge.change import Judgement, Options
 from hostbench.judge.detector import FEWEST_POINTS
@@ -29,8 +29,9 @@ _OF_THE_ARCHIVE = ("series", "machine", "since", "results", "format", "all")
 
 
 def execute(args: Namespace) -> int:
-    """Judge what is stored, or the series of --input, and print what changed; 1 where a confirmed
-    step to slower stayed, is recent, and nobody has taken it up."""
+    """Judge what is stored, or the series of --input, and print what changed. 4 where a series that
+    had numbers fails in its machine's newest run, else 1 where a confirmed step to slower stayed,
+    is recent, and nobody has taken it up."""
     if args.input is not None:
         return _input(args)
     folder = results_folder(args)
@@ -41,9 +42,13 @@ def execute(args: Namespace) -> int:
     for warning in history.warnings:
         warn(warning)
     _check_machine(args.machine, history)
-    judged = judge_history(history, args.axis, args.machine)
+    judged = judge_history(history, args.axis)
     since = None if args.since is None else _since(args.since, judged)
-    asked = [(one, chosen(one.grid, wanted)) for one in judged]
+    asked = [
+        (one, chosen(one.grid, wanted))
+        for one in judged
+        if args.machine in (None, one.grid.machine)
+    ]
     if not any(any(ours) for _, ours in asked):
         raise NothingMeasured(_nothing(args, asked))
     root = Path.cwd()
@@ -60,6 +65,8 @@ def execute(args: Namespace) -> int:
         since=since,
     )
     _print(args, asked, explainer)
+    if changes.has_failed(asked):
+        return EXIT_FAILED
     longest = max(int(np.isfinite(one.grid.logs).sum(axis=1).max(initial=0)) for one, _ in asked)
     _check_judged([own for _, own in changes.series(asked)], longest)
     fails = any(explainer.fails(found) for found, _ in changes.events(asked))

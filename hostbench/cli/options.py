@@ -6,10 +6,11 @@ from pathlib import Path
 SERIES = "a series: family.workload[axis=value,...] or that with @machine"
 
 
-def results(parser: argparse.ArgumentParser) -> None:
+def results(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     parser.add_argument(
         "--results",
         type=Path,
+        default=default,
         metavar="DIR",
         help="results folder (default: the one asv.conf.json names, else ./results)",
     )
@@ -23,8 +24,8 @@ def machine(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def output(parser: argparse.ArgumentParser, *choices: str) -> None:
-    parser.add_argument("--format", choices=choices, default=choices[0])
+def output(parser: argparse.ArgumentParser, *choices: str, default: str | None = None) -> None:
+    parser.add_argument("--format", choices=choices, default=default or choices[0])
 
 
 def selection(parser: argparse.ArgumentParser) -> None:
@@ -100,10 +101,12 @@ def bisect(parser: argparse.ArgumentParser) -> None:
 
 def triage(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions")
-    parser.set_defaults(action="list", format="text", results=None)
+    parser.set_defaults(action="list")
+    output(parser, "text", "json")
+    results(parser)
     listed = actions.add_parser("list", help="every entry (the default)", allow_abbrev=False)
-    output(listed, "text", "json")
-    results(listed)
+    output(listed, "text", "json", default=argparse.SUPPRESS)
+    results(listed, argparse.SUPPRESS)
     for name, help in (("set", "say what an event is"), ("clear", "take that back")):
         action = actions.add_parser(name, help=help, allow_abbrev=False)
         action.add_argument("series", metavar="SERIES", help=f"{SERIES}, or machine:NAME")
@@ -116,4 +119,4 @@ def triage(parser: argparse.ArgumentParser) -> None:
             action.add_argument("--note", metavar="TEXT")
             action.add_argument("--until", metavar="DATE", help="last day on which it counts")
         action.add_argument("--direction", choices=("slower", "faster"), default="slower")
-        results(action)
+        results(action, argparse.SUPPRESS)

@@ -3,16 +3,23 @@
 import datetime
 import json
 from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.places import results_folder, warn
 from hostbench.clock import today
 from hostbench.errors import EXIT_FAILED, EXIT_OK, UsageError
+from hostbench.judge.events import Event, Judged
+from hostbench.report import changes
+from hostbench.report.judged import judge_history
 from hostbench.runner.repo import commit_of
 from hostbench.store import triage
+from hostbench.store.history import History
 from hostbench.store.triage import Entry
 
-HEADINGS = ("state", "direction", "since", "until", "owner", "series", "note")
+HEADINGS = ("state", "direction", "since", "effect", "until", "owner", "series", "note")
 
 
 def execute(args: Namespace) -> int:
@@ -20,41 +27,88 @@ def execute(args: Namespace) -> int:
     results = results_folder(args)
     if args.action == "list":
         return _list(results, args.format)
-    since = commit_of(Path.cwd(), args.since) or args.since
+    history = History(results) if results.is_dir() else None
+    judged = judge_history(history, "commit") if history else []
+    entry = Entry(
+        series=args.series,
+        since=_commit(args.since, judged),
+        direction=args.direction,
+        state=getattr(args, "state", ""),
+    )
+    events = _events(entry, judged)
+    if history and not events:
+        events = _events(entry, judge_history(history, "run-time"))
     if args.action == "clear":
-        print(f"deleted {triage.clear(results, args.series, since, args.direction)}")
+        paths = triage.clear(results, entry.series, entry.since, entry.direction)
     else:
-        print(f"wrote {triage.put(results, _entry(args, since))}")
+        paths = triage.put(results, _whole(args, entry, events))
+    for path in paths:
+        print(f"{'deleted' if args.action == 'clear' else 'wrote'} {path}")
+    if args.action == "set":
+        _tell(entry, events)
+    _tell_others(results, entry, events, paths)
     return EXIT_OK
 
 
-def _entry(args: Namespace, since: str) -> Entry:
+def _commit(since: str, judged: Iterable[Judged]) -> str:
+    """The whole name of a commit that was measured, or that git knows: one event, one file."""
+    stored = {column.commit for own in judged for column in own.grid.columns}
+    named = [one for one in stored if len(since) >= SHORTEST_COMMIT and one.startswith(since)]
+    return named[0] if len(named) == 1 else commit_of(Path.cwd(), since) or since
+
+
+def _events(entry: Entry, judged: Iterable[Judged]) -> list[Event]:
+    """What is stored and the entry is about."""
+    found = (one for own in judged for one in own.found if one.change.kind != "break")
+    return [one.event for one in found if entry.is_about(one.event)]
+
+
+def _whole(args: Namespace, entry: Entry, events: Sequence[Event]) -> Entry:
     until = None
     if args.until is not None:
         try:
             until = datetime.date.fromisoformat(args.until)
         except ValueError:
             raise UsageError(f"--until {args.until!r} is no date: write it as 2027-01-31") from None
-    return Entry(
-        series=args.series,
-        since=since,
-        direction=args.direction,
-        state=args.state,
-        owner=args.owner,
-        until=until,
-        note=args.note,
-    )
+    effect = max((event.effect for event in events), key=abs, default=None)
+    return replace(entry, effect=effect, owner=args.owner, until=until, note=args.note)
+
+
+def _tell(entry: Entry, events: Sequence[Event]) -> None:
+    """What an entry that was set is about."""
+    if events:
+        largest = max((event.effect for event in events), key=abs)
+        num = f"{len(events)} events, the largest" if len(events) > 1 else "1 event,"
+        print(
+            f"it names {num} {largest:+.1%}; one that is clearly larger than that will fail again"
+        )
+    else:
+        warn(
+            f"nothing stored went {entry.direction} at {entry.since} in {entry.series}: the entry "
+            "counts for whatever will, of any size"
+        )
+
+
+def _tell_others(
+    results: Path, entry: Entry, events: Sequence[Event], paths: Sequence[Path]
+) -> None:
+    """Entries that are about the same events, too."""
+    named = Event(id=entry.series, commit=entry.since, direction=entry.direction, effect=0.0)
+    for path, other in triage.read(results).entries.items():
+        if path not in paths and any(other.is_about(event) for event in (named, *events)):
+            warn(f"{path} is about it, too: {other.state}, {other.series}")
 
 
 def _list(results: Path, form: str) -> int:
     found = triage.read(results)
     for path, text in found.warnings:
         warn(f"{path}: {text}")
-    rows = [_row(entry) for entry in found.entries.values()]
+    entries, day = found.entries.values(), today()
     if form == "json":
-        print(json.dumps([dict(zip(HEADINGS, row, strict=True)) for row in rows], indent=2))
-    elif rows:
-        table = [HEADINGS, *rows]
+        listed = [{**changes.plain(one), "expired": one.is_expired(day)} for one in entries]
+        print(json.dumps(listed, indent=2))
+    elif entries:
+        table = [HEADINGS, *map(_row, entries)]
         widths = [max(len(row[place]) for row in table) for place in range(len(HEADINGS))]
         for row in table:
             print("  ".join(map(str.ljust, row, widths)).rstrip())
@@ -69,6 +123,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
         entry.state + expired,
         entry.direction,
         entry.since if "T" in entry.since else entry.since[:12],
+        "" if entry.effect is None else f"{entry.effect:+.1%}",
         str(entry.until or ""),
         entry.owner or "",
         entry.series,

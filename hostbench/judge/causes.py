@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from hostbench.facts.record import Difference
-from hostbench.judge.events import Found, Judged
+from hostbench.judge.change import Options
+from hostbench.judge.events import FURTHEST, Found, Judged
 
 Label = Literal["code", "environment", "machine-wide", "measurement changed", "unknown"]
 
@@ -25,6 +27,8 @@ HALF = 0.5
 """Of the step: what a point measured again must show of it to have moved as well."""
 EACH_SIDE = 8
 """Points that a series on another machine needs on both sides to have passed a commit."""
+SHORTEST = Options().temporary_points[0]
+"""Points that it needs within a temporary event to have passed that."""
 SHOWN_COMMITS = 3
 
 _STRONG, _UNCHANGED, _PLAIN, _SLIGHT = 4, 3, 2, 1
@@ -53,6 +57,8 @@ class Seen:
     again: tuple[int, int] = (0, 0)
     """Points of older commits measured again since: how many moved like the step, how many did not.
     """
+    is_over: bool = False
+    """The old level came back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +140,8 @@ def _for_environment(seen: Seen, series: str) -> Iterator[tuple[int, str]]:
         yield _STRONG, f"{moved} older points measured again since then have moved as well"
     if seen.passed and not seen.elsewhere:
         yield _PLAIN, f"{', '.join(seen.passed)} passed these commits without it"
+        if seen.is_over:
+            yield _UNCHANGED, "it has gone again, and was seen on this machine alone"
     moved, of = seen.others
     if moved and moved >= MANY * of:
         yield _PLAIN, f"{moved} of {of} {series} moved with it"
@@ -176,13 +184,14 @@ def look(found: Found, own: Judged, judged: Sequence[Judged]) -> Seen:
         elsewhere=elsewhere,
         passed=passed,
         again=_again(found),
+        is_over=found.status in ("temporary", "recovered"),
     )
 
 
 def _together(one: Found, other: Found) -> bool:
-    """Whether two steps of one grid can be at the same place."""
+    """Whether two events of one grid can have begun at the same place."""
     (start, end), (first, last) = one.bounds, other.bounds
-    return start < last and first < end and _is_step(one)
+    return start < last and first < end and one.change.kind != "break"
 
 
 def _with_points(found: Found, own: Judged) -> int:
@@ -200,29 +209,40 @@ def _other_machines(
         series = _row_of(found, other)
         if other is own or other.grid.machine == own.grid.machine or series == -1:
             continue
-        steps = [one for one in other.found if one.series in (series, None) and _is_step(one)]
-        if any(one.series == series and _same_step(one, found) for one in steps):
+        events = [one for one in other.found if one.series in (series, None)]
+        if any(one.series == series and _is_same(one, found) for one in events):
             moved.append(other.grid.group)
-        elif not any(_overlap(one, found) for one in steps) and _could_show(found, other, series):
+        elif not any(_overlap(one, found) for one in events) and _could_show(found, other, series):
             passed.append(other.grid.group)
     return tuple(moved), tuple(passed)
 
 
-def _same_step(one: Found, other: Found) -> bool:
-    """Whether two steps of one series on two machines are one: at the same commits and in the same
-    direction; or as near as a step may be misplaced, when they are of like size, too."""
+def _is_same(one: Found, other: Found) -> bool:
+    """Whether two steps, or two temporary events, of one series on two machines are one: begun at
+    the same commits and in the same direction; or as near as the place may be off, when they are of
+    like size, too."""
+    if one.change.kind != other.change.kind:
+        return False
     ratio = one.change.height / other.change.height
-    near = other.event.commit in one.event.near and HALF < ratio < 1 / HALF
+    near = other.first.commit in _near(one) and HALF < ratio < 1 / HALF
     return near or (ratio > 0 and _overlap(one, other))
 
 
+def _near(one: Found) -> set[str]:
+    points = one.points[max(0, one.place - FURTHEST) : one.place + FURTHEST + 1]
+    return {one.grid.columns[i].commit for i in points}
+
+
 def _overlap(one: Found, other: Found) -> bool:
-    (start, end), (first, last) = one.span, other.span
+    """A temporary event lasts until it is over."""
+    (start, end), (first, last) = _stretch(one), _stretch(other)
     return start < last and first < end
 
 
-def _is_step(one: Found) -> bool:
-    return one.change.kind == "step"
+def _stretch(one: Found) -> tuple[pd.Timestamp, pd.Timestamp]:
+    start, end = one.span
+    over = one.change.until
+    return start, end if over is None else one.grid.columns[over].committed_at
 
 
 def _row_of(found: Found, other: Judged) -> int | None:
@@ -238,11 +258,14 @@ def _could_show(found: Found, other: Judged, series: int | None) -> bool:
     if judgement is None or judgement.detectable is None:
         return False
     logs = other.grid.logs if series is None else other.grid.logs[[series]]
-    start, end = found.span
+    start, end = _stretch(found)
     valid = np.flatnonzero(np.isfinite(logs).any(axis=0))
     dates = [other.grid.columns[i].committed_at for i in valid]
     each_side = sum(date <= start for date in dates), sum(date >= end for date in dates)
-    return min(each_side) >= EACH_SIDE and judgement.detectable <= abs(found.change.effect)
+    within = sum(start < date < end for date in dates)
+    is_measured = found.change.until is None or within >= SHORTEST
+    enough = is_measured and min(each_side) >= EACH_SIDE
+    return enough and judgement.detectable <= abs(found.change.effect)
 
 
 def _again(found: Found) -> tuple[int, int]:

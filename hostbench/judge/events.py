@@ -36,13 +36,16 @@ MEDIAN_VARIANCE = math.pi / 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What a triage entry names. It stays the same when the history goes on."""
+    """What a triage entry names. All but its effect stays the same when the history goes on."""
 
     id: str
     """`case@machine`, or `machine:NAME`."""
     commit: str
     """The first bad commit; the first run's id where its commit had been measured before."""
-    direction: Literal["slower", "faster"]
+    direction: str
+    """`slower` or `faster`."""
+    effect: float
+    """Relative change of the seconds, as known now."""
     near: frozenset[str] = frozenset()
     """Commits and runs that the step may have begun with as well: an entry that names one of them
     names this event."""
@@ -207,12 +210,13 @@ def _event(
     columns = [grid.columns[i] for i in points]
     first = columns[place]
     seen = place > 0 and columns[place - 1].commit == first.commit
-    near = columns[max(0, place - FURTHEST) : place + FURTHEST + 1]
+    near = columns[max(0, place - slack) : place + slack + 1]
     names = {column.run_id for column in near} | {column.commit for column in near}
     return Event(
         id=id,
         commit=first.run_id if seen else first.commit,
         direction="slower" if change.effect > 0 else "faster",
+        effect=change.effect,
         near=frozenset(names),
     )
 

@@ -18,6 +18,7 @@ import pandas as pd
 from hostbench.judge.breaks import hardware_breaks, newest_version_counts, version_breaks
 from hostbench.judge.compare import MIN_LAUNCHES
 from hostbench.judge.detector import Floats, log_seconds
+from hostbench.judge.stopped import Stopped, stopped
 from hostbench.store.asv_rows import environment_of
 
 Axis = Literal["commit", "run-time"]
@@ -27,6 +28,7 @@ NEEDED = (
 ).split()
 """Columns of the tidy frame that a grid is made of."""
 SIMULATED = "simulated"
+_ORDER = {"commit": ("committed_at", "started_at"), "run-time": ("started_at",)}
 Hardware = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.causes.identity of that run."""
 
@@ -70,6 +72,8 @@ class Grid:
     reruns: tuple[Rerun, ...]
     left_out: Mapping[str, int]
     """Why points or series are not here -> how many."""
+    stopped: tuple[Stopped, ...] = ()
+    """Series that have no number any more."""
     simulated: bool = False
     """Of the simulated device: no measurement of any machine."""
 
@@ -79,10 +83,11 @@ class Grid:
 
 def grids(rows: pd.DataFrame, machine: str, axis: Axis, hardware: Hardware) -> list[Grid]:
     """The grids of one machine's rows: one, or one for each of its environments."""
+    every = rows[rows["scratch"].isna()]
     rows, left_out = _judged(rows)
     if rows.empty:
         return [_empty(machine, left_out)] if left_out else []
-    setting = _settings(rows)
+    setting, of_every = _settings(rows), _settings(every)
     names = sorted(set(setting))
     found = []
     for place, name in enumerate(names):
@@ -90,7 +95,8 @@ def grids(rows: pd.DataFrame, machine: str, axis: Axis, hardware: Hardware) -> l
         group = f"{machine}/{name}" if name and len(names) > 1 else machine
         counted = {} if place else left_out
         grid = _grid(own, machine, group, axis, hardware, counted)
-        found.append(replace(grid, simulated=name == SIMULATED))
+        ended = stopped(every[of_every == name], grid.cases, _ORDER[axis])
+        found.append(replace(grid, stopped=tuple(ended), simulated=name == SIMULATED))
     return found
 
 

@@ -11,8 +11,10 @@ from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.judge.events import Found, Judged
 from hostbench.judge.grid import Axis
+from hostbench.judge.stopped import Stopped
 from hostbench.report.judged import Told
 from hostbench.report.table import aligned, piped, shown
+from hostbench.store.triage import Entry
 
 HEADINGS = ("state", "since", "change", "99 % interval", "before -> after", "detects", "series")
 CAUSE = "cause"
@@ -59,7 +61,8 @@ def page(
     steps = [pair for pair in found if pair[0].change.kind != "break"]
     told = [tell(*pair) for pair in steps if every or is_listed(pair[0])]
     lines = _table(told, markdown) if told else ["no change to show"]
-    lines += ["", *_breaks((one for one, _ in found if one.change.kind == "break"), markdown)]
+    lines += ["", *(shown(_in_words(*pair), markdown) for pair in stopped(chosen))]
+    lines += [*_breaks((one for one, _ in found if one.change.kind == "break"), markdown)]
     if not every:
         lines += _rest(one for one, _ in steps if not is_listed(one))
     lines += [shown(line, markdown) for line in summary(chosen, axis)]
@@ -83,9 +86,10 @@ def _why(told: Told) -> list[str]:
     why = [f"{told.cause.label}: {label}", *more]
     entry = told.triage
     if entry is not None:
+        size = "" if entry.effect is None else f" at {entry.effect:+.1%}"
         owner = f" by {entry.owner}" if entry.owner else ""
         until = f" until {entry.until}" if entry.until else ""
-        why.append(f"{entry.state}{owner}{until}{f': {entry.note}' if entry.note else ''}")
+        why.append(f"{entry.state}{size}{owner}{until}{f': {entry.note}' if entry.note else ''}")
     return why
 
 
@@ -107,7 +111,7 @@ def _cells(told: Told, markdown: bool) -> tuple[str, ...]:
 def _state(told: Told, markdown: bool) -> str:
     said: list[str] = [told.found.status]
     if told.triage is not None:
-        said.append(told.triage.state if told.taken else f"{told.triage.state} (expired)")
+        said.append(told.triage.state + (f" ({told.lapsed})" if told.lapsed else ""))
     elif told.found.status == "confirmed" and told.found.change.effect > 0 and not told.recent:
         said.append("old")
     return ", ".join(said)
@@ -136,6 +140,30 @@ def _breaks(broken: Iterable[Found], markdown: bool) -> list[str]:
         )
         lines.append(shown(text, markdown))
     return lines
+
+
+def stopped(chosen: Chosen) -> list[tuple[Stopped, Judged]]:
+    """Series asked for that had numbers and have none any more; those that fail first."""
+    found = [
+        (one, judged)
+        for judged, wanted in chosen
+        for one in judged.grid.stopped
+        if wanted[one.series]
+    ]
+    return sorted(found, key=lambda pair: (pair[0].status, pair[1].grid.id(pair[0].series)))
+
+
+def has_failed(chosen: Chosen) -> bool:
+    """Whether a series that had numbers fails in its machine's newest run."""
+    return any(one.status == "failed" and one.is_newest for one, _ in stopped(chosen))
+
+
+def _in_words(one: Stopped, judged: Judged) -> str:
+    newest = ", the machine's newest among them" if one.is_newest else ""
+    return (
+        f"{one.status} since {one.commit[:8]} {one.committed_at:%Y-%m-%d} "
+        f"({_num(one.num_runs, 'run', 'runs')}{newest}): {judged.grid.id(one.series)}"
+    )
 
 
 def _workload(one: Found) -> str:
@@ -206,6 +234,16 @@ def as_json(chosen: Chosen, tell: Tell, axis: Axis) -> dict[str, Any]:
     return {
         "axis": axis,
         "events": [_event(tell(*pair)) for pair in events(chosen)],
+        "stopped": [
+            {
+                "id": judged.grid.id(one.series),
+                "status": one.status,
+                "since": {"run_id": one.run_id, "commit": one.commit},
+                "num_runs": one.num_runs,
+                "in_newest_run": one.is_newest,
+            }
+            for one, judged in stopped(chosen)
+        ],
         "series": [
             {"id": id, "noise": own.noise, "detectable": own.detectable}
             for id, own in series(chosen)
@@ -232,18 +270,17 @@ def _event(told: Told) -> dict[str, Any]:
         "off_by_at_most": one.slack,
         "moved": one.moved,
         "recent": told.recent,
-        "triage": _entry(told),
+        "triage": None
+        if told.triage is None
+        else {**plain(told.triage), "lapsed": told.lapsed or None},
         "fails": told.fails,
         "cause": asdict(told.cause),
     }
 
 
-def _entry(told: Told) -> dict[str, Any] | None:
-    entry = told.triage
-    if entry is None:
-        return None
-    until = None if entry.until is None else entry.until.isoformat()
-    return {**asdict(entry), "until": until, "expired": not told.taken}
+def plain(entry: Entry) -> dict[str, Any]:
+    """An entry of triage as JSON has it."""
+    return {**asdict(entry), "until": None if entry.until is None else entry.until.isoformat()}
 
 
 def _column(one: Found, place: int) -> dict[str, str] | None:

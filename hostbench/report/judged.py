@@ -34,21 +34,21 @@ class Told:
     found: Found
     cause: Cause
     triage: Entry | None
-    """What somebody has said of it, if that has expired meanwhile, too."""
-    taken: bool
-    """That counts: it does not fail."""
+    """What somebody has said of it, if that has lapsed meanwhile, too."""
+    lapsed: str
+    """Why that counts no more: `expired` or `outgrown`; empty where it does and it cannot fail."""
     recent: bool
     """Not older than what was asked for."""
     fails: bool
 
 
-def judge_history(history: History, axis: Axis, machine: str | None = None) -> list[Judged]:
-    """Every machine's series, judged; each machine's rows are read once."""
+def judge_history(history: History, axis: Axis) -> list[Judged]:
+    """Every machine's series, judged, for they are each other's evidence; each machine's rows are
+    read once."""
     hardware = {run.run_id: run.hardware for run in history.runs()}
-    names = [name for name in history.machines() if machine in (None, name)]
     return [
         judge_grid(grid)
-        for name in names
+        for name in history.machines()
         for grid in grids(history.points(name, NEEDED), name, axis, hardware)
     ]
 
@@ -92,11 +92,12 @@ class Explainer:
 
     def tell(self, found: Found, own: Judged) -> Told:
         seen = look(found, own, self._judged)
+        entry, lapsed = self._said(found)
         return Told(
             found=found,
             cause=cause(found, seen, self._differences(found)),
-            triage=self._entry(found, self._today) or self._entry(found, datetime.date.min),
-            taken=self._entry(found, self._today) is not None,
+            triage=entry,
+            lapsed=lapsed,
             recent=self._is_recent(found),
             fails=self.fails(found),
         )
@@ -104,10 +105,15 @@ class Explainer:
     def fails(self, found: Found) -> bool:
         """A confirmed step to slower that stayed, that is recent and that nobody has taken up."""
         stayed = found.status == "confirmed" and found.change.effect > 0
-        return stayed and self._is_recent(found) and self._entry(found, self._today) is None
+        if not stayed or not self._is_recent(found):
+            return False
+        entry, lapsed = self._said(found)
+        return entry is None or lapsed != ""
 
-    def _entry(self, found: Found, at: datetime.date) -> Entry | None:
-        return entry_for(self._triage, found.event, at)
+    def _said(self, found: Found) -> tuple[Entry | None, str]:
+        """What somebody has said of an event, and why that counts no more."""
+        entry = entry_for(self._triage, found.event, self._today)
+        return entry, "" if entry is None else entry.lapsed(found.event, self._today)
 
     def _is_recent(self, found: Found) -> bool:
         if self._since is None:

@@ -6,14 +6,16 @@ series: transfer.host_to_device[nbytes=16MiB]@1x-nvidia-h200
 since: 1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d
 direction: slower
 state: accepted
+effect: +4.1%
 owner: ana
 until: 2027-01-31
 note: the checksum is worth it
 
 `series` is a series, a pattern of them in the one case syntax, or `machine:NAME`; `since` is the
-first bad commit (7 digits do) or a run id; the last three lines may be left out. A file a entry
-merges in git by itself: branches that add different entries never touch one file, two that say
-different things of one event conflict in it. docs/results.md has the reasons.
+first bad commit (7 digits do) or a run id; `effect` is how large it was: one that is clearly larger
+has outgrown the entry. The last four lines may be left out. A file an entry merges in git by
+itself: branches that add different entries never touch one file, two that say different things of
+one event conflict in it. docs/results.md has the reasons.
 """
 
 import datetime
@@ -33,7 +35,10 @@ SUFFIX = ".txt"
 STATES = ("accepted", "expected", "noise", "investigating")
 DIRECTIONS = ("slower", "faster")
 _NEEDED = ("series", "since", "direction", "state")
-_FIELDS = (*_NEEDED, "owner", "until", "note")
+_FIELDS = (*_NEEDED, "effect", "owner", "until", "note")
+OUTGROWN, AT_LEAST = 1.5, 0.02
+"""An event is clearly larger that is this many times what the entry says, and by so much."""
+_EFFECT = re.compile(r"([+-]?\d{1,9}(?:\.\d{1,9})?) ?%")
 _SINCE = re.compile(r"[0-9a-f]{7,64}|\d{8}T\d{6}Z-[0-9a-z-]+")
 
 
@@ -53,6 +58,10 @@ class Event(Protocol):
         """`slower` or `faster`."""
 
     @property
+    def effect(self) -> float:
+        """Relative change."""
+
+    @property
     def near(self) -> frozenset[str]:
         """Commits and runs that it may have begun with as well."""
 
@@ -65,6 +74,8 @@ class Entry:
     since: str
     direction: str
     state: str
+    effect: float | None = None
+    """Relative change when it was said; None: of any size."""
     owner: str | None = None
     until: datetime.date | None = None
     """The last day on which it counts; None: for good."""
@@ -72,6 +83,15 @@ class Entry:
 
     def is_expired(self, today: datetime.date) -> bool:
         return self.until is not None and today > self.until
+
+    def lapsed(self, event: Event, today: datetime.date) -> str:
+        """Why it no longer counts for an event: `expired`, `outgrown`; empty where it does."""
+        if self.is_expired(today):
+            return "expired"
+        if self.effect is None:
+            return ""
+        now, said = abs(event.effect), abs(self.effect)
+        return "outgrown" if now > max(OUTGROWN * said, said + AT_LEAST) else ""
 
     def is_about(self, event: Event) -> bool:
         begun = any(_same_point(self.since, point) for point in (event.commit, *event.near))
@@ -91,27 +111,19 @@ class Triage:
 
 
 def entry_for(entries: Iterable[Entry], event: Event, today: datetime.date) -> Entry | None:
-    """The entry that counts for an event: of several the one that names it most closely."""
+    """The entry for an event: one that counts before one that has lapsed, then the one that names
+    it most closely."""
 
-    def closeness(one: Entry) -> tuple[bool, int, bool]:
-        return one.series == event.id, len(one.series), _same_point(one.since, event.commit)
+    def closeness(one: Entry) -> tuple[bool, bool, int, bool]:
+        counts, exact = not one.lapsed(event, today), _same_point(one.since, event.commit)
+        return counts, one.series == event.id, len(one.series), exact
 
-    about = [one for one in entries if one.is_about(event) and not one.is_expired(today)]
-    return max(about, key=closeness, default=None)
+    return max((one for one in entries if one.is_about(event)), key=closeness, default=None)
 
 
 def read(results: Path) -> Triage:
     """Every entry below a results folder, in the order of the files' names."""
-    found = Triage()
-    for path in sorted((results / FOLDER).glob(f"*{SUFFIX}")):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            found.warnings.append((path, f"it cannot be read ({error})"))
-            continue
-        entry = _parse(path, text, found.warnings)
-        if entry is not None:
-            found.entries[path] = entry
+    found = _parsed(results)
     for paths in list(_contradictions(found.entries)):
         for path in paths:
             others = ", ".join(other.name for other in paths if other != path)
@@ -122,33 +134,52 @@ def read(results: Path) -> Triage:
     return found
 
 
-def put(results: Path, entry: Entry) -> Path:
-    """Write an entry, in place of the one for the same event. Lines that say something else, a
-    comment or a damaged line, stay. Raises UsageError for a value that cannot be kept."""
+def _parsed(results: Path) -> Triage:
+    """Every entry, also those that contradict each other."""
+    found = Triage()
+    for path in sorted((results / FOLDER).glob(f"*{SUFFIX}")):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            found.warnings.append((path, f"it cannot be read ({error})"))
+            continue
+        entry = _parse(path, text, found.warnings)
+        if entry is not None:
+            found.entries[path] = entry
+    return found
+
+
+def put(results: Path, entry: Entry) -> list[Path]:
+    """Write an entry, in place of each for the same event. Lines that say something else, a comment
+    or a damaged line, stay. Raises UsageError for a value that cannot be kept."""
     values = _values(entry)
     for name, value in values.items():
         why = _refused(name, value)
         if why:
             raise UsageError(f"{name} {value!r:.80} {why}")
-    path = _there(results, entry) or results / FOLDER / _file_name(entry)
-    old = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
-    lines = [line for line in old.splitlines() if _key(line) not in _FIELDS]
-    lines += [f"{name}: {value}" for name, value in values.items()]
-    data = "\n".join(lines).encode(errors="surrogateescape") + b"\n"
-    write_atomic(path, data)
-    return path
+    paths, named = _there(results, entry), results / FOLDER / _file_name(entry)
+    if not paths and named.exists():
+        raise UsageError(f"{named} holds another entry: rename it, for its name is this entry's")
+    paths = paths or [named]
+    for path in paths:
+        old = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
+        lines = [line for line in old.splitlines() if _key(line) not in _FIELDS]
+        lines += [f"{name}: {value}" for name, value in values.items()]
+        write_atomic(path, "\n".join(lines).encode(errors="surrogateescape") + b"\n")
+    return paths
 
 
-def clear(results: Path, series: str, since: str, direction: str) -> Path:
-    """Delete the entry for an event. Raises UsageError where there is none."""
+def clear(results: Path, series: str, since: str, direction: str) -> list[Path]:
+    """Delete every entry for an event. Raises UsageError where there is none."""
     entry = Entry(series=series, since=since, direction=direction, state="")
-    path = _there(results, entry)
-    if path is None:
+    paths = _there(results, entry)
+    if not paths:
         raise UsageError(
             f"no triage entry for {series} {direction} since {since}; `hostbench triage` lists them"
         )
-    path.unlink()
-    return path
+    for path in paths:
+        path.unlink()
+    return paths
 
 
 def _parse(path: Path, text: str, warnings: list[tuple[Path, str]]) -> Entry | None:
@@ -171,10 +202,13 @@ def _parse(path: Path, text: str, warnings: list[tuple[Path, str]]) -> Entry | N
     if missing:
         warnings.append((path, f"it has no {' and no '.join(missing)}, so it does not count"))
         return None
-    until = values.pop("until", None)
+    until, effect = values.pop("until", None), values.pop("effect", None)
     kept = {name: value or None for name, value in values.items()}
-    day = datetime.date.fromisoformat(until) if until else None
-    return Entry(**kept, until=day)  # type: ignore[arg-type]
+    return Entry(
+        **kept,  # type: ignore[arg-type]
+        until=datetime.date.fromisoformat(until) if until else None,
+        effect=round(float(effect.rstrip(" %")) / 100, 12) if effect else None,
+    )
 
 
 def _key(line: str) -> str:
@@ -191,6 +225,8 @@ def _refused(name: str, value: str) -> str:
         return f"is no direction: write {' or '.join(DIRECTIONS)}"
     if name == "since" and not _SINCE.fullmatch(value):
         return "is no commit (7 hexadecimal digits or more) and no run id"
+    if name == "effect" and not _EFFECT.fullmatch(value):
+        return "is no percentage: write it as +4.1%"
     if name == "until" and not _is_date(value):
         return "is no date: write it as 2027-01-31"
     return ""
@@ -205,6 +241,8 @@ def _is_date(text: str) -> bool:
 
 def _values(entry: Entry) -> dict[str, str]:
     found = {name: getattr(entry, name) for name in _FIELDS}
+    if entry.effect is not None:
+        found["effect"] = f"{entry.effect:+.1%}"
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
@@ -240,13 +278,12 @@ def _contradictions(entries: dict[Path, Entry]) -> Iterator[Sequence[Path]]:
             yield first, *same
 
 
-def _there(results: Path, entry: Entry) -> Path | None:
-    """The file that speaks of the same event."""
-    named = results / FOLDER / _file_name(entry)
-    if named.exists():
-        return named
-    entries = read(results).entries.items()
-    return next((path for path, other in entries if _is_same(entry, other)), None)
+def _there(results: Path, entry: Entry) -> list[Path]:
+    """The files that speak of the same event, whether they agree or not; one that has its name and
+    cannot be read is taken for such."""
+    entries, named = _parsed(results).entries, results / FOLDER / _file_name(entry)
+    found = [path for path, other in entries.items() if _is_same(entry, other)]
+    return [*found, named] if named.exists() and named not in entries else found
 
 
 def _file_name(entry: Entry) -> str:
