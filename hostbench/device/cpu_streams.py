@@ -8,9 +8,6 @@ from collections.abc import Callable
 from hostbench.device.protocol import Step
 from hostbench.device.scheduling import ask_for_short_slices
 
-_POLL_S = 2e-3
-_NAP_S = 2e-5
-
 
 class _OneShot:
     """Set once, by one thread; waited for by any. A bare lock: each wait costs one hand-over of the
@@ -32,14 +29,6 @@ class _OneShot:
         self._lock.acquire()
         self._lock.release()  # for the next one who waits
 
-    def poll(self) -> None:
-        """Look again and again for a while before sleeping: an idle virtual core may wake late."""
-        end_s = time.perf_counter() + _POLL_S
-        while self._lock.locked():
-            if time.perf_counter() > end_s:
-                return self.wait()
-            time.sleep(_NAP_S)
-
 
 class Engine:
     """What does one piece of work at a time, whatever streams it comes from."""
@@ -53,22 +42,10 @@ class Engine:
         """The task, waiting until the engine is free."""
 
         def run() -> None:
-            if not self._lock.acquire(blocking=False):
-                self._wait()
-            try:
+            with self._lock:
                 task()
-            finally:
-                self._lock.release()
 
         return run
-
-    def _wait(self) -> None:
-        end_s = time.perf_counter() + _POLL_S
-        while time.perf_counter() < end_s:
-            time.sleep(_NAP_S)
-            if self._lock.acquire(blocking=False):
-                return
-        self._lock.acquire()
 
 
 class CpuEvent:
@@ -100,8 +77,7 @@ class CpuEvent:
 
     def waiter(self) -> Step:
         """A task that waits for the mark as it is recorded now."""
-        reached = self._reached
-        return reached.poll
+        return self._reached.wait
 
 
 class CpuStream:
