@@ -9,6 +9,7 @@ import pytest
 from hostbench.judge import levels, noise
 from hostbench.judge.change import Change, Options
 from hostbench.judge.detector import detect, judge, log_seconds
+from hostbench.judge.prune import _slack
 from hostbench.noise import noise as noise_of_family
 from tests.conftest import SoakSeeds
 
@@ -233,3 +234,10 @@ def test_found_and_false_on_the_reference_families(soak_seeds: SoakSeeds) -> Non
 
 def _is(change: Change, step: noise.Step) -> bool:
     return abs(change.index - step.index) <= 3 and change.effect * step.log_effect > 0
+
+
+def test_the_uncertainty_of_a_place_is_counted_to_both_sides() -> None:
+    assert _slack([0.0, 1.0, 0.0, 0.0], 1) == 0
+    assert _slack([1.0, 0.0, 0.0, 0.0, 0.0, 1.0], 0) == 5
+    assert _slack([0.02, 0.02, 0.94, 0.02, 0.0], 2) == 2
+    assert _slack([0.5, 0.5], 1) == 1

@@ -18,7 +18,8 @@ class Change:
     effect: float
     """Relative change of the seconds: 0.05 is 5 % slower, negative is faster."""
     state: State
-    """provisional: from the last few points alone, worth a measurement more; else confirmed."""
+    """provisional: from the last few points alone, worth a measurement more; or a temporary event
+    that may still turn out to be one visit of many. Else confirmed."""
     kind: Kind = "step"
     """temporary: up and down again, folded into one event. break: a known change of what is
     measured, passed in by the caller; levels on its two sides are not held against each other."""

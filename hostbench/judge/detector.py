@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hostbench.judge import levels
 from hostbench.judge.change import Change, Judgement, Kind, Options, State
 from hostbench.judge.evidence import MEDIAN_VARIANCE
-from hostbench.judge.prune import Found, analyse
+from hostbench.judge.prune import AROUND, Found, analyse
 from hostbench.judge.segments import Segment, fold, median, recurrent_gap, split
 from hostbench.judge.tail import LEAST_HISTORY, tail_change
 
@@ -222,9 +222,9 @@ def _changes(piece: _Piece, options: Options) -> Iterator[Change]:
         yield replace(_change(piece, right.start, height, "confirmed"), slack=right.slack)
     for episode in found.temporary:
         until = int(piece.places[episode.end])
-        yield _change(
-            piece, episode.start, episode.height, "confirmed", kind="temporary", until=until
-        )
+        known = len(piece.points) - episode.end >= AROUND
+        state: State = "confirmed" if known else "provisional"
+        yield _change(piece, episode.start, episode.height, state, kind="temporary", until=until)
     tail = tail_change(piece.corrected, found, piece.noise, options) if piece.last else None
     if tail is not None:
         yield _change(piece, *tail, "provisional")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from hostbench.judge.change import Options
 from hostbench.judge.evidence import long_run_variance, residuals_of, shape, size
@@ -22,8 +21,6 @@ from hostbench.judge.segments import (
     runs_off,
     split,
 )
-
-Floats = npt.NDArray[np.float64]
 
 MOVE = 12
 """Points that a boundary may be moved from where the first stage put it."""
@@ -111,13 +108,18 @@ def place(series: list[float], inside: list[bool], segments: list[Segment], nois
             chance = np.exp(total - total.max())
             best = int(np.convolve(chance, NEARNESS, "same").argmax())
             left.end = right.start = first + best
-            right.slack = _slack(chance / chance.sum(), best)
+            right.slack = _slack(chance.tolist(), best)
 
 
-def _slack(chance: Floats, best: int) -> int:
+def _slack(chance: list[float], best: int) -> int:
     """Places on either side of the best that hold SURE of the probability."""
-    around = np.abs(np.arange(len(chance)) - best)
-    return int(np.argmax([chance[around <= k].sum() >= SURE for k in range(len(chance))]))
+    missing = SURE * sum(chance) - chance[best]
+    for reach in range(1, len(chance)):
+        if missing <= 0:
+            return reach - 1
+        sides = (best - reach, best + reach)
+        missing -= sum(chance[place] for place in sides if 0 <= place < len(chance))
+    return len(chance) - 1
 
 
 def _temporary(

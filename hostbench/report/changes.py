@@ -120,7 +120,9 @@ def _state(told: Told, markdown: bool) -> str:
 def _levels(one: Found) -> str:
     if one.before_s is None or one.after_s is None:
         return "-"
-    return f"{units.format_seconds(one.before_s)} -> {units.format_seconds(one.after_s)}"
+    levels = f"{units.format_seconds(one.before_s)} -> {units.format_seconds(one.after_s)}"
+    other_way = (one.after_s > one.before_s) != (one.change.effect > 0)
+    return f"{levels}, with the machine's" if other_way else levels
 
 
 def _breaks(broken: Iterable[Found], markdown: bool) -> list[str]:
