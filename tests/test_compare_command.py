@@ -129,12 +129,17 @@ def test_a_side_that_is_none_is_said(
     assert said in capsys.readouterr().err
 
 
-def test_an_old_version_is_another_series(tmp_path: Path) -> None:
+def test_an_old_version_is_another_series(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     stored(tmp_path, OLD, (1.0,))
     records = [made.record(CASES[0], launch, 2.0, version="2") for launch in range(10)]
     archive.write(tmp_path, made.run(records, run_id="20261122T000000Z-b-1", commit=NEW))
     args = ["compare", OLD, NEW, "--results", str(tmp_path)]
     assert main(args) == EXIT_NOTHING_MEASURED
+    out = capsys.readouterr().out
+    assert "of another version at" in out and f"{CASES[0]}@shelf: version 1 there, 2 here" in out
+    assert "not measured" not in out
 
 
 def test_a_line_says_where_asv_compare_differs(

@@ -62,7 +62,7 @@ class Lacking:
 
     key: Key
     place: int
-    status: Literal["failed", "skipped", "not measured"]
+    status: Literal["failed", "skipped", "not measured", "of another version"]
     reason: str
     other: bool
     """Whether the other side has one."""
@@ -146,8 +146,19 @@ def _lacking(
 ) -> Iterator[Lacking]:
     """What failed, and what the other side has a number of."""
     failed = [key for key, row in without.items() if row["status"] == "failed"]
+    versions = {key[:-1]: key[-1] for key in own}
     for key in dict.fromkeys([*failed, *(key for key in other if key not in own)]):
         row = without.get(key, {})
+        if not row and key[:-1] in versions:
+            if place:  # told once
+                yield Lacking(
+                    key=key,
+                    place=1,
+                    status="of another version",
+                    reason=f"version {key[-1]} there, {versions[key[:-1]]} here",
+                    other=True,
+                )
+            continue
         told = row.get("status") in ("failed", "skipped")
         yield Lacking(
             key=key,
