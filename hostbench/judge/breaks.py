@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hostbench.judge.detector import Floats
+from hostbench.judge.levels import Floats
 
 Versions = npt.NDArray[np.int64]
 """Series x columns; -1 where there is no point, or none that says its version."""

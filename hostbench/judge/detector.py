@@ -15,11 +15,10 @@ import numpy.typing as npt
 from hostbench.judge import levels
 from hostbench.judge.change import Change, Judgement, Kind, Options, State
 from hostbench.judge.evidence import MEDIAN_VARIANCE
+from hostbench.judge.levels import Floats
 from hostbench.judge.prune import AROUND, Found, analyse
 from hostbench.judge.segments import Segment, fold, median, recurrent_gap, split
 from hostbench.judge.tail import LEAST_HISTORY, tail_change
-
-Floats = npt.NDArray[np.float64]
 
 FEWEST_POINTS = LEAST_HISTORY + 3
 """A piece with fewer points is not judged."""

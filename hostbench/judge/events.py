@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 
 from hostbench.judge.change import Change, Judgement, Options
-from hostbench.judge.detector import Floats, relative
+from hostbench.judge.detector import SETTLED, relative
+from hostbench.judge.evidence import MEDIAN_VARIANCE
 from hostbench.judge.grid import Column, Grid
+from hostbench.judge.levels import Floats
 from hostbench.judge.machine import Machine, judge_machine
 
 Status = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
 """recovered: a later level is back. ended: a break followed, so nobody can tell any more."""
 
-LEVEL_POINTS = 20
-"""Points that a level is told from."""
 MOVED_POINTS = 8
 """Points on each side of a machine's step that tell whether a series moved with it."""
 RECOVERED = 0.4
@@ -31,7 +31,6 @@ MISPLACED = 8.0
 """Times the squared noise over the squared step: points within which nearly every step is found."""
 INTERVAL_SIGMAS = 2.576
 """99 % of a normal distribution."""
-MEDIAN_VARIANCE = math.pi / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +242,7 @@ def _edges(changes: Sequence[Change], number: int, points: np.ndarray) -> tuple[
 
 
 def _levels(logs: Floats, place: int, edges: tuple[int, int]) -> tuple[float | None, float | None]:
-    start, end = max(edges[0], place - LEVEL_POINTS), min(edges[1], place + LEVEL_POINTS)
+    start, end = max(edges[0], place - SETTLED), min(edges[1], place + SETTLED)
     before, after = logs[start:place], logs[place:end]
     return (
         float(np.exp(np.median(before))) if len(before) else None,

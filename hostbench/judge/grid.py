@@ -17,7 +17,8 @@ import pandas as pd
 
 from hostbench.judge.breaks import hardware_breaks, newest_version_counts, version_breaks
 from hostbench.judge.compare import MIN_LAUNCHES
-from hostbench.judge.detector import Floats, log_seconds
+from hostbench.judge.detector import log_seconds
+from hostbench.judge.levels import Floats
 from hostbench.judge.stopped import Stopped, stopped
 from hostbench.store.asv_rows import environment_of
 

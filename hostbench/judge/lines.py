@@ -9,7 +9,8 @@ import numpy as np
 
 from hostbench.errors import UsageError
 from hostbench.judge.change import Change, Judgement, Options
-from hostbench.judge.detector import Floats, judge, log_seconds
+from hostbench.judge.detector import judge, log_seconds
+from hostbench.judge.levels import Floats
 from hostbench.judge.machine import judge_machine
 
 NUMBERS = {int, float, type(None)}

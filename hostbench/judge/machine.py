@@ -13,11 +13,9 @@ import numpy.typing as npt
 
 from hostbench.judge.change import Judgement, Options
 from hostbench.judge.detector import judge
-from hostbench.judge.levels import noise_of
+from hostbench.judge.evidence import MEDIAN_VARIANCE
+from hostbench.judge.levels import Floats, noise_of
 
-Floats = npt.NDArray[np.float64]
-
-MEDIAN_VARIANCE = np.pi / 2
 SIGNAL = 2.5
 """Standard errors under which a point of the common mode counts as chance."""
 SMALLEST_SIGNAL = 0.003
