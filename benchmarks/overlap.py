@@ -14,7 +14,7 @@ class Pipeline(suite.Suite):
     """Copy and compute over 8 batches. Timed: the whole loop and one synchronize at its end."""
 
     workload = "overlap.pipeline"
-    version = "2"
+    version = "3"
     param_names = ("device", "batch_bytes", "memory", "schedule")
     params = (
         ("cuda", "cpu"),
@@ -36,7 +36,7 @@ class Ratio(suite.Suite):
     """The pipeline with more or less compute per copy. Timed: as `pipeline`."""
 
     workload = "overlap.ratio"
-    version = "1"
+    version = "2"
     param_names = ("device", "batch_bytes", "memory", "compute_to_copy", "schedule")
     params = (
         ("cuda", "cpu"),
@@ -51,7 +51,7 @@ class Ordered(suite.Suite):
     """The ways to keep copy and compute in order on two streams. Timed: as `pipeline`."""
 
     workload = "overlap.ordered"
-    version = "1"
+    version = "2"
     param_names = ("device", "batch_bytes", "memory", "ordering")
     params = (
         ("cuda", "cpu"),
@@ -65,7 +65,7 @@ class RoundTrip(suite.Suite):
     """Copy in, compute, copy the result out, over 8 batches. Timed: as `pipeline`."""
 
     workload = "overlap.round_trip"
-    version = "1"
+    version = "2"
     param_names = ("device", "batch_bytes", "memory", "schedule")
     params = (
         ("cuda", "cpu"),

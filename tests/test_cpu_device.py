@@ -315,3 +315,20 @@ def test_a_thread_keeps_everything_but_its_slice() -> None:
 def test_an_unknown_machine_has_no_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "pdp11")
     assert scheduling.ask_for_short_slices() is False
+
+
+def test_every_stream_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's number of intra-op threads belongs to the thread that sets it."""
+    told: dict[int, int] = {}
+    monkeypatch.setattr(
+        torch, "set_num_threads", lambda num: told.update({threading.get_ident(): num})
+    )
+    device = CpuDevice()
+    try:
+        threads: list[int] = []
+        for stream in (device.default, device.stream()):
+            stream.enqueue(lambda: threads.append(threading.get_ident()))
+            stream.synchronize()
+        assert told == dict.fromkeys([threading.get_ident(), *threads], 1) and len(told) == 3
+    finally:
+        device.close()

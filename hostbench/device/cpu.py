@@ -34,15 +34,15 @@ _SWITCH_INTERVAL_S = 1e-4  # a waiting stream gets the GIL sooner than in 5 ms
 
 
 class CpuDevice:
-    """See the module's docstring. Sets torch to one intra-op thread for the whole process."""
+    """See the module's docstring. Sets torch to one intra-op thread, here and in its streams."""
 
     name = "cpu"
 
     def __init__(self) -> None:
-        torch.set_num_threads(1)
+        _one_thread()
         ask_for_short_slices()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self.default = CpuStream()
+        self.default = CpuStream(_one_thread)
         self.current = self.default
         self._streams = [self.default]
         self._engines = {what: Engine() for what in ("H2D pageable", "D2H pageable", COMPUTE)}
@@ -138,7 +138,7 @@ class CpuDevice:
         self.current.enqueue(lambda: time.sleep(seconds))
 
     def stream(self) -> CpuStream:
-        made = CpuStream()
+        made = CpuStream(_one_thread)
         self._streams.append(made)
         return made
 
@@ -252,3 +252,9 @@ def _product(num: int) -> Step:
 
 def _ignore(_: object) -> None:
     """A task returns nothing, so that the queue keeps no tensor alive."""
+
+
+def _one_thread() -> None:
+    """The number belongs to the calling thread: in one that never copied, the products of matrices
+    would take every core."""
+    torch.set_num_threads(1)

@@ -81,9 +81,10 @@ class CpuEvent:
 
 
 class CpuStream:
-    """An ordered queue of callables, run by one daemon thread."""
+    """An ordered queue of callables, run by one daemon thread, which calls `prepare` first."""
 
-    def __init__(self) -> None:
+    def __init__(self, prepare: Step) -> None:
+        self._prepare = prepare
         self._tasks: queue.SimpleQueue[Step | _OneShot | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
         self._num_enqueued = 0  # written by the host's thread alone
@@ -113,6 +114,7 @@ class CpuStream:
 
     def _work(self) -> None:
         ask_for_short_slices()
+        self._prepare()
         while (task := self._tasks.get()) is not None:
             if isinstance(task, _OneShot):
                 task.set()

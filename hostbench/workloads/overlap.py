@@ -65,7 +65,7 @@ def _expects(
     moves=_moves,
     expects=_expects,
     quick=_quick,
-    version="2",
+    version="3",
 )
 def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy and compute over 8 batches. Timed: the whole loop and one synchronize at its end."""
@@ -84,7 +84,7 @@ def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Pr
     moves=_moves,
     expects=_expects,
     only=_usual,
-    version="1",
+    version="2",
 )
 def ratio(
     device: Device, batch_bytes: int, memory: str, compute_to_copy: str, schedule: str
@@ -104,7 +104,7 @@ def ratio(
     },
     moves=lambda batch_bytes, **_: batch_bytes * NUM_BATCHES,
     only=_usual,
-    version="1",
+    version="2",
 )
 def ordered(device: Device, batch_bytes: int, memory: str, ordering: str) -> Prepared:
     """The ways to keep copy and compute in order on two streams. Timed: as `pipeline`."""
@@ -135,7 +135,7 @@ def _moves_both(schedule: str, **axes: int) -> int:
     moves=_moves_both,
     expects=_expects,
     only=_usual,
-    version="1",
+    version="2",
 )
 def round_trip(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
     """Copy in, compute, copy the result out, over 8 batches. Timed: as `pipeline`."""
