@@ -45,19 +45,8 @@ def bars(group: Group, schedules: Sequence[str], title: str, about: Sequence[str
     The charts of one size show the same `schedules`, so that they line up.
     """
     lanes = [_wrapped(WORDS[schedule]) for schedule in schedules]
-    rows = group.rows.assign(
-        lane=[_wrapped(what) for what in group.rows["what"]],
-        low=group.rows["ci_low_s"],
-        high=group.rows["ci_high_s"],
-    )
-    top = _ROOM * float(rows["seconds"].max())
-    rows["said"] = [_said(row, _CLIPPED * top) for row in rows.to_dict("records")]
-    rows["low"], rows["high"] = (rows[side].clip(upper=_CLIPPED * top) for side in ("low", "high"))
-    rows["end"] = rows[["seconds", "high"]].max(axis=1).fillna(0.0)
-    missing = [lane for lane in lanes if lane not in set(rows["lane"])]
-    if missing:
-        said = {"lane": missing, "said": "not in this run", "end": 0.0, "status": "not measured"}
-        rows = pd.concat([rows, pd.DataFrame(said)])
+    top = _ROOM * float(group.rows["seconds"].max())
+    rows = _bar_rows(group.rows, lanes, top)
     limits = alt.Scale(domain=[0, top], nice=False)
     axis = alt.Axis(labelExpr=SECONDS, tickCount=4)
     x, low, end = (
@@ -88,6 +77,23 @@ def bars(group: Group, schedules: Sequence[str], title: str, about: Sequence[str
     if group.ideal_s is not None:
         layers.append(_bound(group.ideal_s, limits, lanes))
     return titled(alt.layer(*layers), title, [*about, _ideal_in_words(group)], HEIGHT)
+
+
+def _bar_rows(rows: pd.DataFrame, lanes: Sequence[str], top: float) -> pd.DataFrame:
+    """A row per lane: its interval, cut off before `top`, and what is written behind the bar."""
+    rows = rows.assign(
+        lane=[_wrapped(what) for what in rows["what"]],
+        low=rows["ci_low_s"],
+        high=rows["ci_high_s"],
+    )
+    rows["said"] = [_said(row, _CLIPPED * top) for row in rows.to_dict("records")]
+    rows["low"], rows["high"] = (rows[side].clip(upper=_CLIPPED * top) for side in ("low", "high"))
+    rows["end"] = rows[["seconds", "high"]].max(axis=1).fillna(0.0)
+    missing = [lane for lane in lanes if lane not in set(rows["lane"])]
+    if missing:
+        said = {"lane": missing, "said": "not in this run", "end": 0.0, "status": "not measured"}
+        rows = pd.concat([rows, pd.DataFrame(said)])
+    return rows
 
 
 def _said(row: dict[Hashable, Any], end: float) -> str:
@@ -129,19 +135,9 @@ _PALE = "#A9B0B8"
 def efficiency(rows: pd.DataFrame, title: str, about: Sequence[str]) -> Layers:
     """A point per way and memory with its interval: 0 is serial, 1 is the ideal."""
     rows = rows[rows["schedule"].isin(list(SCHEDULES)) & (rows["status"] == "ok")]
-    refused = rows["share"].isna()
     low, high = _limits(rows)
     lanes = [_wrapped(text) for name, text in SCHEDULES.items() if name in set(rows["schedule"])]
-    rows = rows.assign(
-        lane=[_wrapped(what) for what in rows["what"]],
-        mode=rows["memory"],
-        said=rows["efficiency"].where(~refused, "not said"),
-        share=rows["share"].fillna(0.0).clip(low, high),
-        share_low=rows["share_low"].clip(low, high),
-        share_high=rows["share_high"].clip(low, high),
-        kind=refused.map({True: "refused", False: "said"}),
-    )
-    rows["end"] = rows["share"].clip(0.0, 1.0)
+    rows = _share_rows(rows, low, high)
     limits = alt.Scale(domain=[low, high], nice=False)
     named = (
         "datum.value == 0 ? '0 serial' : datum.value == 1 ? '1 ideal' : format(datum.value, '~g')"
@@ -175,6 +171,22 @@ def efficiency(rows: pd.DataFrame, title: str, about: Sequence[str]) -> Layers:
         .encode(x=anchor, text="said:N"),
     ]
     return titled(alt.layer(*layers), title, about, HEIGHT)
+
+
+def _share_rows(rows: pd.DataFrame, low: float, high: float) -> pd.DataFrame:
+    """A row per point, clipped to the scale, and what is written beside it."""
+    refused = rows["share"].isna()
+    share = rows["share"].fillna(0.0).clip(low, high)
+    return rows.assign(
+        lane=[_wrapped(what) for what in rows["what"]],
+        mode=rows["memory"],
+        said=rows["efficiency"].where(~refused, "not said"),
+        share=share,
+        share_low=rows["share_low"].clip(low, high),
+        share_high=rows["share_high"].clip(low, high),
+        kind=refused.map({True: "refused", False: "said"}),
+        end=share.clip(0.0, 1.0),
+    )
 
 
 def _limits(rows: pd.DataFrame) -> tuple[float, float]:

@@ -1,6 +1,5 @@
 """The charts of plain copies: rate, asyncness and time over size; and one bar per way to copy."""
 
-import math
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -221,9 +220,3 @@ def bars(rows: pd.DataFrame, title: str, about: Sequence[str]) -> Layers:
     deep = max(lane.count("\n") for lane in lanes) + 1
     height = max(90, (16 * deep + 12) * len(order))
     return titled(alt.layer(*layers), title, about, height)
-
-
-def is_drawable(rows: pd.DataFrame) -> bool:
-    """Whether a logarithmic axis has something to show."""
-    known = rows["seconds"].dropna()
-    return len(known) > 0 and bool((known > 0).all()) and math.isfinite(float(known.max()))
