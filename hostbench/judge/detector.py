@@ -204,11 +204,12 @@ def _judgement(pieces: list[_Piece], options: Options) -> Judgement:
             changes.append(_break(pieces[i - 1], piece))
         changes.extend(_changes(piece, options))
     last = pieces[-1] if pieces else None
-    judged = last is not None and last.found is not None
+    known = last is not None and last.found is not None
     return Judgement(
         changes=tuple(sorted(changes, key=lambda change: change.index)),
-        noise=last.noise if last and judged else None,
-        detectable=_detectable(last, options) if last and judged else None,
+        judged=any(piece.found is not None for piece in pieces),
+        noise=last.noise if last and known else None,
+        detectable=_detectable(last, options) if last and known else None,
     )
 
 
