@@ -94,6 +94,11 @@ def _pieces(owner: int, logs: Floats, breaks: Sequence[int]) -> Iterator[_Piece]
         yield _Piece(owner, logs[places], places, last=end == len(logs))
 
 
+def longest_piece(logs: Floats, breaks: Sequence[int]) -> int:
+    """Points of the longest stretch between two breaks, without the missing ones."""
+    return max((len(piece.points) for piece in _pieces(0, logs, breaks)), default=0)
+
+
 def _judge_batch(pieces: list[_Piece], options: Options) -> None:
     """First stage for all pieces at once, with what drifts or recurs taken out; then each alone."""
     rows = np.full((len(pieces), max(len(piece.points) for piece in pieces)), np.nan)
