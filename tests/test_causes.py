@@ -1,5 +1,7 @@
 """Code, environment, the machine, the measurement, or unknown: from what moved and what did not."""
 
+import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,6 +9,8 @@ import pytest
 from hostbench.facts.record import Difference, known
 from hostbench.judge.causes import Cause, Commit, Differences, Seen, cause, look
 from hostbench.judge.events import Found, Judged
+from hostbench.report.judged import Explainer
+from hostbench.store.runs import AboutRun
 from tests.history_made import Run, judged, nightly, sha
 
 DRIVER = Difference(group="nvml", name="driver", before=known("580.1"), after=known("590.2"))
@@ -98,16 +102,77 @@ def test_other_machines_tell_code_from_environment() -> None:
     assert label(here, both, facts=None).label == "code"
 
 
-def test_a_step_that_is_misplaced_on_one_machine_is_one_step() -> None:
-    """Spikes in the nights before the step draw it there."""
-    spiked = judged(
-        nightly(120), lambda case, run: 1.1 if case == 3 and run.commit >= 57 else 1.0, seed=1
+@pytest.mark.parametrize(("night", "noise", "is_same"), [(57, 0.005, False), (58, 0.04, True)])
+def test_steps_of_two_machines_are_one_as_near_as_their_places_are_sure(
+    night: int, noise: float, is_same: bool
+) -> None:
+    here = judged(nightly(120), step(size=1.12, at=night), noise=noise, seed=1)
+    other = judged(nightly(120), step(size=1.12), machine="other")
+    one, there = the_step(here), the_step(other)
+    apart = there.change.index - one.change.index
+    assert apart > 1 and (apart <= one.slack + there.slack) == is_same
+    assert bool(look(one, here, [here, other]).elsewhere) == is_same
+    assert bool(look(one, here, [here, other]).passed) != is_same
+
+
+def test_a_driver_that_came_to_every_machine_that_night_is_no_evidence_for_the_code() -> None:
+    here, other = (judged(nightly(120), step(None, 1.04), machine=name) for name in "ab")
+    one = the_step(here)
+
+    def told(before: str, after: str) -> Cause:
+        driver = Difference(group="nvml", name="driver", before=known(before), after=known(after))
+        across = {one.grid.group: (DRIVER,), "b": (driver,)}
+        seen = look(one, here, [here, other], lambda event: across[event.grid.group])
+        return cause(one, seen, Differences(commits=LANDED, facts=(DRIVER,)))
+
+    assert told("570.3", "590.2").label == "environment"
+    assert told("570.3", "590.2").why[:2] == (
+        "10 of 10 series of this machine moved with it",
+        "it moved at these commits on b too, where the same fact changed",
     )
-    other = judged(nightly(120), step(), machine="other")
-    assert the_step(spiked).first.commit != the_step(other).first.commit
-    assert label(spiked, other, facts=(DRIVER,)).why[0] == "it moved at these commits on other too"
-    small = judged(nightly(120), step(size=1.04, at=61), machine="other")
-    assert look(the_step(spiked), spiked, [spiked, small]).elsewhere == ()
+    assert told("590.2", "580.1").label == "code"
+
+
+@pytest.mark.parametrize(
+    ("changes_at", "label", "first"),
+    [
+        (60.5, "environment", "the same commit on both sides"),
+        (999, "code", "no fact that counts differs"),
+    ],
+)
+def test_a_step_between_two_runs_of_one_commit_is_the_environments(
+    changes_at: float, label: str, first: str
+) -> None:
+    """Commit 60 ran before the driver changed and after it; the neighbours are other commits."""
+    found = judged(
+        [*nightly(120), Run(commit=60, day=60.5)],
+        lambda case, run: 1.1 if case == 3 and run.day >= 60.5 else 1.0,
+    )
+
+    def facts(run: Any) -> Any:
+        is_new = float(run.run_id.removeprefix("run")) >= changes_at
+        return {"before": {"nvml": {"driver": known("590.2" if is_new else "580.1")}}}
+
+    runs = [
+        AboutRun(
+            run_id=column.run_id,
+            machine="box",
+            started_at=column.started_at.isoformat(),
+            profile="standard",
+            launches=10,
+            device="cpu",
+            by="hostbench",
+            complete=True,
+            hardware={},
+        )
+        for column in found.grid.columns
+    ]
+    history: Any = SimpleNamespace(runs=lambda: runs, facts=facts)
+    explainer = Explainer(
+        history, [found], axis="commit", landed=lambda *_: None, today=datetime.date.max
+    )
+    told = explainer.tell(the_step(found), found).cause
+    assert (told.label, told.why[0]) == (label, first)
 
 
 def test_without_facts_only_what_else_moved_tells() -> None:

@@ -5,7 +5,7 @@ is what else moved, or did not: the same series on other machines, the other ser
 and the same commit measured again. Pure functions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,8 +14,10 @@ import pandas as pd
 
 from hostbench.facts.record import Difference
 from hostbench.judge.change import Options
-from hostbench.judge.events import FURTHEST, Found, Judged
+from hostbench.judge.events import Found, Judged
 
+Facts = tuple[Difference, ...] | None
+"""Possible causes, the likeliest first; None where a side has no facts."""
 Label = Literal["code", "environment", "machine-wide", "measurement changed", "unknown"]
 
 FEWEST_SERIES = 6
@@ -52,6 +54,9 @@ class Seen:
     """Other series of the machine that moved the same way, of those with points."""
     elsewhere: tuple[str, ...] = ()
     """Machines on which the same series moved the same way at these commits."""
+    same_facts: tuple[str, ...] = ()
+    """Machines on which it did where a fact that differs here changed to the same: no evidence for
+    the code."""
     passed: tuple[str, ...] = ()
     """Machines whose same series passed these commits, and could have shown such a step."""
     again: tuple[int, int] = (0, 0)
@@ -67,8 +72,7 @@ class Differences:
 
     commits: tuple[Commit, ...]
     """That landed, the newest first; empty where the code is the same."""
-    facts: tuple[Difference, ...] | None
-    """Possible causes, the likeliest first; None where a side has no facts."""
+    facts: Facts
     measuring: tuple[str, ...] = ()
     """hostbench's own parameters: `launches 10 -> 20`."""
 
@@ -138,9 +142,12 @@ def _for_environment(seen: Seen, series: str) -> Iterator[tuple[int, str]]:
     moved, stayed = seen.again
     if moved > stayed:
         yield _STRONG, f"{moved} older points measured again since then have moved as well"
+    if seen.same_facts:
+        where = ", ".join(seen.same_facts)
+        yield _SLIGHT, f"it moved at these commits on {where} too, where the same fact changed"
     if seen.passed and not seen.elsewhere:
         yield _PLAIN, f"{', '.join(seen.passed)} passed these commits without it"
-        if seen.is_over:
+        if seen.is_over and not seen.same_facts:
             yield _UNCHANGED, "it has gone again, and was seen on this machine alone"
     moved, of = seen.others
     if moved and moved >= MANY * of:
@@ -173,15 +180,24 @@ def in_words(one: Difference) -> str:
     return f"{name}: {' -> '.join(sides)}"
 
 
-def look(found: Found, own: Judged, judged: Sequence[Judged]) -> Seen:
-    """What else moved, and what did not, among everything judged on the same axis."""
-    here = [one for one in own.found if one is not found and _together(one, found)]
-    alike = {one.series for one in here if one.change.effect * found.change.effect > 0}
-    elsewhere, passed = _other_machines(found, own, judged)
+def look(
+    found: Found,
+    own: Judged,
+    judged: Sequence[Judged],
+    facts: Callable[[Found], Facts] = lambda _: None,
+) -> Seen:
+    """What else moved, and what did not, among everything judged on the same axis; `facts` are
+    those that differ across an event."""
+    beside = [one for one in own.found if one is not found and _together(one, found)]
+    alike = {one.series for one in beside if one.change.effect * found.change.effect > 0}
+    moved, passed = _other_machines(found, own, judged)
+    here, groups = facts(found) if moved else None, [one.grid.group for one in moved]
+    rolled_out = {one.grid.group for one in moved if _share(here, facts(one))}
     return Seen(
-        machine=found.series is not None and any(one.series is None for one in here),
+        machine=found.series is not None and any(one.series is None for one in beside),
         others=found.moved or (len(alike - {None, found.series}), _with_points(found, own)),
-        elsewhere=elsewhere,
+        elsewhere=tuple(group for group in groups if group not in rolled_out),
+        same_facts=tuple(group for group in groups if group in rolled_out),
         passed=passed,
         again=_again(found),
         is_over=found.status in ("temporary", "recovered"),
@@ -202,35 +218,33 @@ def _with_points(found: Found, own: Judged) -> int:
 
 def _other_machines(
     found: Found, own: Judged, judged: Sequence[Judged]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(groups where the same moved at the same commits, groups that passed them)."""
+) -> tuple[list[Found], tuple[str, ...]]:
+    """(where the same moved at the same commits, groups that passed them)."""
     moved, passed = [], []
     for other in judged:
         series = _row_of(found, other)
         if other is own or other.grid.machine == own.grid.machine or series == -1:
             continue
         events = [one for one in other.found if one.series in (series, None)]
-        if any(one.series == series and _is_same(one, found) for one in events):
-            moved.append(other.grid.group)
+        same = [one for one in events if one.series == series and _is_same(one, found)]
+        if same:
+            moved.append(same[0])
         elif not any(_overlap(one, found) for one in events) and _could_show(found, other, series):
             passed.append(other.grid.group)
-    return tuple(moved), tuple(passed)
+    return moved, tuple(passed)
+
+
+def _share(here: Facts, there: Facts) -> bool:
+    """Whether a fact changed to the same across both."""
+    values = [{(one.name, one.after) for one in facts or ()} for facts in (here, there)]
+    return not values[0].isdisjoint(values[1])
 
 
 def _is_same(one: Found, other: Found) -> bool:
-    """Whether two steps, or two temporary events, of one series on two machines are one: begun at
-    the same commits and in the same direction; or as near as the place may be off, when they are of
-    like size, too."""
-    if one.change.kind != other.change.kind:
-        return False
-    ratio = one.change.height / other.change.height
-    near = other.first.commit in _near(one) and HALF < ratio < 1 / HALF
-    return near or (ratio > 0 and _overlap(one, other))
-
-
-def _near(one: Found) -> set[str]:
-    points = one.points[max(0, one.place - FURTHEST) : one.place + FURTHEST + 1]
-    return {one.grid.columns[i].commit for i in points}
+    """Whether two steps, or two temporary events, of one series on two machines are one: in the
+    same direction, at commits as near as both places are sure."""
+    alike = one.change.kind == other.change.kind
+    return alike and one.change.effect * other.change.effect > 0 and _overlap(one, other)
 
 
 def _overlap(one: Found, other: Found) -> bool:

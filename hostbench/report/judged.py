@@ -12,13 +12,15 @@ from hostbench.facts import causes as possible_causes
 from hostbench.facts.record import Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause, look
 from hostbench.judge.events import Found, Judged, judge_grid
-from hostbench.judge.grid import NEEDED, Axis, Grid, grids
+from hostbench.judge.grid import NEEDED, Axis, Column, Grid, grids
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
 from hostbench.store.triage import Entry, entry_for
 
 RECENT = 50
 """Runs of a machine after which a regression that stayed no longer fails, unless asked for."""
+CERTAIN = 1
+"""Points by which the place of a step may be off, at most, to be taken for the right one."""
 MEASURING = ("launches", "profile", "device", "by")
 """What a run's header says of how it was measured."""
 
@@ -91,7 +93,7 @@ class Explainer:
         self._commits: dict[tuple[str, str], Sequence[tuple[str, str]] | None] = {}
 
     def tell(self, found: Found, own: Judged) -> Told:
-        seen = look(found, own, self._judged)
+        seen = look(found, own, self._judged, lambda one: self._differences(one).facts)
         entry, lapsed = self._said(found)
         return Told(
             found=found,
@@ -123,9 +125,18 @@ class Explainer:
         return bool(at >= self._since)
 
     def _differences(self, found: Found) -> Differences:
-        around = found.around()
-        old, new = around[0], around[-1]
-        commits = list(dict.fromkeys(column.commit for column in reversed(around)))
+        """Between the two points beside a step whose place is known to a point, where they are
+        of one commit and something differs; else between those that it lies among."""
+        if found.last.commit == found.first.commit and found.slack <= CERTAIN:
+            beside = self._across([found.last, found.first])
+            if beside.facts or beside.measuring:
+                return beside
+        return self._across(found.around())
+
+    def _across(self, columns: Sequence[Column]) -> Differences:
+        """What differs between the first and the last of these."""
+        old, new = columns[0], columns[-1]
+        commits = list(dict.fromkeys(column.commit for column in reversed(columns)))
         before, after = (self._about.get(column.run_id) for column in (old, new))
         facts = None
         if before is not None and after is not None:
