@@ -2,6 +2,7 @@
 
 import pytest
 
+from hostbench.judge.causes import look
 from hostbench.judge.events import Found, Judged
 from tests.history_made import Level, Run, judged, nightly, sha
 
@@ -95,6 +96,19 @@ def test_the_machines_own_event_says_how_many_series_it_moved() -> None:
     assert (machine.event.id, machine.event.commit) == ("machine:box", sha(60))
     assert machine.moved == (9, 10) and machine.before_s is None
     assert not [one for one in own(found) if one.series != 7]
+
+
+def test_points_that_hide_the_machines_step_do_not_say_who_went_along() -> None:
+    """It gets faster, and is throttled then, as it is now and again."""
+    throttled = {15, 33, 34, *range(60, 69), 73, *range(93, 102), 107, 108}
+
+    def level(case: int, run: Run) -> float:
+        return (1.08 if run.commit in throttled else 1.0) * (0.97 if run.commit >= 60 else 1.0)
+
+    found = judged(nightly(120), level)
+    (machine,) = [one for one in found.found if one.status == "confirmed"]
+    assert machine.series is None and machine.change.effect == pytest.approx(-0.03, abs=0.01)
+    assert machine.moved is None and look(machine, found, [found]).others == (0, 0)
 
 
 def test_partial_runs_do_not_blur_the_machine() -> None:

@@ -190,12 +190,15 @@ def look(
     those that differ across an event."""
     beside = [one for one in own.found if one is not found and _together(one, found)]
     alike = {one.series for one in beside if one.change.effect * found.change.effect > 0}
+    others = (len(alike - {None, found.series}), _with_points(found, own))
+    if found.series is None:
+        others = found.moved or (0, 0)
     moved, passed = _other_machines(found, own, judged)
     here, groups = facts(found) if moved else None, [one.grid.group for one in moved]
     rolled_out = {one.grid.group for one in moved if _share(here, facts(one))}
     return Seen(
         machine=found.series is not None and any(one.series is None for one in beside),
-        others=found.moved or (len(alike - {None, found.series}), _with_points(found, own)),
+        others=others,
         elsewhere=tuple(group for group in groups if group not in rolled_out),
         same_facts=tuple(group for group in groups if group in rolled_out),
         passed=passed,

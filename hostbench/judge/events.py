@@ -23,6 +23,8 @@ Status = Literal["provisional", "confirmed", "recovered", "ended", "temporary", 
 
 MOVED_POINTS = 8
 """Points on each side of a machine's step that tell whether a series moved with it."""
+MOVED_SHARE = 0.5
+"""Share of the step that it went if it did."""
 RECOVERED = 0.4
 """Share of the step that may be left for the level to be called back."""
 FURTHEST = 8
@@ -76,7 +78,8 @@ class Found:
     """99 % interval of the effect, from the noise between points."""
     detectable: float | None
     moved: tuple[int, int] | None = None
-    """Of a machine's event: how many of how many series went along."""
+    """Of a machine's event: how many of how many series went along; None where these points
+    do not show it."""
     why: str = ""
     """Of a break: what changed."""
 
@@ -277,13 +280,15 @@ def _status(changes: Sequence[Change], number: int) -> Status:
     return change.state
 
 
-def _moved(logs: Floats, change: Change) -> tuple[int, int]:
+def _moved(logs: Floats, change: Change) -> tuple[int, int] | None:
     """Series that go at least half of the machine's way, of those with points on both sides. Both
-    ways are over the same points, so that what the machine does besides cancels out."""
+    ways are over the same points, so that a little that the machine does besides cancels out; None
+    where that is so much that these points do not show the step at all."""
     before = logs[:, max(0, change.index - MOVED_POINTS) : change.index]
     after = logs[:, change.index : change.index + MOVED_POINTS]
     both = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
     steps = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
-    middle = float(np.median(steps))
-    way = middle if middle / change.height > 0 else change.height
-    return int((steps / way >= 0.5).sum()), int(both.sum())
+    way = float(np.median(steps))
+    if way / change.height < MOVED_SHARE:
+        return None
+    return int((steps / way >= MOVED_SHARE).sum()), int(both.sum())
