@@ -5,12 +5,13 @@ import math
 import random
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hostbench.case import Case
 from hostbench.cli.entry import main
 from hostbench.errors import (
     EXIT_FAILED,
@@ -34,13 +35,20 @@ def date(night: int) -> str:
 Level = Callable[[int, int], float]
 
 
-def store(results: Path, level: Level, *, driver_from: int = NIGHTS, **header: Any) -> None:
+def store(
+    results: Path,
+    level: Level,
+    *,
+    driver_from: int = NIGHTS,
+    cases: Sequence[Case] = CASES,
+    **header: Any,
+) -> None:
     """A run each night of another commit; `level(case, night)` times 1 ms."""
     rng = random.Random(1)
     for night in range(NIGHTS):
         records = [
             made.record(case, 0, 1e-3 * level(place, night) * math.exp(rng.gauss(0, 0.004)))
-            for place, case in enumerate(CASES)
+            for place, case in enumerate(cases)
         ]
         facts = {**made.FACTS, "nvml": {"driver": "590.2" if night >= driver_from else "580.1"}}
         fields = {
@@ -136,9 +144,30 @@ def test_what_is_asked_for(history: Path, changes: Any) -> None:
     assert code == EXIT_REGRESSION and "machine:shelf" in out  # the machine it runs on
     code, _, err = changes(history, "overlap@shelf")
     assert code == EXIT_NOTHING_MEASURED and "no stored series is overlap@shelf" in err
+    code, _, err = changes(history, "nonsense.x", "transfer")
+    assert code == EXIT_USAGE and "'nonsense.x' selects no case" in err
+    assert changes(history, f"transfer[nbyte={size}]")[0] == EXIT_USAGE
     code, _, err = changes(history, "--machine", "attic")
     assert code == EXIT_NOTHING_MEASURED and "there are: shelf" in err
     assert changes(history, "transfer[")[0] == EXIT_USAGE
+
+
+def test_a_machines_own_events(history: Path, changes: Any) -> None:
+    code, out, _ = changes(history, "machine:shelf", "--format", "json")
+    told = json.loads(out)
+    assert code == EXIT_REGRESSION and [one["id"] for one in told["events"]] == ["machine:shelf"]
+    assert told["series"] == [] and told["notes"][0].startswith("8 series judged")
+    out = changes(history, "machine:shelf", "--format", "jsonl")[1]
+    assert [json.loads(line)["id"] for line in out.splitlines()] == ["machine:shelf"]
+    code, _, err = changes(history, "machine:attic")
+    assert code == EXIT_NOTHING_MEASURED and "there are: shelf" in err
+
+
+def test_a_machine_of_few_series_has_no_events_of_its_own(tmp_path: Path, changes: Any) -> None:
+    store(tmp_path, lambda case, night: 1.0, cases=CASES[:3])
+    assert changes(tmp_path)[0] == EXIT_OK
+    code, _, err = changes(tmp_path, "machine:shelf")
+    assert code == EXIT_NOTHING_MEASURED and "from 6 series or more: shelf has fewer" in err
 
 
 def test_the_other_machines_are_evidence_for_the_one_asked_for(

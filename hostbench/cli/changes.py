@@ -6,12 +6,10 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import compress
 from pathlib import Path
 
 import pandas as pd
 
-from hostbench.case import parse_series
 from hostbench.cli.places import results_folder, warn
 from hostbench.clock import today
 from hostbench.errors import (
@@ -27,8 +25,9 @@ from hostbench.judge import lines
 from hostbench.judge.change import Change, Judgement, Options
 from hostbench.judge.detector import FEWEST_POINTS, longest_piece
 from hostbench.judge.events import Judged
-from hostbench.report import changes
-from hostbench.report.judged import Explainer, chosen, judge_history
+from hostbench.report import changes, choice
+from hostbench.report.choice import Chosen, Wanted, choose
+from hostbench.report.judged import Explainer, judge_history
 from hostbench.runner.repo import commit_of, committed_at, landed
 from hostbench.store import triage
 from hostbench.store.history import History
@@ -48,20 +47,17 @@ def execute(args: Namespace) -> int:
     folder = results_folder(args)
     if not folder.is_dir():
         raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
-    wanted = [parse_series(text) for text in args.series]
+    wanted = Wanted.read(args.series)
     history = History(folder)
     for warning in history.warnings:
         warn(warning)
-    _check_machine(args.machine, history)
+    _check_machines([args.machine, *wanted.machines], history)
     judged = judge_history(history, args.axis)
     since = None if args.since is None else _since(args.since, judged)
-    asked = [
-        (one, chosen(one.grid, wanted))
-        for one in judged
-        if args.machine in (None, one.grid.machine)
-    ]
-    if not any(any(ours) for _, ours in asked):
+    asked = choose(judged, wanted, args.machine)
+    if not any(one.machine and one.judged.grid.cases for one in asked):
         raise NothingMeasured(_nothing(args, asked))
+    asked = [one for one in asked if one.machine]
     root = Path.cwd()
     said = triage.read(folder)
     for path, text in said.warnings:
@@ -76,22 +72,17 @@ def execute(args: Namespace) -> int:
         since=since,
     )
     _print(args, asked, explainer)
-    if changes.has_failed(asked):
+    if choice.has_failed(asked):
         return EXIT_FAILED
-    if any(explainer.fails(found) for found, _ in changes.events(asked)):
+    if any(explainer.fails(found) for found, _ in choice.events(asked)):
         return EXIT_REGRESSION
-    pieces = (
-        longest_piece(logs, breaks)
-        for one, wanted in asked
-        for logs, breaks in compress(zip(one.grid.logs, one.grid.breaks, strict=True), wanted)
-    )
-    _check_judged([own for _, own in changes.series(asked)], pieces)
+    _check_asked(asked)
     return EXIT_OK
 
 
-def _print(args: Namespace, asked: changes.Chosen, explainer: Explainer) -> None:
+def _print(args: Namespace, asked: Sequence[Chosen], explainer: Explainer) -> None:
     if args.format == "jsonl":
-        for id, judgement in (*changes.series(asked), *changes.machines(asked)):
+        for id, judgement in (*choice.series(asked), *choice.machines(asked)):
             for change in judgement.changes:
                 print(lines.written(id, change))
     elif args.format == "json":
@@ -101,16 +92,19 @@ def _print(args: Namespace, asked: changes.Chosen, explainer: Explainer) -> None
         print(changes.page(asked, explainer.tell, args.axis, markdown=markdown, every=args.all))
 
 
-def _check_machine(name: str | None, history: History) -> None:
-    if name is not None and name not in history.machines():
-        there = ", ".join(history.machines()) or "none"
-        raise NothingMeasured(f"no run of machine {name!r} is stored; there are: {there}")
+def _check_machines(names: Iterable[str | None], history: History) -> None:
+    stored = history.machines()
+    for name in names:
+        if name is not None and name.partition("/")[0] not in stored:
+            there = ", ".join(stored) or "none"
+            raise NothingMeasured(f"no run of machine {name!r} is stored; there are: {there}")
 
 
-def _nothing(args: Namespace, asked: changes.Chosen) -> str:
-    if args.series and any(one.grid.cases for one, _ in asked):
+def _nothing(args: Namespace, asked: Sequence[Chosen]) -> str:
+    grids = [one.judged.grid for one in asked]
+    if args.series and any(grid.cases for grid in grids):
         return f"no stored series is {' or '.join(args.series)}; `hostbench list` names the cases"
-    left = "; ".join(f"{num} {why}" for one, _ in asked for why, num in one.grid.left_out.items())
+    left = "; ".join(f"{num} {why}" for grid in grids for why, num in grid.left_out.items())
     return "no run that may be judged is stored" + (f": {left}" if left else "; `hostbench run`")
 
 
@@ -129,6 +123,18 @@ def _since(text: str, judged: Sequence[Judged]) -> pd.Timestamp:
             f"--since {text!r} is no date, as in 2026-11-21, and no commit that was measured or "
             "that git knows here"
         ) from None
+
+
+def _check_asked(asked: Sequence[Chosen]) -> None:
+    """Raises NothingMeasured where nothing that was asked for could be told."""
+    fewest = Options().min_series_of_machine
+    if not choice.series(asked) and not choice.machines(asked):
+        names = ", ".join(one.judged.grid.group for one in asked)
+        raise NothingMeasured(
+            f"a machine's own events are told from {fewest} series or more: {names} has fewer"
+        )
+    counted = [pair for one in asked for pair in one.counted()]
+    _check_judged([own for own, _ in counted], [longest for _, longest in counted])
 
 
 def _check_judged(judged: Sequence[Judgement], pieces: Iterable[int]) -> None:

@@ -136,7 +136,8 @@ def _compare(parser: argparse.ArgumentParser) -> None:
 
 def _changes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("series", nargs="*", metavar="SERIES", help="only series that match, e.g. "
-                        "'transfer.host_to_device[memory=pinned]@box'")  # fmt: skip
+                        "'transfer.host_to_device[memory=pinned]@box', or a machine's own events: "
+                        "machine:NAME")  # fmt: skip
     parser.add_argument("--machine", metavar="NAME", help="only this machine's series")
     parser.add_argument(
         "--axis",

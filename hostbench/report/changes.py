@@ -7,11 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from hostbench import units
-from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.judge.events import Found, Judged
 from hostbench.judge.grid import Axis
+from hostbench.judge.lines import MACHINE
 from hostbench.judge.stopped import Stopped
+from hostbench.report.choice import Chosen, events, series, stopped
 from hostbench.report.judged import Told
 from hostbench.report.table import aligned, piped, shown
 from hostbench.store.triage import Entry
@@ -20,31 +21,6 @@ HEADINGS = ("state", "since", "change", "99 % interval", "before -> after", "det
 CAUSE = "cause"
 
 Tell = Callable[[Found, Judged], Told]
-Chosen = Sequence[tuple[Judged, Sequence[bool]]]
-"""Each judged grid with which of its series were asked for."""
-
-
-def events(chosen: Chosen) -> list[tuple[Found, Judged]]:
-    """What was found in the series asked for, and of their machines; the machines' own first, then
-    the largest."""
-    found = [
-        (one, judged)
-        for judged, wanted in chosen
-        for one in judged.found
-        if (any(wanted) if one.series is None else wanted[one.series])
-    ]
-    return sorted(found, key=_place)
-
-
-def _place(item: tuple[Found, Judged]) -> tuple[bool, str, float, str]:
-    one = item[0]
-    return one.series is not None, _state_of(one), -abs(one.change.effect), one.event.id
-
-
-def _state_of(one: Found) -> str:
-    """confirmed before provisional before what is over."""
-    order = ("confirmed", "provisional", "recovered", "ended", "temporary", "break")
-    return f"{order.index(one.status)}"
 
 
 def is_listed(one: Found) -> bool:
@@ -54,7 +30,7 @@ def is_listed(one: Found) -> bool:
 
 
 def page(
-    chosen: Chosen, tell: Tell, axis: Axis, *, markdown: bool = False, every: bool = False
+    chosen: Sequence[Chosen], tell: Tell, axis: Axis, *, markdown: bool = False, every: bool = False
 ) -> str:
     """Text or Markdown. Breaks are told in a line each kind; `every` lists the rest too."""
     found = events(chosen)
@@ -135,29 +111,13 @@ def _breaks(broken: Iterable[Found], markdown: bool) -> list[str]:
     for (group, workload, why), own in sorted(groups.items()):
         first = min((one.first for one in own), key=lambda column: column.committed_at)
         effect = statistics.median(one.change.effect for one in own)
-        name = f"{workload}@{group}" if workload else f"machine:{group}"
+        name = f"{workload}@{group}" if workload else f"{MACHINE}{group}"
         text = (
             f"break: {name}, {why}, since {first.commit[:8]} {first.committed_at:%Y-%m-%d}: "
             f"{_num(len(own), 'series', 'series')} start anew, median change {effect:+.1%}"
         )
         lines.append(shown(text, markdown))
     return lines
-
-
-def stopped(chosen: Chosen) -> list[tuple[Stopped, Judged]]:
-    """Series asked for that had numbers and have none any more; those that fail first."""
-    found = [
-        (one, judged)
-        for judged, wanted in chosen
-        for one in judged.grid.stopped
-        if wanted[one.series]
-    ]
-    return sorted(found, key=lambda pair: (pair[0].status, pair[1].grid.id(pair[0].series)))
-
-
-def has_failed(chosen: Chosen) -> bool:
-    """Whether a series that had numbers fails in its machine's newest run."""
-    return any(one.status == "failed" and one.is_newest for one, _ in stopped(chosen))
 
 
 def _in_words(one: Stopped, judged: Judged) -> str:
@@ -182,9 +142,9 @@ def _rest(others: Iterable[Found]) -> list[str]:
 _OVER = ("recovered", "ended", "temporary")
 
 
-def summary(chosen: Chosen, axis: Axis) -> list[str]:
+def summary(chosen: Sequence[Chosen], axis: Axis) -> list[str]:
     """How much was judged, how small a change it could have shown, and what was left out."""
-    judged = [own for _, own in series(chosen)]
+    judged = [own for one in chosen for own, _ in one.counted()]
     effects = sorted(own.detectable for own in judged if own.detectable is not None)
     lines = [
         f"{_num(len(effects), 'series', 'series')} judged along {_AXES[axis]}, "
@@ -196,12 +156,12 @@ def summary(chosen: Chosen, axis: Axis) -> list[str]:
             f"worst {effects[-1]:.1%}"
         )
     left = Counter[str]()
-    for own, _ in chosen:
-        left.update(own.grid.left_out)
-        left["reruns of older commits, evidence only"] += len(own.grid.reruns)
+    for one in chosen:
+        left.update(one.judged.grid.left_out)
+        left["reruns of older commits, evidence only"] += len(one.judged.grid.reruns)
     said = [f"{num} {why}" for why, num in left.items() if num]
     lines += [f"left out: {', '.join(said)}"] if said else []
-    stood_in = [own.grid.group for own, _ in chosen if own.grid.simulated]
+    stood_in = [one.judged.grid.group for one in chosen if one.judged.grid.simulated]
     return lines + ([f"simulated, no measurement: {', '.join(stood_in)}"] if stood_in else [])
 
 
@@ -212,26 +172,7 @@ def _num(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def series(chosen: Chosen) -> list[tuple[str, Judgement]]:
-    """(id, judgement) of every series asked for."""
-    return [
-        (judged.grid.id(i), own)
-        for judged, wanted in chosen
-        for i, own in enumerate(judged.machine.own)
-        if wanted[i]
-    ]
-
-
-def machines(chosen: Chosen) -> list[tuple[str, Judgement]]:
-    """The same of each machine that has a common mode."""
-    return [
-        (f"machine:{judged.grid.group}", judged.machine.common)
-        for judged, wanted in chosen
-        if judged.machine.common is not None and any(wanted)
-    ]
-
-
-def as_json(chosen: Chosen, tell: Tell, axis: Axis) -> dict[str, Any]:
+def as_json(chosen: Sequence[Chosen], tell: Tell, axis: Axis) -> dict[str, Any]:
     """Every event, and every series, as plain values."""
     return {
         "axis": axis,

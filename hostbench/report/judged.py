@@ -7,12 +7,11 @@ from functools import cached_property
 
 import pandas as pd
 
-from hostbench.case import Case, SeriesSelector, read_case
 from hostbench.facts import causes as possible_causes
 from hostbench.facts.record import Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause, look
 from hostbench.judge.events import Found, Judged, judge_grid
-from hostbench.judge.grid import NEEDED, Axis, Column, Grid, grids
+from hostbench.judge.grid import NEEDED, Axis, Column, grids
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
 from hostbench.store.triage import Entry, entry_for
@@ -53,19 +52,6 @@ def judge_history(history: History, axis: Axis) -> list[Judged]:
         for name in history.machines()
         for grid in grids(history.points(name, NEEDED), name, axis, hardware)
     ]
-
-
-def chosen(grid: Grid, wanted: Sequence[SeriesSelector]) -> list[bool]:
-    """Which series of a grid were asked for; nothing asked for is everything."""
-    if not wanted:
-        return [True] * len(grid.cases)
-    places = {grid.machine, grid.group}
-    here = [one.case for one in wanted if one.machine is None or one.machine in places]
-    found = []
-    for text in grid.cases:
-        case = read_case(text) or Case(text.partition("[")[0], ())  # parameters that are no axes
-        found.append(any(selector.selects(case) for selector in here))
-    return found
 
 
 class Explainer:
