@@ -189,7 +189,10 @@ def test_the_other_machines_are_evidence_for_the_one_asked_for(
         (date(40), EXIT_REGRESSION),
         (date(41), EXIT_OK),
         ("2026-01-01T00:00:00+02:00", EXIT_REGRESSION),
+        (f"{date(41)}T08:59", EXIT_OK),
         ("last year", EXIT_USAGE),
+        ("now", EXIT_USAGE),
+        ("2026", EXIT_USAGE),
         ("fffffff", EXIT_USAGE),
     ],
 )

@@ -5,6 +5,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -109,7 +110,10 @@ def _nothing(args: Namespace, asked: Sequence[Chosen]) -> str:
 
 
 def _since(text: str, judged: Sequence[Judged]) -> pd.Timestamp:
-    """The date of a commit that was measured or that git knows, or a date."""
+    """The date of a commit that was measured or that git knows, or a date in ISO 8601.
+
+    Raises UsageError for anything else.
+    """
     commit = commit_of(Path.cwd(), text) or text
     columns = (column for one in judged for column in one.grid.columns)
     stored = next((one.committed_at for one in columns if one.commit.startswith(commit)), None)
@@ -117,11 +121,12 @@ def _since(text: str, judged: Sequence[Judged]) -> pd.Timestamp:
     if known is not None:
         return known
     try:
-        return pd.to_datetime(committed_at(Path.cwd(), commit) or text, utc=True)
+        date = datetime.fromisoformat(committed_at(Path.cwd(), commit) or text)
+        return pd.to_datetime(date, utc=True)
     except ValueError:
         raise UsageError(
-            f"--since {text!r} is no date, as in 2026-11-21, and no commit that was measured or "
-            "that git knows here"
+            f"--since {text!r} is no date, as in 2026-11-21 or 2026-11-21T09:00Z, and no commit "
+            "that was measured or that git knows here"
         ) from None
 
 
