@@ -41,14 +41,18 @@ def store(
     *,
     driver_from: int = NIGHTS,
     cases: Sequence[Case] = CASES,
+    version: Callable[[int], str] = lambda night: "1",
     **header: Any,
 ) -> None:
     """A run each night of another commit; `level(case, night)` times 1 ms."""
     rng = random.Random(1)
     for night in range(NIGHTS):
+        seconds = (
+            1e-3 * level(i, night) * math.exp(rng.gauss(0, 0.004)) for i in range(len(cases))
+        )
         records = [
-            made.record(case, 0, 1e-3 * level(place, night) * math.exp(rng.gauss(0, 0.004)))
-            for place, case in enumerate(cases)
+            made.record(case, 0, number, version=version(night))
+            for case, number in zip(cases, seconds, strict=True)
         ]
         facts = {**made.FACTS, "nvml": {"driver": "590.2" if night >= driver_from else "580.1"}}
         fields = {
@@ -308,6 +312,26 @@ def test_an_old_regression_is_listed_and_fails_no_more(tmp_path: Path, changes: 
     store(tmp_path, lambda case, night: 1.2 if case == 1 and night >= 15 else 1.0)
     code, out, _ = changes(tmp_path)
     assert code == EXIT_OK and "confirmed, old" in out
+
+
+@pytest.mark.parametrize(("start", "listed"), [(30, True), (15, False)])
+def test_a_break_ends_a_regression_visibly(
+    tmp_path: Path, changes: Any, start: int, listed: bool
+) -> None:
+    """Too few points since to judge anew; what was before it was judged."""
+    store(
+        tmp_path,
+        lambda case, night: 1.2 if case == 1 and night >= start else 1.0,
+        version=lambda night: "2" if night >= NIGHTS - 5 else "1",
+    )
+    code, out, _ = changes(tmp_path)
+    assert code == EXIT_OK
+    assert ("\nended by a break  " in out) == listed == (f"{CASES[1]}@shelf" in out)
+    assert ("not listed: 1 ended" in out) != listed
+    assert (
+        "8 series judged along commits, 0 too short (fewer than 11 points); "
+        "8 of them only up to their newest break (fewer than 11 points since)\n"
+    ) in out
 
 
 def test_the_other_axis_without_an_index(

@@ -72,6 +72,12 @@ def test_a_break_ends_what_was_before_it() -> None:
     assert {one.why for one in found if one.status == "break"} == {"version 1 -> 2"}
 
 
+def test_a_place_stays_as_unsure_when_a_break_ends_the_step() -> None:
+    runs = [Run(commit=n, day=n, row={"version": "1" if n < 80 else "2"}) for n in range(85)]
+    (one,) = [one for one in judged(runs, only(3, (40, 1.1))).found if one.status == "ended"]
+    assert one.low is None and one.slack == 1 and len(one.event.near) == 6
+
+
 def test_a_version_that_changes_all_numbers_is_no_event_of_the_machine() -> None:
     runs = [Run(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)]
     found = judged(runs, lambda case, run: 1.3 if run.commit >= 60 else 1.0)

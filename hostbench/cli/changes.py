@@ -87,10 +87,10 @@ def _print(args: Namespace, asked: Sequence[Chosen], explainer: Explainer) -> No
             for change in judgement.changes:
                 print(lines.written(id, change))
     elif args.format == "json":
-        print(json.dumps(changes.as_json(asked, explainer.tell, args.axis), indent=2))
+        print(json.dumps(changes.as_json(asked, explainer, args.axis), indent=2))
     else:
         markdown = args.format == "md"
-        print(changes.page(asked, explainer.tell, args.axis, markdown=markdown, every=args.all))
+        print(changes.page(asked, explainer, args.axis, markdown=markdown, every=args.all))
 
 
 def _check_machines(names: Iterable[str | None], history: History) -> None:

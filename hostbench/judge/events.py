@@ -227,9 +227,9 @@ def _slack(change: Change, noise: float | None) -> int:
     """How far the place of a step may be off: what the detector says of it, and no less than 1, nor
     than an error that goes with the squared noise over the squared step (Hinkley, Biometrika
     1970)."""
-    if noise is None or change.kind == "break" or not change.effect:
+    if change.kind == "break" or not change.effect:
         return 0
-    ratio = noise / change.height
+    ratio = 0.0 if noise is None else noise / change.height
     return min(FURTHEST, max(1, change.slack, int(MISPLACED * ratio**2 + 0.5)))
 
 

@@ -2,8 +2,9 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import compress
 from typing import Any
 
 from hostbench import units
@@ -13,34 +14,38 @@ from hostbench.judge.grid import Axis
 from hostbench.judge.lines import MACHINE
 from hostbench.judge.stopped import Stopped
 from hostbench.report.choice import Chosen, events, series, stopped
-from hostbench.report.judged import Told
+from hostbench.report.judged import Explainer, Told
 from hostbench.report.table import aligned, piped, shown
 from hostbench.store.triage import Entry
 
 HEADINGS = ("state", "since", "change", "99 % interval", "before -> after", "detects", "series")
 CAUSE = "cause"
 
-Tell = Callable[[Found, Judged], Told]
 
-
-def is_listed(one: Found) -> bool:
-    """Shown without being asked for: a step that stayed, to slower or of the whole machine."""
-    stayed = one.status in ("confirmed", "provisional")
+def is_listed(one: Found, is_recent: bool) -> bool:
+    """Shown without being asked for: a step to slower or of the whole machine that stayed, or that
+    is recent and ended by a break, for nobody knows whether it did."""
+    stayed = one.status in ("confirmed", "provisional") or (one.status == "ended" and is_recent)
     return stayed and (one.change.effect > 0 or one.series is None)
 
 
 def page(
-    chosen: Sequence[Chosen], tell: Tell, axis: Axis, *, markdown: bool = False, every: bool = False
+    chosen: Sequence[Chosen],
+    explainer: Explainer,
+    axis: Axis,
+    *,
+    markdown: bool = False,
+    every: bool = False,
 ) -> str:
     """Text or Markdown. Breaks are told in a line each kind; `every` lists the rest too."""
     found = events(chosen)
     steps = [pair for pair in found if pair[0].change.kind != "break"]
-    told = [tell(*pair) for pair in steps if every or is_listed(pair[0])]
+    listed = [every or is_listed(one, explainer.is_recent(one)) for one, _ in steps]
+    told = [explainer.tell(*pair) for pair in compress(steps, listed)]
     lines = _table(told, markdown) if told else ["no change to show"]
     lines += ["", *(shown(_in_words(*pair), markdown) for pair in stopped(chosen))]
     lines += [*_breaks((one for one, _ in found if one.change.kind == "break"), markdown)]
-    if not every:
-        lines += _rest(one for one, _ in steps if not is_listed(one))
+    lines += _rest(one for (one, _), is_told in zip(steps, listed, strict=True) if not is_told)
     lines += [shown(line, markdown) for line in summary(chosen, axis)]
     return "\n".join(lines)
 
@@ -85,7 +90,7 @@ def _cells(told: Told, markdown: bool) -> tuple[str, ...]:
 
 
 def _state(told: Told, markdown: bool) -> str:
-    said: list[str] = [told.found.status]
+    said: list[str] = ["ended by a break" if told.found.status == "ended" else told.found.status]
     if told.triage is not None:
         said.append(told.triage.state + (f" ({told.lapsed})" if told.lapsed else ""))
     elif told.found.status == "confirmed" and told.found.change.effect > 0 and not told.recent:
@@ -146,10 +151,13 @@ def summary(chosen: Sequence[Chosen], axis: Axis) -> list[str]:
     """How much was judged, how small a change it could have shown, and what was left out."""
     judged = [own for one in chosen for own, _ in one.counted()]
     effects = sorted(own.detectable for own in judged if own.detectable is not None)
+    num, fewer = sum(own.judged for own in judged), f"fewer than {FEWEST_POINTS} points"
     lines = [
-        f"{_num(len(effects), 'series', 'series')} judged along {_AXES[axis]}, "
-        f"{len(judged) - len(effects)} too short (fewer than {FEWEST_POINTS} points)"
+        f"{_num(num, 'series', 'series')} judged along {_AXES[axis]}, "
+        f"{len(judged) - num} too short ({fewer})"
     ]
+    if ended := num - len(effects):
+        lines[0] += f"; {ended} of them only up to their newest break ({fewer} since)"
     if effects:
         lines[0] += (
             f"; smallest detectable effect: median {statistics.median(effects):.1%}, "
@@ -172,11 +180,11 @@ def _num(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def as_json(chosen: Sequence[Chosen], tell: Tell, axis: Axis) -> dict[str, Any]:
+def as_json(chosen: Sequence[Chosen], explainer: Explainer, axis: Axis) -> dict[str, Any]:
     """Every event, and every series, as plain values."""
     return {
         "axis": axis,
-        "events": [_event(tell(*pair)) for pair in events(chosen)],
+        "events": [_event(explainer.tell(*pair)) for pair in events(chosen)],
         "stopped": [
             {
                 "id": judged.grid.id(one.series),

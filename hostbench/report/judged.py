@@ -86,14 +86,14 @@ class Explainer:
             cause=cause(found, seen, self._differences(found)),
             triage=entry,
             lapsed=lapsed,
-            recent=self._is_recent(found),
+            recent=self.is_recent(found),
             fails=self.fails(found),
         )
 
     def fails(self, found: Found) -> bool:
         """A confirmed step to slower that stayed, that is recent and that nobody has taken up."""
         stayed = found.status == "confirmed" and found.change.effect > 0
-        if not stayed or not self._is_recent(found):
+        if not stayed or not self.is_recent(found):
             return False
         entry, lapsed = self._said(found)
         return entry is None or lapsed != ""
@@ -103,7 +103,7 @@ class Explainer:
         entry = entry_for(self._triage, found.event, self._today)
         return entry, "" if entry is None else entry.lapsed(found.event, self._today)
 
-    def _is_recent(self, found: Found) -> bool:
+    def is_recent(self, found: Found) -> bool:
         if self._since is None:
             return found.change.index >= len(found.grid.columns) - RECENT
         first = found.first
