@@ -104,12 +104,27 @@ def test_the_page(history: Path, changes: Any) -> None:
     assert f"{sha(25)[:8]} {date(25)}" in machine
     assert "environment:" in why and "driver: 580.1 -> 590.2" in why
     assert own.startswith("confirmed") and own.endswith(f"{CASES[1]}@shelf")
-    assert f"{sha(40)[:8]} {date(40)}" in own and "1.05 ms -> 1.26 ms" in own
+    assert f"{sha(40)[:8]} {date(40)}" in own and "  1.05 ms -> 1.26 ms  " in own
     assert cause.strip().startswith("code: no fact that counts differs;")
     assert "not listed: 2 faster, 1 recovered; --all lists them" in rest
     assert rest[-2].startswith("8 series judged along commits, 0 too short")
     assert "smallest detectable effect: median" in rest[-2]
     assert rest[-1] == "left out: 560 points of fewer than 7 launches, judged all the same"
+
+
+def test_medians_that_the_machine_moved_are_told_with_their_own_change(
+    tmp_path: Path, changes: Any
+) -> None:
+    """The machine gets 5 % slower five nights after a series did by 20 %."""
+
+    def level(case: int, night: int) -> float:
+        own = 1.2 if case == 1 and night >= 40 else 1.0
+        return own * (1.05 if night >= 45 else 1.0)
+
+    store(tmp_path, level)
+    out = changes(tmp_path)[1]
+    line = next(line for line in out.splitlines() if line.endswith(f"{CASES[1]}@shelf"))
+    assert "  +19.9%  " in line and " ms -> 1.26 ms (raw +25.8%)  " in line
 
 
 def test_all_and_markdown(history: Path, changes: Any) -> None:

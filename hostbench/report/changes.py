@@ -1,5 +1,6 @@
 """The events of a results folder as text, Markdown or JSON; the machines' own come first."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -99,11 +100,18 @@ def _state(told: Told, markdown: bool) -> str:
 
 
 def _levels(one: Found) -> str:
+    """With their own change where that is not the step's, which knows more points and has the
+    machine's moves taken out."""
     if one.before_s is None or one.after_s is None:
         return "-"
     levels = f"{units.format_seconds(one.before_s)} -> {units.format_seconds(one.after_s)}"
-    other_way = (one.after_s > one.before_s) != (one.change.effect > 0)
-    return f"{levels}, with the machine's" if other_way else levels
+    raw = one.after_s / one.before_s - 1
+    if one.low is not None and one.high is not None:
+        is_shown = one.low <= raw <= one.high
+    else:
+        way = math.log(one.after_s) - math.log(one.before_s)
+        is_shown = 0.5 <= way / one.change.height <= 2
+    return levels if is_shown else f"{levels} (raw {raw:+.1%})"
 
 
 def _breaks(broken: Iterable[Found], markdown: bool) -> list[str]:
