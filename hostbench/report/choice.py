@@ -59,7 +59,8 @@ def choose(judged: Sequence[Judged], wanted: Wanted, machine: str | None = None)
 
     Raises UsageError for a series that is no case: neither stored nor among hostbench's own.
     """
-    cases = {text: _case(text) for one in judged for text in one.grid.cases}
+    stored = {text for one in judged for text in one.grid.cases} if wanted.series else set()
+    cases = {text: _case(text) for text in stored}
     for selector in wanted.series:
         if not any(selector.case.selects(case) for case in cases.values()):
             _check(selector)

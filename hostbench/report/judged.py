@@ -8,7 +8,7 @@ from functools import cached_property
 import pandas as pd
 
 from hostbench.facts import causes as possible_causes
-from hostbench.facts.record import Facts
+from hostbench.facts.record import Difference, Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause, look
 from hostbench.judge.events import Found, Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Axis, Column, grids
@@ -79,7 +79,7 @@ class Explainer:
         self._commits: dict[tuple[str, str], Sequence[tuple[str, str]] | None] = {}
 
     def tell(self, found: Found, own: Judged) -> Told:
-        seen = look(found, own, self._judged, lambda one: self._differences(one).facts)
+        seen = look(found, own, self._judged, lambda one: self._differing(self._compared(one)))
         entry, lapsed = self._said(found)
         return Told(
             found=found,
@@ -111,29 +111,43 @@ class Explainer:
         return bool(at >= self._since)
 
     def _differences(self, found: Found) -> Differences:
-        """Between the two points beside a step whose place is known to a point, where they are
-        of one commit and something differs; else between those that it lies among."""
-        if found.last.commit == found.first.commit and found.slack <= CERTAIN:
-            beside = self._across([found.last, found.first])
-            if beside.facts or beside.measuring:
-                return beside
-        return self._across(found.around())
-
-    def _across(self, columns: Sequence[Column]) -> Differences:
-        """What differs between the first and the last of these."""
-        old, new = columns[0], columns[-1]
+        columns = self._compared(found)
         commits = list(dict.fromkeys(column.commit for column in reversed(columns)))
-        before, after = (self._about.get(column.run_id) for column in (old, new))
-        facts = None
-        if before is not None and after is not None:
-            first, second = self._facts_of(before), self._facts_of(after)
-            if first is not None and second is not None:
-                facts = tuple(possible_causes.possible(first, second))
         return Differences(
-            commits=self._between(old.commit, commits),
-            facts=facts,
-            measuring=_measuring(before, after),
+            commits=self._between(columns[0].commit, commits),
+            facts=self._differing(columns),
+            measuring=self._measuring(columns),
         )
+
+    def _compared(self, found: Found) -> Sequence[Column]:
+        """The two points beside a step whose place is known to a point, where they are of one
+        commit and something differs; else those that it lies among."""
+        beside = found.last, found.first
+        if found.last.commit == found.first.commit and found.slack <= CERTAIN:
+            if self._differing(beside) or self._measuring(beside):
+                return beside
+        return found.around()
+
+    def _differing(self, columns: Sequence[Column]) -> tuple[Difference, ...] | None:
+        """Facts, between the first and the last of these; None where a side has none."""
+        before, after = self._ends(columns)
+        if before is None or after is None:
+            return None
+        first, second = self._facts_of(before), self._facts_of(after)
+        if first is None or second is None:
+            return None
+        return tuple(possible_causes.possible(first, second))
+
+    def _measuring(self, columns: Sequence[Column]) -> tuple[str, ...]:
+        """hostbench's own parameters that differ between the first and the last of these."""
+        before, after = self._ends(columns)
+        if before is None or after is None:
+            return ()
+        pairs = ((name, getattr(before, name), getattr(after, name)) for name in MEASURING)
+        return tuple(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)
+
+    def _ends(self, columns: Sequence[Column]) -> tuple[AboutRun | None, AboutRun | None]:
+        return self._about.get(columns[0].run_id), self._about.get(columns[-1].run_id)
 
     def _between(self, old: str, commits: Sequence[str]) -> tuple[Commit, ...]:
         """What landed, from git; the commits that were measured where git cannot tell."""
@@ -158,11 +172,3 @@ class Explainer:
             facts = self._history.facts(run)
             self._facts[run.run_id] = facts if facts.get("before") else None
         return self._facts[run.run_id]
-
-
-def _measuring(before: AboutRun | None, after: AboutRun | None) -> tuple[str, ...]:
-    """hostbench's own parameters that differ between two runs."""
-    if before is None or after is None:
-        return ()
-    pairs = ((name, getattr(before, name), getattr(after, name)) for name in MEASURING)
-    return tuple(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)
