@@ -86,9 +86,14 @@ def write(results: Path, run: Run, content: Mapping[str, Any] | None = None) -> 
     """
     path = path_of(results, run)
     if not path.exists():
-        text = json.dumps(content or content_of(run), separators=(",", ":")).encode()
-        write_atomic(path, gzip.compress(text, mtime=0))
+        write_atomic(path, packed(content or content_of(run)))
     return path
+
+
+def packed(content: Mapping[str, Any]) -> bytes:
+    """An archive's bytes: the same for the same content, whatever the time and the Python."""
+    text = json.dumps(content, separators=(",", ":")).encode()
+    return zlib.compress(text, level=9, wbits=31)  # gzip, whose own module writes other headers
 
 
 def read(path: Path) -> Run:

@@ -162,7 +162,7 @@ def _renamed_archive(path: Path, machine: str | None) -> bytes:
         return raw
     data = json.loads(gzip.decompress(raw))
     data["params"]["machine"] = data["hostbench"]["header"]["machine"] = machine
-    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
+    return archive.packed(data)
 
 
 def _describe(results: Path, machine: str, wanted: dict[str, Any]) -> None:

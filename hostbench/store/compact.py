@@ -49,7 +49,7 @@ def compact(
     limit_s = epoch_s(now()) - older_than_days * _DAY_S
     for folder in sorted(results.glob("*/runs")):
         paths = sorted(folder.glob(f"*{archive.SUFFIX}"))
-        for path in paths[: len(paths) - keep] if keep else paths:
+        for path in paths[: max(0, len(paths) - keep)]:
             try:
                 found = _one(path, limit_s, kept, dry_run)
             except DataError as error:
@@ -69,8 +69,8 @@ def _one(path: Path, limit_s: float, kept: str, dry_run: bool) -> Compacted | No
     if mark.get("kept") in (kept, MEDIAN):
         return None
     _thin(data["hostbench"]["records"], quantiles if kept == QUANTILES else _middle)
-    data["hostbench"]["compacted"] = {"at": now(), "kept": kept}
-    packed = gzip.compress(json.dumps(data).encode(), mtime=0)
+    data["hostbench"]["compacted"] = {"kept": kept}  # no time: every clone writes the same bytes
+    packed = archive.packed(data)
     if _results(archive.parse(path, packed)) != _results(run):
         raise DataError(f"{path}: thinning would change what it says; it stays as it is: report it")
     if len(packed) >= len(raw):
