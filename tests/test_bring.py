@@ -103,6 +103,17 @@ def test_other_hardware_is_another_machine(
     assert capsys.readouterr().out == "box: 0 new, 2 already there\n"
 
 
+def test_what_a_newer_hostbench_wrote_stays_behind(
+    theirs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = archive.path_of(theirs, RUN)
+    path.write_bytes(archive.packed({"hostbench": {"format": 2}}))
+    assert bring(theirs.with_name("ours"), theirs) == 4
+    said = capsys.readouterr()
+    assert said.out == "shelf: 1 new, 0 already there, 1 left behind\n"
+    assert f"{path} was written by a newer hostbench" in said.err and "delete" not in said.err
+
+
 @pytest.mark.parametrize("where", ["ours", "theirs", "both"])
 def test_what_was_compacted_meanwhile_is_already_there(
     theirs: Path, where: str, capsys: pytest.CaptureFixture[str]
@@ -115,8 +126,8 @@ def test_what_was_compacted_meanwhile_is_already_there(
     assert bring(results, theirs) == 0
     for tree, kept in ((results, compact.QUANTILES), (theirs, compact.MEDIAN)):
         if where in (tree.name, "both"):
-            options = {"older_than_days": 0.0, "keep": 0, "kept": kept}
-            assert len(list(compact.compact(tree, print, **options))) == 1
+            found = compact.compact(tree, print, older_than_days=0, keep=0, kept=kept)
+            assert len(list(found)) == 1
     capsys.readouterr()
     assert bring(results, theirs) == 0
     said = capsys.readouterr()
@@ -148,7 +159,7 @@ def test_damage_stays_behind(theirs: Path, capsys: pytest.CaptureFixture[str]) -
     (theirs / "shelf" / "runs" / "half.json.gz").write_bytes(b"half")
     assert bring(results, theirs) == 4
     said = capsys.readouterr()
-    assert said.out == "shelf: 2 new, 0 already there, 2 damaged\n"
+    assert said.out == "shelf: 2 new, 0 already there, 2 left behind\n"
     assert "00000000-half.json" in said.err and "half.json.gz" in said.err
     assert frame.read(results).warnings == []
 

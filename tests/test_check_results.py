@@ -66,6 +66,15 @@ def wrong_shape(results: Path) -> None:
     path.write_bytes(gzip.compress(json.dumps(data).encode()))
 
 
+def newer(results: Path) -> None:
+    (results / "shelf" / "runs" / NAME).write_bytes(archive.packed({"hostbench": {"format": 2}}))
+
+
+def newer_first_part(results: Path) -> None:
+    archive.write(results, later(RUN, 10, 2, [record(copy_case(), 1)]))
+    newer(results)
+
+
 def renamed(results: Path) -> None:
     path = results / "shelf" / "runs" / NAME
     path.rename(path.with_name("other.json.gz"))
@@ -105,6 +114,12 @@ def archived_journal(results: Path) -> None:
 
 def headless_journal(results: Path) -> None:
     write_journal(results, run([record(copy_case())], run_id="x")).write_text("{")
+
+
+def newer_peer(results: Path) -> None:
+    peer(results)
+    path = results / "shelf" / "peers" / "20261121T120000Z-nvbandwidth.json.gz"
+    path.write_bytes(archive.packed({"format": 2}))
 
 
 def conflict(results: Path) -> None:
@@ -148,6 +163,8 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
     (no_results, "shelf/12345678-other.json: is no asv result file", "restore it from git"),
     (half_archive, f"shelf/runs/{NAME}: is damaged", "restore it from git"),
     (wrong_shape, f"shelf/runs/{NAME}: is damaged (seconds", "restore it from git"),
+    (newer, f"shelf/runs/{NAME}: was written by a newer hostbench (format 2", "; update hostbench"),
+    (newer_first_part, f"shelf/runs/{NAME}: was written by a newer", "; update hostbench"),
     (renamed, "shelf/runs/other.json.gz: it holds the run", f"rename it to {NAME}"),
     (moved, f"table/runs/{NAME}: it holds a run of machine shelf", "move it"),
     (doubled, "shelf/runs/a.json.gz: the same run as", "delete one"),
@@ -165,6 +182,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
     (leftover, "shelf/runs/.a.json.gz.12.tmp: left over", "delete it"),
     (unknown, "shelf/notes.docx: neither asv nor hostbench", "keep it elsewhere"),
     (peer, "shelf/peers/20261121T120000Z-nvbandwidth.json.gz: is damaged", "restore it"),
+    (newer_peer, "shelf/peers/20261121T120000Z-nvbandwidth.json.gz: was written", "; update"),
 ]
 
 
@@ -178,6 +196,7 @@ def test_each_damage_is_named(
     lines = found(results)
     assert [line for line in lines if line.startswith(said) and remedy in line], lines
     assert len(lines) <= 2  # and little else
+    assert "newer" not in said or not [line for line in lines if "delete" in line]
     assert main(["check-results", "--results", str(results)]) == 4
 
 

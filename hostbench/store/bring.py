@@ -30,7 +30,8 @@ class Brought:
     """The same content was there already; of an archive, also before or after `compact`."""
     other: list[Path] = field(default_factory=list)
     """Other content was there under the same name: ours was kept."""
-    damaged: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Why each file that stays behind cannot be read."""
 
 
 def is_tree(path: Path) -> bool:
@@ -104,7 +105,7 @@ def _machine(results: Path, tree: Path, source: str, target: str) -> Brought:
     for path in sorted((folder / "peers").glob(f"*{peers.SUFFIX}")):
         said: list[str] = []
         peers.rows_of(path, said.append)
-        done.damaged += said
+        done.refused += said
         if not said:
             _copy(path, place / "peers" / path.name, done, Path.read_bytes)
     if held:
@@ -123,7 +124,7 @@ def _asv_data(
     if data is not None:
         for _ in asv_tree.points_of(path, machine, data, described, said.append):
             pass
-    done.damaged += said
+    done.refused += said
     return None if said or not isinstance(data, dict) else data
 
 
@@ -131,7 +132,7 @@ def _is_archive(path: Path, done: Brought) -> bool:
     try:
         archive.read(path)
     except DataError as error:
-        done.damaged.append(str(error))
+        done.refused.append(str(error))
         return False
     return True
 

@@ -104,7 +104,8 @@ def _runs(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Finding]:
         for text in said:
             yield as_damage(paths[whole.header.run_id], text, FROM_GIT)
     for path, run in archived:
-        if run.header.resumes and run.header.resumes not in there:
+        first = path.with_name(f"{run.header.resumes}{archive.SUFFIX}")
+        if run.header.resumes and run.header.resumes not in there and not first.exists():
             yield Finding(
                 path,
                 f"it resumes the run {run.header.resumes}, which is not there",
