@@ -66,6 +66,18 @@ def wrong_shape(results: Path) -> None:
     path.write_bytes(gzip.compress(json.dumps(data).encode()))
 
 
+def no_date(results: Path) -> None:
+    path = results / "shelf" / FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "date": 9_999_999_999_999}))
+
+
+def far_away(results: Path) -> None:
+    path = results / "shelf" / "runs" / NAME
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    data["hostbench"]["header"]["started_at"] = "9999-01-01T00:00:00Z"
+    path.write_bytes(archive.packed(data))
+
+
 def newer(results: Path) -> None:
     (results / "shelf" / "runs" / NAME).write_bytes(archive.packed({"hostbench": {"format": 2}}))
 
@@ -163,6 +175,8 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
     (no_results, "shelf/12345678-other.json: is no asv result file", "restore it from git"),
     (half_archive, f"shelf/runs/{NAME}: is damaged", "restore it from git"),
     (wrong_shape, f"shelf/runs/{NAME}: is damaged (seconds", "restore it from git"),
+    (no_date, f"shelf/{FILE}: has date 9999999999999, no time in", "until it is corrected"),
+    (far_away, f"shelf/runs/{NAME}: is damaged ('9999-01-01T00:00:00Z' is not in", "from git"),
     (newer, f"shelf/runs/{NAME}: was written by a newer hostbench (format 2", "; update hostbench"),
     (newer_first_part, f"shelf/runs/{NAME}: was written by a newer", "; update hostbench"),
     (renamed, "shelf/runs/other.json.gz: it holds the run", f"rename it to {NAME}"),

@@ -124,6 +124,7 @@ def _asv_data(
     if data is not None:
         for _ in asv_tree.points_of(path, machine, data, described, said.append):
             pass
+    said = [text for text in said if not text.endswith(asv_tree.CORRECT)]
     done.refused += said
     return None if said or not isinstance(data, dict) else data
 
