@@ -120,6 +120,24 @@ def orphan(results: Path) -> None:
     write_journal(results, run([record(copy_case())], run_id="orphan"), finish=False)
 
 
+def orphan_of_ab(results: Path) -> None:
+    one = run([record(copy_case())], run_id="turns", by="hostbench ab", interleaved_with="other")
+    write_journal(results, one, finish=False)
+
+
+def orphan_of_asv(results: Path) -> None:
+    one = run([record(copy_case())], run_id="asvs", by="asv", machine=None)
+    write_journal(results, one, finish=False)
+
+
+def whole_orphan(results: Path) -> None:
+    write_journal(results, run([record(copy_case())], run_id="whole"))
+
+
+def empty_orphan(results: Path) -> None:
+    write_journal(results, run([], run_id="empty"), finish=False)
+
+
 def archived_journal(results: Path) -> None:
     write_journal(results, RUN)
 
@@ -186,6 +204,14 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
     (lost_rows, f"shelf/runs/{NAME}: asv's file of commit 1a2b3c4d lacks 1 of", "from git"),
     (lost_first_part, "shelf/runs/20261121T121000Z", "restore it from git"),
     (orphan, ".journals/orphan.journal.jsonl: an orphaned journal: 1 case", "--resume"),
+    (
+        orphan_of_ab,
+        ".journals/turns.journal.jsonl: an orphaned",
+        "nothing finishes a run of `hos",
+    ),
+    (orphan_of_asv, ".journals/asvs.journal.jsonl: an orphaned", "nothing finishes a run of `asv`"),
+    (whole_orphan, ".journals/whole.journal.jsonl: an orphaned", "`hostbench ab` archives it"),
+    (empty_orphan, ".journals/empty.journal.jsonl: an orphaned journal: 0 case", "deletes it"),
     (archived_journal, ".journals/20261121T120000Z", "delete it"),
     (headless_journal, ".journals/x.journal.jsonl: is no readable journal", "move it away"),
     (conflict, "benchmarks.json: a merge left its marks", "git checkout --theirs"),
@@ -210,6 +236,7 @@ def test_each_damage_is_named(
     lines = found(results)
     assert [line for line in lines if line.startswith(said) and remedy in line], lines
     assert len(lines) <= 2  # and little else
+    assert ("--resume" in "".join(lines)) is (damage is orphan)
     assert "newer" not in said or not [line for line in lines if "delete" in line]
     assert main(["check-results", "--results", str(results)]) == 4
 

@@ -130,11 +130,20 @@ def _journals(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Findi
             yield Finding(path, said, "delete it")
             continue
         broken = f", {len(held.damaged)} damaged line(s)" if held.damaged else ""
-        yield Finding(
-            path,
-            f"an orphaned journal: {len(held.records)} case(s){broken}, and nobody writes it",
-            "the next `hostbench run` archives it, and `hostbench run --resume` finishes it",
-        )
+        said = f"an orphaned journal: {len(held.records)} case(s){broken}, and nobody writes it"
+        yield Finding(path, said, _fate(held))
+
+
+def _fate(orphan: journal.Journal) -> str:
+    """What becomes of it: hostbench.store.adopt archives it, hostbench.cli.run_setup resumes it."""
+    by, next_one = orphan.header.by, "the next `hostbench run` or `hostbench ab`"
+    if not orphan.records:
+        return f"{next_one} deletes it"
+    if (orphan.finish or {}).get("status") == "complete":
+        return f"{next_one} archives it"
+    if by == "hostbench run":
+        return f"{next_one} archives it, and `hostbench run --resume` finishes it"
+    return f"{next_one} archives it as far as it got; nothing finishes a run of `{by}`"
 
 
 def _peers(results: Path) -> Iterator[Finding]:
