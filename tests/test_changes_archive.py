@@ -100,6 +100,16 @@ def test_the_page(history: Path, changes: Any) -> None:
     assert rest[-1] == "left out: 560 points of fewer than 7 launches, judged all the same"
 
 
+@pytest.mark.parametrize("format", ["text", "json", "jsonl"])
+def test_the_verdict_stands_when_nobody_reads_it(
+    history: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with made.unread() as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        args = ["changes", "--format", format, "--results", str(history)]
+        assert main(args) == EXIT_REGRESSION
+
+
 def test_all_and_markdown(history: Path, changes: Any) -> None:
     _, out, _ = changes(history, "--all", "--format", "md")
     lines = out.splitlines()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,18 @@ def test_slower_rows_are_named_and_the_exit_code_is_1(
     assert "nbytes=1024" not in said and "provisional" in said
     assert main(["compare", NEW[:8], OLD[:8], "--all", "--results", str(tmp_path)]) == 1
     assert "nbytes=1024" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_the_verdict_stands_when_nobody_reads_it(
+    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    stored(tmp_path, NEW, (1.0, 1.5, 0.8))
+    args = ["compare", OLD, NEW, "--format", format, "--results", str(tmp_path)]
+    with made.unread() as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main(args) == EXIT_REGRESSION
 
 
 def test_nothing_slower_is_0_and_nothing_decided_is_3(tmp_path: Path) -> None:

@@ -110,6 +110,11 @@ def test_an_index_that_cannot_be_made_anew_is_done_without(
     assert len(history.rows_of(chosen)) == 1 and history.warnings == whole.warnings
 
 
+def test_what_is_no_damage_is_not_hidden(results: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        History(results)._ask(lambda _: 1 / 0, lambda _: 0)
+
+
 def test_an_index_that_is_gone_again_at_once_is_done_without(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,5 +129,3 @@ def test_an_index_that_is_gone_again_at_once_is_done_without(
     shutil.rmtree(results / ".index")
     monkeypatch.setattr(index, "open_index", gone)
     assert len(history.frame()) == len(frame.read(results).frame)
-    with pytest.raises(KeyError):  # what is nobody's damage is nobody's to hide
-        history._ask(lambda _: {}["x"], lambda _: {}["x"])

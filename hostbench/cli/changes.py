@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hostbench.case import parse_series
-from hostbench.cli.places import results_folder, warn
+from hostbench.cli.places import results_folder, show, warn
 from hostbench.clock import today
 from hostbench.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from hostbench.judge import lines
@@ -77,12 +77,12 @@ def _print(args: Namespace, asked: changes.Chosen, explainer: Explainer) -> None
     if args.format == "jsonl":
         for id, judgement in (*changes.series(asked), *changes.machines(asked)):
             for change in judgement.changes:
-                print(lines.written(id, change))
+                show(lines.written(id, change))
     elif args.format == "json":
-        print(json.dumps(changes.as_json(asked, explainer.tell, args.axis), indent=2))
+        show(json.dumps(changes.as_json(asked, explainer.tell, args.axis), indent=2))
     else:
         markdown = args.format == "md"
-        print(changes.page(asked, explainer.tell, args.axis, markdown=markdown, every=args.all))
+        show(changes.page(asked, explainer.tell, args.axis, markdown=markdown, every=args.all))
 
 
 def _check_machine(name: str | None, history: History) -> None:
@@ -137,7 +137,7 @@ def _input(args: Namespace) -> int:
     judged = list(lines.judge_lines(series, Options()))
     for id, judgement in judged:
         for change in judgement.changes:
-            print(lines.written(id, change))
+            show(lines.written(id, change))
     _check_judged(
         [judgement for _, judgement in judged[: len(series)]],
         max(len(line.values) for line in series),

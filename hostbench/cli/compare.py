@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from hostbench.cli.places import results_folder, warn
+from hostbench.cli.places import results_folder, show, warn
 from hostbench.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -38,9 +38,9 @@ def execute(args: Namespace) -> int:
     found = compare(sides.series, sides.in_turns, sides.confounded)
     names = (args.a, args.b)
     if args.format == "json":
-        print(json.dumps(as_json(found, sides, names), indent=2))
+        show(json.dumps(as_json(found, sides, names), indent=2))
     else:
-        print(text(found, sides, names, markdown=args.format == "md", every=args.all))
+        show(text(found, sides, names, markdown=args.format == "md", every=args.all))
     if sides.broke:
         return EXIT_FAILED
     verdicts = {one.verdict for one in found.values()}
