@@ -4,11 +4,15 @@ import json
 import math
 import random
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hostbench.cli import interleave
 from hostbench.cli.entry import main
+from hostbench.device.simulated_file import VARIABLE
 from hostbench.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -18,14 +22,14 @@ from hostbench.errors import (
 )
 from hostbench.judge.compare import MIN_RUNS, compare
 from hostbench.runner import side
-from hostbench.runner.launcher import Launch
+from hostbench.runner.launcher import Launch, Outcome
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.runner.repo import Checkout
 from hostbench.runner.side import Side
 from hostbench.store import runs
 from hostbench.store.runs import WholeRun
 from tests import scratch, turns
-from tests.made import copy_case
+from tests.made import InProcess, copy_case
 from tests.turns import CASE, Toy, commit
 
 AB = ("ab", "--device", "simulated", "--case", str(CASE))
@@ -187,6 +191,40 @@ def test_what_only_one_side_has_is_left_out_and_said() -> None:
     ]
 
 
+# Under a declared simulation
+
+
+class InPlace(InProcess):
+    """Walks the simulated device here, with the variables that workers would have."""
+
+    def __init__(self, tick: Any, started: Any, root: Path, variables: dict[str, str]) -> None:
+        super().__init__()
+        self._variables = variables
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self._variables.items():
+                patch.setenv(name, value)
+            yield from list(super().run(launch))
+
+
+def test_each_side_draws_noise_of_its_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interleave, "Launcher", InPlace)
+    (root / "night.toml").write_text(f"commit = '{40 * 'a'}'\nnoise.launch = 0.02")
+    monkeypatch.setenv(VARIABLE, "night.toml")
+    drawn = []
+    for number, name in enumerate(("main", "main", "HEAD~1")):
+        if name == "HEAD~1":
+            commit(root, "2")
+        results = root / f"story-{number}"
+        main([*AB, name, "main", "--results", str(results), "--launches", "2"])
+        both = runs.load(results, pytest.fail)
+        assert {one.header.commit for one in both}.isdisjoint({40 * "a"})
+        drawn.append({tuple(one.results()[0].seconds) for one in both})
+    assert [len(both) for both in drawn] == [2, 2, 2], "two sides of one commit differ"
+    assert drawn[0] == drawn[1] and len(drawn[0] | drawn[2]) == 3
+
+
 # The judge
 
 
@@ -226,8 +264,9 @@ def test_only_the_runs_that_took_turns_count_until_there_are_enough_runs() -> No
 # The real thing
 
 SLEEPY = '''
-"""sleepy: a step that takes as long as this commit says."""
+"""sleepy: a step that takes as long as this commit says, on the side that it is."""
 
+import os
 import time
 
 from hostbench.workload import DEVICES, workload
@@ -236,6 +275,7 @@ from hostbench.workload import DEVICES, workload
 @workload(axes={"device": DEVICES}, version="1")
 def nap(device):
     """Sleep."""
+    assert os.environ["HOSTBENCH_SIMULATION_SIDE"].startswith("LETTER ")
     return lambda: time.sleep(SECONDS)
 '''
 
@@ -244,10 +284,10 @@ def test_each_side_runs_its_own_code(tmp_path: Path) -> None:
     """The real program with real workers: a commit against a working tree with changes."""
     checkout = scratch.make(tmp_path)
     file = checkout.root / "hostbench/workloads/sleepy.py"
-    file.write_text(SLEEPY.replace("SECONDS", "0.002"))
+    file.write_text(SLEEPY.replace("SECONDS", "0.002").replace("LETTER", "A"))
     checkout.only_families("sleepy")
     checkout.commit("a family that sleeps")
-    file.write_text(SLEEPY.replace("SECONDS", "0.02"))
+    file.write_text(SLEEPY.replace("SECONDS", "0.02").replace("LETTER", "B"))
     done = checkout.hostbench("ab", "main", "--device", "cpu", "--launches", "1")
     assert done.returncode == EXIT_NOTHING_MEASURED, done.stdout
     assert "1 undecided" in done.stdout and "uncommitted changes" in done.stdout

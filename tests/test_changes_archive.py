@@ -316,7 +316,7 @@ def test_nothing_to_judge(tmp_path: Path, changes: Any) -> None:
     archive.write(tmp_path, made.run([made.record(CASES[0])], run_id="20261121T120000Z-x-2"))
     code, out, err = changes(tmp_path)
     assert code == EXIT_NOTHING_MEASURED and "1 too short" in out
-    assert "the longest has 1, 11 are needed" in err
+    assert "the longest piece has 1, 11 are needed" in err
     assert changes(tmp_path / "absent")[0] == EXIT_NOTHING_MEASURED
 
 

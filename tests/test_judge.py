@@ -185,7 +185,15 @@ def test_the_detectable_effect_grows_with_the_noise() -> None:
     assert all(a is not None and b is not None and a <= b for a, b in pairwise(shown))
     assert shown[0] == pytest.approx(math.expm1(Options().min_effect))
     (empty,) = judge([np.empty(0)], Options())
-    assert (empty.changes, empty.noise, empty.detectable) == ((), None, None)
+    assert (empty.changes, empty.judged, empty.noise, empty.detectable) == ((), False, None, None)
+
+
+@pytest.mark.parametrize(("num", "breaks", "judged"), [(14, [12], True), (14, [7], False)])
+def test_judged_is_what_has_one_piece_that_is_long_enough(
+    num: int, breaks: list[int], judged: bool
+) -> None:
+    (found,) = judge([log_seconds(series(0.005, (num, 1.0)))], Options(), [breaks])
+    assert (found.judged, found.noise, found.detectable) == (judged, None, None)
 
 
 def test_neither_unit_nor_neighbours_matter(soak_seeds: SoakSeeds) -> None:

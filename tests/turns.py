@@ -45,7 +45,7 @@ class Toy(InProcess):
 
     walked: list[tuple[str, int, tuple[Any, ...]]]
 
-    def __init__(self, tick: Any, started: Any, root: Path) -> None:
+    def __init__(self, tick: Any, started: Any, root: Path, _: Any) -> None:
         super().__init__()
         self.speed = (root / "hostbench" / "speed").read_text().split()[0]
 

@@ -3,20 +3,27 @@
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import compress
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from hostbench.case import parse_series
 from hostbench.cli.places import results_folder, show, warn
 from hostbench.clock import today
-from hostbench.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
+from hostbench.errors import (
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    EXIT_USAGE,
+    NothingMeasured,
+    UsageError,
+)
 from hostbench.judge import lines
-from hostbench.judge.change import Judgement, Options
-from hostbench.judge.detector import FEWEST_POINTS
+from hostbench.judge.change import Change, Judgement, Options
+from hostbench.judge.detector import FEWEST_POINTS, longest_piece
 from hostbench.judge.events import Judged
 from hostbench.report import changes
 from hostbench.report.judged import Explainer, chosen, judge_history
@@ -25,6 +32,8 @@ from hostbench.store import triage
 from hostbench.store.history import History
 
 SHORTEST_COMMIT = 7
+_MOST_NAMED = 10
+"""Wrong lines that are named; the others are counted."""
 _OF_THE_ARCHIVE = ("series", "machine", "since", "results", "format", "all")
 
 
@@ -67,10 +76,15 @@ def execute(args: Namespace) -> int:
     _print(args, asked, explainer)
     if changes.has_failed(asked):
         return EXIT_FAILED
-    longest = max(int(np.isfinite(one.grid.logs).sum(axis=1).max(initial=0)) for one, _ in asked)
-    _check_judged([own for _, own in changes.series(asked)], longest)
-    fails = any(explainer.fails(found) for found, _ in changes.events(asked))
-    return EXIT_REGRESSION if fails else EXIT_OK
+    if any(explainer.fails(found) for found, _ in changes.events(asked)):
+        return EXIT_REGRESSION
+    pieces = (
+        longest_piece(logs, breaks)
+        for one, wanted in asked
+        for logs, breaks in compress(zip(one.grid.logs, one.grid.breaks, strict=True), wanted)
+    )
+    _check_judged([own for _, own in changes.series(asked)], pieces)
+    return EXIT_OK
 
 
 def _print(args: Namespace, asked: changes.Chosen, explainer: Explainer) -> None:
@@ -115,52 +129,62 @@ def _since(text: str, judged: Sequence[Judged]) -> pd.Timestamp:
         ) from None
 
 
-def _check_judged(judged: Sequence[Judgement], longest: int) -> None:
-    """Raises NothingMeasured where every series was too short; what was found is printed."""
-    if all(judgement.noise is None for judgement in judged):
+def _check_judged(judged: Sequence[Judgement], pieces: Iterable[int]) -> None:
+    """Raises NothingMeasured where every series was too short; `pieces` is how many points the
+    longest piece of each has."""
+    if not any(judgement.judged for judgement in judged):
         raise NothingMeasured(
-            f"too few points to judge any series: the longest has {longest}, "
+            f"too few points to judge any series: the longest piece has {max(pieces, default=0)}, "
             f"{FEWEST_POINTS} are needed"
         )
 
 
 def _input(args: Namespace) -> int:
-    """Series from a file, changes as lines; 1 where a confirmed step is slower."""
+    """Series from a file, changes as lines; 2 where a line is wrong, which leaves the others to be
+    judged, else 1 where a confirmed step is slower."""
     given = [name for name in _OF_THE_ARCHIVE if getattr(args, name) not in (None, [], False)]
     if given and (given != ["format"] or args.format != "jsonl"):
         raise UsageError(
             f"--input takes its series from a file and writes JSON lines: leave {given[0]} out"
         )
-    series = _read(args.input)
-    if not series:
+    series, wrong = _read(args.input)
+    if not series and not wrong:
         raise NothingMeasured(f"{_name(args.input)} has no series; one a line: {lines.EXAMPLE}")
+    for text in wrong[:_MOST_NAMED]:
+        warn(text)
+    if len(wrong) > _MOST_NAMED:
+        warn(f"and {len(wrong) - _MOST_NAMED} more")
     judged = list(lines.judge_lines(series, Options()))
     for id, judgement in judged:
         for change in judgement.changes:
             show(lines.written(id, change))
+    if wrong:
+        return EXIT_USAGE
+    if any(_is_slower(change) for _, judgement in judged for change in judgement.changes):
+        return EXIT_REGRESSION
     _check_judged(
         [judgement for _, judgement in judged[: len(series)]],
-        max(len(line.values) for line in series),
+        (longest_piece(line.values, line.breaks) for line in series),
     )
-    slower = any(
-        change.effect > 0 and change.kind == "step" and change.state == "confirmed"
-        for _, judgement in judged
-        for change in judgement.changes
-    )
-    return EXIT_REGRESSION if slower else EXIT_OK
+    return EXIT_OK
+
+
+def _is_slower(change: Change) -> bool:
+    return change.effect > 0 and change.kind == "step" and change.state == "confirmed"
 
 
 def _name(path: Path) -> str:
     return "standard input" if str(path) == "-" else str(path)
 
 
-def _read(path: Path) -> list[lines.Line]:
+def _read(path: Path) -> tuple[list[lines.Line], list[str]]:
+    """In UTF-8, whatever the locale."""
+    if str(path) == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed; give --input a file, or something to read")
     try:
         if str(path) == "-":
-            return lines.read(sys.stdin, _name(path))
-        with path.open(encoding="utf-8") as file:
+            return lines.read(sys.stdin.buffer, _name(path))
+        with path.open("rb") as file:
             return lines.read(file, _name(path))
-    except UnicodeDecodeError:
-        raise UsageError(f"{_name(path)} is not UTF-8 text; write it as UTF-8") from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+        raise UsageError(f"{_name(path)} cannot be read: {error.strerror or error}") from None

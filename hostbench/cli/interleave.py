@@ -11,6 +11,7 @@ from hostbench import facts
 from hostbench.cli.places import check_writable
 from hostbench.cli.run import End
 from hostbench.cli.run_setup import Setup, header_of
+from hostbench.device.simulated_file import SIDE
 from hostbench.errors import NothingMeasured
 from hostbench.journal import CaseRecord, JournalWriter, RunHeader
 from hostbench.runner import places
@@ -84,7 +85,10 @@ def _measure(
         with ExitStack() as stack:
             stack.enter_context(watch)
             first, second = (
-                stack.enter_context(Launcher(bar.tick, bar.started, side.root)) for side in sides
+                stack.enter_context(
+                    Launcher(bar.tick, bar.started, side.root, {SIDE: f"{name} {side.code.commit}"})
+                )
+                for name, side in zip("AB", sides, strict=True)
             )
             turns = interleaved(plan, setup.workloads, (first, second), bar, watch.family)
             for place, found in turns:

@@ -19,6 +19,9 @@ from hostbench.toml_file import Table, load
 from hostbench.units import GB
 
 VARIABLE = "HOSTBENCH_SIMULATION"
+SIDE = "HOSTBENCH_SIMULATION_SIDE"
+"""Which of two codes that take turns a worker measures: its noise is of that, not of the file's
+commit. Set for the workers alone."""
 MARK = "simulated"
 """Word in the name of every machine that is one, and in the text of its hardware."""
 GROUP = "simulation"
@@ -56,11 +59,14 @@ class Simulation:
 def declared() -> Simulation | None:
     """What HOSTBENCH_SIMULATION names; None where it is not set. Raises UsageError."""
     name = os.environ.get(VARIABLE)
-    return read(Path(name)) if name else None
+    return read(Path(name), os.environ.get(SIDE)) if name else None
 
 
-def read(path: Path) -> Simulation:
-    """Raises UsageError that names the file, the key, its value, the limit and the remedy."""
+def read(path: Path, side: str | None = None) -> Simulation:
+    """`side` takes the place of the commit in what the noise depends on.
+
+    Raises UsageError that names the file, the key, its value, the limit and the remedy.
+    """
     table = load(path, _REMEDY).only(_KEYS)
     commit = table.text("commit") or None
     if commit and not _COMMIT.fullmatch(commit):
@@ -69,7 +75,7 @@ def read(path: Path) -> Simulation:
     link, pcie = _link(table.table("link"))
     return Simulation(
         link=link,
-        noise=_noise(table.table("noise"), f"{date} {commit}"),
+        noise=_noise(table.table("noise"), f"{date} {side or commit}"),
         slowdown=_slowdown(table.table("slowdown")),
         facts=_facts(table.table("facts"), link, pcie),
         date=date,

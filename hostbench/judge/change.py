@@ -71,7 +71,10 @@ class Judgement:
     """The events of one series, and how small an event it could have shown."""
 
     changes: tuple[Change, ...]
+    judged: bool
+    """Whether any piece, from break to break, had enough points."""
     noise: float | None
-    """Standard deviation of the logarithm from point to point; None with under 3 points."""
+    """Standard deviation of the logarithm from point to point in the last piece; None where that
+    has too few points."""
     detectable: float | None
-    """Smallest relative change that 20 points after it would confirm; None with too few points."""
+    """Smallest relative change that 20 points after it would confirm; None where `noise` is."""

@@ -94,6 +94,11 @@ def _pieces(owner: int, logs: Floats, breaks: Sequence[int]) -> Iterator[_Piece]
         yield _Piece(owner, logs[places], places, last=end == len(logs))
 
 
+def longest_piece(logs: Floats, breaks: Sequence[int]) -> int:
+    """Points of the longest stretch between two breaks, without the missing ones."""
+    return max((len(piece.points) for piece in _pieces(0, logs, breaks)), default=0)
+
+
 def _judge_batch(pieces: list[_Piece], options: Options) -> None:
     """First stage for all pieces at once, with what drifts or recurs taken out; then each alone."""
     rows = np.full((len(pieces), max(len(piece.points) for piece in pieces)), np.nan)
@@ -204,11 +209,12 @@ def _judgement(pieces: list[_Piece], options: Options) -> Judgement:
             changes.append(_break(pieces[i - 1], piece))
         changes.extend(_changes(piece, options))
     last = pieces[-1] if pieces else None
-    judged = last is not None and last.found is not None
+    known = last is not None and last.found is not None
     return Judgement(
         changes=tuple(sorted(changes, key=lambda change: change.index)),
-        noise=last.noise if last and judged else None,
-        detectable=_detectable(last, options) if last and judged else None,
+        judged=any(piece.found is not None for piece in pieces),
+        noise=last.noise if last and known else None,
+        detectable=_detectable(last, options) if last and known else None,
     )
 
 

@@ -21,7 +21,9 @@ SLOW_WEIGHT = 1.5
 
 OLD = 30
 """Points after which the newest segment is an ordinary one."""
-OPEN_WEIGHT = 0.75
+OPEN_WEIGHT = 0.5
+NEAR_LEVEL = 0.3
+"""Share of a step: points nearer than this to a level count for it, however quiet the series is."""
 
 
 def long_run_variance(residuals: Floats, noise: float) -> float:
@@ -58,13 +60,14 @@ def shape(left: Segment, right: Segment, noise: float, options: Options, is_open
     """At least 1 where it is two lasting levels, no straight line and no outing of a few points.
 
     `is_open`: the right segment is the newest and may yet turn out to be an episode, so it needs
-    up to twice the gain while it has few points.
+    up to half as much gain again while it has few points.
     """
     both = np.array(left.values + right.values)
     num_left = len(left.values)
     before, after = both[:num_left] - left.level, both[num_left:] - right.level
     young = OPEN_WEIGHT * max(0.0, 1.0 - len(after) / OLD) if is_open else 0.0
-    gain = bounded_gain(both, before, after, noise) / (options.min_gain * (1.0 + young))
+    near = max(noise, NEAR_LEVEL * abs(right.level - left.level))
+    gain = bounded_gain(both, before, after, near) / (options.min_gain * (1.0 + young))
     if gain < 1:
         return gain
     steps = squared_loss(np.concatenate([before, after]), noise)
@@ -72,14 +75,14 @@ def shape(left: Segment, right: Segment, noise: float, options: Options, is_open
     return min(gain, over_line / options.line_margin)
 
 
-def bounded_gain(both: Floats, before: Floats, after: Floats, noise: float) -> float:
+def bounded_gain(both: Floats, before: Floats, after: Floats, near: float) -> float:
     """What a split saves in Welsch loss 1 - exp(-u**2 / 2), in points.
 
-    The scale is that of the unsplit stretch, so a new level has to last: a session of a few points
-    cannot save more than a few points.
+    The scale is that of the unsplit stretch, at least `near`, so a new level has to last: a session
+    of a few points cannot save more than a few points.
     """
     off = both - median(both.tolist())
-    scale = max(noise, MAD_TO_SIGMA * median(np.abs(off).tolist()))
+    scale = max(near, MAD_TO_SIGMA * median(np.abs(off).tolist()))
     units = np.concatenate([before, after, off])
     kept = np.exp((units * units) * (-0.5 / scale**2))
     num = len(off)

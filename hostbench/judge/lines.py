@@ -1,6 +1,7 @@
 """Series and changes as JSON lines, so that any program can have any series judged."""
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from hostbench.judge.levels import Floats
 from hostbench.judge.machine import judge_machine
 
 NUMBERS = {int, float, type(None)}
+MACHINE = "machine:"
+"""What the ids of the machines' own events begin with."""
 EXAMPLE = '{"id": "copy@box", "values": [0.0021, 0.0022, null], "group": "box"}'
 
 
@@ -28,41 +31,57 @@ class Line:
     breaks: tuple[int, ...]
 
 
-def read(lines: Iterable[str], name: str) -> list[Line]:
-    """Every series of a file. An empty line is skipped, a key that is not ours ignored.
+def read(lines: Iterable[bytes], name: str) -> tuple[list[Line], list[str]]:
+    """Every series of a file in UTF-8, and what is wrong with the other lines, which are named.
 
-    Raises UsageError, which names the line.
+    An empty line is skipped, a key that is not ours ignored.
     """
     found: dict[str, int] = {}
-    series = []
-    for number, text in enumerate(lines, start=1):
-        if not text.strip():
+    series: list[Line] = []
+    wrong: list[str] = []
+    for number, data in enumerate(lines, start=1):
+        if not data.strip():
             continue
-        line = _line(text, f"{name}, line {number}")
-        if line.id in found:
-            raise UsageError(
-                f"{name}, line {number}: id {line.id!r} was on line {found[line.id]} already; "
-                "give each series an id of its own"
-            )
+        where = f"{name}, line {number}"
+        try:
+            line = _line(data, where)
+            if line.id in found:
+                raise UsageError(
+                    f"{where}: id {line.id!r} was on line {found[line.id]} already; "
+                    "give each series an id of its own"
+                )
+        except UsageError as error:
+            wrong.append(str(error))
+            continue
         found[line.id] = number
         series.append(line)
-    return series
+    return series, wrong
 
 
-def _line(text: str, where: str) -> Line:
+def _line(data: bytes, where: str) -> Line:
+    """Raises UsageError, which says where it is."""
     try:
-        data = json.loads(text)
+        read = json.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{where} is not UTF-8 text from byte {error.start + 1} on; write it as UTF-8"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not JSON ({error}); write it like {EXAMPLE}") from None
-    if not isinstance(data, dict) or "id" not in data or "values" not in data:
+    if not isinstance(read, dict) or "id" not in read or "values" not in read:
         raise UsageError(f"{where} is no object with id and values; write it like {EXAMPLE}")
-    if not isinstance(data["id"], str) or not isinstance(data.get("group"), str | None):
+    if not isinstance(read["id"], str) or not isinstance(read.get("group"), str | None):
         raise UsageError(f"{where}: id and group are text; write it like {EXAMPLE}")
+    if read["id"].startswith(MACHINE):
+        raise UsageError(
+            f"{where}: id {read['id']!r} begins with {MACHINE}, as those of the machines' own "
+            "events do; name the series otherwise"
+        )
     return Line(
-        id=data["id"],
-        values=_values(data["values"], where),
-        group=data.get("group"),
-        breaks=_breaks(data.get("breaks", []), where),
+        id=read["id"],
+        values=_values(read["values"], where),
+        group=read.get("group"),
+        breaks=_breaks(read.get("breaks", []), where),
     )
 
 
@@ -72,18 +91,21 @@ def _values(values: Any, where: str) -> Floats:
     try:
         seconds = np.array(values, dtype=np.float64) if set(map(type, values)) <= NUMBERS else None
     except OverflowError:
-        raise UsageError(f"{where}: a value is larger than any number of seconds") from None
-    if seconds is None or (seconds <= 0).any():
+        seconds = None
+    if seconds is None or ((seconds <= 0) | np.isinf(seconds)).any():
         place, value = next((i, v) for i, v in enumerate(values) if not _is_seconds(v))
         raise UsageError(
-            f"{where}: value {place} is {json.dumps(value)[:40]}; "
-            "each is seconds above 0, or null where there is none"
+            f"{where}: value {place} is {json.dumps(value)[:40]}; each is seconds above 0 and "
+            f"at most {sys.float_info.max:.3g}, or null where there is none"
         )
     return log_seconds(seconds)
 
 
 def _is_seconds(value: Any) -> bool:
-    return value is None or (type(value) in NUMBERS and not value <= 0)
+    """Or a missing point."""
+    if value is None or value != value:
+        return True
+    return type(value) in NUMBERS and 0 < value <= sys.float_info.max
 
 
 def _breaks(breaks: Any, where: str) -> tuple[int, ...]:
@@ -109,7 +131,7 @@ def judge_lines(series: Sequence[Line], options: Options) -> Iterator[tuple[str,
         )
         judged.update(zip(members, machine.own, strict=True))
         if machine.common is not None:
-            machines.append((f"machine:{group}", machine.common))
+            machines.append((MACHINE + group, machine.common))
     yield from ((line.id, judged[i]) for i, line in enumerate(series))
     yield from machines
 

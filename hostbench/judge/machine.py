@@ -243,4 +243,5 @@ def _seen(rows: Floats, mode: Floats) -> Floats:
 
 
 def _nothing() -> Judgement:
-    return Judgement(changes=(), noise=None, detectable=None)
+    """Of a mode that never moves: there is nothing to judge."""
+    return Judgement(changes=(), judged=False, noise=None, detectable=None)

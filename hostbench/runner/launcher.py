@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -67,11 +67,14 @@ class Launcher:
         tick: Callable[[], None] = lambda: None,
         started: Callable[[Case], None] = lambda _: None,
         root: Path | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """`tick` is called about once a second while a worker is busy, `started` per case. `root`
-        holds the `hostbench` that is measured; without it, the caller's own is."""
+        holds the `hostbench` that is measured; without it, the caller's own is. `variables` join
+        the environment of the workers."""
         self._tick = tick
         self._started = started
+        self._variables = dict(variables or {})
         self._root = root or Path(hostbench.__file__).parent.parent
         self._bystanders = children()
         self._log = tempfile.TemporaryFile()
@@ -170,7 +173,7 @@ class Launcher:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=environment(),
+            env=environment() | self._variables,
         )
         assert self._server.stdout is not None
         self._pipe = _Pipe(self._server.stdout.fileno())
