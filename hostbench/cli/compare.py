@@ -13,8 +13,9 @@ from hostbench.errors import (
     NothingMeasured,
 )
 from hostbench.judge.compare import compare
+from hostbench.report.chosen import chosen
 from hostbench.report.comparison import as_json, text
-from hostbench.report.sides import both, chosen
+from hostbench.report.sides import both
 from hostbench.runner.repo import commit_of
 from hostbench.store.history import History
 

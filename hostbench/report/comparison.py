@@ -1,7 +1,8 @@
 """A comparison as a table: terminal, Markdown or JSON, the largest changes first."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from hostbench.judge.asv_rule import Mark
@@ -34,7 +35,11 @@ def text(
     table = [_cells(key, one, sides.asv.get(key), markdown) for key, one in told]
     if table:
         lines += ["", *(piped(HEADINGS, table) if markdown else aligned([HEADINGS, *table]))]
-    lines += ["", *_lacking(sides.lacking, names, markdown, every), *_notes(found, sides)]
+    lines += [
+        "",
+        *_lacking(sides.lacking, names, markdown, every),
+        *_notes(found, sides, partial(shown, markdown=markdown)),
+    ]
     return "\n".join(lines)
 
 
@@ -46,7 +51,7 @@ def as_json(
         "first": names[0],
         "second": names[1],
         "counts": Counter(one.verdict for one in found.values()),
-        "notes": _notes(found, sides),
+        "notes": _notes(found, sides, str),
         "without_number": [
             {
                 "series": _name(one.key),
@@ -109,9 +114,9 @@ def _lacking(
             yield f"{'- ' if markdown else '  '}and {len(own) - _FEW} more; --all names them"
 
 
-def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
+def _notes(found: Mapping[Key, Comparison], sides: Sides, clean: Callable[[str], str]) -> list[str]:
     """What has to be known to read the verdicts, and how often asv's own rule says otherwise."""
-    said = []
+    said = list(map(clean, sides.remarks))
     provisional = {
         k for k, one in found.items() if one.is_provisional and one.verdict != "undecided"
     }

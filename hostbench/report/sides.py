@@ -1,4 +1,4 @@
-"""What `hostbench compare A B` names: the runs of two sides, and the series that both have."""
+"""The series that both sides of `hostbench compare A B` have, and what one of them lacks."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,59 +6,21 @@ from typing import Literal
 
 import pandas as pd
 
-from hostbench.errors import NothingMeasured, UsageError
+from hostbench.errors import UsageError
 from hostbench.judge.asv_rule import Mark, Point, mark
 from hostbench.judge.compare import Side
+from hostbench.report.chosen import Chosen, check
+from hostbench.report.places import Places
 from hostbench.report.rows import Row, dicts, launches_of
-from hostbench.store.asv_rows import environment_of
-
-COLUMNS = {"machine": "machine", "torch": "torch", "driver": "driver", "run": "run_id"}
-"""Prefix of a name -> column; without a prefix it is a commit."""
-
-Resolve = Callable[[str], str | None]
-"""A branch, tag or other name of a commit -> its 40 hex digits; None where git knows it not."""
 
 Key = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """One side: what was asked for, and the runs that it names, as History.sides has them."""
-
-    text: str
-    column: str
-    rows: pd.DataFrame
-
-
-def chosen(runs: pd.DataFrame, text: str, resolve: Resolve) -> Chosen:
-    """Runs that may be judged; a run by its id may be scratch, too.
-
-    Raises UsageError for a name that cannot be read, NothingMeasured where no run has it.
-    """
-    prefix, colon, value = text.partition(":")
-    if colon and prefix not in COLUMNS:
-        known = ", ".join(f"{name}:" for name in COLUMNS)
-        raise UsageError(f"cannot read {text!r}: a side is a commit, or begins with {known}")
-    column = COLUMNS[prefix] if colon else "commit"
-    judged = runs[runs["scratch"].isna()] if column != "run_id" else runs
-    values = judged[column].astype("string")
-    if colon:
-        matches = values.str.startswith(value) if column == "run_id" else values == value
-    else:
-        matches = values.str.startswith(resolve(text) or text)
-    rows = judged[matches.fillna(False).astype(bool)]
-    if rows.empty or (not value and colon):
-        seen = ", ".join(list(dict.fromkeys(values.dropna()))[-5:]) or "nothing"
-        raise NothingMeasured(f"no run that may be judged has {text!r}; the newest: {seen}")
-    named = rows[column].nunique()
-    if named > 1:
-        raise UsageError(f"{text!r} names {named} of {column}: write more of it")
-    return Chosen(text=text, column=column, rows=rows)
+"""Where it was measured (Places.of), case, version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lacking:
-    """A series that has no number on one side, `place` 0 or 1, and why."""
+    """A series that has no number on one side, `place` 0 or 1, and why; or that failed in its
+    newest run there."""
 
     key: Key
     place: int
@@ -87,6 +49,8 @@ class Sides:
     too."""
     lacking: list[Lacking]
     """Series that only one side has, and what failed."""
+    remarks: list[str]
+    """What else has to be known of the sides."""
 
     @property
     def broke(self) -> bool:
@@ -98,10 +62,10 @@ def both(first: Chosen, second: Chosen, read: Read) -> Sides:
     """Read the rows of two sides. A series is a case, its version and its machine, unless machines
     are compared. Of versions and machines only the commits that both sides measured are taken,
     where there are any. Raises UsageError for a simulated machine against a measured one."""
-    by = ["case", "version"] if "machine" in (first.column, second.column) else None
-    keys = by or ["machine", "case", "version"]
-    (left, no_left), (right, no_right) = (_rows(side, read, keys) for side in (first, second))
-    if by and _is_simulated(left) != _is_simulated(right):
+    check(first, second)
+    places = Places(first, second)
+    (left, ends), (right, right_ends) = (_rows(side, read, places) for side in (first, second))
+    if places.of_machines and _is_simulated(left) != _is_simulated(right):
         raise UsageError(
             f"of {first.text!r} and {second.text!r} one is simulated, the other measured: "
             "compare like with like"
@@ -119,36 +83,33 @@ def both(first: Chosen, second: Chosen, read: Read) -> Sides:
         series={key: (_runs(left[key]), _runs(right[key])) for key in shared},
         asv={key: mark(_newest(left[key]), _newest(right[key])) for key in shared if commits},
         confounded=confounded,
-        lacking=[*_lacking(0, no_left, right, left), *_lacking(1, no_right, left, right)],
+        lacking=[*_lacking(0, ends, right, left), *_lacking(1, right_ends, left, right)],
+        remarks=list(places.without_a_common_one()),
     )
 
 
-def _rows(side: Chosen, read: Read, keys: list[str]) -> tuple[dict[Key, list[Row]], dict[Key, Row]]:
-    """(rows with a number, of each series without one its newest row)."""
+def _rows(side: Chosen, read: Read, places: Places) -> tuple[dict[Key, list[Row]], dict[Key, Row]]:
+    """(the rows with a number of each series, its newest row of any kind)."""
     found: dict[Key, list[Row]] = {}
-    without: dict[Key, Row] = {}
+    newest: dict[Key, Row] = {}
     for machine, own in side.rows.groupby("machine"):
-        rows = read(list(own["run_id"]), str(machine))
-        names = rows["run_id"].map(lambda run_id: environment_of(run_id) or "")
-        if names.nunique() > 1:  # another project's environments are series of their own
-            rows = rows.assign(machine=rows["machine"] + ("/" + names).where(names != "", ""))
-        for row in dicts(rows):
-            key = tuple(str(row[name]) for name in keys)
+        for row in dicts(read(list(own["run_id"]), str(machine))):  # the oldest first
+            place = places.of(str(machine), str(row["run_id"]))
+            key = (*place, str(row["case"]), str(row["version"]))
+            newest[key] = row
             if row["status"] == "ok" and row["seconds"] > 0:
                 found.setdefault(key, []).append(row)
-            else:
-                without[key] = row
-    return found, {key: row for key, row in without.items() if key not in found}
+    return found, newest
 
 
 def _lacking(
-    place: int, without: dict[Key, Row], other: dict[Key, list[Row]], own: dict[Key, list[Row]]
+    place: int, newest: dict[Key, Row], other: dict[Key, list[Row]], own: dict[Key, list[Row]]
 ) -> Iterator[Lacking]:
-    """What failed, and what the other side has a number of."""
-    failed = [key for key, row in without.items() if row["status"] == "failed"]
+    """What failed in its newest run, and what the other side alone has a number of."""
+    failed = [key for key, row in newest.items() if row["status"] == "failed"]
     versions = {key[:-1]: key[-1] for key in own}
     for key in dict.fromkeys([*failed, *(key for key in other if key not in own)]):
-        row = without.get(key, {})
+        row = newest.get(key, {})
         if not row and key[:-1] in versions:
             if place:  # told once
                 yield Lacking(
