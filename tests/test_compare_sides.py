@@ -171,3 +171,67 @@ def test_the_same_side_twice_may_be_compared(tmp_path: Path) -> None:
     folder = ["--results", str(tmp_path)]
     assert main(["compare", OLD, OLD[:8], *folder]) == EXIT_OK
     assert main(["compare", OLD, NEW, *folder]) == EXIT_REGRESSION
+
+
+def verdicts(told: Any) -> set[tuple[str, bool]]:
+    return {(one["verdict"], one["provisional"]) for one in told["series"]}
+
+
+def nightly(
+    results: Path, commit: str, level: float, *, runs: int = 6, torch: str = "2.12", **facts: Any
+) -> None:
+    for _ in range(runs):
+        stored(results, commit, (level,), facts={"software": {"torch": torch}, **facts})
+
+
+def test_commits_under_different_versions_are_provisional(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nightly(tmp_path, OLD, 1.0, nvml={"driver": "580"})
+    nightly(tmp_path, NEW, 1.5, torch="2.13\u202e")
+    code, told = said(capsys, tmp_path, OLD, NEW)
+    assert (code, verdicts(told)) == (EXIT_REGRESSION, {("slower", True)})
+    (note,) = told["notes"]
+    assert "(torch 2.12 there, 2.13\u202e here), and all of it counts" in note
+    assert main(["compare", OLD, NEW, "--results", str(tmp_path)]) == EXIT_REGRESSION
+    out = capsys.readouterr().out
+    assert "slower?" in out and "2.13  here)" in out
+    nightly(tmp_path, NEW, 1.5, runs=1)  # the versions overlap
+    _, told = said(capsys, tmp_path, OLD, NEW)
+    assert (verdicts(told), told["notes"]) == ({("slower", False)}, [])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        ("torch:2.12", "torch:2.13", "driver 580 there, 590 here"),
+        ("driver:580", "driver:590", "torch 2.12 there, 2.13 here"),
+        ("torch:2.12", NEW, "a version of torch there, a commit here; driver 580 there, 590 here"),
+        (OLD, "driver:590", "a commit there, a version of the driver here; torch 2.12 there"),
+    ],
+)
+def test_what_else_differs_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str, second: str, why: str
+) -> None:
+    nightly(tmp_path, OLD, 1.0, nvml={"driver": "580"})
+    nightly(tmp_path, NEW, 1.5, torch="2.13", nvml={"driver": "590"})
+    _, told = said(capsys, tmp_path, first, second)
+    assert verdicts(told) == {("slower", True)}
+    assert why in told["notes"][0]
+
+
+def test_launches_in_turns_stay_sure_unless_facts_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place, torch in enumerate(("2.12", "2.13")):
+        results = tmp_path / torch
+        first = stored(results, OLD, (1.0,), facts={"software": {"torch": "2.12"}})
+        facts = {"software": {"torch": torch}}
+        second = stored(results, NEW, (1.5,), facts=facts, interleaved_with=first)
+        for path in results.rglob(f"{first}*.gz"):
+            path.unlink()
+        records = [made.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
+        pair = {"run_id": first, "commit": OLD, "interleaved_with": second}
+        archive.write(results, made.run(records, facts={"software": {"torch": "2.12"}}, **pair))
+        _, told = said(capsys, results, f"run:{first}", f"run:{second}")
+        assert verdicts(told) == {("slower", bool(place))}

@@ -120,12 +120,16 @@ def _notes(found: Mapping[Key, Comparison], sides: Sides, clean: Callable[[str],
     provisional = {
         k for k, one in found.items() if one.is_provisional and one.verdict != "undecided"
     }
-    if provisional & sides.confounded:
+    why = dict.fromkeys(
+        what for key in found if key in provisional for what in sides.confounded.get(key, ())
+    )
+    if why:
+        named = clean("; ".join(why))
         said.append(
-            "provisional: the sides were measured at other commits and dates, so all that changed "
-            "between them counts; runs of the same commits on both sides settle it"
+            f"provisional: the sides differ in more than what is compared ({named}), and all of it "
+            "counts; runs that differ in nothing else settle it"
         )
-    if provisional - sides.confounded:
+    if provisional - sides.confounded.keys():
         said.append(
             "provisional: launches of few runs were compared, so what drifts from run to run "
             "counts as a change; 6 runs a side settle it, or `hostbench ab`"

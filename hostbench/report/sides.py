@@ -10,6 +10,7 @@ from hostbench.errors import UsageError
 from hostbench.judge.asv_rule import Mark, Point, mark
 from hostbench.judge.compare import Side
 from hostbench.report.chosen import Chosen, check
+from hostbench.report.confounds import confounds
 from hostbench.report.places import Places
 from hostbench.report.rows import Row, dicts, launches_of
 
@@ -44,9 +45,9 @@ class Sides:
     """The same of the runs alone whose launches took turns; without a series that has none."""
     asv: dict[Key, Mark]
     """What asv compare says of each; empty unless both sides are commits."""
-    confounded: set[Key]
-    """Series of versions or machines that no commit has on both sides: commits and dates differ,
-    too."""
+    confounded: dict[Key, list[str]]
+    """In what else than what is compared the sides of a series differ; without those that do not.
+    """
     lacking: list[Lacking]
     """Series that only one side has, and what failed."""
     remarks: list[str]
@@ -71,11 +72,15 @@ def both(first: Chosen, second: Chosen, read: Read) -> Sides:
             "compare like with like"
         )
     shared = [key for key in left if key in right]
-    confounded = set()
-    if not {"commit", "run_id"} & {first.column, second.column}:
-        for key in shared:
+    columns = (first.column, second.column)
+    confounded: dict[Key, list[str]] = {}
+    for key in shared:
+        alike = True
+        if not {"commit", "run_id"} & set(columns):
             left[key], right[key], alike = _same_commits(left[key], right[key])
-            confounded |= set() if alike else {key}
+        why = [*confounds(columns, left[key], right[key])]
+        if why or not alike:
+            confounded[key] = why if alike else ["other commits and dates", *why]
     commits = first.column == second.column == "commit"
     turns = {key: _in_turns(left[key], right[key]) for key in shared}
     return Sides(
