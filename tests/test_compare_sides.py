@@ -21,8 +21,6 @@ from hostbench.store import archive
 from tests import made
 from tests.test_compare_command import CASES, NEW, OLD, stored
 
-SHELF = made.header().machine
-
 
 def said(capsys: pytest.CaptureFixture[str], results: Path, *args: str) -> tuple[int, Any]:
     code = main(["compare", *args, "--format", "json", "--results", str(results)])
@@ -158,9 +156,9 @@ def test_machines_are_compared_environment_by_environment(
 def test_sides_that_share_runs_are_not_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str, second: str, message: str
 ) -> None:
-    torch = {"facts": {"software": {"torch": "2.13"}}}
+    facts = {"software": {"torch": "2.13"}}
     for machine, commit in (("left", OLD), ("right", OLD), ("left", NEW)):
-        stored(tmp_path, commit, (1.0,), machine=machine, **torch)
+        stored(tmp_path, commit, (1.0,), machine=machine, facts=facts)
     assert main(["compare", first, second, "--results", str(tmp_path)]) == EXIT_USAGE
     assert message in capsys.readouterr().err
 

@@ -35,7 +35,7 @@ def execute(args: Namespace) -> int:
     first, second = (
         chosen(runs, name, lambda name: commit_of(Path.cwd(), name)) for name in (args.a, args.b)
     )
-    sides = both(first, second, history.of_runs)
+    sides = both(first, second, history)
     found = compare(sides.series, sides.in_turns, sides.confounded)
     names = (args.a, args.b)
     if args.format == "json":

@@ -8,7 +8,8 @@ from typing import Any
 from hostbench.judge.asv_rule import Mark
 from hostbench.judge.breaks import short_version
 from hostbench.judge.compare import Comparison
-from hostbench.report.sides import Key, Lacking, Sides
+from hostbench.report.places import Key
+from hostbench.report.sides import Lacking, Sides
 from hostbench.report.table import aligned, piped, shown
 
 HEADINGS = ("verdict", "change", "99 % interval", "n", "series")

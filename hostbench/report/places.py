@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from hostbench.report.chosen import Chosen
 from hostbench.store.asv_rows import environment_of
 
+Key = tuple[str, ...]
+"""Where a series was measured (Places.of), case, version."""
+
 
 class Places:
     """Of both sides together: what one side alone has tells nothing apart."""

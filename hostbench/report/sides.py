@@ -1,21 +1,19 @@
 """The series that both sides of `hostbench compare A B` have, and what one of them lacks."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-import pandas as pd
-
 from hostbench.errors import UsageError
-from hostbench.judge.asv_rule import Mark, Point, mark
+from hostbench.judge.asv_rule import Mark
 from hostbench.judge.compare import Side
+from hostbench.report.asv_marks import marks
 from hostbench.report.chosen import Chosen, check
 from hostbench.report.confounds import confounds
-from hostbench.report.places import Places
+from hostbench.report.places import Key, Places
 from hostbench.report.rows import Row, dicts, launches_of
-
-Key = tuple[str, ...]
-"""Where it was measured (Places.of), case, version."""
+from hostbench.store.history import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +29,6 @@ class Lacking:
     """Whether the other side has one."""
 
 
-Read = Callable[[Sequence[str], str], pd.DataFrame]
-"""The rows of these runs of a machine: History.of_runs."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
     """The series that both sides have."""
@@ -44,7 +38,7 @@ class Sides:
     in_turns: dict[Key, tuple[Side, Side]]
     """The same of the runs alone whose launches took turns; without a series that has none."""
     asv: dict[Key, Mark]
-    """What asv compare says of each; empty unless both sides are commits."""
+    """What asv compare says of those that its files have at both commits; of commits alone."""
     confounded: dict[Key, list[str]]
     """In what else than what is compared the sides of a series differ; without those that do not.
     """
@@ -59,13 +53,13 @@ class Sides:
         return any(one.place and one.other and one.status == "failed" for one in self.lacking)
 
 
-def both(first: Chosen, second: Chosen, read: Read) -> Sides:
+def both(first: Chosen, second: Chosen, history: History) -> Sides:
     """Read the rows of two sides. A series is a case, its version and its machine, unless machines
     are compared. Of versions and machines only the commits that both sides measured are taken,
     where there are any. Raises UsageError for a simulated machine against a measured one."""
     check(first, second)
     places = Places(first, second)
-    (left, ends), (right, right_ends) = (_rows(side, read, places) for side in (first, second))
+    (left, ends), (right, right_ends) = (_rows(side, history, places) for side in (first, second))
     if places.of_machines and _is_simulated(left) != _is_simulated(right):
         raise UsageError(
             f"of {first.text!r} and {second.text!r} one is simulated, the other measured: "
@@ -81,24 +75,25 @@ def both(first: Chosen, second: Chosen, read: Read) -> Sides:
         why = [*confounds(columns, left[key], right[key])]
         if why or not alike:
             confounded[key] = why if alike else ["other commits and dates", *why]
-    commits = first.column == second.column == "commit"
     turns = {key: _in_turns(left[key], right[key]) for key in shared}
     return Sides(
         in_turns={key: turn for key, turn in turns.items() if turn is not None},
         series={key: (_runs(left[key]), _runs(right[key])) for key in shared},
-        asv={key: mark(_newest(left[key]), _newest(right[key])) for key in shared if commits},
+        asv=_asv(first, second, history.results, places),
         confounded=confounded,
         lacking=[*_lacking(0, ends, right, left), *_lacking(1, right_ends, left, right)],
         remarks=list(places.without_a_common_one()),
     )
 
 
-def _rows(side: Chosen, read: Read, places: Places) -> tuple[dict[Key, list[Row]], dict[Key, Row]]:
+def _rows(
+    side: Chosen, history: History, places: Places
+) -> tuple[dict[Key, list[Row]], dict[Key, Row]]:
     """(the rows with a number of each series, its newest row of any kind)."""
     found: dict[Key, list[Row]] = {}
     newest: dict[Key, Row] = {}
     for machine, own in side.rows.groupby("machine"):
-        for row in dicts(read(list(own["run_id"]), str(machine))):  # the oldest first
+        for row in dicts(history.of_runs(list(own["run_id"]), str(machine))):  # the oldest first
             place = places.of(str(machine), str(row["run_id"]))
             key = (*place, str(row["case"]), str(row["version"]))
             newest[key] = row
@@ -162,14 +157,9 @@ def _runs(rows: list[Row]) -> Side:
     return [list(map(float, launches_of(row).values())) or [row["seconds"]] for row in rows]
 
 
-def _newest(rows: list[Row]) -> Point:
-    """What asv's file holds: the last run of a commit."""
-    row = rows[-1]
-    num = row["num_samples"]
-    return Point(
-        seconds=row["seconds"],
-        low=row["ci_low_s"],
-        high=row["ci_high_s"],
-        samples=tuple(map(float, launches_of(row).values())),
-        repeat=None if pd.isna(num) else int(num),
-    )
+def _asv(first: Chosen, second: Chosen, results: Path, places: Places) -> dict[Key, Mark]:
+    if not first.column == second.column == "commit":
+        return {}
+    machines = sorted({*first.rows["machine"]} & {*second.rows["machine"]})
+    commits = str(first.rows["commit"].iloc[0]), str(second.rows["commit"].iloc[0])
+    return marks(results, machines, commits, places)
