@@ -13,8 +13,9 @@ from hostbench.errors import (
     NothingMeasured,
 )
 from hostbench.judge.compare import compare
+from hostbench.report.chosen import chosen
 from hostbench.report.comparison import as_json, text
-from hostbench.report.sides import both, chosen
+from hostbench.report.sides import both
 from hostbench.runner.repo import commit_of
 from hostbench.store.history import History
 
@@ -34,7 +35,7 @@ def execute(args: Namespace) -> int:
     first, second = (
         chosen(runs, name, lambda name: commit_of(Path.cwd(), name)) for name in (args.a, args.b)
     )
-    sides = both(first, second, history.of_runs)
+    sides = both(first, second, history)
     found = compare(sides.series, sides.in_turns, sides.confounded)
     names = (args.a, args.b)
     if args.format == "json":

@@ -48,6 +48,8 @@ class Point:
     ci: tuple[float | None, float | None]
     quartiles: tuple[float | None, float | None]
     num_samples: int | None
+    samples: tuple[float, ...]
+    """Empty where asv kept none."""
     requirements: Mapping[str, str]
 
 
@@ -79,6 +81,20 @@ def points(results: Path, warn: Warn) -> Iterator[Point]:
         for path in sorted(entry["folder"].glob("*.json")):
             if path.name not in NO_RESULTS:
                 yield from points_of(path, machine, load(path, warn), whole, warn)
+
+
+def points_of_commit(results: Path, machine: str, commit: str) -> Iterator[Point]:
+    """The points of one commit's files on one machine; damaged ones are left out."""
+
+    def quiet(_: str) -> None:
+        """Whoever reads the tree has warned."""
+
+    whole = {**described(results, quiet), **described(results, quiet, machine)}
+    for path in sorted((results / machine).glob("*.json")):
+        if path.name.startswith(f"{commit[:8]}-"):
+            data = load(path, quiet)
+            if isinstance(data, dict) and data.get("commit_hash") == commit:
+                yield from points_of(path, machine, data, whole, quiet)
 
 
 def described(results: Path, warn: Warn, machine: str = "") -> Mapping[str, Any]:
@@ -174,6 +190,7 @@ def _points_of_row(
             ci=(_at(row, "stats_ci_99_a", place), _at(row, "stats_ci_99_b", place)),
             quartiles=(_at(row, "stats_q_25", place), _at(row, "stats_q_75", place)),
             num_samples=_count(row, place),
+            samples=_samples(row, place),
             requirements={k: str(v) for k, v in (data.get("requirements") or {}).items()},
         )
 
@@ -231,6 +248,13 @@ def _odd_times(data: Any) -> list[str]:
 def _count(row: Mapping[str, Any], place: int) -> int | None:
     repeat = _at(row, "stats_repeat", place)
     return None if repeat is None else int(repeat)
+
+
+def _samples(row: Mapping[str, Any], place: int) -> tuple[float, ...]:
+    every = row.get("samples")
+    own = every[place] if isinstance(every, list) and place < len(every) else None
+    kept = own if isinstance(own, list) else []
+    return tuple(one for one in kept if isinstance(one, int | float) and math.isfinite(one))
 
 
 def _about(described: Mapping[str, Any], name: str) -> Mapping[str, Any]:
