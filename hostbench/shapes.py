@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hostbench.clock import epoch_s
+from hostbench.clock import YEARS, epoch_s, is_storable
 
 MAX_LAUNCHES = 10_000
 _LAST_INT = 1 << 63
@@ -38,7 +38,9 @@ def _is_name(value: Any) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, str) and math.isfinite(epoch_s(value))
+    if isinstance(value, str) and not is_storable(epoch_s(value)):
+        raise ValueError(f"{value!r:.60} is not in {YEARS}")
+    return isinstance(value, str)
 
 
 def _is_commit(value: Any) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hostbench.clock import iso
+from hostbench.clock import is_storable, iso
 from hostbench.errors import UsageError
 
 
@@ -71,11 +71,13 @@ class Table:
             return None
         try:
             at = datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
-            if not isinstance(at, datetime.datetime) or at.tzinfo is None or at.year < 1970:
+            if not isinstance(at, datetime.datetime) or at.tzinfo is None:
+                raise ValueError
+            if at.year < 1970 or not is_storable(at.timestamp()):
                 raise ValueError
             return iso(at.timestamp())
         except ValueError:
-            self.refuse(key, "a time with its zone from 1970 on, as in 2026-03-01T02:00:00Z")
+            self.refuse(key, "a time with its zone from 1970 to 2261, as in 2026-03-01T02:00:00Z")
 
     def table(self, key: str) -> "Table":
         """The table of that name, empty where there is none."""

@@ -1,9 +1,11 @@
 """Cases, records, headers and whole runs made by hand or on the simulated device, for tests."""
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from hostbench import evidence, measure
 from hostbench.case import AxisValue, Case
@@ -118,6 +120,15 @@ def write_journal(results: Path, part: Run, *, finish: bool = True) -> Path:
         if finish:
             journal.finish("complete", "2026-11-21T12:05:00.000Z")
     return path
+
+
+@contextmanager
+def unread() -> Iterator[IO[str]]:
+    """A pipe whose reader has gone, to print to."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as file:
+        yield file
 
 
 class InProcess:

@@ -96,7 +96,8 @@ HEADERLESS = json.dumps(
         gzip.compress(b"null", mtime=0),
         gzip.compress(b"{}", mtime=0),
         gzip.compress(b'{"hostbench": []}', mtime=0),
-        gzip.compress(b'{"hostbench": {"format": 99}}', mtime=0),
+        gzip.compress(b'{"hostbench": {"format": 0}}', mtime=0),
+        gzip.compress(b'{"hostbench": {"format": "2"}}', mtime=0),
         gzip.compress(WHOLE, mtime=0),
         gzip.compress(HEADERLESS, mtime=0),
         gzip.compress(b"[" * 100_000, mtime=0),
@@ -109,6 +110,21 @@ def test_damage_is_named_with_the_remedy(tmp_path: Path, content: bytes) -> None
     with pytest.raises(DataError) as caught:
         archive.read(path)
     assert str(path) in str(caught.value) and "restore it from git" in str(caught.value)
+
+
+def test_what_a_newer_hostbench_wrote_is_no_damage(tmp_path: Path) -> None:
+    path = archive.write(tmp_path, RUN)
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    data["hostbench"]["header"]["room"] = "attic"
+    data["hostbench"]["records"][0]["humidity"] = 0.4
+    assert archive.parse(path, archive.packed(data)) == RUN
+    newer = archive.packed({"hostbench": {"format": 2, "run": {}}})
+    with pytest.raises(DataError) as caught:
+        archive.parse(path, newer)
+    assert str(caught.value) == (
+        f"{path} was written by a newer hostbench (format 2, this one reads 1); "
+        "update hostbench to read it"
+    )
 
 
 def test_half_an_archive_is_damage(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from hostbench.cli import main
+from hostbench.errors import EXIT_NOTHING_MEASURED
 from hostbench.store import asv_tree, frame
 from hostbench.store.asv_tree import Point
 
@@ -184,13 +186,31 @@ def test_a_result_list_that_is_too_short_is_failed_at_its_end(tree: Path) -> Non
     assert statuses == ["ok", "failed", "failed", "failed"]
 
 
-@pytest.mark.parametrize("date", [None, "today", 10**30, -(10**30), math.inf, True, [1]])
+@pytest.mark.parametrize(
+    "date", [None, "today", 9_999_999_999_999, 10**30, -(10**400), math.inf, True, [1]]
+)
 def test_a_date_that_is_none(tree: Path, date: object) -> None:
     change(result_file(tree), lambda data: data.update(date=date))
     points, warnings = read(tree)
-    assert (len(points), warnings) == (22, [])
+    assert (len(points), len(warnings)) == (22, 0 if date is None else 1)
+    for warning in warnings:
+        assert warning.startswith(f"{result_file(tree)} has date {date!r:.40}")
+        assert "the years 1678 to 2261" in warning
     rows = frame.read(tree).frame
     assert rows[rows["commit"].str.startswith(FIRST)]["committed_at"].isna().all()
+
+
+def test_starts_that_are_no_times(tree: Path) -> None:
+    def edit(data: dict[str, Any]) -> None:
+        place = data["result_columns"].index("started_at")
+        for row in data["results"].values():
+            row[place] = 9_999_999_999_999
+
+    before = main(["changes", "--results", str(tree)])
+    change(result_file(tree), edit)
+    points, (warning,) = read(tree)
+    assert main(["changes", "--results", str(tree)]) == before == EXIT_NOTHING_MEASURED
+    assert len(points) == 22 and "has started_at of " in warning and "(and 4 more)" in warning
 
 
 def test_a_number_too_large_for_a_float_is_a_warning(tree: Path) -> None:

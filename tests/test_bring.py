@@ -1,8 +1,10 @@
 """Importing a results tree: what is new is copied, what is there stays, machines are kept apart."""
 
+import gzip
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -10,8 +12,8 @@ import pytest
 
 from hostbench.cli import main
 from hostbench.errors import EXIT_NOTHING_MEASURED
-from hostbench.store import archive, check, frame, index
-from tests.made import copy_case, record, run, write_journal
+from hostbench.store import archive, check, compact, frame, index
+from tests.made import copy_case, create_case, record, run, skipped, write_journal
 from tests.test_frame import H2D, STARTED_MS, asv_file
 from tests.test_index import plain, same
 
@@ -101,13 +103,63 @@ def test_other_hardware_is_another_machine(
     assert capsys.readouterr().out == "box: 0 new, 2 already there\n"
 
 
+def test_what_a_newer_hostbench_wrote_stays_behind(
+    theirs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = archive.path_of(theirs, RUN)
+    path.write_bytes(archive.packed({"hostbench": {"format": 2}}))
+    assert bring(theirs.with_name("ours"), theirs) == 4
+    said = capsys.readouterr()
+    assert said.out == "shelf: 1 new, 0 already there, 1 left behind\n"
+    assert f"{path} was written by a newer hostbench" in said.err and "delete" not in said.err
+
+
+@pytest.mark.parametrize("where", ["ours", "theirs", "both"])
+def test_what_was_compacted_meanwhile_is_already_there(
+    theirs: Path, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = theirs.with_name("ours")
+    samples = [0.5 + number / 100 for number in range(-40, 41)]
+    measured = {"end_to_end_s": samples, "call_s": samples, "device_s": []}
+    one = run([record(copy_case(), measurement=measured), skipped(create_case())], run_id="long")
+    path = archive.write(theirs, one)
+    assert bring(results, theirs) == 0
+    for tree, kept in ((results, compact.QUANTILES), (theirs, compact.MEDIAN)):
+        if where in (tree.name, "both"):
+            found = compact.compact(tree, print, older_than_days=0, keep=0, kept=kept)
+            assert len(list(found)) == 1
+    capsys.readouterr()
+    assert bring(results, theirs) == 0
+    said = capsys.readouterr()
+    assert (said.out, "differs" in said.err) == ("shelf: 0 new, 3 already there\n", False)
+    path.unlink()
+    archive.write(theirs, replace(one, records=(record(copy_case(), 0, 0.4),)))
+    assert bring(results, theirs) == 0
+    said = capsys.readouterr()
+    assert said.out.endswith("1 kept as they are here\n") and "differs" in said.err
+
+
+@pytest.mark.parametrize("params", [None, [], "x"])
+def test_another_name_for_an_archive_without_params(theirs: Path, params: object) -> None:
+    path = archive.path_of(theirs, RUN)
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    data["params"] = params
+    if params is None:
+        del data["params"]
+    path.write_bytes(archive.packed(data))
+    results = theirs.with_name("ours")
+    assert bring(results, theirs, "--machine", "box") == 0
+    brought = archive.read(results / "box" / "runs" / path.name)
+    assert (brought.header.machine, brought.records) == ("box", RUN.records)
+
+
 def test_damage_stays_behind(theirs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = theirs.with_name("ours")
     (theirs / "shelf" / "00000000-half.json").write_text("{")
     (theirs / "shelf" / "runs" / "half.json.gz").write_bytes(b"half")
     assert bring(results, theirs) == 4
     said = capsys.readouterr()
-    assert said.out == "shelf: 2 new, 0 already there, 2 damaged\n"
+    assert said.out == "shelf: 2 new, 0 already there, 2 left behind\n"
     assert "00000000-half.json" in said.err and "half.json.gz" in said.err
     assert frame.read(results).warnings == []
 

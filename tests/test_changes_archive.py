@@ -127,6 +127,16 @@ def test_medians_that_the_machine_moved_are_told_with_their_own_change(
     assert "  +19.9%  " in line and " ms -> 1.26 ms (raw +25.8%)  " in line
 
 
+@pytest.mark.parametrize("format", ["text", "json", "jsonl"])
+def test_the_verdict_stands_when_nobody_reads_it(
+    history: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with made.unread() as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        args = ["changes", "--format", format, "--results", str(history)]
+        assert main(args) == EXIT_REGRESSION
+
+
 def test_all_and_markdown(history: Path, changes: Any) -> None:
     _, out, _ = changes(history, "--all", "--format", "md")
     lines = out.splitlines()

@@ -66,6 +66,27 @@ def wrong_shape(results: Path) -> None:
     path.write_bytes(gzip.compress(json.dumps(data).encode()))
 
 
+def no_date(results: Path) -> None:
+    path = results / "shelf" / FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "date": 9_999_999_999_999}))
+
+
+def far_away(results: Path) -> None:
+    path = results / "shelf" / "runs" / NAME
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    data["hostbench"]["header"]["started_at"] = "9999-01-01T00:00:00Z"
+    path.write_bytes(archive.packed(data))
+
+
+def newer(results: Path) -> None:
+    (results / "shelf" / "runs" / NAME).write_bytes(archive.packed({"hostbench": {"format": 2}}))
+
+
+def newer_first_part(results: Path) -> None:
+    archive.write(results, later(RUN, 10, 2, [record(copy_case(), 1)]))
+    newer(results)
+
+
 def renamed(results: Path) -> None:
     path = results / "shelf" / "runs" / NAME
     path.rename(path.with_name("other.json.gz"))
@@ -99,12 +120,36 @@ def orphan(results: Path) -> None:
     write_journal(results, run([record(copy_case())], run_id="orphan"), finish=False)
 
 
+def orphan_of_ab(results: Path) -> None:
+    one = run([record(copy_case())], run_id="turns", by="hostbench ab", interleaved_with="other")
+    write_journal(results, one, finish=False)
+
+
+def orphan_of_asv(results: Path) -> None:
+    one = run([record(copy_case())], run_id="asvs", by="asv", machine=None)
+    write_journal(results, one, finish=False)
+
+
+def whole_orphan(results: Path) -> None:
+    write_journal(results, run([record(copy_case())], run_id="whole"))
+
+
+def empty_orphan(results: Path) -> None:
+    write_journal(results, run([], run_id="empty"), finish=False)
+
+
 def archived_journal(results: Path) -> None:
     write_journal(results, RUN)
 
 
 def headless_journal(results: Path) -> None:
     write_journal(results, run([record(copy_case())], run_id="x")).write_text("{")
+
+
+def newer_peer(results: Path) -> None:
+    peer(results)
+    path = results / "shelf" / "peers" / "20261121T120000Z-nvbandwidth.json.gz"
+    path.write_bytes(archive.packed({"format": 2}))
 
 
 def conflict(results: Path) -> None:
@@ -148,6 +193,10 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
     (no_results, "shelf/12345678-other.json: is no asv result file", "restore it from git"),
     (half_archive, f"shelf/runs/{NAME}: is damaged", "restore it from git"),
     (wrong_shape, f"shelf/runs/{NAME}: is damaged (seconds", "restore it from git"),
+    (no_date, f"shelf/{FILE}: has date 9999999999999, no time in", "until it is corrected"),
+    (far_away, f"shelf/runs/{NAME}: is damaged ('9999-01-01T00:00:00Z' is not in", "from git"),
+    (newer, f"shelf/runs/{NAME}: was written by a newer hostbench (format 2", "; update hostbench"),
+    (newer_first_part, f"shelf/runs/{NAME}: was written by a newer", "; update hostbench"),
     (renamed, "shelf/runs/other.json.gz: it holds the run", f"rename it to {NAME}"),
     (moved, f"table/runs/{NAME}: it holds a run of machine shelf", "move it"),
     (doubled, "shelf/runs/a.json.gz: the same run as", "delete one"),
@@ -155,6 +204,14 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
     (lost_rows, f"shelf/runs/{NAME}: asv's file of commit 1a2b3c4d lacks 1 of", "from git"),
     (lost_first_part, "shelf/runs/20261121T121000Z", "restore it from git"),
     (orphan, ".journals/orphan.journal.jsonl: an orphaned journal: 1 case", "--resume"),
+    (
+        orphan_of_ab,
+        ".journals/turns.journal.jsonl: an orphaned",
+        "nothing finishes a run of `hos",
+    ),
+    (orphan_of_asv, ".journals/asvs.journal.jsonl: an orphaned", "nothing finishes a run of `asv`"),
+    (whole_orphan, ".journals/whole.journal.jsonl: an orphaned", "`hostbench ab` archives it"),
+    (empty_orphan, ".journals/empty.journal.jsonl: an orphaned journal: 0 case", "deletes it"),
     (archived_journal, ".journals/20261121T120000Z", "delete it"),
     (headless_journal, ".journals/x.journal.jsonl: is no readable journal", "move it away"),
     (conflict, "benchmarks.json: a merge left its marks", "git checkout --theirs"),
@@ -165,6 +222,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
     (leftover, "shelf/runs/.a.json.gz.12.tmp: left over", "delete it"),
     (unknown, "shelf/notes.docx: neither asv nor hostbench", "keep it elsewhere"),
     (peer, "shelf/peers/20261121T120000Z-nvbandwidth.json.gz: is damaged", "restore it"),
+    (newer_peer, "shelf/peers/20261121T120000Z-nvbandwidth.json.gz: was written", "; update"),
 ]
 
 
@@ -178,6 +236,8 @@ def test_each_damage_is_named(
     lines = found(results)
     assert [line for line in lines if line.startswith(said) and remedy in line], lines
     assert len(lines) <= 2  # and little else
+    assert ("--resume" in "".join(lines)) is (damage is orphan)
+    assert "newer" not in said or not [line for line in lines if "delete" in line]
     assert main(["check-results", "--results", str(results)]) == 4
 
 

@@ -21,6 +21,7 @@ from hostbench.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
+    EXIT_PIPE,
     EXIT_USAGE,
     BrokenError,
     HostbenchError,
@@ -31,7 +32,7 @@ from hostbench.runner.repo import Checkout
 from hostbench.store import archive, runs
 from hostbench.store.runs import WholeRun
 from hostbench.workloads import FAMILIES, load
-from tests.made import COMMIT, FACTS, InProcess, copy_case, record, run, write_journal
+from tests.made import COMMIT, FACTS, InProcess, copy_case, record, run, unread, write_journal
 
 ROOT = Path(__file__).parent.parent
 ONE = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
@@ -224,21 +225,19 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == "hostbench: interrupted\n"
 
 
-@pytest.mark.parametrize("families", [(), ("allocation",)])  # more and less than Python buffers
-def test_a_reader_that_goes_away_is_no_error(families: tuple[str, ...]) -> None:
-    """`hostbench list --cases | head -1`"""
+@pytest.mark.parametrize(("families", "code"), [((), EXIT_PIPE), (("allocation",), EXIT_OK)])
+def test_a_reader_that_goes_away_is_no_error(families: tuple[str, ...], code: int) -> None:
+    """`hostbench list --cases | head -1`: more, and less, than Python buffers."""
     buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    done = subprocess.run(
-        [sys.executable, "-m", "hostbench", "list", "--cases", *families],
-        env={**buffered, "PYTHONPATH": str(ROOT)},
-        stdout=write_end,
-        stderr=subprocess.PIPE,
-        timeout=60,
-    )
-    os.close(write_end)
-    assert (done.returncode, done.stderr) == (0, b"")
+    with unread() as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "hostbench", "list", "--cases", *families],
+            env={**buffered, "PYTHONPATH": str(ROOT)},
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (code, b"")
 
 
 class Refusing(InProcess):
@@ -685,3 +684,45 @@ def test_the_host_is_named_only_where_asked(results: Path, monkeypatch: pytest.M
         for each in runs.load(results, pytest.fail)
     ]
     assert sorted(map(str, names)) == ["{'lab-7'}", "{'lab-7'}", "{None}"]
+
+
+COMMAND = """
+import sys, types
+from hostbench.cli.entry import main
+from hostbench.cli.places import show
+from hostbench.errors import NothingMeasured
+def execute(args):
+    {body}
+sys.modules["hostbench.cli.list"] = types.SimpleNamespace(execute=execute)
+sys.exit(main(["list"]))
+"""
+
+
+def code_of(body: str, stdout: Any) -> tuple[int, str]:
+    """Of a process whose command does this, and what it said on stderr."""
+    command = [sys.executable, "-c", COMMAND.format(body=body)]
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=env)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("print('slower'); return 1", 1),
+        ("print('few'); raise NothingMeasured('too few')", 3),
+        ("show('long ' * 100_000); show('more'); return 1", 1),
+        ("print('long ' * 100_000); return 1", EXIT_PIPE),
+    ],
+)
+def test_the_exit_code_when_nobody_reads_the_output(body: str, code: int) -> None:
+    with unread() as pipe:
+        found, said = code_of(body, pipe)
+    assert found == code and "BrokenPipe" not in said, said
+
+
+def test_output_that_cannot_be_written_is_a_failure() -> None:
+    with Path("/dev/full").open("w") as full:
+        code, said = code_of("print('slower'); return 1", full)
+    assert code == EXIT_FAILED
+    assert said.startswith("hostbench: standard output cannot be written: No space")

@@ -1,6 +1,7 @@
 """Times as text."""
 
 import datetime
+import math
 import re
 import time
 
@@ -34,6 +35,17 @@ def test_gits_dates_are_read() -> None:
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         clock.epoch_s(text)
+
+
+def test_what_pandas_can_hold() -> None:
+    for text, can in (
+        ("1677-12-31T23:59:59Z", False),
+        ("1678-01-01T00:00:00Z", True),
+        ("2261-12-31T23:59:59Z", True),
+        ("2262-01-01T00:00:00Z", False),
+    ):
+        assert clock.is_storable(clock.epoch_s(text)) is can
+    assert not any(map(clock.is_storable, (math.nan, math.inf, -math.inf)))
 
 
 def test_now_and_stamp_are_now(monkeypatch: pytest.MonkeyPatch) -> None:

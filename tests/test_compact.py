@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,44 @@ def test_the_newest_and_the_young_stay_whole(results: Path) -> None:
     assert done(results, older_than_days=1e6) == []
 
 
+@pytest.mark.parametrize(("num", "thinned"), [(1, 0), (2, 0), (3, 0), (4, 1), (7, 4)])
+def test_the_newest_stay_whole_however_many_there_are(
+    tmp_path: Path, num: int, thinned: int
+) -> None:
+    for day in range(1, num + 1):
+        archive.write(tmp_path, a_run(day))
+    found = [one.path.name for one in done(tmp_path, keep=3)]
+    assert found == [f"run-{day:02d}.json.gz" for day in range(1, thinned + 1)]
+
+
+@pytest.mark.parametrize("kept", [compact.QUANTILES, compact.MEDIAN])
+def test_two_clones_write_the_same_bytes(
+    results: Path,
+    kept: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    clone = shutil.copytree(results, tmp_path_factory.mktemp("clones") / "results")
+    done(results, kept=kept)
+    monkeypatch.setattr(compact, "now", lambda: "2027-05-06T07:08:09.000Z")
+    monkeypatch.setattr("time.time", lambda: 1_800_000_000.0)
+    done(clone, kept=compact.QUANTILES)
+    done(clone, kept=kept)  # also where it went there in two steps
+    assert contents(clone) == contents(results)
+
+
+def test_a_mark_with_a_time_is_taken(results: Path) -> None:
+    done(results)
+    path = results / "shelf" / "runs" / "run-01.json.gz"
+    data = json.loads(gzip.decompress(path.read_bytes()))
+    data["hostbench"]["compacted"] = {"at": "2026-11-20T00:00:00.000Z", "kept": "quantiles"}
+    path.write_bytes(archive.packed(data))
+    assert done(results) == [] and frame.read(results).warnings == []
+    (found,) = (one for one in done(results, kept=compact.MEDIAN) if one.path == path)
+    data = json.loads(gzip.decompress(found.path.read_bytes()))
+    assert data["hostbench"]["compacted"] == {"kept": "median"}
+
+
 def test_a_dry_run_changes_nothing(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = contents(results)
     options = ["--results", str(results), "--older-than", "0", "--keep", "0"]
@@ -120,6 +159,9 @@ def test_a_damaged_archive_is_named_and_left(
 def test_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compact", "--keep", "-1", "--results", str(tmp_path)]) == 2
     assert "--keep -1 is negative" in capsys.readouterr().err
+    for days in ("nan", "inf", "-1"):
+        assert main(["compact", f"--older-than={days}", "--results", str(tmp_path)]) == 2
+        assert f"--older-than {float(days)} is no number of days" in capsys.readouterr().err
     assert main(["compact", "--results", str(tmp_path / "absent")]) == 3
 
 

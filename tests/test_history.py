@@ -1,13 +1,15 @@
 """The same answers with the index and without it."""
 
+import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from hostbench.errors import UsageError
-from hostbench.store import archive, frame
+from hostbench.store import archive, frame, index
 from hostbench.store.history import History
 from tests.made import copy_case, later, record, run
 from tests.test_frame import asv_file
@@ -90,3 +92,40 @@ def test_damage_of_the_right_size_is_mended_when_a_shard_is_read(results: Path) 
         path.write_bytes(b"x" * path.stat().st_size)
     (results / "shelf" / "1a2b3c4d-hostbench-py3.11.json").unlink()
     assert len(History(results).frame()) == 1
+
+
+def test_an_index_that_cannot_be_made_anew_is_done_without(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(results)
+    shutil.rmtree(results / ".index")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr("hostbench.store.index.refresh", refuse)
+    whole = frame.read(results)
+    pd.testing.assert_frame_equal(plain(history.frame()), plain(whole.frame))
+    (chosen,) = history.runs()
+    assert len(history.rows_of(chosen)) == 1 and history.warnings == whole.warnings
+
+
+def test_what_is_no_damage_is_not_hidden(results: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        History(results)._ask(lambda _: 1 / 0, lambda _: 0)
+
+
+def test_an_index_that_is_gone_again_at_once_is_done_without(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(results)
+    opened = index.open_index
+
+    def gone(*arguments: Any) -> index.Index:
+        found = opened(*arguments)
+        shutil.rmtree(results / ".index")
+        return found
+
+    shutil.rmtree(results / ".index")
+    monkeypatch.setattr(index, "open_index", gone)
+    assert len(history.frame()) == len(frame.read(results).frame)

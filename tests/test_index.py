@@ -93,6 +93,12 @@ def test_every_row_is_the_frames(tree: Path) -> None:
     assert again.note is None and again.manifest.next_number == found.manifest.next_number
 
 
+def test_times_before_1970_are_in_order(tree: Path) -> None:
+    archive.write(tree, a_run(5, started_at="1969-07-20T20:17:40.000Z"))
+    archive.write(tree, a_run(6, started_at="1678-01-01T00:00:00.000Z"))
+    assert same(tree).frame()["started_at"].dt.year.to_list()[0] == 1678
+
+
 def test_an_empty_folder(tmp_path: Path) -> None:
     found = same(tmp_path)
     assert found.series().empty and found.overview().empty

@@ -7,7 +7,8 @@ import pytest
 
 from hostbench.judge import noise
 from hostbench.judge.change import Options
-from hostbench.judge.machine import common_mode, judge_machine
+from hostbench.judge.machine import judge_machine
+from hostbench.judge.mode import common_mode
 
 
 def rows(num_series: int, seed: int = 0, sigma: float = 0.01, num: int = 120) -> np.ndarray:
@@ -104,3 +105,57 @@ def test_a_regression_in_the_night_of_a_machines_step_is_seen_whole(
     (step,) = judged.own[0].changes
     assert abs(step.index - 45) <= 1 and abs(step.effect - own) < 0.01
     assert [one.changes for one in judged.own[1:]] == [()] * 23
+
+
+@pytest.mark.parametrize(
+    ("changed", "sigma", "place"), [(10, 0.01, 60), (8, 0.02, 60), (10, 0.01, 90)]
+)
+def test_what_fewer_than_half_do_is_not_the_machines(
+    changed: int, sigma: float, place: int
+) -> None:
+    """A commit that makes 8 or 10 of 24 series faster makes no other slower."""
+    for seed in range(4):
+        logs = rows(24, seed=seed, sigma=sigma)
+        logs[:changed, place:] += math.log(0.9)
+        found = judge_machine(list(logs), Options())
+        assert found.common is not None and found.common.changes == ()
+        own = [[c for c in j.changes if c.state == "confirmed"] for j in found.own]
+        assert [len(changes) for changes in own] == [1] * changed + [0] * (24 - changed)
+        effects = [changes[0].effect for changes in own[:changed]]
+        assert np.mean(effects) == pytest.approx(-0.1, abs=0.005)
+
+
+def test_what_most_do_is_the_machines_and_not_that_of_the_rest() -> None:
+    logs = rows(24, seed=5)
+    logs[:15, 60:] += math.log(1.08)
+    found = judge_machine(list(logs), Options())
+    assert found.common is not None
+    assert [(c.index, round(c.effect, 2)) for c in found.common.changes] == [(60, 0.08)]
+    assert not any(j.changes for j in found.own)
+
+
+@pytest.mark.parametrize(("num", "changed"), [(24, 11), (24, 13), (15, 7), (15, 8)])
+def test_the_majority_decides_whose_it_is(num: int, changed: int) -> None:
+    logs = rows(num, seed=6)
+    logs[:changed, 60:] += math.log(1.10)
+    found = judge_machine(list(logs), Options())
+    assert found.common is not None
+    own = [len(j.changes) for j in found.own]
+    if 2 * changed > num:
+        assert [round(c.effect, 1) for c in found.common.changes] == [0.1] and not any(own)
+    else:
+        assert found.common.changes == () and own == [1] * changed + [0] * (num - changed)
+
+
+def test_a_change_against_the_machines_step_of_the_same_night() -> None:
+    """What a series lacks of a step is its own change where it follows the machine elsewhere."""
+    rng = np.random.default_rng(7)
+    common = np.where(rng.random(120) < 0.3, math.log(1.08), 0.0)
+    common[60:] -= math.log(1.07)
+    logs = rows(16, seed=7) + common
+    logs[0, 60:] += math.log(1.05)
+    logs[1, 60:] += math.log(1.07)  # takes no part in it
+    found = judge_machine(list(logs), Options())
+    (step,) = found.own[0].changes
+    assert abs(step.index - 60) <= 1 and step.effect == pytest.approx(0.05, abs=0.01)
+    assert [j.changes for j in found.own[1:]] == [()] * 15

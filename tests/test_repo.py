@@ -12,11 +12,14 @@ from hostbench.errors import UsageError
 from hostbench.runner import places
 from hostbench.runner.repo import checkout, landed
 
+FAR = "@32503680000 +0000"
 
-def git(root: Path, *args: str) -> str:
+
+def git(root: Path, *args: str, **more: str) -> str:
     identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
     env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     command = ["git", *identity, *args]
+    env |= more
     done = subprocess.run(command, cwd=root, env=env, text=True, capture_output=True, check=True)
     return done.stdout.strip()
 
@@ -40,6 +43,13 @@ def test_a_clean_tree_is_its_commit(root: Path) -> None:
     assert found.commit == git(root, "rev-parse", "HEAD")
     assert found.committed_at == git(root, "show", "-s", "--format=%cI")
     assert found.scratch is None
+
+
+def test_a_date_that_cannot_be_kept(root: Path) -> None:
+    git(root, "commit", "-q", "--allow-empty", "-m", "in the year 3000", GIT_COMMITTER_DATE=FAR)
+    assert git(root, "show", "-s", "--format=%cI").startswith("3000-01-01")
+    found = checkout(root, root / "results")
+    assert (found.commit, found.committed_at) == (git(root, "rev-parse", "HEAD"), None)
 
 
 def test_a_dirty_tree_is_scratch(root: Path) -> None:

@@ -374,7 +374,7 @@ def test_bad_arguments(
             "machine = 'simulated-1'",
             ("event 2: 'until' is 2", "simulated-1 has a run left"),
         ),
-        ("commits = 5\nstart = 9999-12-30T00:00:00Z\n[[machine]]", ("'start'", "year 9999")),
+        ("commits = 5\nstart = 2261-12-30T00:00:00Z\n[[machine]]", ("'start'", "year 2261")),
         ("start = 9999-12-31T23:00:00-10:00\n[[machine]]", ("'start'", "a time with its zone")),
     ],
 )

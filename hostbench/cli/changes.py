@@ -1,7 +1,6 @@
 """`hostbench changes`: every step in every series, and each machine's own events."""
 
 import json
-import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
@@ -11,14 +10,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from hostbench.cli.places import results_folder, warn
+from hostbench.cli.places import results_folder, show, warn
 from hostbench.clock import today
 from hostbench.errors import (
     EXIT_FAILED,
     EXIT_OK,
     EXIT_REGRESSION,
     EXIT_USAGE,
-    BrokenError,
     NothingMeasured,
     UsageError,
 )
@@ -85,12 +83,12 @@ def _print(args: Namespace, asked: Sequence[Chosen], explainer: Explainer) -> No
     if args.format == "jsonl":
         for id, judgement in (*choice.series(asked), *choice.machines(asked)):
             for change in judgement.changes:
-                print(lines.written(id, change))
+                show(lines.written(id, change))
     elif args.format == "json":
-        print(json.dumps(changes.as_json(asked, explainer, args.axis), indent=2))
+        show(json.dumps(changes.as_json(asked, explainer, args.axis), indent=2))
     else:
         markdown = args.format == "md"
-        print(changes.page(asked, explainer, args.axis, markdown=markdown, every=args.all))
+        show(changes.page(asked, explainer, args.axis, markdown=markdown, every=args.all))
 
 
 def _check_machines(names: Iterable[str | None], history: History) -> None:
@@ -168,7 +166,9 @@ def _input(args: Namespace) -> int:
     if len(wrong) > _MOST_NAMED:
         warn(f"and {len(wrong) - _MOST_NAMED} more")
     judged = list(lines.judge_lines(series, Options()))
-    _write(lines.written(id, change) for id, own in judged for change in own.changes)
+    for id, judgement in judged:
+        for change in judgement.changes:
+            show(lines.written(id, change))
     if wrong:
         return EXIT_USAGE
     if any(_is_slower(change) for _, judgement in judged for change in judgement.changes):
@@ -199,20 +199,3 @@ def _read(path: Path) -> tuple[list[lines.Line], list[str]]:
             return lines.read(file, _name(path))
     except OSError as error:
         raise UsageError(f"{_name(path)} cannot be read: {error.strerror or error}") from None
-
-
-def _write(rows: Iterable[str]) -> None:
-    """Raises BrokenError where standard output cannot be written, as on a full disk."""
-    try:
-        for row in rows:
-            print(row)
-        print(end="", flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        # What is left in the buffer would fail once more in Python's flush at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise BrokenError(
-            f"standard output cannot be written: {error.strerror or error}; make room, or send it "
-            "elsewhere"
-        ) from None

@@ -1,5 +1,6 @@
 """`hostbench compact`: make old archives smaller without losing anything that is judged."""
 
+import math
 from argparse import Namespace
 
 from hostbench.cli.places import results_folder, warn
@@ -10,9 +11,10 @@ from hostbench.units import format_bytes
 
 def execute(args: Namespace) -> int:
     """Thin the inner samples of old runs. Exit code 4 where an archive could not be read."""
-    for name, value in (("--older-than", args.older_than), ("--keep", args.keep)):
-        if value < 0:
-            raise UsageError(f"{name} {value} is negative: give 0 or more")
+    if not 0 <= args.older_than < math.inf:
+        raise UsageError(f"--older-than {args.older_than} is no number of days: give 0 or more")
+    if args.keep < 0:
+        raise UsageError(f"--keep {args.keep} is negative: give 0 or more")
     folder = results_folder(args)
     if not folder.is_dir():
         raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")

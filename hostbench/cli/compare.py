@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from hostbench.cli.places import results_folder, warn
+from hostbench.cli.places import results_folder, show, warn
 from hostbench.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -13,8 +13,9 @@ from hostbench.errors import (
     NothingMeasured,
 )
 from hostbench.judge.compare import compare
+from hostbench.report.chosen import chosen
 from hostbench.report.comparison import as_json, text
-from hostbench.report.sides import both, chosen
+from hostbench.report.sides import both
 from hostbench.runner.repo import commit_of
 from hostbench.store.history import History
 
@@ -34,13 +35,13 @@ def execute(args: Namespace) -> int:
     first, second = (
         chosen(runs, name, lambda name: commit_of(Path.cwd(), name)) for name in (args.a, args.b)
     )
-    sides = both(first, second, history.of_runs)
+    sides = both(first, second, history)
     found = compare(sides.series, sides.in_turns, sides.confounded)
     names = (args.a, args.b)
     if args.format == "json":
-        print(json.dumps(as_json(found, sides, names), indent=2))
+        show(json.dumps(as_json(found, sides, names), indent=2))
     else:
-        print(text(found, sides, names, markdown=args.format == "md", every=args.all))
+        show(text(found, sides, names, markdown=args.format == "md", every=args.all))
     if sides.broke:
         return EXIT_FAILED
     verdicts = {one.verdict for one in found.values()}

@@ -2,10 +2,8 @@
 
 import argparse
 import importlib
-import os
-import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hostbench import __version__
@@ -13,8 +11,8 @@ from hostbench.cli import options
 from hostbench.cli.options import machine as _machine
 from hostbench.cli.options import output as _format
 from hostbench.cli.options import results as _results
-from hostbench.cli.places import warn
-from hostbench.errors import EXIT_FAILED, EXIT_OK, HostbenchError
+from hostbench.cli.places import drop_output, show, warn
+from hostbench.errors import EXIT_FAILED, EXIT_OK, EXIT_PIPE, HostbenchError
 
 _EPILOG = """\
 exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something failed or interrupted
@@ -30,17 +28,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return EXIT_OK
     module = importlib.import_module(f"hostbench.cli.{args.module}")
+    code = _guarded(lambda: module.execute(args))
+    return _guarded(lambda: show("", end="")) or code
+
+
+def _guarded(command: Callable[[], int | None]) -> int:
     try:
-        code = int(module.execute(args))
-        sys.stdout.flush()
-        return code
+        return int(command() or EXIT_OK)
     except HostbenchError as error:
         warn(str(error))
         return error.exit_code
     except BrokenPipeError:
-        # The reader of our output went away: nothing is wrong, and Python's flush at exit is quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        drop_output()
+        return EXIT_PIPE
     except KeyboardInterrupt:
         warn("interrupted")
         return EXIT_FAILED

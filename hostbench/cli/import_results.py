@@ -35,7 +35,7 @@ def execute(args: Namespace) -> int:
 
 
 def _tree(args: Namespace) -> int:
-    """Exit code 4 where something was damaged and left out."""
+    """Exit code 4 where something could not be read and was left behind."""
     if args.buffer_size is not None:
         raise UsageError(f"--buffer-size is for a file of nvbandwidth, {args.file} is a folder")
     tree = _results_of(args.file)
@@ -44,13 +44,13 @@ def _tree(args: Namespace) -> int:
     for done in bring.bring(results_folder(args), tree, machine):
         said = [f"{len(done.new)} new", f"{len(done.there)} already there"]
         said += [f"{len(done.other)} kept as they are here"] if done.other else []
-        said += [f"{len(done.damaged)} damaged"] if done.damaged else []
+        said += [f"{len(done.refused)} left behind"] if done.refused else []
         print(f"{one_line(done.machine)}: {', '.join(said)}")
         for path in done.other:
             warn(f"{path} differs from the file of that name here, which stays")
-        for text in done.damaged:
+        for text in done.refused:
             warn(text)
-        broken = broken or bool(done.damaged)
+        broken = broken or bool(done.refused)
     journals = len(list(tree.rglob("*.journal.jsonl")))
     if journals:
         warn(f"{journals} run(s) in progress stay there: `hostbench run` there archives them")

@@ -1,11 +1,12 @@
 """What the commands share: the results folder, a warning."""
 
+import os
 import stat
 import sys
 from argparse import Namespace
 from pathlib import Path
 
-from hostbench.errors import UsageError
+from hostbench.errors import BrokenError, UsageError
 from hostbench.runner.places import asv_results, project_root
 from hostbench.units import one_line
 
@@ -44,6 +45,28 @@ def check_writable(folder: Path) -> None:
             f"cannot write results to {folder}: {error.strerror}; make it writable or name another "
             "folder with --results"
         ) from error
+
+
+def show(text: str, end: str = "\n") -> None:
+    """Print what was found. A reader who has seen enough of it (`| head`) does not undo it.
+
+    Raises BrokenError where standard output cannot be written, as on a full disk.
+    """
+    try:
+        print(text, end=end, flush=True)
+    except BrokenPipeError:
+        drop_output()
+    except OSError as error:
+        drop_output()
+        raise BrokenError(
+            f"standard output cannot be written: {error.strerror or error}; make room, or send it "
+            "elsewhere"
+        ) from None
+
+
+def drop_output() -> None:
+    """Nobody reads it any more: neither the next line nor Python's flush at exit complains."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def warn(text: str) -> None:

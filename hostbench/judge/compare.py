@@ -142,17 +142,24 @@ def _too_few(num: tuple[int, int], needed: int) -> str:
 
 def _limit(found: Iterable[Comparison], rate: float) -> float:
     """The largest p-value that still counts among those of this rate (Benjamini and Hochberg); 0
-    where none does."""
-    of_rate = (one.p_value for one in found if one.false_discovery_rate == rate)
-    ordered = sorted(p for p in of_rate if p is not None)
+    where none does. What is too small to be reported counts as 1, or the many sure ones among
+    these would let in others that are not."""
+    of_rate = [one for one in found if one.false_discovery_rate == rate]
+    ordered = sorted(
+        one.p_value if _is_large(one) else 1.0 for one in of_rate if one.p_value is not None
+    )
     held = [p for rank, p in enumerate(ordered, start=1) if p <= rank / len(ordered) * rate]
     return held[-1] if held else 0.0
+
+
+def _is_large(one: Comparison) -> bool:
+    return one.effect is not None and abs(one.effect) >= MIN_EFFECT
 
 
 def _decided(one: Comparison, limit: float) -> Comparison:
     if one.why or one.effect is None or one.p_value is None:
         return one
-    if one.p_value <= limit and abs(one.effect) >= MIN_EFFECT:
+    if one.p_value <= limit and _is_large(one):
         return replace(one, verdict="slower" if one.effect > 0 else "faster")
     if one.low is not None and one.high is not None:
         far = max(-one.low, one.high)

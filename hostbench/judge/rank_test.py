@@ -51,14 +51,20 @@ def least_p_value(num_first: int, num_second: int) -> float:
     return 2 / math.comb(num_first + num_second, num_first)
 
 
+def share_up_to(num: int, other: int, statistic: int) -> float:
+    """Of all orders of two samples of these sizes without ties, the share whose statistic, the
+    pairs in which the second value lies above the first, is at most this."""
+    counts = _counts(num, other)
+    return sum(counts[: statistic + 1]) / sum(counts)
+
+
 def _p_value(first: Sequence[float], second: Sequence[float], above: float) -> float:
     num, other = len(first), len(second)
     if max(num, other) <= EXACT_UP_TO:
         if len({*first, *second}) < num + other:
             return _tied_p_value(first, second)
-        counts = _counts(num, other)
         smaller = min(int(above), num * other - int(above))
-        return min(1.0, 2 * sum(counts[: smaller + 1]) / sum(counts))
+        return min(1.0, 2 * share_up_to(num, other, smaller))
     spread = _spread([*first, *second], num, other)
     if spread == 0:
         return 1.0

@@ -1,13 +1,15 @@
 """A comparison as a table: terminal, Markdown or JSON, the largest changes first."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from hostbench.judge.asv_rule import Mark
 from hostbench.judge.breaks import short_version
 from hostbench.judge.compare import Comparison
-from hostbench.report.sides import Key, Lacking, Sides
+from hostbench.report.places import Key
+from hostbench.report.sides import Lacking, Sides
 from hostbench.report.table import aligned, piped, shown
 
 HEADINGS = ("verdict", "change", "99 % interval", "n", "series")
@@ -34,7 +36,11 @@ def text(
     table = [_cells(key, one, sides.asv.get(key), markdown) for key, one in told]
     if table:
         lines += ["", *(piped(HEADINGS, table) if markdown else aligned([HEADINGS, *table]))]
-    lines += ["", *_lacking(sides.lacking, names, markdown, every), *_notes(found, sides)]
+    lines += [
+        "",
+        *_lacking(sides.lacking, names, markdown, every),
+        *_notes(found, sides, partial(shown, markdown=markdown)),
+    ]
     return "\n".join(lines)
 
 
@@ -46,7 +52,7 @@ def as_json(
         "first": names[0],
         "second": names[1],
         "counts": Counter(one.verdict for one in found.values()),
-        "notes": _notes(found, sides),
+        "notes": _notes(found, sides, str),
         "without_number": [
             {
                 "series": _name(one.key),
@@ -109,18 +115,22 @@ def _lacking(
             yield f"{'- ' if markdown else '  '}and {len(own) - _FEW} more; --all names them"
 
 
-def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
+def _notes(found: Mapping[Key, Comparison], sides: Sides, clean: Callable[[str], str]) -> list[str]:
     """What has to be known to read the verdicts, and how often asv's own rule says otherwise."""
-    said = []
+    said = list(map(clean, sides.remarks))
     provisional = {
         k for k, one in found.items() if one.is_provisional and one.verdict != "undecided"
     }
-    if provisional & sides.confounded:
+    why = dict.fromkeys(
+        what for key in found if key in provisional for what in sides.confounded.get(key, ())
+    )
+    if why:
+        named = clean("; ".join(why))
         said.append(
-            "provisional: the sides were measured at other commits and dates, so all that changed "
-            "between them counts; runs of the same commits on both sides settle it"
+            f"provisional: the sides differ in more than what is compared ({named}), and all of it "
+            "counts; runs that differ in nothing else settle it"
         )
-    if provisional - sides.confounded:
+    if provisional - sides.confounded.keys():
         said.append(
             "provisional: launches of few runs were compared, so what drifts from run to run "
             "counts as a change; 6 runs a side settle it, or `hostbench ab`"

@@ -1,64 +1,25 @@
-"""What `hostbench compare A B` names: the runs of two sides, and the series that both have."""
+"""The series that both sides of `hostbench compare A B` have, and what one of them lacks."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-import pandas as pd
-
-from hostbench.errors import NothingMeasured, UsageError
-from hostbench.judge.asv_rule import Mark, Point, mark
+from hostbench.errors import UsageError
+from hostbench.judge.asv_rule import Mark
 from hostbench.judge.compare import Side
+from hostbench.report.asv_marks import marks
+from hostbench.report.chosen import Chosen, check
+from hostbench.report.confounds import confounds
+from hostbench.report.places import Key, Places
 from hostbench.report.rows import Row, dicts, launches_of
-from hostbench.store.asv_rows import environment_of
-
-COLUMNS = {"machine": "machine", "torch": "torch", "driver": "driver", "run": "run_id"}
-"""Prefix of a name -> column; without a prefix it is a commit."""
-
-Resolve = Callable[[str], str | None]
-"""A branch, tag or other name of a commit -> its 40 hex digits; None where git knows it not."""
-
-Key = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """One side: what was asked for, and the runs that it names, as History.sides has them."""
-
-    text: str
-    column: str
-    rows: pd.DataFrame
-
-
-def chosen(runs: pd.DataFrame, text: str, resolve: Resolve) -> Chosen:
-    """Runs that may be judged; a run by its id may be scratch, too.
-
-    Raises UsageError for a name that cannot be read, NothingMeasured where no run has it.
-    """
-    prefix, colon, value = text.partition(":")
-    if colon and prefix not in COLUMNS:
-        known = ", ".join(f"{name}:" for name in COLUMNS)
-        raise UsageError(f"cannot read {text!r}: a side is a commit, or begins with {known}")
-    column = COLUMNS[prefix] if colon else "commit"
-    judged = runs[runs["scratch"].isna()] if column != "run_id" else runs
-    values = judged[column].astype("string")
-    if colon:
-        matches = values.str.startswith(value) if column == "run_id" else values == value
-    else:
-        matches = values.str.startswith(resolve(text) or text)
-    rows = judged[matches.fillna(False).astype(bool)]
-    if rows.empty or (not value and colon):
-        seen = ", ".join(list(dict.fromkeys(values.dropna()))[-5:]) or "nothing"
-        raise NothingMeasured(f"no run that may be judged has {text!r}; the newest: {seen}")
-    named = rows[column].nunique()
-    if named > 1:
-        raise UsageError(f"{text!r} names {named} of {column}: write more of it")
-    return Chosen(text=text, column=column, rows=rows)
+from hostbench.store.history import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lacking:
-    """A series that has no number on one side, `place` 0 or 1, and why."""
+    """A series that has no number on one side, `place` 0 or 1, and why; or that failed in its
+    newest run there."""
 
     key: Key
     place: int
@@ -66,10 +27,6 @@ class Lacking:
     reason: str
     other: bool
     """Whether the other side has one."""
-
-
-Read = Callable[[Sequence[str], str], pd.DataFrame]
-"""The rows of these runs of a machine: History.of_runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +38,14 @@ class Sides:
     in_turns: dict[Key, tuple[Side, Side]]
     """The same of the runs alone whose launches took turns; without a series that has none."""
     asv: dict[Key, Mark]
-    """What asv compare says of each; empty unless both sides are commits."""
-    confounded: set[Key]
-    """Series of versions or machines that no commit has on both sides: commits and dates differ,
-    too."""
+    """What asv compare says of those that its files have at both commits; of commits alone."""
+    confounded: dict[Key, list[str]]
+    """In what else than what is compared the sides of a series differ; without those that do not.
+    """
     lacking: list[Lacking]
     """Series that only one side has, and what failed."""
+    remarks: list[str]
+    """What else has to be known of the sides."""
 
     @property
     def broke(self) -> bool:
@@ -94,61 +53,63 @@ class Sides:
         return any(one.place and one.other and one.status == "failed" for one in self.lacking)
 
 
-def both(first: Chosen, second: Chosen, read: Read) -> Sides:
+def both(first: Chosen, second: Chosen, history: History) -> Sides:
     """Read the rows of two sides. A series is a case, its version and its machine, unless machines
     are compared. Of versions and machines only the commits that both sides measured are taken,
     where there are any. Raises UsageError for a simulated machine against a measured one."""
-    by = ["case", "version"] if "machine" in (first.column, second.column) else None
-    keys = by or ["machine", "case", "version"]
-    (left, no_left), (right, no_right) = (_rows(side, read, keys) for side in (first, second))
-    if by and _is_simulated(left) != _is_simulated(right):
+    check(first, second)
+    places = Places(first, second)
+    (left, ends), (right, right_ends) = (_rows(side, history, places) for side in (first, second))
+    if places.of_machines and _is_simulated(left) != _is_simulated(right):
         raise UsageError(
             f"of {first.text!r} and {second.text!r} one is simulated, the other measured: "
             "compare like with like"
         )
     shared = [key for key in left if key in right]
-    confounded = set()
-    if not {"commit", "run_id"} & {first.column, second.column}:
-        for key in shared:
+    columns = (first.column, second.column)
+    confounded: dict[Key, list[str]] = {}
+    for key in shared:
+        alike = True
+        if not {"commit", "run_id"} & set(columns):
             left[key], right[key], alike = _same_commits(left[key], right[key])
-            confounded |= set() if alike else {key}
-    commits = first.column == second.column == "commit"
+        why = [*confounds(columns, left[key], right[key])]
+        if why or not alike:
+            confounded[key] = why if alike else ["other commits and dates", *why]
     turns = {key: _in_turns(left[key], right[key]) for key in shared}
     return Sides(
         in_turns={key: turn for key, turn in turns.items() if turn is not None},
         series={key: (_runs(left[key]), _runs(right[key])) for key in shared},
-        asv={key: mark(_newest(left[key]), _newest(right[key])) for key in shared if commits},
+        asv=_asv(first, second, history.results, places),
         confounded=confounded,
-        lacking=[*_lacking(0, no_left, right, left), *_lacking(1, no_right, left, right)],
+        lacking=[*_lacking(0, ends, right, left), *_lacking(1, right_ends, left, right)],
+        remarks=list(places.without_a_common_one()),
     )
 
 
-def _rows(side: Chosen, read: Read, keys: list[str]) -> tuple[dict[Key, list[Row]], dict[Key, Row]]:
-    """(rows with a number, of each series without one its newest row)."""
+def _rows(
+    side: Chosen, history: History, places: Places
+) -> tuple[dict[Key, list[Row]], dict[Key, Row]]:
+    """(the rows with a number of each series, its newest row of any kind)."""
     found: dict[Key, list[Row]] = {}
-    without: dict[Key, Row] = {}
+    newest: dict[Key, Row] = {}
     for machine, own in side.rows.groupby("machine"):
-        rows = read(list(own["run_id"]), str(machine))
-        names = rows["run_id"].map(lambda run_id: environment_of(run_id) or "")
-        if names.nunique() > 1:  # another project's environments are series of their own
-            rows = rows.assign(machine=rows["machine"] + ("/" + names).where(names != "", ""))
-        for row in dicts(rows):
-            key = tuple(str(row[name]) for name in keys)
+        for row in dicts(history.of_runs(list(own["run_id"]), str(machine))):  # the oldest first
+            place = places.of(str(machine), str(row["run_id"]))
+            key = (*place, str(row["case"]), str(row["version"]))
+            newest[key] = row
             if row["status"] == "ok" and row["seconds"] > 0:
                 found.setdefault(key, []).append(row)
-            else:
-                without[key] = row
-    return found, {key: row for key, row in without.items() if key not in found}
+    return found, newest
 
 
 def _lacking(
-    place: int, without: dict[Key, Row], other: dict[Key, list[Row]], own: dict[Key, list[Row]]
+    place: int, newest: dict[Key, Row], other: dict[Key, list[Row]], own: dict[Key, list[Row]]
 ) -> Iterator[Lacking]:
-    """What failed, and what the other side has a number of."""
-    failed = [key for key, row in without.items() if row["status"] == "failed"]
+    """What failed in its newest run, and what the other side alone has a number of."""
+    failed = [key for key, row in newest.items() if row["status"] == "failed"]
     versions = {key[:-1]: key[-1] for key in own}
     for key in dict.fromkeys([*failed, *(key for key in other if key not in own)]):
-        row = without.get(key, {})
+        row = newest.get(key, {})
         if not row and key[:-1] in versions:
             if place:  # told once
                 yield Lacking(
@@ -196,14 +157,9 @@ def _runs(rows: list[Row]) -> Side:
     return [list(map(float, launches_of(row).values())) or [row["seconds"]] for row in rows]
 
 
-def _newest(rows: list[Row]) -> Point:
-    """What asv's file holds: the last run of a commit."""
-    row = rows[-1]
-    num = row["num_samples"]
-    return Point(
-        seconds=row["seconds"],
-        low=row["ci_low_s"],
-        high=row["ci_high_s"],
-        samples=tuple(map(float, launches_of(row).values())),
-        repeat=None if pd.isna(num) else int(num),
-    )
+def _asv(first: Chosen, second: Chosen, results: Path, places: Places) -> dict[Key, Mark]:
+    if not first.column == second.column == "commit":
+        return {}
+    machines = sorted({*first.rows["machine"]} & {*second.rows["machine"]})
+    commits = str(first.rows["commit"].iloc[0]), str(second.rows["commit"].iloc[0])
+    return marks(results, machines, commits, places)

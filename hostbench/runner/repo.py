@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hostbench
+from hostbench.clock import epoch_s, is_storable
 from hostbench.units import one_line
 
 MOST_LANDED = 100
@@ -44,7 +45,7 @@ def working_tree(root: Path, results: Path) -> Checkout:
         commit = _git(root, "rev-parse", "HEAD")
         return Checkout(
             commit=commit,
-            committed_at=_git(root, "show", "-s", "--format=%cI", commit),
+            committed_at=committed_at(root, commit),
             scratch="uncommitted changes" if _changed(root, results) else None,
         )
     except GitError as error:
@@ -52,10 +53,11 @@ def working_tree(root: Path, results: Path) -> Checkout:
 
 
 def committed_at(root: Path, commit: str | None) -> str | None:
-    """When a commit was made, ISO 8601; None where git does not tell."""
+    """When a commit was made, ISO 8601; None where git tells none that can be kept."""
     try:
-        return _git(root, "show", "-s", "--format=%cI", commit) if commit else None
-    except GitError:
+        said = _git(root, "show", "-s", "--format=%cI", commit) if commit else None
+        return said if said and is_storable(epoch_s(said)) else None
+    except (GitError, ValueError):
         return None
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostbench.case import Case, parse_selector
-from hostbench.clock import epoch_s
+from hostbench.clock import END_S, epoch_s
 from hostbench.device.simulated_file import MARK
 from hostbench.errors import UsageError
 from hostbench.facts.machine import checked_name
@@ -32,8 +32,6 @@ BRIEF = ("failed", "skipped", "missing", "partial")
 """Kinds that last for one commit where no end is given."""
 MOST_MACHINES, MOST_COMMITS = 100, 10_000
 START = "2026-01-01T18:00:00.000Z"
-END = "9999-12-31T00:00:00.000Z"
-"""The last run must have begun: times have four digits for the year."""
 DAY_S = 86_400.0
 _REMEDY = "docs/simulation.md has every key"
 _STORY = ("seed", "commits", "series", "launches", "start", "machine", "event")
@@ -132,8 +130,8 @@ def read(path: Path) -> Story:
         machines=machines,
         events=tuple(_event(one, commits, named) for one in table.tables("event")),
     )
-    if story.start_s + commits * DAY_S > epoch_s(END):
-        table.refuse("start", f"early enough for {commits} days before the end of the year 9999")
+    if story.start_s + commits * DAY_S > END_S - DAY_S:
+        table.refuse("start", f"early enough for {commits} days before the end of the year 2261")
     cases = [case for _, case in story.cases()]
     missing: dict[str, set[int]] = {}
     for one, event in zip(table.tables("event"), story.events, strict=True):

@@ -25,6 +25,7 @@ from hostbench.suite import asv_name
 
 FORMAT = 1
 SUFFIX = ".json.gz"
+UPDATE = "update hostbench to read it"
 COLUMNS = (
     "result",
     "params",
@@ -86,9 +87,14 @@ def write(results: Path, run: Run, content: Mapping[str, Any] | None = None) -> 
     """
     path = path_of(results, run)
     if not path.exists():
-        text = json.dumps(content or content_of(run), separators=(",", ":")).encode()
-        write_atomic(path, gzip.compress(text, mtime=0))
+        write_atomic(path, packed(content or content_of(run)))
     return path
+
+
+def packed(content: Mapping[str, Any]) -> bytes:
+    """An archive's bytes: the same for the same content, whatever the time and the Python."""
+    text = json.dumps(content, separators=(",", ":")).encode()
+    return zlib.compress(text, level=9, wbits=31)  # gzip, whose own module writes other headers
 
 
 def read(path: Path) -> Run:
@@ -100,16 +106,19 @@ def read(path: Path) -> Run:
 
 
 def parse(path: Path, content: bytes) -> Run:
-    """The run in an archive's bytes. Raises DataError, which names `path`, where there is none."""
+    """The run in an archive's bytes; what a newer hostbench says besides is left out.
+
+    Raises DataError, which names `path`, where there is none, or none that this hostbench can read.
+    """
     try:
         data = json.loads(gzip.decompress(content))["hostbench"]
-        if data["format"] != FORMAT:
-            raise ValueError(f"format {data['format']!r}, this hostbench reads {FORMAT}")
-        header = {**data["header"], "planned": tuple(data["header"]["planned"])}
+        check_format(path, data["format"], FORMAT)
         check_header(data["header"])
+        known = RunHeader.__dataclass_fields__
+        header = {key: value for key, value in data["header"].items() if key in known}
         check_archive(data)
         return Run(
-            header=RunHeader(**header),
+            header=RunHeader(**{**header, "planned": tuple(header["planned"])}),
             records=tuple(CaseRecord.from_json(record) for record in data["records"]),
             facts=data["facts"],
             finish=data["finish"],
@@ -119,6 +128,17 @@ def parse(path: Path, content: bytes) -> Run:
         )
     except (OSError, EOFError, zlib.error, *DAMAGE) as error:
         raise _damaged(path, error) from error
+
+
+def check_format(path: Path, found: Any, known: int) -> None:
+    """Raises DataError for a format of a newer hostbench, ValueError for any other than `known`."""
+    if isinstance(found, int) and found > known:
+        raise DataError(
+            f"{path} was written by a newer hostbench (format {found!r:.20}, this one reads "
+            f"{known}); {UPDATE}"
+        )
+    if found != known:
+        raise ValueError(f"format {found!r:.20}, this hostbench reads {known}")
 
 
 def _damaged(path: Path, error: Exception) -> DataError:

@@ -15,6 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from hostbench.clock import YEARS, is_storable
+
 Warn = Callable[[str], None]
 
 Params = tuple[tuple[str, Any], ...]
@@ -24,7 +26,8 @@ NO_RESULTS = ("machine.json", "benchmarks.json")
 """`.json` files of a machine's folder that asv takes for no results."""
 
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
-_LAST_MS = 253_402_300_799_999  # Python's last millisecond, of the year 9999
+CORRECT = "shown without it until it is corrected"
+"""How the warning of a date ends that is none: nothing else is wrong with the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,8 @@ class Point:
     ci: tuple[float | None, float | None]
     quartiles: tuple[float | None, float | None]
     num_samples: int | None
+    samples: tuple[float, ...]
+    """Empty where asv kept none."""
     requirements: Mapping[str, str]
 
 
@@ -78,6 +83,20 @@ def points(results: Path, warn: Warn) -> Iterator[Point]:
                 yield from points_of(path, machine, load(path, warn), whole, warn)
 
 
+def points_of_commit(results: Path, machine: str, commit: str) -> Iterator[Point]:
+    """The points of one commit's files on one machine; damaged ones are left out."""
+
+    def quiet(_: str) -> None:
+        """Whoever reads the tree has warned."""
+
+    whole = {**described(results, quiet), **described(results, quiet, machine)}
+    for path in sorted((results / machine).glob("*.json")):
+        if path.name.startswith(f"{commit[:8]}-"):
+            data = load(path, quiet)
+            if isinstance(data, dict) and data.get("commit_hash") == commit:
+                yield from points_of(path, machine, data, whole, quiet)
+
+
 def described(results: Path, warn: Warn, machine: str = "") -> Mapping[str, Any]:
     """benchmarks.json: benchmark name -> what asv knows of it; empty where it is missing.
 
@@ -93,6 +112,10 @@ def points_of(
 ) -> Iterator[Point]:
     """The points of one file's content, as far as it can be read."""
     try:
+        odd = _odd_times(data)
+        if odd:
+            more = f" (and {len(odd) - 1} more)" if odd[1:] else ""
+            warn(f"{path} has {odd[0]}, no time in milliseconds of {YEARS}{more}; {CORRECT}")
         yield from _points_of(machine, data, described)
     except _DAMAGE as error:
         warn(f"{path} is no asv result file ({type(error).__name__}: {error}); left out")
@@ -167,6 +190,7 @@ def _points_of_row(
             ci=(_at(row, "stats_ci_99_a", place), _at(row, "stats_ci_99_b", place)),
             quartiles=(_at(row, "stats_q_25", place), _at(row, "stats_q_75", place)),
             num_samples=_count(row, place),
+            samples=_samples(row, place),
             requirements={k: str(v) for k, v in (data.get("requirements") or {}).items()},
         )
 
@@ -198,14 +222,39 @@ def _at(row: Mapping[str, Any], column: str, place: int) -> float | None:
 
 
 def milliseconds(value: Any) -> int | None:
-    """A time since the epoch that Python can hold; None for anything else."""
+    """A time since the epoch that can be kept; None for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_number and 0 <= value <= _LAST_MS else None
+    if not is_number or not abs(value) < 1e18:  # the largest of Python's ints are no floats
+        return None
+    return int(value) if is_storable(value / 1000) else None
+
+
+def _odd_times(data: Any) -> list[str]:
+    """What stands where a time should, and is none."""
+    if data is None:
+        return []
+    columns = data["result_columns"]
+    found = [("date", data.get("date"))]
+    for name, cells in data["results"].items():
+        row = dict(zip(columns, cells, strict=False))
+        found.append((f"started_at of {name}", row.get("started_at")))
+    return [
+        f"{what} {value!r:.40}"
+        for what, value in found
+        if value is not None and milliseconds(value) is None
+    ]
 
 
 def _count(row: Mapping[str, Any], place: int) -> int | None:
     repeat = _at(row, "stats_repeat", place)
     return None if repeat is None else int(repeat)
+
+
+def _samples(row: Mapping[str, Any], place: int) -> tuple[float, ...]:
+    every = row.get("samples")
+    own = every[place] if isinstance(every, list) and place < len(every) else None
+    kept = own if isinstance(own, list) else []
+    return tuple(one for one in kept if isinstance(one, int | float) and math.isfinite(one))
 
 
 def _about(described: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -8,12 +8,13 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hostbench.errors import DataError, UsageError
 from hostbench.files import write_atomic
-from hostbench.store import archive, asv_tree, peers
+from hostbench.store import archive, asv_tree, compact, peers
 
 _HARDWARE = ("gpu", "num_gpu", "cpu", "num_cpu", "ram", "arch")
 """Keys of machine.json that make two machines two; `os` is brought up to date now and then."""
@@ -26,10 +27,11 @@ class Brought:
     machine: str
     new: list[Path] = field(default_factory=list)
     there: list[Path] = field(default_factory=list)
-    """The same content was there already."""
+    """The same content was there already; of an archive, also before or after `compact`."""
     other: list[Path] = field(default_factory=list)
     """Other content was there under the same name: ours was kept."""
-    damaged: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Why each file that stays behind cannot be read."""
 
 
 def is_tree(path: Path) -> bool:
@@ -95,14 +97,15 @@ def _machine(results: Path, tree: Path, source: str, target: str) -> Brought:
         data = _asv_data(path, source, described, done)
         if data is not None:
             held.update(data["results"])
-            _copy(path, place / path.name, done, lambda p: _renamed_asv(p, renamed))
+            _copy(path, place / path.name, done, partial(_renamed_asv, machine=renamed))
     for path in sorted((folder / "runs").glob(f"*{archive.SUFFIX}")):
         if _is_archive(path, done):
-            _copy(path, place / "runs" / path.name, done, lambda p: _renamed_archive(p, renamed))
+            content = partial(_renamed_archive, machine=renamed)
+            _copy(path, place / "runs" / path.name, done, content, _is_same_archive)
     for path in sorted((folder / "peers").glob(f"*{peers.SUFFIX}")):
         said: list[str] = []
         peers.rows_of(path, said.append)
-        done.damaged += said
+        done.refused += said
         if not said:
             _copy(path, place / "peers" / path.name, done, Path.read_bytes)
     if held:
@@ -121,7 +124,8 @@ def _asv_data(
     if data is not None:
         for _ in asv_tree.points_of(path, machine, data, described, said.append):
             pass
-    done.damaged += said
+    said = [text for text in said if not text.endswith(asv_tree.CORRECT)]
+    done.refused += said
     return None if said or not isinstance(data, dict) else data
 
 
@@ -129,18 +133,32 @@ def _is_archive(path: Path, done: Brought) -> bool:
     try:
         archive.read(path)
     except DataError as error:
-        done.damaged.append(str(error))
+        done.refused.append(str(error))
         return False
     return True
 
 
-def _copy(path: Path, target: Path, done: Brought, content: Callable[[Path], bytes]) -> None:
+def _is_same_archive(target: Path, theirs: bytes) -> bool:
+    """Here or there, it may have been compacted since."""
+    try:
+        return compact.is_same(target, target.read_bytes(), theirs)
+    except DataError:  # check-results tells what is wrong with ours
+        return False
+
+
+def _copy(
+    path: Path,
+    target: Path,
+    done: Brought,
+    content: Callable[[Path], bytes],
+    is_same: Callable[[Path, bytes], bool] = lambda target, theirs: False,
+) -> None:
     data = content(path)
     if not target.exists():
         write_atomic(target, data)
         shutil.copystat(path, target)
         done.new.append(path)
-    elif target.read_bytes() == data:
+    elif target.read_bytes() == data or is_same(target, data):
         done.there.append(path)
     else:
         done.other.append(path)
@@ -161,8 +179,10 @@ def _renamed_archive(path: Path, machine: str | None) -> bytes:
     if machine is None:
         return raw
     data = json.loads(gzip.decompress(raw))
-    data["params"]["machine"] = data["hostbench"]["header"]["machine"] = machine
-    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
+    data["hostbench"]["header"]["machine"] = machine
+    if isinstance(data.get("params"), dict):
+        data["params"]["machine"] = machine
+    return archive.packed(data)
 
 
 def _describe(results: Path, machine: str, wanted: dict[str, Any]) -> None:

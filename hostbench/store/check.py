@@ -104,7 +104,8 @@ def _runs(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Finding]:
         for text in said:
             yield as_damage(paths[whole.header.run_id], text, FROM_GIT)
     for path, run in archived:
-        if run.header.resumes and run.header.resumes not in there:
+        first = path.with_name(f"{run.header.resumes}{archive.SUFFIX}")
+        if run.header.resumes and run.header.resumes not in there and not first.exists():
             yield Finding(
                 path,
                 f"it resumes the run {run.header.resumes}, which is not there",
@@ -129,11 +130,20 @@ def _journals(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Findi
             yield Finding(path, said, "delete it")
             continue
         broken = f", {len(held.damaged)} damaged line(s)" if held.damaged else ""
-        yield Finding(
-            path,
-            f"an orphaned journal: {len(held.records)} case(s){broken}, and nobody writes it",
-            "the next `hostbench run` archives it, and `hostbench run --resume` finishes it",
-        )
+        said = f"an orphaned journal: {len(held.records)} case(s){broken}, and nobody writes it"
+        yield Finding(path, said, _fate(held))
+
+
+def _fate(orphan: journal.Journal) -> str:
+    """What becomes of it: hostbench.store.adopt archives it, hostbench.cli.run_setup resumes it."""
+    by, next_one = orphan.header.by, "the next `hostbench run` or `hostbench ab`"
+    if not orphan.records:
+        return f"{next_one} deletes it"
+    if (orphan.finish or {}).get("status") == "complete":
+        return f"{next_one} archives it"
+    if by == "hostbench run":
+        return f"{next_one} archives it, and `hostbench run --resume` finishes it"
+    return f"{next_one} archives it as far as it got; nothing finishes a run of `{by}`"
 
 
 def _peers(results: Path) -> Iterator[Finding]:

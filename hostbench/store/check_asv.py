@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.store import asv_rows, asv_tree
+from hostbench.store.archive import UPDATE
 
 FROM_GIT = "restore it from git or delete it"
 
@@ -52,6 +53,9 @@ def check(results: Path, findings: list[Finding]) -> Stored:
 def as_damage(path: Path, text: str, remedy: str) -> Finding:
     """A reader's warning without the path and the remedy that it has already."""
     text = text.removeprefix(f"{path} ").removesuffix("; left out").removesuffix(f"; {FROM_GIT}")
+    for own in (UPDATE, asv_tree.CORRECT):
+        if text.endswith(f"; {own}"):
+            text, remedy = text.removesuffix(f"; {own}"), own
     if has_markers(path):
         text, remedy = "a merge left its marks in it", "take one side: `git checkout --theirs FILE`"
     return Finding(path, text, remedy)

@@ -6,7 +6,7 @@ is the spread inside each launch, of which quantiles stay, or the median alone.
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def compact(
     limit_s = epoch_s(now()) - older_than_days * _DAY_S
     for folder in sorted(results.glob("*/runs")):
         paths = sorted(folder.glob(f"*{archive.SUFFIX}"))
-        for path in paths[: len(paths) - keep] if keep else paths:
+        for path in paths[: max(0, len(paths) - keep)]:
             try:
                 found = _one(path, limit_s, kept, dry_run)
             except DataError as error:
@@ -65,12 +65,11 @@ def _one(path: Path, limit_s: float, kept: str, dry_run: bool) -> Compacted | No
         return None
     raw = path.read_bytes()
     data = json.loads(gzip.decompress(raw))
-    mark = data["hostbench"].get("compacted") or {}
-    if mark.get("kept") in (kept, MEDIAN):
+    if _mark(data) in (kept, MEDIAN):
         return None
-    _thin(data["hostbench"]["records"], quantiles if kept == QUANTILES else _middle)
-    data["hostbench"]["compacted"] = {"at": now(), "kept": kept}
-    packed = gzip.compress(json.dumps(data).encode(), mtime=0)
+    _thin(data["hostbench"]["records"], kept)
+    data["hostbench"]["compacted"] = {"kept": kept}  # no time: every clone writes the same bytes
+    packed = archive.packed(data)
     if _results(archive.parse(path, packed)) != _results(run):
         raise DataError(f"{path}: thinning would change what it says; it stays as it is: report it")
     if len(packed) >= len(raw):
@@ -80,7 +79,31 @@ def _one(path: Path, limit_s: float, kept: str, dry_run: bool) -> Compacted | No
     return Compacted(path=path, before=len(raw), after=len(packed))
 
 
-def _thin(records: list[dict[str, Any]], thinner: Callable[[list[float]], list[float]]) -> None:
+def is_same(path: Path, first: bytes, second: bytes) -> bool:
+    """Whether two archives say the same but for how far each was compacted.
+
+    Raises DataError, which names `path`, where one cannot be read.
+    """
+    for content in (first, second):
+        archive.parse(path, content)
+    both = [json.loads(gzip.decompress(content)) for content in (first, second)]
+    marks = {_mark(data) for data in both}
+    for data in both:
+        for kept in marks - {None}:
+            _thin(data["hostbench"]["records"], str(kept))
+        data["hostbench"].pop("compacted", None)
+    return archive.packed(both[0]) == archive.packed(both[1])
+
+
+def _mark(data: Mapping[str, Any]) -> str | None:
+    """What an archive that was compacted kept of its samples."""
+    mark = data["hostbench"].get("compacted")
+    kept = mark.get("kept") if isinstance(mark, dict) else None
+    return kept if kept in (QUANTILES, MEDIAN) else None
+
+
+def _thin(records: list[dict[str, Any]], kept: str) -> None:
+    thinner = quantiles if kept == QUANTILES else _middle
     for record in records:
         measurement = record.get("measurement") or {}
         for clock in CLOCKS:
@@ -88,7 +111,7 @@ def _thin(records: list[dict[str, Any]], thinner: Callable[[list[float]], list[f
                 measurement[clock] = thinner(measurement[clock])
 
 
-def _middle(samples: list[float]) -> list[float]:
+def _middle(samples: Sequence[float]) -> list[float]:
     return [median(samples)]
 
 

@@ -108,14 +108,17 @@ class History:
         )
 
     def _ask(self, indexed: "Callable[[Index], T]", read: "Callable[[Tree], T]") -> T:
-        """Ask the index; one that is damaged is made anew, once."""
-        if self._index is None:
-            return read(self._whole())
-        try:
-            return indexed(self._index)
-        except Exception as error:
-            self._index = _anew(self.results, error)
-            return indexed(self._index)
+        """Ask the index; one that is damaged is made anew, once; else read the files."""
+        for again in (False, True):
+            if self._index is None:
+                break
+            try:
+                return indexed(self._index)
+            except Exception as error:
+                if not _is_damage(error):
+                    raise
+                self._index = None if again else _open(self.results, rebuild=True)
+        return read(self._whole())
 
     def _whole(self) -> Tree:
         if self._tree is None:
@@ -134,21 +137,19 @@ def _sides(rows: pd.DataFrame) -> pd.DataFrame:
     return found.drop_duplicates(ignore_index=True)
 
 
-def _anew(results: Path, error: Exception) -> "Index":
-    """The index made again, where it was to blame; else the error goes on."""
+def _is_damage(error: Exception) -> bool:
+    """Whether the index was to blame."""
     from hostbench.store import index
 
-    if not isinstance(error, index.DAMAGE):
-        raise error
-    return index.open_index(results, rebuild=True)
+    return isinstance(error, index.DAMAGE)
 
 
-def _open(results: Path) -> "Index | None":
+def _open(results: Path, rebuild: bool = False) -> "Index | None":
     try:
         from hostbench.store import index
     except ImportError:  # the extra `dashboard` is not installed
         return None
     try:
-        return index.open_index(results)
+        return index.open_index(results, rebuild)
     except (UsageError, *index.DAMAGE):  # not writable, or no room
         return None

@@ -22,6 +22,7 @@ from hostbench.errors import DataError, UsageError
 from hostbench.files import write_atomic
 from hostbench.journal import DAMAGE
 from hostbench.store import nvbandwidth
+from hostbench.store.archive import check_format
 from hostbench.store.nvbandwidth import Point
 from hostbench.store.runs import Warn
 from hostbench.units import GB
@@ -132,8 +133,7 @@ def _read(path: Path) -> dict[str, Any]:
         with gzip.open(path) as file:
             data = file.read(_MAX_STORED_BYTES + 1)
         envelope = json.loads(data)
-        if envelope["format"] != FORMAT:
-            raise ValueError(f"format {envelope['format']!r}, this hostbench reads {FORMAT}")
+        check_format(path, envelope["format"], FORMAT)
         if (
             not isinstance(envelope["sha256"], str)
             or nvbandwidth.inner_of(envelope["content"]) is None

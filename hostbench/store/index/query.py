@@ -156,7 +156,8 @@ class Index:
         rank = np.zeros(self.manifest.next_number + 1, dtype=np.int64)
         rank[[unit.number for _, unit in units]] = np.arange(len(units))
         at = shards.times(table)
-        at = np.where(at < 0, np.iinfo(np.int64).max, at)
+        limits = np.iinfo(np.int64)
+        at = np.where(at == limits.min, limits.max, at)
         order = np.lexsort(
             (table.column(PLACE).to_numpy(), rank[table.column(UNIT).to_numpy()], at)
         )
