@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from hostbench.facts.record import Difference, known
-from hostbench.judge.causes import Cause, Commit, Differences, Seen, cause, look
+from hostbench.judge.causes import Cause, Commit, Differences, cause
 from hostbench.judge.events import Found, Judged
+from hostbench.judge.seen import Seen, look
 from hostbench.report.judged import Explainer
 from hostbench.store.runs import AboutRun
 from tests.history_made import Run, judged, nightly, sha

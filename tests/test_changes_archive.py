@@ -112,6 +112,18 @@ def test_the_page(history: Path, changes: Any) -> None:
     assert rest[-1] == "left out: 560 points of fewer than 7 launches, judged all the same"
 
 
+def test_a_cause_is_told_once_and_its_likely_commits_first(tmp_path: Path, changes: Any) -> None:
+    store(tmp_path, lambda case, night: 1.2 if case in (1, 4) and night >= 40 else 1.0)
+    out = changes(tmp_path)[1].splitlines()
+    assert all(f"{sha(40)[:8]} {date(40)}" in line for line in out[1:3])
+    assert {line.rpartition("  ")[2] for line in out[1:3]} == {f"{CASES[i]}@shelf" for i in (1, 4)}
+    assert out[3].startswith("    these 2: code: no fact that counts differs;")
+    beside = f"less likely: {sha(41)[:8]}; {sha(39)[:8]}"
+    assert out[3].endswith(f"landed: {sha(40)[:8]}; {beside}")
+    rows = changes(tmp_path, "--format", "md")[1].splitlines()[2:4]
+    assert "| code: no fact" in rows[0] and rows[1].endswith("| as above |")
+
+
 def test_medians_that_the_machine_moved_are_told_with_their_own_change(
     tmp_path: Path, changes: Any
 ) -> None:

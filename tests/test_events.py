@@ -2,8 +2,8 @@
 
 import pytest
 
-from hostbench.judge.causes import look
 from hostbench.judge.events import Found, Judged
+from hostbench.judge.seen import look
 from tests.history_made import Level, Run, judged, nightly, sha
 
 

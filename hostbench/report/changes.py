@@ -1,11 +1,11 @@
 """The events of a results folder as text, Markdown or JSON; the machines' own come first."""
 
+import itertools
 import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from itertools import compress
 from typing import Any
 
 from hostbench import units
@@ -42,7 +42,7 @@ def page(
     found = events(chosen)
     steps = [pair for pair in found if pair[0].change.kind != "break"]
     listed = [every or is_listed(one, explainer.is_recent(one)) for one, _ in steps]
-    told = [explainer.tell(*pair) for pair in compress(steps, listed)]
+    told = [explainer.tell(*pair) for pair in itertools.compress(steps, listed)]
     lines = _table(told, markdown) if told else ["no change to show"]
     lines += ["", *(shown(_in_words(*pair), markdown) for pair in stopped(chosen))]
     lines += [*_breaks((one for one, _ in found if one.change.kind == "break"), markdown)]
@@ -52,14 +52,28 @@ def page(
 
 
 def _table(told: Sequence[Told], markdown: bool) -> list[str]:
-    rows = [_cells(one, markdown) for one in told]
-    causes = [shown("; ".join(_why(one)), markdown) for one in told]
+    """A cause is told once for all series of one state that have it: below them, or beside the
+    first in Markdown."""
+    groups: dict[tuple[str, str], list[Told]] = {}
+    for one in told:
+        why = shown("; ".join(_why(one)), markdown)
+        groups.setdefault((one.found.status, why), []).append(one)
+    rows = [_cells(one, markdown) for own in groups.values() for one in own]
+    causes = [[why, *["as above"] * (len(own) - 1)] for (_, why), own in groups.items()]
     if markdown:
-        return piped(
-            (*HEADINGS, CAUSE), [(*row, why) for row, why in zip(rows, causes, strict=True)]
-        )
+        beside = zip(rows, itertools.chain(*causes), strict=True)
+        return piped((*HEADINGS, CAUSE), [(*row, why) for row, why in beside])
     head, *lines = aligned([HEADINGS, *rows])
-    return [head, *(f"{line}\n    {why}" for line, why in zip(lines, causes, strict=True))]
+    place = iter(lines)
+    below = [
+        [*itertools.islice(place, len(own)), f"    {_these(len(own))}{why}"]
+        for (_, why), own in groups.items()
+    ]
+    return [head, *itertools.chain(*below)]
+
+
+def _these(num: int) -> str:
+    return f"these {num}: " if num > 1 else ""
 
 
 def _why(told: Told) -> list[str]:

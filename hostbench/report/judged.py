@@ -9,9 +9,10 @@ import pandas as pd
 
 from hostbench.facts import causes as possible_causes
 from hostbench.facts.record import Difference, Facts
-from hostbench.judge.causes import Cause, Commit, Differences, cause, look
+from hostbench.judge.causes import Cause, Commit, Differences, cause
 from hostbench.judge.events import Found, Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Axis, Column, grids
+from hostbench.judge.seen import look
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
 from hostbench.store.triage import Entry, entry_for
@@ -114,7 +115,7 @@ class Explainer:
         columns = self._compared(found)
         commits = list(dict.fromkeys(column.commit for column in reversed(columns)))
         return Differences(
-            commits=self._between(columns[0].commit, commits),
+            commits=self._between(columns[0].commit, commits, found),
             facts=self._differing(columns),
             measuring=self._measuring(columns),
         )
@@ -149,8 +150,9 @@ class Explainer:
     def _ends(self, columns: Sequence[Column]) -> tuple[AboutRun | None, AboutRun | None]:
         return self._about.get(columns[0].run_id), self._about.get(columns[-1].run_id)
 
-    def _between(self, old: str, commits: Sequence[str]) -> tuple[Commit, ...]:
-        """What landed, from git; the commits that were measured where git cannot tell."""
+    def _between(self, old: str, commits: Sequence[str], found: Found) -> tuple[Commit, ...]:
+        """What landed, from git; the commits that were measured where git cannot tell. First what
+        lies between the two points beside the step."""
         measured = [commit for commit in commits if commit != old]
         if not measured:
             return ()
@@ -158,9 +160,18 @@ class Explainer:
         if pair not in self._commits:
             self._commits[pair] = self._landed(*pair)
         known = self._commits[pair]
-        if not known:
-            return tuple(Commit(commit=commit, subject=None) for commit in measured)
-        return tuple(Commit(commit=commit, subject=subject) for commit, subject in known)
+        unknown: list[tuple[str, str | None]] = [(commit, None) for commit in measured]
+        landed = known or unknown
+        order = [commit for commit, _ in landed]
+        newest, oldest = (
+            order.index(column.commit) if column.commit in order else end
+            for column, end in ((found.first, 0), (found.last, len(order)))
+        )
+        told = (
+            Commit(commit=commit, subject=subject, is_likely=newest <= i < oldest)
+            for i, (commit, subject) in enumerate(landed)
+        )
+        return tuple(sorted(told, key=lambda one: not one.is_likely))
 
     @cached_property
     def _about(self) -> dict[str, AboutRun]:
