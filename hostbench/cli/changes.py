@@ -5,13 +5,11 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from hostbench.cli.places import results_folder, show, warn
-from hostbench.clock import today
 from hostbench.errors import (
     EXIT_FAILED,
     EXIT_OK,
@@ -22,13 +20,13 @@ from hostbench.errors import (
 )
 from hostbench.judge import lines
 from hostbench.judge.change import Change, Judgement, Options
-from hostbench.judge.detector import FEWEST_POINTS, longest_piece
+from hostbench.judge.detector import longest_piece
 from hostbench.judge.events import Judged
 from hostbench.report import changes, choice
 from hostbench.report.choice import Chosen, Wanted, choose
-from hostbench.report.judged import Explainer, judge_history
-from hostbench.runner.repo import commit_of, committed_at, landed
-from hostbench.store import triage
+from hostbench.report.event_words import no_run, unjudged
+from hostbench.report.judged import Explainer, explain, judge_history
+from hostbench.runner.repo import commit_of, committed_at
 from hostbench.store.history import History
 
 SHORTEST_COMMIT = 7
@@ -57,19 +55,9 @@ def execute(args: Namespace) -> int:
     if not any(one.machine and one.judged.grid.cases for one in asked):
         raise NothingMeasured(_nothing(args, asked))
     asked = [one for one in asked if one.machine]
-    root = Path.cwd()
-    said = triage.read(folder)
+    explainer, said = explain(history, judged, Path.cwd(), args.axis, since)
     for path, text in said.warnings:
         warn(f"{path}: {text}")
-    explainer = Explainer(
-        history,
-        judged,
-        axis=args.axis,
-        landed=partial(landed, root),
-        today=today(),
-        triage=said.entries.values(),
-        since=since,
-    )
     _print(args, asked, explainer)
     if choice.has_failed(asked):
         return EXIT_FAILED
@@ -103,8 +91,8 @@ def _nothing(args: Namespace, asked: Sequence[Chosen]) -> str:
     grids = [one.judged.grid for one in asked]
     if args.series and any(grid.cases for grid in grids):
         return f"no stored series is {' or '.join(args.series)}; `hostbench list` names the cases"
-    left = "; ".join(f"{num} {why}" for grid in grids for why, num in grid.left_out.items())
-    return "no run that may be judged is stored" + (f": {left}" if left else "; `hostbench run`")
+    said = no_run(grids)
+    return said if any(grid.left_out for grid in grids) else f"{said}; `hostbench run`"
 
 
 def _since(text: str, judged: Sequence[Judged]) -> pd.Timestamp:
@@ -141,13 +129,9 @@ def _check_asked(asked: Sequence[Chosen]) -> None:
 
 
 def _check_judged(judged: Sequence[Judgement], pieces: Iterable[int]) -> None:
-    """Raises NothingMeasured where every series was too short; `pieces` is how many points the
-    longest piece of each has."""
-    if not any(judgement.judged for judgement in judged):
-        raise NothingMeasured(
-            f"too few points to judge any series: the longest piece has {max(pieces, default=0)}, "
-            f"{FEWEST_POINTS} are needed"
-        )
+    """Raises NothingMeasured where every series was too short."""
+    if why := unjudged(judged, pieces):
+        raise NothingMeasured(why)
 
 
 def _input(args: Namespace) -> int:

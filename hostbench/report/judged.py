@@ -3,19 +3,23 @@
 import datetime
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 
 import pandas as pd
 
+from hostbench.clock import today
 from hostbench.facts import causes as possible_causes
 from hostbench.facts.record import Difference, Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause
 from hostbench.judge.events import Found, Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Axis, Column, grids
 from hostbench.judge.seen import look
+from hostbench.runner.repo import landed
+from hostbench.store import triage as stored
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
-from hostbench.store.triage import Entry, entry_for
+from hostbench.store.triage import Entry, Triage, entry_for
 
 RECENT = 50
 """Runs of a machine after which a regression that stayed no longer fails, unless asked for."""
@@ -53,6 +57,28 @@ def judge_history(history: History, axis: Axis) -> list[Judged]:
         for name in history.machines()
         for grid in grids(history.points(name, NEEDED), name, axis, hardware)
     ]
+
+
+def explain(
+    history: History,
+    judged: Sequence[Judged],
+    root: Path,
+    axis: Axis,
+    since: pd.Timestamp | None = None,
+) -> tuple["Explainer", Triage]:
+    """What was judged, explained as of today by the archives, by git at `root` and by what people
+    have said of it; and that."""
+    said = stored.read(history.results)
+    explainer = Explainer(
+        history,
+        judged,
+        axis=axis,
+        landed=partial(landed, root),
+        today=today(),
+        triage=said.entries.values(),
+        since=since,
+    )
+    return explainer, said
 
 
 class Explainer:

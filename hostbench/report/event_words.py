@@ -1,0 +1,180 @@
+"""Events in words, as the text page of `hostbench changes` and the dashboard both tell them."""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from hostbench import units
+from hostbench.judge.change import Judgement
+from hostbench.judge.detector import FEWEST_POINTS
+from hostbench.judge.events import Found, Judged
+from hostbench.judge.grid import Axis, Grid
+from hostbench.judge.lines import MACHINE
+from hostbench.judge.stopped import Stopped
+from hostbench.report.choice import Chosen
+from hostbench.report.judged import Told
+from hostbench.report.table import shown
+from hostbench.store.triage import Entry
+
+HEADINGS = ("state", "since", "change", "99 % interval", "before -> after", "detects", "series")
+
+
+def is_listed(one: Found, is_recent: bool) -> bool:
+    """Shown without being asked for: a step to slower or of the whole machine that stayed, or that
+    is recent and ended by a break, for nobody knows whether it did."""
+    stayed = one.status in ("confirmed", "provisional") or (one.status == "ended" and is_recent)
+    return stayed and (one.change.effect > 0 or one.series is None)
+
+
+def by_cause(told: Iterable[Told]) -> list[list[Told]]:
+    """Events of one state with the same cause and the same said of them, in the order given."""
+    groups: dict[tuple[str, ...], list[Told]] = {}
+    for one in told:
+        groups.setdefault((one.found.status, *why(one)), []).append(one)
+    return list(groups.values())
+
+
+def why(told: Told) -> list[str]:
+    """The cause with its evidence, and what somebody has said."""
+    label, *more = told.cause.why or ("no evidence",)
+    said = [] if told.triage is None else [entry_in_words(told.triage)]
+    return [f"{told.cause.label}: {label}", *more, *said]
+
+
+def entry_in_words(entry: Entry) -> str:
+    """What somebody has said of an event."""
+    size = "" if entry.effect is None else f" at {entry.effect:+.1%}"
+    owner = f" by {entry.owner}" if entry.owner else ""
+    until = f" until {entry.until}" if entry.until else ""
+    return f"{entry.state}{size}{owner}{until}{f': {entry.note}' if entry.note else ''}"
+
+
+def cells(told: Told, markdown: bool = False) -> tuple[str, ...]:
+    """Under HEADINGS."""
+    one = told.found
+    known = one.low is not None and one.high is not None
+    name = one.event.id + (f" ({one.moved[0]} of {one.moved[1]} series)" if one.moved else "")
+    return (
+        state(told),
+        shown(f"{one.first.commit[:8]} {one.first.committed_at:%Y-%m-%d}", markdown),
+        f"{one.change.effect:+.1%}",
+        f"{one.low:+.1%} to {one.high:+.1%}" if known else "-",
+        _levels(one),
+        "-" if one.detectable is None else f"{one.detectable:.1%}",
+        shown(name, markdown),
+    )
+
+
+def state(told: Told) -> str:
+    said: list[str] = ["ended by a break" if told.found.status == "ended" else told.found.status]
+    if told.triage is not None:
+        said.append(told.triage.state + (f" ({told.lapsed})" if told.lapsed else ""))
+    elif told.found.status == "confirmed" and told.found.change.effect > 0 and not told.recent:
+        said.append("old")
+    return ", ".join(said)
+
+
+def _levels(one: Found) -> str:
+    """With their own change where that is not the step's, which knows more points and has the
+    machine's moves taken out."""
+    if one.before_s is None or one.after_s is None:
+        return "-"
+    levels = f"{units.format_seconds(one.before_s)} -> {units.format_seconds(one.after_s)}"
+    raw = one.after_s / one.before_s - 1
+    if one.low is not None and one.high is not None:
+        is_shown = one.low <= raw <= one.high
+    else:
+        way = math.log(one.after_s) - math.log(one.before_s)
+        is_shown = 0.5 <= way / one.change.height <= 2
+    return levels if is_shown else f"{levels} (raw {raw:+.1%})"
+
+
+def breaks(broken: Iterable[Found]) -> list[str]:
+    """Levels on the two sides of a break are not compared; one line for all series it breaks."""
+    groups: dict[tuple[str, str, str], list[Found]] = {}
+    for one in broken:
+        workload = "" if not one.why.startswith("version ") else _workload(one)
+        groups.setdefault((one.grid.group, workload, one.why), []).append(one)
+    lines = []
+    for (group, workload, why), own in sorted(groups.items()):
+        first = min((one.first for one in own), key=lambda column: column.committed_at)
+        effect = statistics.median(one.change.effect for one in own)
+        name = f"{workload}@{group}" if workload else f"{MACHINE}{group}"
+        lines.append(
+            f"break: {name}, {why}, since {first.commit[:8]} {first.committed_at:%Y-%m-%d}: "
+            f"{_num(len(own), 'series', 'series')} start anew, median change {effect:+.1%}"
+        )
+    return lines
+
+
+def stopped_in_words(one: Stopped, judged: Judged) -> str:
+    newest = ", the machine's newest among them" if one.is_newest else ""
+    return (
+        f"{one.status} since {one.commit[:8]} {one.committed_at:%Y-%m-%d} "
+        f"({_num(one.num_runs, 'run', 'runs')}{newest}): {judged.grid.id(one.series)}"
+    )
+
+
+def _workload(one: Found) -> str:
+    return one.grid.cases[one.series].partition("[")[0] if one.series is not None else ""
+
+
+def rest(others: Iterable[Found]) -> str:
+    """How many there are that are not listed; empty where there are none."""
+    counted = Counter(one.status if one.status in _OVER else "faster" for one in others)
+    said = [f"{num} {word}" for word, num in counted.items()]
+    return f"not listed: {', '.join(said)}" if said else ""
+
+
+_OVER = ("recovered", "ended", "temporary")
+
+
+def summary(chosen: Sequence[Chosen], axis: Axis) -> list[str]:
+    """How much was judged, how small a change it could have shown, and what was left out."""
+    judged = [own for one in chosen for own, _ in one.counted()]
+    effects = sorted(own.detectable for own in judged if own.detectable is not None)
+    num, fewer = sum(own.judged for own in judged), f"fewer than {FEWEST_POINTS} points"
+    lines = [
+        f"{_num(num, 'series', 'series')} judged along {_AXES[axis]}, "
+        f"{len(judged) - num} too short ({fewer})"
+    ]
+    if ended := num - len(effects):
+        lines[0] += f"; {ended} of them only up to their newest break ({fewer} since)"
+    if effects:
+        lines[0] += (
+            f"; smallest detectable effect: median {statistics.median(effects):.1%}, "
+            f"worst {effects[-1]:.1%}"
+        )
+    left = Counter[str]()
+    for one in chosen:
+        left.update(one.judged.grid.left_out)
+        left["reruns of older commits, evidence only"] += len(one.judged.grid.reruns)
+    said = [f"{num} {why}" for why, num in left.items() if num]
+    lines += [f"left out: {', '.join(said)}"] if said else []
+    stood_in = [one.judged.grid.group for one in chosen if one.judged.grid.simulated]
+    return lines + ([f"simulated, no measurement: {', '.join(stood_in)}"] if stood_in else [])
+
+
+_AXES = {"commit": "commits", "run-time": "the time of the runs"}
+
+
+def _num(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def unjudged(judged: Sequence[Judgement], pieces: Iterable[int]) -> str:
+    """Why nothing was judged, where every series was too short; `pieces` is how many points the
+    longest piece of each has. Empty where a series was judged."""
+    if any(judgement.judged for judgement in judged):
+        return ""
+    return (
+        f"too few points to judge any series: the longest piece has {max(pieces, default=0)}, "
+        f"{FEWEST_POINTS} are needed"
+    )
+
+
+def no_run(grids: Iterable[Grid]) -> str:
+    """What is said where no grid has a series."""
+    left = "; ".join(f"{num} {why}" for grid in grids for why, num in grid.left_out.items())
+    return f"no run that may be judged is stored{f': {left}' if left else ''}"
