@@ -6,6 +6,7 @@ st.set_page_config(page_title="hostbench", page_icon="⏱️", layout="wide")
 st.navigation(
     [
         st.Page("views/overview.py", title="Overview", default=True),
+        st.Page("views/changes.py", title="Changes"),
         st.Page("views/trend.py", title="Trend"),
         st.Page("views/transfer.py", title="Transfer"),
         st.Page("views/allocation.py", title="Allocation"),

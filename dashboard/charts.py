@@ -35,7 +35,7 @@ _FIELDS = frozenset(
         "x y x2 y2 step low high kind rate number interval launches why when run_id commit8 "
         "torch driver mode call size nbytes gb_per_s rate_low rate_high asyncness status seconds "
         "what floor lane end said share share_low share_high ranks bus algorithm hollow "
-        "scaling"
+        "scaling state since change cause triage"
     ).split()
 )
 

@@ -1,6 +1,6 @@
 """The chart of one series over its runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import altair as alt
 import pandas as pd
@@ -9,6 +9,7 @@ from charts import (
     CROSS,
     GREY,
     ORANGE,
+    PINK,
     SECONDS,
     TICK,
     Layers,
@@ -18,6 +19,8 @@ from charts import (
     scale,
     titled,
 )
+from derive_changes import KINDS as KINDS_OF_CHANGE
+from derive_changes import TOLD
 from derive_trend import KINDS, STEPS, domain, segments
 
 HEIGHT = 340
@@ -29,6 +32,7 @@ _HALF_DAY_MS = 43_200_000
 
 def trend(
     points: pd.DataFrame,
+    changes: pd.DataFrame,
     title: str,
     about: Sequence[str],
     x_title: str,
@@ -36,13 +40,16 @@ def trend(
     *,
     in_seconds: bool,
 ) -> Layers:
-    """The median with its 99 % interval; what has no number stands on the axis with its reason."""
+    """The median with its 99 % interval; what has no number stands on the axis with its reason. A
+    rule stands at each of `changes` that is within the points."""
     x = _time(points, x_title)
     limits = alt.Scale(domain=domain(points), nice=True)
     axis = alt.Axis(labelExpr=SECONDS if in_seconds else "format(datum.value, '.4~g')")
     y, low = (alt.Y(name, title=y_title, scale=limits, axis=axis) for name in ("y:Q", "low:Q"))
     lines = segments(points)
-    layers = [_steps(lines, x, y)] if len(lines) else []
+    within = changes["x"].between(points["x"].min(), points["x"].max())
+    layers = list(_rules(changes[within], x))
+    layers += [_steps(lines, x, y)] if len(lines) else []
     measured = points[points["low"].notna() & (points["status"] == "ok")]
     bars = drawn(measured).mark_rule(color=BLUE, strokeWidth=2, opacity=0.55)
     layers.append(bars.encode(x=x, y=low, y2="high:Q"))
@@ -51,6 +58,20 @@ def trend(
     if len(lacking):
         layers.append(_marks(lacking, points, x).encode(y=alt.value(HEIGHT - 8)))
     return titled(alt.layer(*layers), title, about, HEIGHT)
+
+
+def _rules(changes: pd.DataFrame, x: alt.X) -> Iterator[alt.Chart]:
+    """Solid where the series changed, dashed where its machine did; the wide ones are for the
+    pointer."""
+    about = [alt.Tooltip(f"{name}:N", title=name) for name in TOLD]
+    for kind, dash in zip(KINDS_OF_CHANGE, ([1, 0], [6, 4]), strict=True):
+        some = changes[changes["what"] == kind]
+        if len(some):
+            for width, opacity in ((1.5, 1.0), (14.0, 0.0)):
+                rule = drawn(some).mark_rule(
+                    color=PINK, strokeDash=dash, strokeWidth=width, opacity=opacity
+                )
+                yield rule.encode(x=x, tooltip=about)
 
 
 def _steps(lines: pd.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:

@@ -7,46 +7,60 @@ import streamlit as st
 from words import plain
 
 
-def one(key: str, label: str, options: Sequence[str], text: Callable[[str], str] = str) -> str:
-    """A select box; its first option is the default."""
-    _prepare(key, options)
-    return _written(key, str(st.selectbox(label, options, key=key, format_func=text)))
+def one(
+    key: str,
+    label: str,
+    options: Sequence[str],
+    text: Callable[[str], str] = str,
+    *,
+    page: str = "",
+) -> str:
+    """A select box; its first option is the default. Pages share what was chosen under one key,
+    but for one that names itself."""
+    widget = _prepare(key, options, page=page)
+    box = st.selectbox(label, options, key=widget, format_func=text)
+    return _written(key, str(box), widget)
 
 
-def either(key: str, label: str, options: Sequence[str]) -> str:
+def either(key: str, label: str, options: Sequence[str], *, page: str = "") -> str:
     """A few fixed options side by side; the first is the default."""
-    _prepare(key, options)
-    return _written(key, str(st.radio(label, options, key=key, horizontal=True)))
+    widget = _prepare(key, options, page=page)
+    return _written(key, str(st.radio(label, options, key=widget, horizontal=True)), widget)
 
 
-def yes(key: str, label: str) -> bool:
-    """A switch, on by default."""
-    _prepare(key, ("yes", "no"), lambda value: value == "yes")
-    return _written(key, "yes" if st.toggle(label, key=key) else "no") == "yes"
+def yes(key: str, label: str, *, default: bool = True) -> bool:
+    """A switch."""
+    options = ("yes", "no") if default else ("no", "yes")
+    widget = _prepare(key, options, lambda value: value == "yes")
+    return _written(key, "yes" if st.toggle(label, key=widget) else "no", widget) == "yes"
 
 
-def _prepare(key: str, options: Sequence[str], value: Callable[[str], Any] = str) -> None:
+def _prepare(
+    key: str, options: Sequence[str], value: Callable[[str], Any] = str, page: str = ""
+) -> str:
     """Set the widget to what the URL says, else to what was chosen before, else to the default.
 
     A URL that differs from what was written last was followed, edited or reached by Back.
     """
-    said, before = st.query_params.get(key), st.session_state.get(_memory(key))
+    widget = f"{page} {key}" if page else key
+    said, before = st.query_params.get(key), st.session_state.get(_memory(widget))
     followed = said is not None and said != before
-    now = st.session_state.get(key)
+    now = st.session_state.get(widget)
     if not followed and now in [value(option) for option in options]:
-        st.session_state[key] = now  # else the widget of another page begins at its default
-        return
+        st.session_state[widget] = now  # else the widget of another page begins at its default
+        return widget
     if followed and said not in options:
         st.warning(f"The link asks for {plain(key)} {plain(said)}, which is not here.")
     wanted = said if followed else before
-    st.session_state[key] = value(str(wanted) if wanted in options else options[0])
+    st.session_state[widget] = value(str(wanted) if wanted in options else options[0])
+    return widget
 
 
-def _written(key: str, chosen: str) -> str:
-    st.query_params[key] = st.session_state[_memory(key)] = chosen
+def _written(key: str, chosen: str, widget: str) -> str:
+    st.query_params[key] = st.session_state[_memory(widget)] = chosen
     return chosen
 
 
-def _memory(key: str) -> str:
+def _memory(widget: str) -> str:
     """Where the choice outlives its widget, which streamlit forgets on another page."""
-    return f"chosen {key}"
+    return f"chosen {widget}"

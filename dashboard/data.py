@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,8 +12,13 @@ from typing import TypeAlias
 import pandas as pd
 import streamlit as st
 
-from hostbench.store import peers
+from hostbench.judge.events import Judged
+from hostbench.judge.grid import Axis
+from hostbench.report.choice import Wanted, choose, events
+from hostbench.report.judged import Told, explain, judge_history
+from hostbench.store import peers, triage
 from hostbench.store.history import History
+from hostbench.store.triage import Triage
 
 STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
 NO_MACHINE = "(not named yet)"
@@ -33,12 +39,29 @@ class Results:
     warnings: list[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What `hostbench changes` finds in a results folder; shared, so only read it."""
+
+    judged: tuple[Judged, ...]
+    told: tuple[Told, ...]
+    """Every event of everything, explained, in the order of hostbench.report.choice.events."""
+    triage: Triage
+    workloads: Mapping[tuple[str, str], str]
+    """(machine, case) -> workload."""
+    warnings: tuple[str, ...]
+
+
 def results_folder() -> Path:
     """`-- --results DIR`, else HOSTBENCH_RESULTS, else ./results."""
+    return Path(_named("--results") or os.environ.get("HOSTBENCH_RESULTS") or "results")
+
+
+def _named(option: str) -> str | None:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--results")
-    named = parser.parse_known_args(sys.argv[1:])[0].results
-    return Path(named or os.environ.get("HOSTBENCH_RESULTS") or "results")
+    parser.add_argument(option, dest="value")
+    value: str | None = parser.parse_known_args(sys.argv[1:])[0].value
+    return value
 
 
 def load(folder: Path) -> Results:
@@ -50,10 +73,26 @@ def load(folder: Path) -> Results:
     return Results(points=points, peers=others, runs=runs, warnings=warnings)
 
 
+def changes(folder: Path, axis: Axis) -> Changes:
+    """Judge the folder, or take it from the cache: what was judged while no file has changed, and
+    what was told of it while no entry of triage has and the day is the same.
+
+    git is asked where the dashboard was started (`-- --root DIR`, else here). Raises UsageError
+    when there is no such folder.
+    """
+    said = _stats((folder / triage.FOLDER).glob(f"*{triage.SUFFIX}"))
+    day, root = str(pd.Timestamp.now("UTC").date()), _named("--root") or "."
+    return _changes(str(folder), axis, root, _signature(folder), said, day)
+
+
 def _signature(folder: Path) -> int:
     """Changes whenever a stored file comes, goes or is written."""
+    return _stats(path for pattern in STORED for path in folder.rglob(pattern))
+
+
+def _stats(paths: Iterable[Path]) -> int:
     stats = []
-    for path in (path for pattern in STORED for path in folder.rglob(pattern)):
+    for path in paths:
         with suppress(FileNotFoundError):  # a journal that has just become an archive
             stat = path.stat()
             stats.append((str(path), stat.st_size, stat.st_mtime_ns))
@@ -69,6 +108,32 @@ def _read(folder: str, signature: int) -> _Read:
     points = points.assign(machine=points["machine"].fillna(NO_MACHINE))
     runs = pd.DataFrame([asdict(run) for run in history.runs()], columns=list(_COLUMNS))
     return points, others, runs, history.warnings
+
+
+@st.cache_resource(max_entries=4, show_spinner="Judging the results ...")
+def _judged(folder: str, axis: Axis, signature: int) -> tuple[Judged, ...]:
+    return tuple(judge_history(History(Path(folder)), axis))
+
+
+@st.cache_resource(max_entries=4, show_spinner="Looking for causes ...")
+def _changes(folder: str, axis: Axis, root: str, signature: int, said: int, day: str) -> Changes:
+    history, judged = History(Path(folder)), _judged(folder, axis, signature)
+    explainer, entries = explain(history, judged, Path(root), axis)
+    found = events(choose(judged, Wanted.read([])))
+    named = {
+        (machine, str(case)): str(workload)
+        for machine in history.machines()
+        for case, workload in history.points(machine, ("case", "workload"))
+        .drop_duplicates()
+        .itertuples(index=False)
+    }
+    return Changes(
+        judged=judged,
+        told=tuple(explainer.tell(*pair) for pair in found),
+        triage=entries,
+        workloads=named,
+        warnings=tuple(history.warnings),
+    )
 
 
 _COLUMNS = ("run_id", "profile", "launches", "device", "by", "complete")

@@ -1,5 +1,9 @@
 """What the pages share: opening the results, and a table with its CSV."""
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
 import choose
 import data
 import pandas as pd
@@ -8,6 +12,9 @@ from derive import newest_first, of_family, surprises, without_number
 from words import device, plain, run
 
 from hostbench.errors import UsageError
+from hostbench.judge.grid import Axis
+
+T = TypeVar("T")
 
 REMEDY = "hostbench run --quick"
 _WIDE = ("reason", "flags", "which", "no efficiency, because")
@@ -15,30 +22,51 @@ _WIDE = ("reason", "flags", "which", "no efficiency, because")
 
 def results() -> data.Results:
     """The results, or a message with the remedy and the end of the page."""
-    folder = data.results_folder()
-    try:
-        found = data.load(folder)
-    except UsageError as error:
-        st.error(f"Nothing to show: {plain(error)}")
-        _remedy()
-    _warnings(found.warnings)
+    found = _opened(data.load)
+    warnings(found.warnings, "while reading")
     if found.points.empty:
-        st.info(f"No result is stored in {plain(folder)} yet.")
-        _remedy()
+        _nothing_stored()
     return found
 
 
-def _remedy() -> None:
+def changes(axis: Axis) -> data.Changes:
+    """What changed, or the same message."""
+    found = changes_of(axis)
+    warnings(found.warnings, "while reading")
+    if not found.workloads:
+        _nothing_stored()
+    return found
+
+
+def changes_of(axis: Axis) -> data.Changes:
+    """What changed, of results that are there."""
+    return _opened(lambda folder: data.changes(folder, axis))
+
+
+def _opened(read: Callable[[Path], T]) -> T:
+    try:
+        return read(data.results_folder())
+    except UsageError as error:
+        st.error(f"Nothing to show: {plain(error)}")
+        _remedy()
+
+
+def _nothing_stored() -> NoReturn:
+    st.info(f"No result is stored in {plain(data.results_folder())} yet.")
+    _remedy()
+
+
+def _remedy() -> NoReturn:
     st.markdown("Measure this machine, in about two minutes:")
     st.code(REMEDY, language="bash")
     st.markdown("Results elsewhere: `hostbench dashboard --results DIR`")
     st.stop()
 
 
-def _warnings(warnings: list[str]) -> None:
-    if warnings:
-        with st.expander(f"{len(warnings)} warning(s) while reading; the rest is shown"):
-            for warning in warnings:
+def warnings(said: Sequence[str], where: str) -> None:
+    if said:
+        with st.expander(f"{len(said)} warning(s) {where}; the rest is shown"):
+            for warning in said:
                 st.markdown(plain(warning))
 
 
@@ -56,14 +84,23 @@ def table(rows: pd.DataFrame, name: str, csv: pd.DataFrame | None = None) -> Non
     shown = _filled(rows)
     wide = {name: st.column_config.Column(width="large") for name in _WIDE if name in shown}
     st.dataframe(shown, hide_index=True, width="stretch", column_config=wide)
-    _csv(rows if csv is None else csv, name)
+    save(rows if csv is None else csv, name)
+
+
+def linked(rows: pd.DataFrame) -> None:
+    """A table whose column `trend` leads to a page."""
+    columns = {
+        "trend": st.column_config.LinkColumn(width="small", display_text="open"),
+        "series": st.column_config.Column(width="large"),
+    }
+    st.dataframe(_filled(rows), hide_index=True, width="stretch", column_config=columns)
 
 
 def wrapped(rows: pd.DataFrame, name: str) -> None:
     """A table whose sentences break into lines, so that none is cut, with the same button."""
     shown = _filled(rows).map(plain)
     st.table(shown.set_index(shown.columns[0]))
-    _csv(rows, name)
+    save(rows, name)
 
 
 def _filled(rows: pd.DataFrame) -> pd.DataFrame:
@@ -75,7 +112,8 @@ def _filled(rows: pd.DataFrame) -> pd.DataFrame:
     return shown.drop(columns=empty)
 
 
-def _csv(rows: pd.DataFrame, name: str) -> None:
+def save(rows: pd.DataFrame, name: str) -> None:
+    """A button that saves the rows as NAME.csv."""
     text = rows.to_csv(index=False)
     st.download_button("CSV", text, f"{name}.csv", "text/csv", icon=":material/download:", key=name)
 

@@ -6,6 +6,7 @@ import parts
 import streamlit as st
 from charts import HIGHER, LOWER
 from derive import newest_first, numbers_first
+from derive_changes import ALONG, how_judged, marks, of_series
 from derive_trend import KINDS, points
 from words import LEGEND, case, hardware, only, plain, question
 
@@ -48,8 +49,12 @@ elif found["seconds"].notna().any() or found["y"].isna().all():
     y_title = f"seconds per step, end to end ({LOWER})"
 else:
     y_title = f"{only(found, 'unit', 'no unit')} (asv's rule: {LOWER})"
+judged = parts.changes_of(ALONG[by])
+told = of_series(judged.told, judged.judged, machine, series)
+changes = marks(told, AXES[by])
 chart = charts_trend.trend(
     found,
+    changes,
     f"{name}: {case(series, name, with_device=False)}",
     [f"{hardware(rows)} · {machine}"],
     f"{by}, UTC",
@@ -73,6 +78,14 @@ st.caption(
     "measured again, so a step along it is the environment's, not the code's. A new version of the "
     f"workload breaks the line. {LEGEND}"
 )
+st.caption(plain(how_judged(judged.judged, machine, series)))
+if len(changes):
+    st.subheader("Changes")
+    parts.table(changes.drop(columns="x"), "trend-changes")
+    st.caption(
+        "At the vertical lines: solid where this series changed, dashed where its machine did. "
+        "Change: of the time, so + is slower. More on the page Changes."
+    )
 st.subheader("Every point")
 shown = found.sort_values("started_at", ascending=False)
 parts.table(shown[COLUMNS].rename(columns={"commit8": "commit", "number": "median"}), "trend", rows)

@@ -23,10 +23,11 @@ def execute(args: Namespace) -> int:
         f"--server.headless={str(args.headless).lower()}",
     ]
     quiet = ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
+    here = str(Path.cwd())  # whose git knows what landed, as for `hostbench changes`
     os.chdir(app.parent)  # streamlit reads .streamlit/config.toml of the working directory
     os.execv(
         sys.executable,
-        [*command, *options, *quiet, "--", "--results", str(results)],
+        [*command, *options, *quiet, "--", "--results", str(results), "--root", here],
     )
 
 

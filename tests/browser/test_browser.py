@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from tests import dashboard_tree
+from tests import changed_tree, dashboard_tree
 from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, TREND
 
 pytestmark = pytest.mark.browser
@@ -31,6 +31,7 @@ KNOWN_404 = ("_stcore/health", "_stcore/host-config")
 _FITS = "document.querySelector('[data-testid=stMain]').scrollWidth <= 390"
 PAGES = {
     "": ("What feeding the device costs here", "Does pinned memory pay?", None),
+    "changes": ("What changed", "What was judged", None),
     "trend": ("One series over time", "Every point", CHART),
     "transfer": ("How fast is a copy, and does the call wait?", "Surprises", CHART),
     "allocation": ("Create on the CPU and move", "lower is better", BAR),
@@ -42,6 +43,8 @@ PAGES = {
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     results = dashboard_tree.write(tmp_path_factory.mktemp("results"))
+    history = changed_tree.write(tmp_path_factory.mktemp("history"))
+    shutil.copytree(history / changed_tree.MACHINE, results / changed_tree.MACHINE)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -113,7 +116,8 @@ def _query(tab: Any) -> dict[str, str]:
 @pytest.mark.parametrize("name", PAGES)
 def test_each_page_is_drawn_and_fits_a_telephone(page: Any, address: str, name: str) -> None:
     title, text, mark = PAGES[name]
-    page.goto(f"{address}/{name}?machine={GPU_MACHINE}")
+    machine = changed_tree.MACHINE if name == "changes" else GPU_MACHINE
+    page.goto(f"{address}/{name}?machine={machine}")
     page.get_by_role("heading", name=title).wait_for()
     page.get_by_text(text).first.wait_for()
     if mark:
@@ -159,6 +163,30 @@ def test_the_overview_leads_to_a_page_with_the_same_run(page: Any, address: str)
     page.get_by_role("link", name="Transfer").click()
     page.get_by_role("heading", name="How fast is a copy").wait_for()
     page.wait_for_url(f"**/transfer?machine={CPU_MACHINE}&run=20261101T030000Z-cccccccc*")
+
+
+def test_a_change_leads_to_its_trend(page: Any, address: str) -> None:
+    """A table is drawn on a canvas: where its link is shows by the pointer alone."""
+    opened: list[Any] = []
+    page.on("popup", lambda tab: opened.append(tab))
+    page.goto(f"{address}/changes")
+    page.get_by_role("heading", name="Likely the code: 2 series").wait_for()
+    page.wait_for_url("**machine=all*")
+    series = page.get_by_test_id("stDataFrame").nth(1)
+    series.scroll_into_view_if_needed()
+    for across in range(170, 290, 15):
+        series.hover(position={"x": across, "y": 52})
+        series.click(position={"x": across, "y": 52})
+        page.wait_for_timeout(200)
+        if opened:
+            break
+    (trend,) = opened
+    trend.get_by_role("heading", name="Changes", exact=True).wait_for()
+    trend.get_by_text("The smallest change visible here").wait_for()
+    assert _query(trend)["case"].startswith("transfer.host_to_device[")
+    rule = "[data-testid=stVegaLiteChart] .mark-rule.role-mark line"
+    trend.locator(rule).first.wait_for(state="attached")
+    trend.close()
 
 
 def hover_until_told(page: Any, mark: str, text: str) -> None:
