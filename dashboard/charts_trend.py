@@ -19,8 +19,8 @@ from charts import (
     scale,
     titled,
 )
-from derive_changes import KINDS as KINDS_OF_CHANGE
-from derive_changes import TOLD
+from derive_marks import KINDS as KINDS_OF_CHANGE
+from derive_marks import TOLD
 from derive_trend import KINDS, STEPS, domain, segments
 
 HEIGHT = 340

@@ -1,4 +1,4 @@
-"""Events, explained, as the tables and marks of the pages Changes and Trend. No streamlit."""
+"""Events, explained, as the blocks and tables of the page Changes. No streamlit."""
 
 import shlex
 from collections import Counter
@@ -9,11 +9,20 @@ from urllib.parse import quote, urlencode
 import pandas as pd
 from words import case as in_words
 
-from hostbench.judge.change import Judgement
-from hostbench.judge.detector import FEWEST_POINTS, longest_piece
-from hostbench.judge.events import Judged
+from hostbench.judge.events import Found
 from hostbench.judge.grid import Axis
-from hostbench.report.event_words import HEADINGS, cells, entry_in_words, is_listed, state
+from hostbench.report.choice import Chosen
+from hostbench.report.event_words import (
+    HEADINGS,
+    cells,
+    entry_in_words,
+    is_listed,
+    no_run,
+    rest,
+    state,
+    summary,
+    unjudged,
+)
 from hostbench.report.judged import Told
 from hostbench.store.triage import Triage
 
@@ -31,16 +40,35 @@ STATE, SINCE, CHANGE, INTERVAL, LEVELS, _, SERIES = HEADINGS
 DETECTS = "smallest detectable"
 ALONG: dict[str, Axis] = {"commit date": "commit", "run time": "run-time"}
 """As the axes are called on the pages."""
-KINDS = ("this series", "its machine")
-TOLD = ("what", STATE, CHANGE, SINCE, "cause", "triage")
-"""What a pointer says of a change."""
-MARKS = ["what", STATE, SINCE, CHANGE, INTERVAL, "cause", "evidence", "triage", "x"]
 
 
 def listed(told: Iterable[Told], every: bool) -> list[Told]:
     """What `hostbench changes` lists; with `every` the rest, too. Breaks are told by themselves."""
-    steps = (one for one in told if one.found.change.kind != "break")
+    steps = (one for one in told if not is_break(one))
     return [one for one in steps if every or is_listed(one.found, one.recent)]
+
+
+def is_break(told: Told) -> bool:
+    return told.found.change.kind == "break"
+
+
+def not_listed(told: Iterable[Told], shown: Iterable[Told]) -> list[str]:
+    """How many steps there are besides those that are shown, in a line."""
+    kept = {id(one) for one in shown}
+    left = rest(one.found for one in told if not is_break(one) and id(one) not in kept)
+    return [left] if left else []
+
+
+def nothing(asked: Sequence[Chosen], axis: Axis) -> str:
+    """Why no change is shown, in a sentence."""
+    grids = [one.judged.grid for one in asked]
+    counted = [pair for one in asked for pair in one.counted()]
+    if not any(grid.cases for grid in grids):
+        why = no_run(grids)
+    else:
+        why = unjudged([own for own, _ in counted], (points for _, points in counted))
+    said = why or f"no change to show: {summary(asked, axis)[0]}"
+    return f"{said[0].upper()}{said[1:]}."
 
 
 def standing(told: Told) -> str:
@@ -81,14 +109,14 @@ def _whose(block: Sequence[Told], workloads: Workloads) -> str:
     where = ", ".join(machines)
     if block[0].found.series is None:
         return f"machine {where}"
-    names = {_workload(one, workloads) for one in block}
+    names = {_workload(one.found, workloads) for one in block}
     of_one = f" of {names.pop()}" if len(names) == 1 else ""
     return f"{len(block)} series{of_one} on {where}"
 
 
 def evidence(block: Sequence[Told]) -> list[str]:
     """The cause in words, and what somebody has said; the same for the whole block."""
-    said = _triage(block[0])
+    said = said_of(block[0])
     return [*block[0].cause.why, *([f"triage: {said}"] if said else [])]
 
 
@@ -102,14 +130,14 @@ def table(block: Iterable[Told], workloads: Workloads, axis: str) -> pd.DataFram
 def _row(told: Told, workloads: Workloads, axis: str) -> dict[str, str]:
     _, since, change, *numbers, _ = cells(told)
     return {
-        STATE: _state(told),
+        STATE: state_of(told),
         CHANGE: change,
         "trend": _trend(told, workloads, axis),
         SERIES: _series(told, workloads),
         SINCE: since,
         **dict(zip((INTERVAL, LEVELS, DETECTS), numbers, strict=True)),
         "machine": told.found.grid.group,
-        "triage": _triage(told),
+        "triage": said_of(told),
     }
 
 
@@ -120,21 +148,26 @@ def _series(told: Told, workloads: Workloads) -> str:
         return "the machine" + (
             f" ({found.moved[0]} of {found.moved[1]} series)" if found.moved else ""
         )
-    case, workload = found.grid.cases[found.series], _workload(told, workloads)
+    case, workload = case_of(found), _workload(found, workloads)
     return f"{workload}: {in_words(case, workload)}"
 
 
-def _workload(told: Told, workloads: Workloads) -> str:
-    """Of the event of a series."""
-    found = told.found
-    return workloads[found.grid.machine, found.grid.cases[found.series or 0]]
+def case_of(found: Found) -> str:
+    """Of a series' event; empty for a machine's own."""
+    return "" if found.series is None else found.grid.cases[found.series]
 
 
-def _state(told: Told) -> str:
+def _workload(found: Found, workloads: Workloads) -> str:
+    return workloads[found.grid.machine, case_of(found)]
+
+
+def state_of(told: Told) -> str:
+    """As the command has it, and whether it fails."""
     return f"{state(told)}, {FAILS}" if told.fails else state(told)
 
 
-def _triage(told: Told) -> str:
+def said_of(told: Told) -> str:
+    """The entry of triage, and why it counts no more."""
     if told.triage is None:
         return ""
     return entry_in_words(told.triage) + (f" ({told.lapsed})" if told.lapsed else "")
@@ -145,8 +178,12 @@ def _trend(told: Told, workloads: Workloads, axis: str) -> str:
     found = told.found
     if found.series is None:
         return ""
-    machine, case = found.grid.machine, found.grid.cases[found.series]
-    view = {"machine": machine, "workload": _workload(told, workloads), "case": case, "axis": axis}
+    view = {
+        "machine": found.grid.machine,
+        "workload": _workload(found, workloads),
+        "case": case_of(found),
+        "axis": axis,
+    }
     return f"trend?{urlencode(view, quote_via=quote)}"
 
 
@@ -157,7 +194,7 @@ def commands(block: Iterable[Told], results: Path) -> str:
     lines = []
     for one in block:
         event = one.found.event
-        if event.id.isprintable():
+        if (event.id + event.commit).isprintable():
             way = " --direction faster" if event.direction == "faster" else ""
             lines.append(
                 f"hostbench triage set {shlex.quote(event.id)} {shlex.quote(event.commit)} "
@@ -186,7 +223,7 @@ def csv(told: Iterable[Told]) -> pd.DataFrame:
             "detectable": one.found.detectable,
             "cause": one.cause.label,
             "evidence": "; ".join(one.cause.why),
-            "triage": _triage(one),
+            "triage": said_of(one),
         }
         for one in told
     )
@@ -200,67 +237,3 @@ def triage_warnings(said: Triage, today: pd.Timestamp) -> list[str]:
         for path, entry in said.entries.items()
         if entry.is_expired(today.date())
     ]
-
-
-def of_series(
-    found: Iterable[Told], judged: Iterable[Judged], machine: str, case: str
-) -> list[Told]:
-    """The events of one series and of its machine, breaks too, in the order of their place."""
-    groups = {own.grid.group for own in _grids(judged, machine, case)}
-    return sorted(
-        (
-            one
-            for one in found
-            if one.found.grid.group in groups
-            and (one.found.series is None or one.found.grid.cases[one.found.series] == case)
-        ),
-        key=lambda one: one.found.change.index,
-    )
-
-
-def _grids(judged: Iterable[Judged], machine: str, case: str) -> list[Judged]:
-    return [own for own in judged if own.grid.machine == machine and case in own.grid.cases]
-
-
-def marks(told: Sequence[Told], by: str) -> pd.DataFrame:
-    """A row for each event: `x`, ms since the epoch, of the first point at the new level, and what
-    there is to say of it. `by` is started_at or committed_at."""
-    rows = [
-        {
-            "what": KINDS[one.found.series is None],
-            **dict(
-                zip((STATE, SINCE, CHANGE, INTERVAL), (_state(one), *cells(one)[1:4]), strict=True)
-            ),
-            "cause": one.cause.label,
-            "evidence": "; ".join(one.cause.why),
-            "triage": _triage(one),
-            "x": float(getattr(one.found.first, by).value // 1_000_000),
-        }
-        for one in told
-    ]
-    return pd.DataFrame(rows, columns=MARKS)
-
-
-def how_judged(judged: Iterable[Judged], machine: str, case: str) -> str:
-    """How small a change a series could have shown, or why it was not judged."""
-    said = []
-    for own in _grids(judged, machine, case):
-        series = own.grid.cases.index(case)
-        one, grid = own.machine.own[series], own.grid
-        points = longest_piece(grid.logs[series], grid.breaks[series])
-        where = f" ({grid.group})" if grid.group != machine else ""
-        said.append(f"{_how_judged(one, points)}{where}.")
-    return " ".join(said) or (
-        "Not judged: no point of it comes from a run that may be. Scratch runs are not judged, nor "
-        "other units than seconds, nor runs without a dated commit."
-    )
-
-
-def _how_judged(one: Judgement, points: int) -> str:
-    if not one.judged:
-        return f"Not judged: {points} points at most between two breaks, {FEWEST_POINTS} are needed"
-    if one.detectable is None:
-        return (
-            f"Judged up to its newest break only: fewer than {FEWEST_POINTS} points have come since"
-        )
-    return f"The smallest change visible here: {one.detectable:.1%}"

@@ -139,7 +139,7 @@ def test_each_series_leads_to_its_trend(open_page) -> None:
 
 def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None:
     import charts_trend
-    import derive_changes
+    import derive_marks
     import derive_trend
 
     from hostbench.store import frame
@@ -148,9 +148,9 @@ def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None
     for by, axis in (("committed_at", "commit"), ("started_at", "run-time")):
         judged = found(tree, axis)
         case = next(case for _, case in judged.workloads if case.startswith(SLOWER))
-        told = derive_changes.of_series(judged.told, judged.judged, MACHINE, case)
+        told = derive_marks.of_series(judged.told, judged.judged, MACHINE, case)
         points = derive_trend.points(rows[rows["case"] == case], by=by, as_rate=False)
-        changes = derive_changes.marks(told, by)
+        changes = derive_marks.marks(told, by)
         assert changes["x"].tolist() == points["x"].iloc[[25, 60]].tolist()
         drawn = charts_trend.trend(points, changes, "t", ["a"], "x", "y", in_seconds=True).to_dict()
         assert [one["mark"].get("strokeDash") for one in drawn["layer"][:4]] == [
@@ -241,16 +241,14 @@ def test_the_four_standings(tree: Path) -> None:
     assert derive_changes.counts(cases.values()) == dict.fromkeys(derive_changes.STANDINGS, 1)
 
 
-def test_many_causes_are_shown_in_part(open_page, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (APP / "views" / "changes.py").read_text()
-    assert "FIRST = 20" in text
-    each = lambda told: [[one] for one in list(told) * 12]  # noqa: E731
-    monkeypatch.setattr(event_words, "by_cause", each)
+def test_many_causes_are_drawn_in_parts(open_page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_words, "by_cause", lambda told: [[one] for one in [*told] * 12])
     app = open_page()
     assert len(app.dataframe) == 20
-    app.toggle[-1].set_value(True).run()
-    assert len(app.dataframe) == 36
-    assert app.query_params["all"] in ("yes", ["yes"])
+    assert app.selectbox[1].options == ["1 to 20 of 36", "21 to 36 of 36"]
+    app.selectbox[1].set_value("21").run()
+    assert len(app.dataframe) == 16
+    assert app.query_params["from"] in ("21", ["21"])
 
 
 def test_nothing_to_show_is_a_sentence(open_page, tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ from derive_changes import (
     csv,
     evidence,
     heading,
+    is_break,
     listed,
+    not_listed,
+    nothing,
     standing,
     table,
     triage_warnings,
@@ -27,12 +30,10 @@ from derive_changes import (
 from words import plain
 
 from hostbench.report import choice, event_words
-from hostbench.report.choice import Wanted
-from hostbench.report.choice import choose as choose_of
 from hostbench.report.judged import RECENT, Told
 from hostbench.store.triage import STATES
 
-FIRST = 20  # so many causes are open on the page
+SHOWN = 20  # so many causes are drawn at once
 ALL = "all machines"
 BADGES: dict[str, tuple[str, Literal["red", "orange", "blue", "gray"]]] = {
     FAILS: (":material/error:", "red"),
@@ -57,7 +58,7 @@ def show(block: Sequence[Told], found: data.Changes, along: str) -> None:
     with st.container(border=True):
         st.subheader(plain(heading(block, found.workloads)))
         badges(block)
-        st.markdown("\n".join(f"- {plain(text)}" for text in evidence(block)))
+        st.markdown(_listed(evidence(block)))
         parts.linked(table(block, found.workloads, along))
         said = commands(block, data.results_folder())
         if said and any(standing(one) != TAKEN_UP for one in block):
@@ -66,32 +67,33 @@ def show(block: Sequence[Told], found: data.Changes, along: str) -> None:
                 st.code(said, language="bash", wrap_lines=True)
 
 
-def more(told: Sequence[Told], shown: Sequence[Told], asked: Sequence[choice.Chosen]) -> None:
-    """Breaks, series without a number, what is not listed, and how much was judged."""
-    steps = [one.found for one in told if one.found.change.kind != "break"]
-    kept = {id(one.found) for one in shown}
-    left = event_words.rest(one for one in steps if id(one) not in kept)
-    groups = {
-        "Series that stopped": [
-            event_words.stopped_in_words(*one) for one in choice.stopped(asked)
-        ],
-        "Breaks": event_words.breaks(one.found for one in told if one.found.change.kind == "break"),
-        "What was judged": [*([left] if left else []), *event_words.summary(asked, AXIS)],
-    }
-    for title, lines in groups.items():
-        if lines:
-            st.subheader(title)
-            st.markdown("\n".join(f"- {plain(line)}" for line in lines))
+def part(blocks: list[list[Told]]) -> list[list[Told]]:
+    """Those that are chosen of many; the first by default."""
+    num = len(blocks)
+    starts = [str(start) for start in range(1, num + 1, SHOWN)]
+    begin = int(
+        choose.one(
+            "from",
+            "Causes",
+            starts,
+            lambda start: f"{start} to {min(num, int(start) + SHOWN - 1)} of {num}",
+        )
+    )
+    return blocks[begin - 1 : begin - 1 + SHOWN]
 
 
-def nothing(asked: Sequence[choice.Chosen]) -> str:
-    """Why no change is shown, in a sentence."""
-    grids = [one.judged.grid for one in asked]
-    if not any(grid.cases for grid in grids):
-        return event_words.no_run(grids)
-    counted = [pair for one in asked for pair in one.counted()]
-    short = event_words.unjudged([own for own, _ in counted], (points for _, points in counted))
-    return short or f"no change to show: {event_words.summary(asked, AXIS)[0]}"
+def lines(title: str, told: Sequence[str]) -> None:
+    """Under a heading; many of them in part."""
+    if told:
+        st.subheader(title)
+        st.markdown(_listed(told[:SHOWN]))
+    if told[SHOWN:]:
+        with st.expander(f"{len(told) - SHOWN} more"):
+            st.markdown(_listed(told[SHOWN:]))
+
+
+def _listed(told: Sequence[str]) -> str:
+    return "\n".join(f"- {plain(text)}" for text in told)
 
 
 st.title("What changed")
@@ -99,8 +101,8 @@ left, right = st.columns([2, 3])
 with right, st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
     along = choose.either("axis", "Judged along", list(ALONG), page="changes")
     every = choose.yes("everything", "Everything", default=False)
-AXIS = ALONG[along]
-found = parts.changes(AXIS)
+axis = ALONG[along]
+found = parts.changes(axis)
 names = sorted({own.grid.machine for own in found.judged})
 with left:
     name = choose.one("machine", "Machine", [ALL, *names], page="changes")
@@ -109,23 +111,26 @@ parts.warnings(triage_warnings(found.triage, pd.Timestamp.now("UTC")), "about tr
 
 told = [one for one in found.told if machine in (None, one.found.grid.machine)]
 shown = listed(told, every)
-asked = choose_of(found.judged, Wanted.read([]), machine)
+asked = choice.choose(found.judged, choice.Wanted.read([]), machine)
+stopped = choice.stopped(asked)
+failing = sum(one.status == "failed" and one.is_newest for one, _ in stopped)
+if failing:
+    st.warning(f"{failing} series that had numbers fail in their machine's newest run: see below.")
 with st.container(horizontal=True):
     for title, number in counts(shown).items():
         st.metric(title, number, width=130, border=True)
 if shown:
     blocks = event_words.by_cause(shown)
-    if len(blocks) > FIRST and not choose.yes(
-        "all", f"Show all {len(blocks)} causes, not only the first {FIRST}", default=False
-    ):
-        blocks = blocks[:FIRST]
+    if len(blocks) > SHOWN:
+        blocks = part(blocks)
     for block in blocks:
         show(block, found, along)
     parts.save(csv(shown), "changes")
 else:
-    sentence = nothing(asked)
-    st.info(plain(sentence[0].upper() + sentence[1:] + "."))
-more(told, shown, asked)
+    st.info(plain(nothing(asked, axis)))
+lines("Series that stopped", [event_words.stopped_in_words(*one) for one in stopped])
+lines("Breaks", event_words.breaks(one.found for one in told if is_break(one)))
+lines("What was judged", [*not_listed(told, shown), *event_words.summary(asked, axis)])
 st.caption(
     f"Fails now: slower, confirmed, still there, begun within the machine's newest {RECENT} runs, "
     "and taken up by nobody: `hostbench changes` ends with exit code 1. Provisional: from the last "

@@ -6,7 +6,8 @@ import parts
 import streamlit as st
 from charts import HIGHER, LOWER
 from derive import newest_first, numbers_first
-from derive_changes import ALONG, how_judged, marks, of_series
+from derive_changes import ALONG
+from derive_marks import how_judged, marks, of_series
 from derive_trend import KINDS, points
 from words import LEGEND, case, hardware, only, plain, question
 

@@ -184,8 +184,6 @@ def test_a_change_leads_to_its_trend(page: Any, address: str) -> None:
     trend.get_by_role("heading", name="Changes", exact=True).wait_for()
     trend.get_by_text("The smallest change visible here").wait_for()
     assert _query(trend)["case"].startswith("transfer.host_to_device[")
-    rule = "[data-testid=stVegaLiteChart] .mark-rule.role-mark line"
-    trend.locator(rule).first.wait_for(state="attached")
     trend.close()
 
 
