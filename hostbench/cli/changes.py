@@ -102,7 +102,9 @@ def _check_machines(names: Iterable[str | None], history: History) -> None:
 def _nothing(args: Namespace, asked: Sequence[Chosen]) -> str:
     grids = [one.judged.grid for one in asked]
     if args.series and any(grid.cases for grid in grids):
-        return f"no stored series is {' or '.join(args.series)}; `hostbench list` names the cases"
+        where = f" of --machine {args.machine}" if args.machine else ""
+        names = " or ".join(args.series)
+        return f"nothing stored{where} is {names}; `hostbench changes --format json` names all"
     left = "; ".join(f"{num} {why}" for grid in grids for why, num in grid.left_out.items())
     return "no run that may be judged is stored" + (f": {left}" if left else "; `hostbench run`")
 
