@@ -147,6 +147,34 @@ def test_the_majority_decides_whose_it_is(num: int, changed: int) -> None:
         assert found.common.changes == () and own == [1] * changed + [0] * (num - changed)
 
 
+@pytest.mark.parametrize(
+    ("num", "moves"),
+    [
+        (24, [(9, 0.10), (5, -0.10)]),
+        (24, [(4, -0.05), (4, -0.10), (5, -0.20)]),
+        (9, [(3, 0.10), (3, -0.10)]),
+        (6, [(2, 0.10), (2, -0.10)]),
+    ],
+)
+def test_series_that_each_move_their_own_way_make_no_machine(
+    num: int, moves: list[tuple[int, float]]
+) -> None:
+    effects = [effect for count, effect in moves for _ in range(count)]
+    for seed in range(4):
+        logs = rows(num, seed=seed)
+        logs[: len(effects), 60:] += np.log1p(effects)[:, None]
+        found = judge_machine(list(logs), Options())
+        assert found.common is not None and found.common.changes == ()
+        own = [[c.effect for c in j.changes] for j in found.own]
+        assert [len(one) for one in own] == [1] * len(effects) + [0] * (num - len(effects))
+        assert np.concatenate(own) == pytest.approx(effects, abs=0.025)
+
+
+def test_series_without_any_point_are_no_machine() -> None:
+    found = judge_machine([np.array([])] * 8, Options())
+    assert found.common is None and not any(j.judged for j in found.own)
+
+
 def test_a_change_against_the_machines_step_of_the_same_night() -> None:
     """What a series lacks of a step is its own change where it follows the machine elsewhere."""
     rng = np.random.default_rng(7)

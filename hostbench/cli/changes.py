@@ -90,7 +90,9 @@ def _check_machines(names: Iterable[str | None], history: History) -> None:
 def _nothing(args: Namespace, asked: Sequence[Chosen]) -> str:
     grids = [one.judged.grid for one in asked]
     if args.series and any(grid.cases for grid in grids):
-        return f"no stored series is {' or '.join(args.series)}; `hostbench list` names the cases"
+        where = f" of --machine {args.machine}" if args.machine else ""
+        names = " or ".join(args.series)
+        return f"nothing stored{where} is {names}; `hostbench changes --format json` names all"
     said = no_run(grids)
     return said if any(grid.left_out for grid in grids) else f"{said}; `hostbench run`"
 

@@ -100,10 +100,12 @@ def _for_code(seen: Seen, series: str) -> Iterator[tuple[int, str]]:
     moved, stayed = seen.again
     if stayed > moved:
         yield _STRONG, f"{stayed} older points measured again since then have not moved"
-    moved, of = seen.others
+    (along, of), against = seen.others, seen.against
+    moved = along + against
     if of >= FEWEST_SERIES and moved < MANY * of:
         weight = _PLAIN if moved <= FEW * of else _SLIGHT
-        yield weight, f"{of - moved} of {of} {series} did not move"
+        other = f", {against} moved the other way" if against else ""
+        yield weight, f"{of - moved} of {of} {series} did not move{other}"
 
 
 def _for_environment(seen: Seen, series: str) -> Iterator[tuple[int, str]]:

@@ -21,7 +21,7 @@ SLOW_WEIGHT = 1.5
 
 OLD = 30
 """Points after which the newest segment is an ordinary one."""
-OPEN_WEIGHT = 0.5
+OPEN_WEIGHT = 0.75
 NEAR_LEVEL = 0.3
 """Share of a step: points nearer than this to a level count for it, however quiet the series is."""
 
@@ -60,7 +60,7 @@ def shape(left: Segment, right: Segment, noise: float, options: Options, is_open
     """At least 1 where it is two lasting levels, no straight line and no outing of a few points.
 
     `is_open`: the right segment is the newest and may yet turn out to be an episode, so it needs
-    up to half as much gain again while it has few points.
+    up to three quarters more gain while it has few points.
     """
     both = np.array(left.values + right.values)
     num_left = len(left.values)

@@ -37,7 +37,7 @@ def judge_machine(
     `min_series_of_machine` series nothing is taken out, for then one series' own change would be
     taken for the machine's; at a place where fewer have a point the machine is as it was before.
     """
-    if len(series) < options.min_series_of_machine:
+    if len(series) < options.min_series_of_machine or not any(len(one) for one in series):
         return Machine(own=tuple(judge(series, options, breaks)), common=None)
     rows, owners = _rows(series, breaks)
     few = np.isfinite(rows).sum(axis=0) < options.min_series_of_machine

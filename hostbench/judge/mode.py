@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hostbench.judge.change import Options
 from hostbench.judge.detector import judge
 from hostbench.judge.evidence import MEDIAN_VARIANCE
-from hostbench.judge.levels import Bools, Floats, noise_of
+from hostbench.judge.levels import MIN_NOISE, Bools, Floats, noise_of
 
 SIGNAL = 2.5
 """Standard errors under which a point of the common mode counts as chance."""
@@ -41,6 +41,8 @@ NEAR = 3.0
 ALIKE = 1.2
 """Times the shortest half's width up to which another, nearer to zero, is taken for the shortest:
 half of the series make no machine."""
+LOOSE = 4.0
+"""Noises of a usual series beyond which the shortest half of them is no place."""
 PLAIN_SHARE = 0.15
 """Of points beyond chance, above which the machine is taken to wander all the time."""
 
@@ -184,15 +186,35 @@ def _median(values: Floats, axis: int) -> Floats:
 def _place_of_most(rows: Floats, noise: Floats) -> tuple[Floats, Floats]:
     """Where most rows are, column by column, and for each row where most of the others are.
 
-    The mean of those near the middle of the shortest half (Rousseeuw, JASA 1984). A median would be
-    moved by the noise of a whole row where two in five rows changed by themselves.
+    That is a place only where half of the rows are close together. Where they are not, as when one
+    commit moves several groups of series each by its own amount, the place of a third of them
+    counts or their median, whichever is nearer to zero: what they do not agree on is theirs.
+    """
+    found, others, width = _densest(rows, noise, 2)
+    noisy = noise[noise > MIN_NOISE]
+    loose = width > LOOSE * (float(np.median(noisy)) if len(noisy) else MIN_NOISE)
+    if loose.any():
+        third, without, _ = _densest(rows[:, loose], noise, 3)
+        middle = _median(rows[:, loose], axis=0)
+        is_nearer = np.abs(middle) < np.abs(third)
+        found[loose] = np.where(is_nearer, middle, third)
+        others[:, loose] = np.where(is_nearer, middle, without)
+    return found, others
+
+
+def _densest(rows: Floats, noise: Floats, part: int) -> tuple[Floats, Floats, Floats]:
+    """The mean of the rows near the middle of the shortest half, or third, of each column; the same
+    without each row; how long that half is (Rousseeuw, JASA 1984).
+
+    A median would be moved by the noise of a whole row where two in five rows changed by
+    themselves.
     """
     num = np.isfinite(rows).sum(axis=0)
     ordered = np.sort(rows, axis=0)  # NaN last
-    starts = np.arange(len(rows) // 2 + 1)[:, None]
-    ends = starts + (num + 1) // 2 - 1
+    starts = np.arange(len(rows) - len(rows) // part + 1)[:, None]
+    ends = starts + (num + part - 1) // part - 1
     inside = ends < num
-    lowest = ordered[: len(starts)]
+    lowest = ordered[np.minimum(starts[:, 0], len(rows) - 1)]
     highest = np.take_along_axis(ordered, np.where(inside, ends, 0), axis=0)
     middles, widths = 0.5 * (lowest + highest), highest - lowest
     widths = np.where(inside, widths, np.inf)
@@ -203,7 +225,7 @@ def _place_of_most(rows: Floats, noise: Floats) -> tuple[Floats, Floats]:
     kept = np.where(near, rows, 0.0)
     total, count = kept.sum(axis=0), near.sum(axis=0)
     others = (total - kept) / np.maximum(count - near, 1)
-    return total / np.maximum(count, 1), others
+    return total / np.maximum(count, 1), others, np.where(num > 0, width[0], 0.0)
 
 
 def _significant(mode: Floats, noise: Floats, num_series: npt.NDArray[np.int64]) -> Floats:

@@ -29,6 +29,8 @@ class Seen:
     """Of a series: its machine has an event of its own there."""
     others: tuple[int, int] = (0, 0)
     """Other series of the machine that moved the same way, of those with points."""
+    against: int = 0
+    """Of these, how many moved the other way."""
     elsewhere: tuple[str, ...] = ()
     """Machines on which the same series moved the same way at these commits."""
     same_facts: tuple[str, ...] = ()
@@ -52,8 +54,12 @@ def look(
     """What else moved, and what did not, among everything judged on the same axis; `facts` are
     those that differ across an event."""
     beside = [one for one in own.found if one is not found and _together(one, found)]
-    alike = {one.series for one in beside if one.change.effect * found.change.effect > 0}
-    others = (len(alike - {None, found.series}), _with_points(found, own))
+    alike, against = (
+        {one.series for one in beside if one.change.effect * found.change.effect * way > 0}
+        - {None, found.series}
+        for way in (1, -1)
+    )
+    others = (len(alike), _with_points(found, own))
     if found.series is None:
         others = found.moved or (0, 0)
     moved, passed = _other_machines(found, own, judged)
@@ -62,6 +68,7 @@ def look(
     return Seen(
         machine=found.series is not None and any(one.series is None for one in beside),
         others=others,
+        against=0 if found.series is None else len(against - alike),
         elsewhere=tuple(group for group in groups if group not in rolled_out),
         same_facts=tuple(group for group in groups if group in rolled_out),
         passed=passed,
