@@ -31,7 +31,7 @@ def epoch_s(text: str) -> float:
 
 def is_storable(seconds: float) -> bool:
     """Whether a time since the epoch can be kept, as a column of pandas in nanoseconds."""
-    return _FIRST_S <= seconds < END_S
+    return FIRST_S <= seconds < END_S
 
 
 def today() -> datetime.date:
@@ -41,4 +41,4 @@ def today() -> datetime.date:
 
 YEARS = "the years 1678 to 2261"
 """Those that are whole in nanoseconds since the epoch in 64 bits."""
-_FIRST_S, END_S = epoch_s("1678-01-01T00:00:00Z"), epoch_s("2262-01-01T00:00:00Z")
+FIRST_S, END_S = epoch_s("1678-01-01T00:00:00Z"), epoch_s("2262-01-01T00:00:00Z")

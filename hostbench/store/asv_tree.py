@@ -9,13 +9,14 @@ import contextlib
 import itertools
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hostbench.clock import YEARS, is_storable
+from hostbench.clock import END_S, FIRST_S, YEARS
 
 Warn = Callable[[str], None]
 
@@ -26,6 +27,7 @@ NO_RESULTS = ("machine.json", "benchmarks.json")
 """`.json` files of a machine's folder that asv takes for no results."""
 
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+_FIRST_MS, _END_MS = FIRST_S * 1000, END_S * 1000
 CORRECT = "shown without it until it is corrected"
 """How the warning of a date ends that is none: nothing else is wrong with the file."""
 
@@ -157,41 +159,43 @@ def _points_of(machine: str, data: Any, described: Mapping[str, Any]) -> Iterato
     if data is None:
         return
     columns = data["result_columns"]
+    of_file = {
+        "machine": machine,
+        "commit": str(data["commit_hash"]),
+        "committed_ms": milliseconds(data.get("date")),
+        "env_name": str(data.get("env_name") or ""),
+        "requirements": {k: str(v) for k, v in (data.get("requirements") or {}).items()},
+    }
     for name, cells in data["results"].items():
         row = dict(zip(columns, cells, strict=False))  # asv trims nulls at the right end
-        yield from _points_of_row(machine, data, name, row, _about(described, name))
+        yield from _points_of_row(of_file, name, row, _about(described, name))
 
 
 def _points_of_row(
-    machine: str,
-    data: Mapping[str, Any],
-    name: str,
-    row: Mapping[str, Any],
-    about: Mapping[str, Any],
+    of_file: Mapping[str, Any], name: str, row: Mapping[str, Any], about: Mapping[str, Any]
 ) -> Iterator[Point]:
     combinations = _combinations(row.get("params") or [], about)
     result = row.get("result")
     values = result if isinstance(result, list) else [result] * len(combinations)
+    of_row = {
+        **of_file,
+        "benchmark": name,
+        "version": None if row.get("version") is None else str(row["version"]),
+        "unit": _unit(about),
+        "started_ms": milliseconds(row.get("started_at")),
+    }
     for place, params in enumerate(combinations):
         value = values[place] if place < len(values) else None
         status, number = _status(value)
         yield Point(
-            machine=machine,
-            commit=str(data["commit_hash"]),
-            committed_ms=milliseconds(data.get("date")),
-            env_name=str(data.get("env_name") or ""),
-            benchmark=name,
             params=params,
-            version=None if row.get("version") is None else str(row["version"]),
-            unit=_unit(about),
             status=status,
             value=number,
-            started_ms=milliseconds(row.get("started_at")),
             ci=(_at(row, "stats_ci_99_a", place), _at(row, "stats_ci_99_b", place)),
             quartiles=(_at(row, "stats_q_25", place), _at(row, "stats_q_75", place)),
             num_samples=_count(row, place),
             samples=_samples(row, place),
-            requirements={k: str(v) for k, v in (data.get("requirements") or {}).items()},
+            **of_row,
         )
 
 
@@ -223,10 +227,8 @@ def _at(row: Mapping[str, Any], column: str, place: int) -> float | None:
 
 def milliseconds(value: Any) -> int | None:
     """A time since the epoch that can be kept; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not abs(value) < 1e18:  # the largest of Python's ints are no floats
-        return None
-    return int(value) if is_storable(value / 1000) else None
+    is_time = type(value) in (int, float) and _FIRST_MS <= value < _END_MS
+    return int(value) if is_time else None
 
 
 def _odd_times(data: Any) -> list[str]:
@@ -234,10 +236,11 @@ def _odd_times(data: Any) -> list[str]:
     if data is None:
         return []
     columns = data["result_columns"]
+    place = columns.index("started_at") if "started_at" in columns else sys.maxsize
     found = [("date", data.get("date"))]
     for name, cells in data["results"].items():
-        row = dict(zip(columns, cells, strict=False))
-        found.append((f"started_at of {name}", row.get("started_at")))
+        if len(cells) > place:  # asv trims nulls at the right end
+            found.append((f"started_at of {name}", cells[place]))
     return [
         f"{what} {value!r:.40}"
         for what, value in found
