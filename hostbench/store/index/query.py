@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
@@ -87,13 +88,15 @@ class Index:
     def sides(self) -> pd.DataFrame:
         """One row for each run, the oldest first: SIDES."""
         names = ", ".join(f'"{name}"' for name in SIDES)
-        query = f"{names}, min(started_at) as at_"
-        group = f"true group by {names}"
+        query = f"{names}, {UNIT}, min(started_at) as at_, min({PLACE}) as place_"
+        group = f"true group by {names}, {UNIT}"
         tables = [self._select(query, machine, group, []) for machine in self.machines()]
         if not tables:
             return pd.DataFrame(columns=list(SIDES))
         found: pd.DataFrame = pa.concat_tables(tables).to_pandas()
-        return found.sort_values("at_", kind="stable", ignore_index=True)[list(SIDES)]
+        found["rank_"] = self._ranks()[found[UNIT]]
+        found = found.sort_values(["at_", "rank_", "place_"])
+        return found[list(SIDES)].drop_duplicates(ignore_index=True)
 
     def trend(self, machine: str, case: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """The rows of one series, the oldest first: all columns as in the frame, or those named."""
@@ -148,13 +151,19 @@ class Index:
     def _table(self, query: str, *values: Any) -> pa.Table:
         return self._connection.sql(query, params=list(values)).to_arrow_table()
 
-    def _ordered(self, table: pa.Table) -> pd.DataFrame:
-        """As frame.tidy orders: by time; at one time runs, peers, asv, each in its own order."""
+    def _ranks(self) -> npt.NDArray[np.int64]:
+        """Number of a unit -> its place among those of one time: runs, peers, asv, each in its own
+        order."""
         units = sorted(
             self.manifest.units.items(), key=lambda pair: (_KINDS[pair[1].kind], pair[0])
         )
         rank = np.zeros(self.manifest.next_number + 1, dtype=np.int64)
         rank[[unit.number for _, unit in units]] = np.arange(len(units))
+        return rank
+
+    def _ordered(self, table: pa.Table) -> pd.DataFrame:
+        """As frame.tidy orders: by time; at one time by their rank."""
+        rank = self._ranks()
         at = shards.times(table)
         limits = np.iinfo(np.int64)
         at = np.where(at == limits.min, limits.max, at)
