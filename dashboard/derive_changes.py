@@ -19,6 +19,7 @@ from hostbench.report.event_words import (
     is_listed,
     no_run,
     rest,
+    said_of_all,
     state,
     summary,
     unjudged,
@@ -29,6 +30,7 @@ from hostbench.store.triage import Triage
 Workloads = Mapping[tuple[str, str], str]
 """(machine, case) -> workload."""
 FAILS, PROVISIONAL, TAKEN_UP, OLD = STANDINGS = "fails now", "provisional", "taken up", "old"
+FASTER = "faster"
 CAUSES = {
     "code": "Likely the code",
     "environment": "Likely the environment",
@@ -72,7 +74,7 @@ def nothing(asked: Sequence[Chosen], axis: Axis) -> str:
 
 
 def standing(told: Told) -> str:
-    """One of STANDINGS; empty for what asks for nothing: faster, over, or ended by a break."""
+    """One of STANDINGS, or what else it is: nothing has to be done about that."""
     found = told.found
     if told.fails:
         return FAILS
@@ -80,14 +82,15 @@ def standing(told: Told) -> str:
         return TAKEN_UP
     if found.status == "provisional":
         return PROVISIONAL
-    stayed = found.status == "confirmed" and found.change.effect > 0
-    return OLD if stayed and not told.recent else ""
+    if found.status != "confirmed":
+        return "ended by a break" if found.status == "ended" else found.status
+    return FASTER if found.change.effect < 0 else OLD
 
 
 def counts(told: Iterable[Told]) -> dict[str, int]:
-    """How many of each of STANDINGS."""
+    """How many of each of STANDINGS, and of what else there is."""
     found = Counter(map(standing, told))
-    return {name: found[name] for name in STANDINGS}
+    return {**{name: found[name] for name in STANDINGS}, **found}
 
 
 def heading(block: Sequence[Told], workloads: Workloads) -> str:
@@ -116,8 +119,7 @@ def _whose(block: Sequence[Told], workloads: Workloads) -> str:
 
 def evidence(block: Sequence[Told]) -> list[str]:
     """The cause in words, and what somebody has said; the same for the whole block."""
-    said = said_of(block[0])
-    return [*block[0].cause.why, *([f"triage: {said}"] if said else [])]
+    return [*block[0].cause.why, *(f"triage: {said}" for said in said_of_all(block))]
 
 
 def table(block: Iterable[Told], workloads: Workloads, axis: str) -> pd.DataFrame:
@@ -188,13 +190,13 @@ def _trend(told: Told, workloads: Workloads, axis: str) -> str:
 
 
 def commands(block: Iterable[Told], results: Path) -> str:
-    """What takes up each of these, a line each. A name with signs that no entry may hold has none:
-    pasted into a terminal they could be anything."""
+    """What takes up those that nobody has, a line each. A name with signs that no entry may hold
+    has none: pasted into a terminal they could be anything."""
     where = shlex.quote(str(results.absolute()))
     lines = []
     for one in block:
         event = one.found.event
-        if (event.id + event.commit).isprintable():
+        if standing(one) != TAKEN_UP and (event.id + event.commit).isprintable():
             way = " --direction faster" if event.direction == "faster" else ""
             lines.append(
                 f"hostbench triage set {shlex.quote(event.id)} {shlex.quote(event.commit)} "

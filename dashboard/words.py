@@ -21,12 +21,16 @@ _COUNTED: dict[str, Callable[[int], str]] = {
     "batch_bytes": lambda size: f"batches of {units.format_bytes(size)}",
     "num_ranks": lambda number: ranks(number),
 }
+_LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
+_JOINER = "\u2060"
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
 def plain(text: object) -> str:
-    """Text from a file for st.markdown: every sign that could be markup is escaped."""
-    return _PUNCTUATION.sub(r"\\\1", " ".join(str(text).split()))
+    """Text from a file for st.markdown: every sign that could be markup is escaped, and an address
+    is no link, for a sign without width stands in it."""
+    unlinked = _LINKS.sub(rf"\1{_JOINER}", " ".join(str(text).split()))
+    return _PUNCTUATION.sub(r"\\\1", unlinked)
 
 
 def missing(value: Any) -> bool:

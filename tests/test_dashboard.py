@@ -376,6 +376,8 @@ def test_plain_leaves_no_markup() -> None:
     import words
 
     assert words.plain("a*b") == "a\\*b"
+    addresses = words.plain("https://x.org www.x.org a@x.org case@box")
+    assert not re.search(r"/x|\.x\.|@x", addresses) and addresses.endswith("case\\@box")
     assert words.plain("two\n\nlines") == "two lines"
     for sign in "<[`$:_*#~|!":
         assert f"\\{sign}" in words.plain(MARKUP + "`#~|!_")

@@ -232,13 +232,36 @@ def test_the_four_standings(tree: Path) -> None:
         "taken up": replace(told, triage=entry, fails=False),
         "old": replace(told, recent=False, fails=False),
         "provisional": replace(told, found=replace(told.found, status="provisional"), fails=False),
-        "": replace(told, found=replace(told.found, status="ended"), fails=False),
+        "ended by a break": replace(told, found=replace(told.found, status="ended"), fails=False),
     }
     for name, one in cases.items():
         assert derive_changes.standing(one) == name
     lapsed = replace(told, triage=entry, lapsed="outgrown")
     assert derive_changes.standing(lapsed) == "fails now"
-    assert derive_changes.counts(cases.values()) == dict.fromkeys(derive_changes.STANDINGS, 1)
+    assert derive_changes.counts(cases.values()) == dict.fromkeys(cases, 1)
+    assert derive_changes.counts([]) == dict.fromkeys(derive_changes.STANDINGS, 0)
+
+
+def test_what_is_said_of_one_cause_is_said_once(tree: Path) -> None:
+    """Entries that differ in their size alone, one of them outgrown."""
+    from dataclasses import replace
+
+    import derive_changes
+
+    from hostbench.store.triage import Entry
+
+    told = next(one for one in found(tree).told if one.fails)
+    entry = Entry(series="a@b", since="1234567", direction="slower", state="accepted", effect=0.1)
+    counts = replace(told, triage=entry, fails=False)
+    outgrown = replace(told, triage=replace(entry, effect=0.02), lapsed="outgrown")
+    (block,) = event_words.by_cause([outgrown, counts])
+    assert derive_changes.evidence(block)[-1] == "triage: accepted"
+    assert derive_changes.evidence([counts])[-1] == "triage: accepted at +10.0%"
+    assert list(derive_changes.table(block, found(tree).workloads, "run time")["triage"]) == [
+        "accepted at +2.0% (outgrown)",
+        "accepted at +10.0%",
+    ]
+    assert len(derive_changes.commands(block, Path("r")).splitlines()) == 1
 
 
 def test_many_causes_are_drawn_in_parts(open_page, monkeypatch: pytest.MonkeyPatch) -> None:

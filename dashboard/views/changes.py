@@ -23,7 +23,6 @@ from derive_changes import (
     listed,
     not_listed,
     nothing,
-    standing,
     table,
     triage_warnings,
 )
@@ -41,6 +40,7 @@ BADGES: dict[str, tuple[str, Literal["red", "orange", "blue", "gray"]]] = {
     TAKEN_UP: (":material/person_check:", "blue"),
     OLD: (":material/history:", "gray"),
 }
+NOTHING_TO_DO: tuple[str, Literal["gray"]] = (":material/info:", "gray")
 
 
 def badges(block: Sequence[Told]) -> None:
@@ -48,7 +48,7 @@ def badges(block: Sequence[Told]) -> None:
     found = {name: num for name, num in counts(block).items() if num}
     with st.container(horizontal=True, gap="small"):
         for name, num in found.items():
-            icon, color = BADGES[name]
+            icon, color = BADGES.get(name, NOTHING_TO_DO)
             of_many = f"{num} of {len(block)} " if num < len(block) else ""
             st.badge(f"{of_many}{name}", icon=icon, color=color)
 
@@ -61,7 +61,7 @@ def show(block: Sequence[Told], found: data.Changes, along: str) -> None:
         st.markdown(_listed(evidence(block)))
         parts.linked(table(block, found.workloads, along))
         said = commands(block, data.results_folder())
-        if said and any(standing(one) != TAKEN_UP for one in block):
+        if said:
             with st.expander("Say what it is (triage)"):
                 st.caption(f"Or, in place of investigating: {', '.join(STATES[:3])}.")
                 st.code(said, language="bash", wrap_lines=True)
@@ -135,6 +135,7 @@ st.caption(
     f"Fails now: slower, confirmed, still there, begun within the machine's newest {RECENT} runs, "
     "and taken up by nobody: `hostbench changes` ends with exit code 1. Provisional: from the last "
     "few points alone. Taken up: an entry of triage counts for it. Old: confirmed and still there, "
-    "begun before those runs. Change: of the time, so + is slower; smallest detectable: what 20 "
-    "points of the series would confirm."
+    "begun before those runs. What got faster, is over or was ended by a break asks for nothing. "
+    "Change: of the time, so + is slower; smallest detectable: what 20 points of the series would "
+    "confirm."
 )

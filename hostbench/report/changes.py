@@ -43,7 +43,7 @@ def _table(told: Sequence[Told], markdown: bool) -> list[str]:
     """A cause is told once for all series of one state that have it: below them, or beside the
     first in Markdown."""
     groups = words.by_cause(told)
-    whys = [shown("; ".join(words.why(own[0])), markdown) for own in groups]
+    whys = [shown("; ".join(words.why(own)), markdown) for own in groups]
     rows = [words.cells(one, markdown) for own in groups for one in own]
     if markdown:
         causes = [[w, *["as above"] * (len(own) - 1)] for w, own in zip(whys, groups, strict=True)]

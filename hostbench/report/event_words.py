@@ -31,20 +31,29 @@ def by_cause(told: Iterable[Told]) -> list[list[Told]]:
     """Events of one state with the same cause and the same said of them, in the order given."""
     groups: dict[tuple[str, ...], list[Told]] = {}
     for one in told:
-        groups.setdefault((one.found.status, *why(one)), []).append(one)
+        said = "" if one.triage is None else entry_in_words(one.triage, sized=False)
+        key = (one.found.status, one.cause.label, *one.cause.why, said)
+        groups.setdefault(key, []).append(one)
     return list(groups.values())
 
 
-def why(told: Told) -> list[str]:
-    """The cause with its evidence, and what somebody has said."""
-    label, *more = told.cause.why or ("no evidence",)
-    said = [] if told.triage is None else [entry_in_words(told.triage)]
-    return [f"{told.cause.label}: {label}", *more, *said]
+def why(block: Sequence[Told]) -> list[str]:
+    """The cause of such events with its evidence, and what somebody has said."""
+    cause = block[0].cause
+    label, *more = cause.why or ("no evidence",)
+    return [f"{cause.label}: {label}", *more, *said_of_all(block)]
 
 
-def entry_in_words(entry: Entry) -> str:
+def said_of_all(block: Sequence[Told]) -> list[str]:
+    """The entry of such events, if any; without its size where that differs."""
+    entries = [one.triage for one in block if one.triage is not None]
+    same = len({entry.effect for entry in entries}) == 1
+    return [entry_in_words(entry, sized=same) for entry in entries[:1]]
+
+
+def entry_in_words(entry: Entry, sized: bool = True) -> str:
     """What somebody has said of an event."""
-    size = "" if entry.effect is None else f" at {entry.effect:+.1%}"
+    size = "" if entry.effect is None or not sized else f" at {entry.effect:+.1%}"
     owner = f" by {entry.owner}" if entry.owner else ""
     until = f" until {entry.until}" if entry.until else ""
     return f"{entry.state}{size}{owner}{until}{f': {entry.note}' if entry.note else ''}"
