@@ -12,14 +12,14 @@ from streamlit.testing.v1 import AppTest
 
 from hostbench.report.answer import answers
 from hostbench.store import archive, frame, peers
-from tests import dashboard_tree
+from tests import dashboard_page, dashboard_tree
+from tests.dashboard_page import said
 from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, TREND
 from tests.made import copy_case, record, run
 
-APP = Path(__file__).parent.parent / "dashboard"
 FAMILIES = ("transfer", "allocation", "overlap", "collectives")
 PAGES = ("overview", "changes", "trend", *FAMILIES)
-LOCAL = [path.stem for path in APP.glob("*.py") if path.stem not in ("app", "__init__")]
+on_the_path = dashboard_page.on_the_path
 
 
 @pytest.fixture(scope="module")
@@ -27,32 +27,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return dashboard_tree.write(tmp_path_factory.mktemp("results"))
 
 
-@pytest.fixture(autouse=True)
-def on_the_path(monkeypatch: pytest.MonkeyPatch):
-    """`streamlit run` puts the script's folder first on sys.path."""
-    monkeypatch.syspath_prepend(str(APP))
-    monkeypatch.setattr(sys, "argv", ["app.py"])
-    yield
-    for name in LOCAL:
-        sys.modules.pop(name, None)
-
-
 @pytest.fixture
 def open_page(monkeypatch: pytest.MonkeyPatch, tree: Path):
     def open_it(page: str, results: Path = tree, **query: str) -> AppTest:
-        monkeypatch.setenv("HOSTBENCH_RESULTS", str(results))
-        app = AppTest.from_file(str(APP / "app.py"), default_timeout=30)
-        for key, value in query.items():
-            app.query_params[key] = value
-        return app.switch_page(f"views/{page}.py").run()
+        return dashboard_page.opened(monkeypatch, page, results, **query)
 
     return open_it
-
-
-def said(app: AppTest) -> str:
-    """All Markdown of the page, with the escapes taken away."""
-    kinds = (app.markdown, app.caption, app.info, app.error, app.warning, app.subheader)
-    return "\n".join(one.value.replace("\\", "") for kind in kinds for one in kind)
 
 
 def charts(app: AppTest) -> int:

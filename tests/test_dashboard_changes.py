@@ -1,7 +1,6 @@
 """The page Changes and the marks on Trend, held against a history whose changes are known."""
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,12 +13,12 @@ from hostbench.cli import main
 from hostbench.errors import EXIT_OK, EXIT_REGRESSION
 from hostbench.report import event_words
 from hostbench.store import archive
-from tests import changed_tree, dashboard_tree
+from tests import changed_tree, dashboard_page, dashboard_tree
 from tests.changed_tree import MACHINE, SLOWER
+from tests.dashboard_page import said
 from tests.dashboard_tree import FOREIGN, GPU_MACHINE, HOSTILE, MARKUP
 
-APP = Path(__file__).parent.parent / "dashboard"
-LOCAL = [path.stem for path in APP.glob("*.py") if path.stem not in ("app", "__init__")]
+on_the_path = dashboard_page.on_the_path
 
 
 @pytest.fixture(scope="module")
@@ -27,32 +26,14 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return changed_tree.write(tmp_path_factory.mktemp("history"))
 
 
-@pytest.fixture(autouse=True)
-def on_the_path(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(APP))
-    monkeypatch.setattr(sys, "argv", ["app.py"])
-    yield
-    for name in LOCAL:
-        sys.modules.pop(name, None)
-
-
 @pytest.fixture
 def open_page(monkeypatch: pytest.MonkeyPatch, tree: Path):
     def open_it(page: str = "changes", results: Path = tree, **query: str) -> AppTest:
-        monkeypatch.setenv("HOSTBENCH_RESULTS", str(results))
-        app = AppTest.from_file(str(APP / "app.py"), default_timeout=30)
-        for key, value in query.items():
-            app.query_params[key] = value
-        app.switch_page(f"views/{page}.py").run()
+        app = dashboard_page.opened(monkeypatch, page, results, **query)
         assert not app.exception
         return app
 
     return open_it
-
-
-def said(app: AppTest) -> str:
-    kinds = (app.subheader, app.markdown, app.caption, app.info, app.error)
-    return "\n".join(one.value.replace("\\", "") for kind in kinds for one in kind)
 
 
 def tiles(app: AppTest) -> dict[str, str]:

@@ -2,29 +2,19 @@
 
 import ast
 import math
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from hostbench.store import archive, frame, peers
-from tests import dashboard_tree
+from tests import dashboard_page, dashboard_tree
+from tests.dashboard_page import APP
 from tests.dashboard_tree import GPU_MACHINE
 from tests.made import run, simulated_records
 
-APP = Path(__file__).parent.parent / "dashboard"
-LOCAL = [path.stem for path in APP.glob("*.py") if path.stem not in ("app", "__init__")]
-
-
-@pytest.fixture(autouse=True)
-def on_the_path(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(APP))
-    yield
-    for name in LOCAL:
-        sys.modules.pop(name, None)
+on_the_path = dashboard_page.on_the_path
 
 
 @pytest.fixture(scope="module")

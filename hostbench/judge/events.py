@@ -16,6 +16,7 @@ from hostbench.judge.detector import SETTLED, relative
 from hostbench.judge.evidence import MEDIAN_VARIANCE
 from hostbench.judge.grid import Column, Grid
 from hostbench.judge.levels import Floats
+from hostbench.judge.lines import MACHINE
 from hostbench.judge.machine import Machine, judge_machine
 
 Status = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
@@ -157,7 +158,7 @@ def _of_machine(grid: Grid, common: Judgement) -> Iterator[Found]:
     for number, change in enumerate(common.changes):
         yield _found(
             grid,
-            f"machine:{grid.group}",
+            f"{MACHINE}{grid.group}",
             common,
             number,
             points,
