@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import altair as alt
 import pandas as pd
 
-from hostbench.units import GIB, KIB, MIB
+from hostbench.core.units import GIB, KIB, MIB
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#1F83C6", "#D1661C", "#158F6B", "#B8639A", "#7A828C"
 CROSS = "M-1,-1L1,1M-1,1L1,-1"

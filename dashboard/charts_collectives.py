@@ -26,8 +26,8 @@ from derive import decades
 from derive_collectives import with_interval, without_rate
 from words import ranks
 
-from hostbench import units
-from hostbench.workloads.collectives import NUM_RANKS, SIZES
+from hostbench.core import units
+from hostbench.families.collectives.workloads import NUM_RANKS, SIZES
 
 HEIGHT = 300
 _COLORS = (GREY, PINK, ORANGE, GREEN, BLUE)

@@ -18,7 +18,7 @@ from charts import (
     titled,
 )
 
-from hostbench import units
+from hostbench.core import units
 
 PLACES = {"cpu_then_move": ("create on the CPU, move", ORANGE), "direct": ("create there", GREEN)}
 

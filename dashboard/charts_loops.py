@@ -24,7 +24,7 @@ from charts import (
 )
 from derive_loops import STEPS, Trip
 
-from hostbench import units
+from hostbench.core import units
 from hostbench.report.overlap_ways import THREE
 
 _LANE_LENGTH = 24

@@ -25,7 +25,7 @@ from charts import (
 )
 from derive_overlap import HALVES, SERIAL, WORDS, Group
 
-from hostbench import units
+from hostbench.core import units
 from hostbench.report.overlap import SCHEDULES
 
 HEIGHT = 330

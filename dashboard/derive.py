@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from words import DIRECTIONS, axes, commit8, known, missing, when
 
-from hostbench import units
+from hostbench.core import units
+from hostbench.families import load as load_workloads
 from hostbench.report.rows import with_axes
-from hostbench.workloads import load as load_workloads
 
 Row = dict[Hashable, Any]
 

@@ -6,8 +6,8 @@ import pandas as pd
 from derive import hover
 from words import ranks
 
-from hostbench import units
-from hostbench.bandwidth import algorithm_bytes_per_s, bus_bytes_per_s, scaling_efficiency
+from hostbench.core import units
+from hostbench.core.bandwidth import algorithm_bytes_per_s, bus_bytes_per_s, scaling_efficiency
 
 OVERSUBSCRIBED = "oversubscribed"
 

@@ -7,7 +7,8 @@ import pandas as pd
 from derive import hover
 from words import missing
 
-from hostbench import units
+from hostbench.core import units
+from hostbench.core.round_trip import RoundTrip
 from hostbench.report.overlap_ways import (
     ORDERINGS,
     THREE,
@@ -19,7 +20,6 @@ from hostbench.report.overlap_ways import (
 )
 from hostbench.report.rows import dicts, where
 from hostbench.report.verdict import efficiency_in_words
-from hostbench.round_trip import RoundTrip
 
 STEPS = {
     "copy_in_only": "copies in alone",

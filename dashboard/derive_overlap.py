@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import pandas as pd
 from derive import hover
 
-from hostbench import units
-from hostbench.efficiency import Efficiency
+from hostbench.core import units
+from hostbench.core.efficiency import Efficiency
 from hostbench.report.overlap import SCHEDULES, loops
 from hostbench.report.side_stream import lines
 

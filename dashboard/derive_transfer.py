@@ -7,11 +7,11 @@ import pandas as pd
 from derive import hover
 from words import missing
 
-from hostbench import units
-from hostbench.latency import Fit, fit
+from hostbench.core import units
+from hostbench.core.latency import Fit, fit
+from hostbench.core.units import GB
 from hostbench.report.conversions import hidden
 from hostbench.report.rows import dicts, times
-from hostbench.units import GB
 
 FITTED = (("pinned", False), ("pageable", True))
 """Memory and call of the series through which a line is laid, the first that is there."""

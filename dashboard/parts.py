@@ -11,7 +11,7 @@ import streamlit as st
 from derive import newest_first, of_family, surprises, without_number
 from words import device, plain, run
 
-from hostbench.errors import UsageError
+from hostbench.core.errors import UsageError
 from hostbench.judge.grid import Axis
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from hostbench import units
-from hostbench.workloads import load as load_workloads
+from hostbench.core import units
+from hostbench.families import load as load_workloads
 
 LEGEND = "Sizes are binary (1 MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes per second)."
 DEVICES = {"cpu": "cpu device, no GPU"}

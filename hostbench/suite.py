@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from hostbench import __version__
-from hostbench.case import AxisValue, Case
-from hostbench.clock import now
-from hostbench.errors import UsageError
+from hostbench.core.case import AxisValue, Case
+from hostbench.core.clock import now
+from hostbench.core.errors import UsageError
+from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.facts import (
     Watch,
     collect,
@@ -25,15 +26,14 @@ from hostbench.facts import (
     unwatched,
     with_memory_copy,
 )
-from hostbench.journal import CaseRecord, Journal, JournalWriter, RunHeader, read
-from hostbench.processes import become_subreaper, die_with_parent
+from hostbench.families import load, names
 from hostbench.runner import places
+from hostbench.runner.journal import CaseRecord, Journal, JournalWriter, RunHeader, read
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device, with_launches
 from hostbench.runner.progress import Bar
-from hostbench.runner.repo import committed_at
 from hostbench.runner.session import records
-from hostbench.workloads import FAMILIES, load
+from hostbench.vcs.repo import committed_at
 
 RECORDED = "HOSTBENCH_RECORDED"
 """Names a journal that `hostbench run` has just written: asv then reads instead of measuring."""
@@ -50,7 +50,7 @@ def measure(family: str) -> Cache:
     """
     die_with_parent()  # killing asv must not leave a benchmark behind
     become_subreaper()
-    if family not in FAMILIES:
+    if family not in names():
         return {"records": {}}
     recorded = os.environ.get(RECORDED)
     if recorded:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from hostbench.simulation import tree
-from hostbench.simulation.story import Event, Machine, Story
+from hostbench.testing.histories import tree
+from hostbench.testing.histories.story import Event, Machine, Story
 
 MACHINE = "simulated-a"
 STORY = Story(

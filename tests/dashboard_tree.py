@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from hostbench.case import Case
-from hostbench.journal import CaseRecord, RunHeader
+from hostbench.core.case import Case
+from hostbench.families import load as load_workloads
+from hostbench.measure.workload import Workload
+from hostbench.runner.journal import CaseRecord, RunHeader
 from hostbench.store import archive, peers
-from hostbench.workload import Workload
-from hostbench.workloads import load as load_workloads
 
 HOSTILE = "<script>alert(1)</script>"
 MARKUP = "[click](javascript:alert(1)) **bold** $x$ :red[x] <img src=x onerror=alert(1)>"

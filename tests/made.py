@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from hostbench import evidence, measure
-from hostbench.case import AxisValue, Case
+from hostbench.core.case import AxisValue, Case
+from hostbench.core.samples import median
 from hostbench.device.simulated import Link, SimulatedDevice
-from hostbench.journal import CaseRecord, JournalWriter, RunHeader
+from hostbench.families import load
+from hostbench.measure import evidence, measure
+from hostbench.measure.workload import Workload, prepare
 from hostbench.runner import places, worker
+from hostbench.runner.journal import CaseRecord, JournalWriter, RunHeader
 from hostbench.runner.launcher import Launch, Outcome
-from hostbench.samples import median
 from hostbench.store.archive import Run
-from hostbench.workload import Workload, prepare
-from hostbench.workloads import load
 
 COMMIT = "1a2b3c4d" + "0" * 32
 STARTED = "2026-11-21T12:00:00.000Z"

@@ -11,12 +11,12 @@ from pathlib import Path
 TREE = Path(__file__).parent.parent
 _CODE = ("hostbench", "benchmarks", "dashboard", "asv.conf.json", "pyproject.toml")
 _PAPERS = ("README.md", "LICENSE", "constraints.txt")
-TRANSFER = "hostbench/workloads/transfer.py"
+TRANSFER = "hostbench/families/transfer/workloads.py"
 TWO_COPIES = '''
 """transfer: two plain copies stand for the family, whatever the real one becomes."""
 
-from hostbench.units import KIB, MIB
-from hostbench.workload import DEVICES, workload
+from hostbench.core.units import KIB, MIB
+from hostbench.measure.workload import DEVICES, workload
 
 SIZES = (64 * KIB, MIB)
 AXES = {
@@ -78,13 +78,9 @@ class Scratch:
 
     def only_families(self, *names: str) -> None:
         """Leave these families; `hostbench sync-benchmarks` writes their asv classes."""
-        path = self.root / "hostbench/workloads/__init__.py"
-        inner = "".join(f'"{name}", ' for name in names)
-        text, num = re.subn(
-            r"^FAMILIES = .*$", f"FAMILIES = ({inner})", path.read_text(), flags=re.M
-        )
-        assert num == 1
-        path.write_text(text)
+        for path in (self.root / "hostbench/families").iterdir():
+            if path.stem not in (*names, "__init__"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         for old in (self.root / "benchmarks").glob("[a-z]*.py"):
             old.unlink()
         self.sync()

@@ -1,4 +1,4 @@
-"""The layers hold: imports point down, files stay small, the wheel is whole, importing is free."""
+"""The layers hold: imports point down, no function is endless, the wheel is whole."""
 
 import ast
 import re
@@ -6,45 +6,36 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-# Lowest first. A module imports from its own line or from lines above it.
+# Lowest first. A module imports from its own room or from rooms of lines above it.
 LAYERS = (
-    "errors units",
-    "case files processes",
-    "samples clock shapes noise",
-    "toml_file",
-    "bandwidth efficiency latency pcie round_trip",
-    "journal",
+    "core",
     "facts",
     "device",
-    "ceilings",
-    "measure evidence",
-    "workload",
+    "limits",
+    "measure",
     "ranks",
-    "workloads",
+    "families",
     "runner",
+    "vcs",
     "suite asv_env asv_guard",
     "store",
-    "judge simulation",
+    "judge",
     "report",
+    "testing",
     "cli gpu_check __main__",
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
 NOBODY_IMPORTS = ("cli", "__main__", "_benchmarks", "_dashboard")
-FOR_THE_DASHBOARD = set(
-    (
-        "bandwidth ceilings efficiency latency round_trip store judge units workload workloads "
-        "report case errors samples _dashboard"
-    ).split()
-)
+FOR_THE_DASHBOARD = set("core families limits store judge report _dashboard".split())
 # Third-party package -> the only rooms that may import it.
 OWNERS = {
     "pynvml": {"facts"},
@@ -54,91 +45,125 @@ OWNERS = {
     "pyarrow": {"store"},
 }
 HEAVY = ("torch", "numpy", "pandas", "streamlit", "pynvml", "duckdb", "pyarrow")
-MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 60
 
 
-def python_files(folder: str) -> list[Path]:
-    return sorted((ROOT / folder).rglob("*.py"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One file as parsed, once for all tests."""
+
+    path: Path
+    imports: tuple[tuple[int, str], ...]
+    """Line and dotted name of everything that it imports, wherever in the file it does so."""
+    functions: tuple[tuple[int, str, int], ...] = field(repr=False)
+    """Line, name and number of lines of each function."""
+
+    @property
+    def name(self) -> str:
+        return self.path.relative_to(ROOT).as_posix()
+
+    @property
+    def top(self) -> str:
+        return self.path.relative_to(ROOT).parts[0]
+
+    @property
+    def room(self) -> str:
+        """`device` for hostbench/device/cuda.py, `suite` for hostbench/suite.py, `` for the face of
+        the package."""
+        first = self.path.relative_to(ROOT / self.top).parts[0]
+        return "" if first == "__init__.py" else first.removesuffix(".py")
+
+    def rooms(self) -> Iterator[tuple[str, str]]:
+        """`file:line` and room of each import from hostbench."""
+        for line, name in self.imports:
+            top, _, rest = name.partition(".")
+            room = rest.partition(".")[0]
+            if top == "hostbench" and room and room != "__version__":
+                yield f"{self.name}:{line} imports {room}", room
 
 
-SOURCES = [path for top in ("hostbench", "benchmarks", "dashboard") for path in python_files(top)]
+@cache
+def sources() -> tuple[Source, ...]:
+    folders = ("hostbench", "benchmarks", "dashboard")
+    return tuple(
+        _parse(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))
+    )
 
 
-def shown(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+def of(folder: str) -> Iterator[Source]:
+    return (source for source in sources() if source.top == folder)
 
 
-def room_of(path: Path) -> str:
-    """`device` for hostbench/device/cuda.py, `case` for hostbench/case.py, `` for __init__.py."""
-    first = path.relative_to(ROOT / "hostbench").parts[0]
-    return "" if first == "__init__.py" else first.removesuffix(".py")
-
-
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of everything that a file imports, wherever in the file it does so."""
+def _parse(path: Path) -> Source:
     package = path.relative_to(ROOT).parent.parts
+    imports: list[tuple[int, str]] = []
+    functions = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            imports += ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else ()
             base = ".".join((*above, *filter(None, [node.module])))
-            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
-
-
-def rooms_imported(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and room of each import from hostbench; `from hostbench import __version__` is none."""
-    for line, name in imports(path):
-        top, _, rest = name.partition(".")
-        room = rest.partition(".")[0]
-        if top == "hostbench" and room and room != "__version__":
-            yield line, room
-
-
-@pytest.mark.parametrize("path", python_files("hostbench"), ids=shown)
-def test_imports_point_down(path: Path) -> None:
-    room = room_of(path)
-    assert not room or room in LEVEL, f"give {room} a place in LAYERS"
-    for line, other in rooms_imported(path):
-        where = f"{shown(path)}:{line} imports {other}"
-        if other == room:
-            continue
-        assert other not in NOBODY_IMPORTS or room == "__main__", where
-        assert other in LEVEL, f"{where}, which has no place in LAYERS"
-        assert LEVEL[other] <= LEVEL.get(room, -1), f"{where}, which is above it"
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=shown)
-def test_nobody_imports_the_edges(path: Path) -> None:
-    edges = {"benchmarks", "dashboard", "tests"}
-    found = {name.partition(".")[0] for _, name in imports(path)}
-    assert not found & edges
-
-
-@pytest.mark.parametrize("path", python_files("hostbench"), ids=shown)
-def test_each_package_has_one_owner(path: Path) -> None:
-    room = room_of(path)
-    for line, name in imports(path):
-        top = name.partition(".")[0]
-        owners = OWNERS.get(top)
-        assert owners is None or room in owners, f"{shown(path)}:{line} imports {top}"
-
-
-@pytest.mark.parametrize("path", python_files("dashboard"), ids=shown)
-def test_dashboard_reads_only(path: Path) -> None:
-    for line, room in rooms_imported(path):
-        assert room in FOR_THE_DASHBOARD, f"{shown(path)}:{line} imports hostbench.{room}"
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=shown)
-def test_small_files_and_functions(path: Path) -> None:
-    text = path.read_text()
-    assert text.count("\n") <= MAX_FILE_LINES, f"{shown(path)}: split it"
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            imports += ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= MAX_FUNCTION_LINES, f"{shown(path)}:{node.lineno} {node.name}: {lines}"
+            functions.append((node.lineno, node.name, lines))
+    return Source(path=path, imports=tuple(imports), functions=tuple(functions))
+
+
+def test_imports_point_down() -> None:
+    wrong = []
+    for source in of("hostbench"):
+        room = source.room
+        assert not room or room in LEVEL, f"give {room} a place in LAYERS"
+        for where, other in source.rooms():
+            if other == room:
+                continue
+            assert other in LEVEL or other in NOBODY_IMPORTS, f"{where}, which has no place"
+            if other in NOBODY_IMPORTS and room != "__main__":
+                wrong.append(where)
+            elif LEVEL[other] > LEVEL.get(room, -1):
+                wrong.append(f"{where}, which is above it")
+    assert not wrong
+
+
+def test_nobody_imports_the_edges() -> None:
+    edges = {"benchmarks", "dashboard", "tests"}
+    found = {
+        source.name: edges & {name.partition(".")[0] for _, name in source.imports}
+        for source in sources()
+    }
+    assert not {name: hit for name, hit in found.items() if hit}
+
+
+def test_each_package_has_one_owner() -> None:
+    wrong = [
+        f"{source.name}:{line} imports {name}"
+        for source in of("hostbench")
+        for line, name in source.imports
+        if source.room not in OWNERS.get(name.partition(".")[0], {source.room})
+    ]
+    assert not wrong
+
+
+def test_dashboard_reads_only() -> None:
+    wrong = [
+        where
+        for source in of("dashboard")
+        for where, room in source.rooms()
+        if room not in FOR_THE_DASHBOARD
+    ]
+    assert not wrong
+
+
+def test_no_function_is_endless() -> None:
+    wrong = [
+        f"{source.name}:{line} {name}: {lines} lines"
+        for source in sources()
+        for line, name, lines in source.functions
+        if lines > MAX_FUNCTION_LINES
+    ]
+    assert not wrong
 
 
 def test_the_wheel_carries_every_package() -> None:
@@ -146,12 +171,13 @@ def test_the_wheel_carries_every_package() -> None:
     folders = setuptools["package-dir"]
     names = {folder: name for name, folder in folders.items()}
     expected = set()
-    for path in SOURCES:
-        top, *rest = path.relative_to(ROOT).parent.parts
+    for source in sources():
+        top, *rest = source.path.relative_to(ROOT).parent.parts
         expected.add(".".join((names.get(top, top), *rest)))
     assert sorted(expected) == sorted(setuptools["packages"])
     # An editable install does not find a mapped folder without one.
-    lacking = [shown(path.parent) for path in SOURCES if not (path.parent / "__init__.py").exists()]
+    folders = {source.path.parent for source in sources()}
+    lacking = [str(folder) for folder in folders if not (folder / "__init__.py").exists()]
     assert not lacking, "no __init__.py"
 
 

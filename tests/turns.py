@@ -13,9 +13,9 @@ import pytest
 from hostbench import facts
 from hostbench.cli import ab, bisect_run, interleave
 from hostbench.facts.torch_probe import TorchState
-from hostbench.runner import side
+from hostbench.families import load
 from hostbench.runner.launcher import Launch, Outcome
-from hostbench.workloads import load
+from hostbench.vcs import side
 from tests.made import InProcess, copy_case
 
 CASE = copy_case(device="cuda", nbytes=65536, memory="pinned")

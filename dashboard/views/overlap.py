@@ -9,8 +9,8 @@ from derive_loops import most, orderings, ratios, trips
 from derive_overlap import WORDS, groups, pipelines, refusals, side_stream
 from words import LEGEND, hardware, known, missing, only, plain, when
 
-from hostbench import units
-from hostbench.workloads.loops import NUM_BATCHES
+from hostbench.core import units
+from hostbench.families.overlap.loops import NUM_BATCHES
 
 COLUMNS = {
     "size": "batch",

@@ -15,8 +15,8 @@ from derive import (
 )
 from words import commit8, hardware, known, missing, only, plain, run, when
 
+from hostbench import families
 from hostbench.report.answer import Answer, answers
-from hostbench.workloads import FAMILIES
 
 FIRST = 7  # so many answers of a family are open on the page
 
@@ -50,7 +50,7 @@ def _sentences(found: list[Answer]) -> None:
 
 def answer(here: pd.DataFrame) -> None:
     """Per family its newest run's sentences, dated, and where to see them drawn."""
-    told = {family: newest_of_family(here, family) for family in FAMILIES}
+    told = {family: newest_of_family(here, family) for family in families.names()}
     said = {family: answers(rows) for family, rows in told.items() if len(rows)}
     if not said:
         st.info("This machine's runs hold none of hostbench's own workloads: nothing is answered.")

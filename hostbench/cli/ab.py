@@ -6,16 +6,16 @@ from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
+from hostbench import families
 from hostbench.cli import compare
 from hostbench.cli.interleave import Pair, measure
 from hostbench.cli.places import warn
 from hostbench.cli.run_setup import Setup, adopt_left_over, planned, set_up
-from hostbench.errors import EXIT_FAILED, NothingMeasured, UsageError
-from hostbench.processes import become_subreaper, terminate_as_interrupt
-from hostbench.runner import side
-from hostbench.runner.repo import Checkout, working_tree
-from hostbench.runner.side import Side
-from hostbench.workloads import FAMILIES
+from hostbench.core.errors import EXIT_FAILED, NothingMeasured, UsageError
+from hostbench.core.processes import become_subreaper, terminate_as_interrupt
+from hostbench.vcs import side
+from hostbench.vcs.repo import Checkout, working_tree
+from hostbench.vcs.side import Side
 
 
 def execute(args: Namespace) -> int:
@@ -55,7 +55,7 @@ def repository(setup: Setup) -> tuple[Path, Checkout]:
 
 def _names(names: list[str]) -> tuple[str | None, list[str]]:
     """(B, families) of what follows A: B may be left out, and no family is taken for it."""
-    if names and names[0] not in FAMILIES:
+    if names and names[0] not in families.names():
         return names[0], names[1:]
     return None, names
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import hostbench
 from hostbench import suite
-from hostbench.case import Case
-from hostbench.errors import EXIT_OK
-from hostbench.journal import JournalWriter
+from hostbench.core.case import Case
+from hostbench.core.errors import EXIT_OK
+from hostbench.runner.journal import JournalWriter
 from hostbench.store import asv_tree
 from hostbench.store.runs import WholeRun
 

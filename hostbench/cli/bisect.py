@@ -10,21 +10,21 @@ from shlex import quote
 
 import pandas as pd
 
-from hostbench.case import Case, Selector, parse_series
 from hostbench.cli.ab import repository
 from hostbench.cli.bisect_run import Search, check, run
 from hostbench.cli.places import warn
 from hostbench.cli.program import given, program
 from hostbench.cli.run_setup import Setup, set_up
-from hostbench.clock import today
-from hostbench.errors import EXIT_OK, HostbenchError, NothingMeasured, UsageError
+from hostbench.core.case import Case, Selector, parse_series
+from hostbench.core.clock import today
+from hostbench.core.errors import EXIT_OK, HostbenchError, NothingMeasured, UsageError
+from hostbench.core.samples import median
+from hostbench.core.units import one_line
 from hostbench.judge.bisect import half, newest_step
 from hostbench.report.judged import Explainer, Told, judge_history
-from hostbench.runner import bisection, repo
 from hostbench.runner.plan import choose
-from hostbench.samples import median
 from hostbench.store.history import History
-from hostbench.units import one_line
+from hostbench.vcs import bisection, repo
 
 MEASURING = ("device", "launches", "deadline", "seed", "identify", "machine")
 """Options that the printed commands keep, beside --results."""

@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hostbench.case import Case
 from hostbench.cli.interleave import measure
 from hostbench.cli.places import warn
 from hostbench.cli.program import program
 from hostbench.cli.run_setup import Setup, adopt_left_over, planned
-from hostbench.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HostbenchError, NothingMeasured
+from hostbench.core.case import Case
+from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HostbenchError, NothingMeasured
+from hostbench.core.processes import become_subreaper, terminate_as_interrupt
+from hostbench.core.units import one_line
 from hostbench.judge.bisect import half, side_of
 from hostbench.judge.compare import Comparison, compare
-from hostbench.processes import become_subreaper, terminate_as_interrupt
-from hostbench.runner import repo
-from hostbench.runner.bisection import Bisection, Word
 from hostbench.runner.plan import Plan
-from hostbench.runner.side import Side, comparable, of_commit
-from hostbench.units import one_line
+from hostbench.vcs import repo
+from hostbench.vcs.bisection import Bisection, Word
+from hostbench.vcs.side import Side, comparable, of_commit
 
 MORE = 2
 """How often a commit that is undecided is measured again before it is skipped."""

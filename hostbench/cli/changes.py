@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from hostbench.cli.places import results_folder, show, warn
-from hostbench.errors import (
+from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_OK,
     EXIT_REGRESSION,
@@ -26,8 +26,8 @@ from hostbench.report import changes, choice
 from hostbench.report.choice import Chosen, Wanted, choose
 from hostbench.report.event_words import no_run, unjudged
 from hostbench.report.judged import Explainer, explain, judge_history
-from hostbench.runner.repo import commit_of, committed_at
 from hostbench.store.history import History
+from hostbench.vcs.repo import commit_of, committed_at
 
 SHORTEST_COMMIT = 7
 _MOST_NAMED = 10

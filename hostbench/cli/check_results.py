@@ -4,9 +4,9 @@ import json
 from argparse import Namespace
 
 from hostbench.cli.places import results_folder
-from hostbench.errors import EXIT_FAILED, EXIT_OK, NothingMeasured
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured
+from hostbench.core.units import one_line
 from hostbench.store import check
-from hostbench.units import one_line
 
 
 def execute(args: Namespace) -> int:

@@ -4,9 +4,9 @@ import math
 from argparse import Namespace
 
 from hostbench.cli.places import results_folder, warn
-from hostbench.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
+from hostbench.core.units import format_bytes
 from hostbench.store import compact
-from hostbench.units import format_bytes
 
 
 def execute(args: Namespace) -> int:

@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from hostbench.cli.places import results_folder, show, warn
-from hostbench.errors import (
+from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
@@ -16,8 +16,8 @@ from hostbench.judge.compare import compare
 from hostbench.report.chosen import chosen
 from hostbench.report.comparison import as_json, text
 from hostbench.report.sides import both
-from hostbench.runner.repo import commit_of
 from hostbench.store.history import History
+from hostbench.vcs.repo import commit_of
 
 
 def execute(args: Namespace) -> int:

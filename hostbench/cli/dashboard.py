@@ -8,7 +8,7 @@ from pathlib import Path
 
 import hostbench
 from hostbench.cli.places import results_folder
-from hostbench.errors import UsageError
+from hostbench.core.errors import UsageError
 
 
 def execute(args: Namespace) -> int:

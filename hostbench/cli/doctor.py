@@ -5,8 +5,7 @@ import shutil
 from argparse import Namespace
 from dataclasses import asdict
 
-from hostbench.ceilings.verdict import link_verdicts
-from hostbench.errors import EXIT_FAILED, EXIT_OK
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.facts import (
     collect,
     machine_name,
@@ -15,8 +14,9 @@ from hostbench.facts import (
     to_json,
     with_memory_copy,
 )
+from hostbench.families import load
+from hostbench.limits.verdict import link_verdicts
 from hostbench.report.doctor import coverage, findings, is_broken, render
-from hostbench.workloads import load
 
 
 def execute(args: Namespace) -> int:

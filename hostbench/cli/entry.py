@@ -12,7 +12,7 @@ from hostbench.cli.options import machine as _machine
 from hostbench.cli.options import output as _format
 from hostbench.cli.options import results as _results
 from hostbench.cli.places import drop_output, show, warn
-from hostbench.errors import EXIT_FAILED, EXIT_OK, EXIT_PIPE, HostbenchError
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_PIPE, HostbenchError
 
 _EPILOG = """\
 exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something failed or interrupted

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from hostbench import facts
 from hostbench.cli.places import results_folder, warn
-from hostbench.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
+from hostbench.core.units import one_line, parse_bytes
 from hostbench.facts.machine import checked_name
 from hostbench.runner.places import CONFIG, asv_results
 from hostbench.store import bring, peers
-from hostbench.units import one_line, parse_bytes
 
 
 def execute(args: Namespace) -> int:

@@ -11,16 +11,16 @@ from hostbench import facts
 from hostbench.cli.places import check_writable
 from hostbench.cli.run import End
 from hostbench.cli.run_setup import Setup, header_of
+from hostbench.core.errors import NothingMeasured
 from hostbench.device.simulated_file import SIDE
-from hostbench.errors import NothingMeasured
-from hostbench.journal import CaseRecord, JournalWriter, RunHeader
 from hostbench.runner import places
+from hostbench.runner.journal import CaseRecord, JournalWriter, RunHeader
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
 from hostbench.runner.session import interleaved
-from hostbench.runner.side import Side
 from hostbench.store import adopt
+from hostbench.vcs.side import Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,15 +3,15 @@
 import json
 from argparse import Namespace
 
-from hostbench.errors import EXIT_OK
-from hostbench.workload import Workload
-from hostbench.workloads import FAMILIES, load
-from hostbench.workloads.nvbandwidth import equivalent_of
+from hostbench.core.errors import EXIT_OK
+from hostbench.families import load
+from hostbench.families.transfer.nvbandwidth import equivalent_of
+from hostbench.measure.workload import Workload
 
 
 def execute(args: Namespace) -> int:
     """Print the workloads of the families named, or every case of them with --cases."""
-    workloads = load(tuple(args.families) or FAMILIES)
+    workloads = load(tuple(args.families) or None)
     if args.format == "json":
         print(json.dumps([_as_json(work, args.cases) for work in workloads.values()], indent=2))
     elif args.cases:

@@ -6,9 +6,9 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from hostbench.errors import BrokenError, UsageError
+from hostbench.core.errors import BrokenError, UsageError
+from hostbench.core.units import one_line
 from hostbench.runner.places import asv_results, project_root
-from hostbench.units import one_line
 
 
 def results_folder(args: Namespace) -> Path:

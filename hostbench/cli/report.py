@@ -8,9 +8,9 @@ import pandas as pd
 
 from hostbench import facts
 from hostbench.cli.places import results_folder, warn
+from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
+from hostbench.core.files import write_atomic
 from hostbench.device.simulated_file import MARK
-from hostbench.errors import EXIT_OK, NothingMeasured, UsageError
-from hostbench.files import write_atomic
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
 from hostbench.store.history import History

@@ -11,17 +11,17 @@ from hostbench.cli import asv_record
 from hostbench.cli.places import check_writable, warn
 from hostbench.cli.program import given, program
 from hostbench.cli.run_setup import Setup, adopt_left_over, fresh, look, resumed, set_up
-from hostbench.errors import (
+from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
     HostbenchError,
     NothingMeasured,
 )
-from hostbench.journal import JournalWriter, read
-from hostbench.processes import become_subreaper, terminate_as_interrupt
+from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.report.page import page
 from hostbench.runner import places
+from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from hostbench import __version__, facts
-from hostbench.case import parse_selector
 from hostbench.cli.places import results_folder, warn
 from hostbench.cli.simulation import named, simulation_of
-from hostbench.clock import now
+from hostbench.core.case import parse_selector
+from hostbench.core.clock import now
+from hostbench.core.errors import UsageError
+from hostbench.core.units import parse_seconds
 from hostbench.device import simulated_file
 from hostbench.device.simulated_file import Simulation
-from hostbench.errors import UsageError
-from hostbench.journal import CaseRecord, RunHeader
+from hostbench.families import load, names
+from hostbench.measure.workload import Workload
 from hostbench.runner import places
+from hostbench.runner.journal import CaseRecord, RunHeader
 from hostbench.runner.plan import (
     MIN_LAUNCHES_FOR_VERDICT,
     QUICK,
@@ -30,12 +33,9 @@ from hostbench.runner.plan import (
     default_device,
     with_launches,
 )
-from hostbench.runner.repo import Checkout, checkout
 from hostbench.store import adopt, runs
 from hostbench.store.runs import WholeRun
-from hostbench.units import parse_seconds
-from hostbench.workload import Workload
-from hostbench.workloads import FAMILIES, load
+from hostbench.vcs.repo import Checkout, checkout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Setup:
 def set_up(args: Namespace) -> Setup:
     """Look at the machine and the checkout. Raises UsageError for what cannot be run."""
     stop_after_s = _stop_after(args.stop_after)
-    families = tuple(args.families) or FAMILIES
+    families = tuple(args.families) or names()
     workloads = load(families)
     results = results_folder(args)
     root = places.project_root(Path.cwd())

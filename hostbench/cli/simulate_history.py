@@ -2,9 +2,9 @@
 
 from argparse import Namespace
 
-from hostbench.errors import EXIT_OK, UsageError
-from hostbench.simulation import story, tree
-from hostbench.simulation.made_up import made_up
+from hostbench.core.errors import EXIT_OK, UsageError
+from hostbench.testing.histories import story, tree
+from hostbench.testing.histories.made_up import made_up
 
 
 def execute(args: Namespace) -> int:

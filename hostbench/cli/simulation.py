@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 from hostbench.cli.places import warn
+from hostbench.core.errors import UsageError
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
-from hostbench.errors import UsageError
 from hostbench.facts.machine import checked_name
+from hostbench.families import load
 from hostbench.runner.places import asv_results
-from hostbench.workloads import load
 
 
 def simulation_of(device: str, root: Path | None, results: Path) -> Simulation | None:

@@ -4,12 +4,12 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from hostbench.errors import EXIT_OK, EXIT_USAGE, UsageError
-from hostbench.files import write_atomic
+from hostbench.core.errors import EXIT_OK, EXIT_USAGE, UsageError
+from hostbench.core.files import write_atomic
+from hostbench.families import load, names
+from hostbench.measure.workload import Workload
 from hostbench.runner.places import project_root
 from hostbench.suite import class_name
-from hostbench.workload import Workload
-from hostbench.workloads import FAMILIES, load
 
 _MAX_LINE = 100
 
@@ -46,7 +46,7 @@ def execute(args: Namespace) -> int:
     if root is None:
         raise UsageError("no asv.conf.json here or above; run this inside the checkout")
     stale = []
-    for family in FAMILIES:
+    for family in names():
         path = root / "benchmarks" / f"{family}.py"
         text = source(family, load((family,)))
         if not path.is_file() or path.read_text() != text:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.places import results_folder, warn
-from hostbench.clock import today
-from hostbench.errors import EXIT_FAILED, EXIT_OK, UsageError
+from hostbench.core.clock import today
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.judge.events import Event, Judged
 from hostbench.report import changes
 from hostbench.report.judged import judge_history
-from hostbench.runner.repo import commit_of
 from hostbench.store import triage
 from hostbench.store.history import History
 from hostbench.store.triage import Entry
+from hostbench.vcs.repo import commit_of
 
 HEADINGS = ("state", "direction", "since", "effect", "until", "owner", "series", "note")
 

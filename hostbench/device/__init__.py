@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from hostbench.core.errors import UsageError
 from hostbench.device.protocol import Device
-from hostbench.errors import UsageError
 from hostbench.facts.cgroup import cpu_quota_cores, usable_cores
 
 NAMES = ("cuda", "cpu", "simulated")

@@ -17,15 +17,15 @@ from functools import cached_property
 
 import torch
 
-from hostbench.case import Case
+from hostbench.core.case import Case
+from hostbench.core.errors import Unavailable
+from hostbench.core.samples import median
 from hostbench.device import tensors
 from hostbench.device.activity import COMPUTE, Activity
 from hostbench.device.cpu_reasons import NO_CACHE, NO_PINNED, NO_TARGET
 from hostbench.device.cpu_streams import CpuEvent, CpuStream, Engine
 from hostbench.device.protocol import Buffer, DType, Fill, Step, Where
 from hostbench.device.scheduling import ask_for_short_slices
-from hostbench.errors import Unavailable
-from hostbench.samples import median
 
 _MATRIX = 128
 _CALIBRATION_PRODUCTS = 100

@@ -1,6 +1,6 @@
 """Why the cpu device refuses: said by the device itself, and told beforehand by `doctor`."""
 
-from hostbench.case import Case
+from hostbench.core.case import Case
 
 NO_PINNED = "the cpu device has no pinned memory; it needs a GPU"
 NO_CACHE = "the cpu device's allocators have no caches: cold and warm are one case"

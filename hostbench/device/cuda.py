@@ -14,7 +14,9 @@ from typing import Any
 
 import torch
 
-from hostbench.case import Case
+from hostbench.core.case import Case
+from hostbench.core.samples import median
+from hostbench.core.units import MIB
 from hostbench.device import kineto, numa, tensors
 from hostbench.device.activity import Activity
 from hostbench.device.cuda_compute import Filler
@@ -27,8 +29,6 @@ from hostbench.device.cuda_memory import (
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.link_counters import LinkCounters
 from hostbench.device.protocol import Buffer, DType, Fill, Step, Where
-from hostbench.samples import median
-from hostbench.units import MIB
 
 _CALIBRATION_CYCLES = 4_000_000  # about 2 ms
 _CALIBRATION_READINGS = 7

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import torch
 
+from hostbench.core.samples import median
 from hostbench.device.protocol import Step
-from hostbench.samples import median
 
 ROWS = 2048
 DEPTH = 1024

@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from hostbench.core.errors import Unavailable
 from hostbench.device.protocol import Where
-from hostbench.errors import Unavailable
 
 _cuda: Any = torch.cuda  # torch leaves these calls without types
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from hostbench.errors import BrokenError
+from hostbench.core.errors import BrokenError
 
 _init: Callable[[], None] = torch.cuda.init
 

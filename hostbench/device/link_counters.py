@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hostbench.errors import Unavailable
+from hostbench.core.errors import Unavailable
 from hostbench.facts.gpu_reads import COUNTERS
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
 from hostbench.facts.record import Fact

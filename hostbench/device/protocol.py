@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol
 
-from hostbench.case import Case
+from hostbench.core.case import Case
 from hostbench.device.activity import Activity
 
 Buffer = Any

@@ -26,7 +26,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from hostbench.case import Case
+from hostbench.core.case import Case
+from hostbench.core.errors import Unavailable
 from hostbench.device import simulated_copy
 from hostbench.device.activity import COMPUTE, Activity
 from hostbench.device.protocol import DType, Fill, Step, Where
@@ -39,7 +40,6 @@ from hostbench.device.simulated_parts import (
     SimulatedEvent,
     SimulatedStream,
 )
-from hostbench.errors import Unavailable
 
 __all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
 

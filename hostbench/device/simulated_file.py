@@ -8,15 +8,15 @@ import re
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from hostbench.case import Selector, parse_selector
+from hostbench.core.case import Selector, parse_selector
+from hostbench.core.errors import UsageError
+from hostbench.core.noise import FAMILIES
+from hostbench.core.pcie import GT_PER_S, LANES, packet_bytes_per_s
+from hostbench.core.toml_file import Table, load
+from hostbench.core.units import GB
 from hostbench.device.simulated_pace import Noise, Pace
 from hostbench.device.simulated_parts import Link
-from hostbench.errors import UsageError
 from hostbench.facts.record import Facts, Group, known
-from hostbench.noise import FAMILIES
-from hostbench.pcie import GT_PER_S, LANES, packet_bytes_per_s
-from hostbench.toml_file import Table, load
-from hostbench.units import GB
 
 VARIABLE = "HOSTBENCH_SIMULATION"
 SIDE = "HOSTBENCH_SIMULATION_SIDE"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hostbench.case import Case, Selector
-from hostbench.noise import noise
+from hostbench.core.case import Case, Selector
+from hostbench.core.noise import noise
 
 _DRAWS = 64
 """Values drawn at once; more launches or samples than that begin again."""
@@ -15,7 +15,7 @@ _DRAWS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Noise of one family of `hostbench.noise`."""
+    """Noise of one family of `hostbench.core.noise`."""
 
     family: str = "gauss"
     launch: float = 0.0

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostbench.units import GB
+from hostbench.core.units import GB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from functools import lru_cache
 
 import torch
 
+from hostbench.core.units import MIB
 from hostbench.device.protocol import DType
-from hostbench.units import MIB
 
 MARK_SHAPE = (2, 8)
 DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}

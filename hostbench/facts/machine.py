@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hostbench.errors import DataError, UsageError
+from hostbench.core.errors import DataError, UsageError
+from hostbench.core.units import GIB
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of
-from hostbench.units import GIB
 
 MAX_NAME = 64
 ASV_VERSION_OF_FILE = 1

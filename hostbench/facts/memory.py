@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
+from hostbench.core.units import MIB
 from hostbench.facts.record import Facts, Group, known, number_of, unknown
-from hostbench.units import MIB
 
 VARIABLE = "HOSTBENCH_MEMORY_COPY"
 """Set to 0: the two facts are unknown, and a command starts that much earlier."""

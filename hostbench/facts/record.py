@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hostbench.errors import DataError
+from hostbench.core.errors import DataError
 
 Value = str | int | float | bool | None
 

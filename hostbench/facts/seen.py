@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from hostbench.core.units import MIB
 from hostbench.facts.record import Fact, Group, Value, known, unknown
 from hostbench.facts.words import THROTTLE_WORDS
-from hostbench.units import MIB
 
 HIGHEST = ("pcie_generation", "pcie_width", "pcie_speed_mbps_per_lane", "temperature_c", "power_w")
 LOWEST_UNDER_LOAD = ("sm_clock_mhz", "memory_clock_mhz")

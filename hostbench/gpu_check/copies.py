@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from hostbench import units
+from hostbench.core import units
+from hostbench.core.errors import Unavailable
+from hostbench.core.samples import median
+from hostbench.core.units import MIB
 from hostbench.device import open_device
 from hostbench.device.protocol import Buffer, Device
-from hostbench.errors import Unavailable
 from hostbench.gpu_check.record import Answer, answered
-from hostbench.samples import median
-from hostbench.units import MIB
 
 NBYTES = 256 * MIB
 _PUBLISHED_GB_PER_S = {"H2D": 55.43, "D2H": 55.06}

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import hostbench
+from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.device import numa, open_device
-from hostbench.errors import BrokenError, Unavailable
 from hostbench.facts.hardware import nvidia_hardware
 from hostbench.gpu_check.nvml import handle_of_device, opened
 from hostbench.gpu_check.record import Answer, answered

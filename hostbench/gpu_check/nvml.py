@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hostbench.core.errors import Unavailable
+from hostbench.core.units import GIB, MIB
 from hostbench.device import open_device
 from hostbench.device.protocol import Device
-from hostbench.errors import Unavailable
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
 from hostbench.facts.record import Fact
 from hostbench.gpu_check.record import Answer, answered
-from hostbench.units import GIB, MIB
 
 _PCIE_BYTES = {"tx": 197, "rx": 198}
 _THROTTLED_NS = {"sw_power_cap": 74, "sync_boost": 76, "sw_thermal": 269, "hw_thermal": 270} | {

@@ -8,12 +8,12 @@ import itertools
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hostbench import units
+from hostbench.core import units
+from hostbench.core.errors import Unavailable
+from hostbench.core.units import KIB
 from hostbench.device import open_device
 from hostbench.device.protocol import Buffer, Device
-from hostbench.errors import Unavailable
 from hostbench.gpu_check.record import Answer, answered
-from hostbench.units import KIB
 
 SIZES = tuple(KIB * 4**power for power in range(10))  # 1 KiB to 256 MiB
 DELAY_S = 0.02

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import hostbench
-from hostbench.errors import EXIT_OK, Unavailable
+from hostbench.core.errors import EXIT_OK, Unavailable
 from hostbench.gpu_check.record import Answer
 from hostbench.store import runs
 from hostbench.store.runs import WholeRun

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import hostbench
-from hostbench.errors import Unavailable
+from hostbench.core.errors import Unavailable
 from hostbench.gpu_check.record import Answer, Check, Result
 
 LEAST_S = 3.0

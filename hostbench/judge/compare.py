@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
+from hostbench.core.samples import median
 from hostbench.judge.rank_test import shift
-from hostbench.samples import median
 
 Verdict = Literal["same", "faster", "slower", "undecided"]
 

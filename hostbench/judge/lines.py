@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hostbench.errors import UsageError
+from hostbench.core.errors import UsageError
 from hostbench.judge.change import Change, Judgement, Options
 from hostbench.judge.detector import judge, log_seconds
 from hostbench.judge.levels import Floats

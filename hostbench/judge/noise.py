@@ -1,4 +1,4 @@
-"""Series with known changes: the families of `hostbench.noise`, by seed.
+"""Series with known changes: the families of `hostbench.core.noise`, by seed.
 
 All numbers are on the logarithm of seconds, one value per commit (the median of a run), so that
 0.05 is 5 %.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostbench.noise import FAMILIES, THROTTLE, Floats, noise, sessions, throttled
+from hostbench.core.noise import FAMILIES, THROTTLE, Floats, noise, sessions, throttled
 
 SIGMAS = (0.005, 0.02, 0.05)
 STEPS = (0.02, 0.05, 0.10, 0.20)

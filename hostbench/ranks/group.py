@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
+from hostbench.core.errors import Unavailable
 from hostbench.device import num_devices, open_device
 from hostbench.device.protocol import Device
-from hostbench.errors import Unavailable
 from hostbench.ranks import pattern
 from hostbench.ranks.backends import BACKENDS
 

@@ -1,21 +1,22 @@
 """A case over ranks: all of them in lock step, the slowest one counts.
 
 The parent decides how often the step runs and says so to all ranks in one order, so they never
-disagree. What it decides by is the stop rule of `hostbench.measure`, on the slowest rank's times.
+disagree. What it decides by is the stop rule of `hostbench.measure.measure`, on the
+slowest rank's times.
 """
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hostbench.case import Case
-from hostbench.errors import Unavailable
-from hostbench.measure import MAX_WARMUPS, Measurement, Settings, is_enough
+from hostbench.core.case import Case
+from hostbench.core.errors import Unavailable
+from hostbench.core.samples import Samples, median
+from hostbench.measure.measure import MAX_WARMUPS, Measurement, Settings, is_enough
+from hostbench.measure.workload import Workload
 from hostbench.ranks.group import is_oversubscribed
 from hostbench.ranks.pool import Deadline, Pool
 from hostbench.ranks.rank import Reading
-from hostbench.samples import Samples, median
-from hostbench.workload import Workload
 
 DEADLINE_SHARE = 0.8
 """Of the case's deadline: the rest is for ending the ranks and telling who is to blame."""

@@ -15,8 +15,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from hostbench.errors import Unavailable
-from hostbench.processes import state_of
+from hostbench.core.errors import Unavailable
+from hostbench.core.processes import state_of
 from hostbench.ranks.group import Seat
 from hostbench.ranks.rank import serve
 from hostbench.ranks.replies import Done, Lost, Raised, Reply, Skipped, Standing, failure

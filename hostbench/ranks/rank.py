@@ -9,16 +9,16 @@ from typing import Any, NoReturn
 
 import torch
 
-from hostbench import measure
-from hostbench.case import Case
+from hostbench.core.case import Case
+from hostbench.core.errors import Unavailable
+from hostbench.core.processes import die_with_parent
 from hostbench.device.errors import fatal_reason
 from hostbench.device.protocol import Device
-from hostbench.errors import Unavailable
-from hostbench.processes import die_with_parent
+from hostbench.measure import measure
+from hostbench.measure.workload import find, prepare
 from hostbench.ranks.group import CollectiveError, Seat, TorchGroup, take
 from hostbench.ranks.membership import join
 from hostbench.ranks.replies import Done, Raised, Reply, Skipped
-from hostbench.workload import find, prepare
 
 Reading = tuple[float, float]
 """End to end, and until the call returned: seconds per step."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hostbench.processes import describe_exit
+from hostbench.core.processes import describe_exit
 
 
 @dataclass(frozen=True, slots=True)

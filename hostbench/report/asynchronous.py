@@ -6,8 +6,8 @@ from itertools import groupby
 
 import pandas as pd
 
-from hostbench import units
-from hostbench.measure import asyncness
+from hostbench.core import units
+from hostbench.measure.measure import asyncness
 from hostbench.report.rows import Row, dicts, label, ok, unseen
 from hostbench.report.words import DIRECTIONS, direction_of, span
 

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from hostbench.case import Case, SeriesSelector, parse_series, read_case
-from hostbench.errors import UsageError
+from hostbench.core.case import Case, SeriesSelector, parse_series, read_case
+from hostbench.core.errors import UsageError
+from hostbench.families import load
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import longest_piece
 from hostbench.judge.events import Found, Judged
 from hostbench.judge.grid import Grid
 from hostbench.judge.lines import MACHINE
 from hostbench.judge.stopped import Stopped
-from hostbench.workloads import load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

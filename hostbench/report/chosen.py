@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hostbench.errors import NothingMeasured, UsageError
+from hostbench.core.errors import NothingMeasured, UsageError
 
 COLUMNS = {"machine": "machine", "torch": "torch", "driver": "driver", "run": "run_id"}
 """Prefix of a name -> column; without a prefix it is a commit."""

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hostbench import units
-from hostbench.bandwidth import bus_bytes_per_s, scaling_efficiency
+from hostbench.core import units
+from hostbench.core.bandwidth import bus_bytes_per_s, scaling_efficiency
+from hostbench.core.units import KIB
 from hostbench.ranks.backends import BACKENDS
 from hostbench.report.rows import Row, dicts, label, ok, size, unseen
-from hostbench.units import KIB
 
 SMALL_BYTES = 64 * KIB
 """Up to here the time is latency, and a bandwidth says little."""

@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from hostbench.case import Case
-from hostbench.ceilings.cases import ALL_CORES, ONE_THREAD
+from hostbench.core.case import Case
+from hostbench.core.units import GB, format_bytes, format_rate
 from hostbench.device.cpu_reasons import refusal as cpu_refusal
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
 from hostbench.facts.torch_probe import TorchState
+from hostbench.limits.cases import ALL_CORES, ONE_THREAD
+from hostbench.measure.workload import Workload
 from hostbench.report.findings import Finding, findings, is_broken
-from hostbench.units import GB, format_bytes, format_rate
-from hostbench.workload import Workload
 
 __all__ = ["Coverage", "Finding", "coverage", "findings", "is_broken", "render"]
 

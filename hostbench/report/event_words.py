@@ -5,7 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hostbench import units
+from hostbench.core import units
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.judge.events import Found, Judged

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from hostbench.ceilings.verdict import link_verdicts
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
 from hostbench.facts.torch_probe import TorchState
+from hostbench.limits.verdict import link_verdicts
 
 Level = Literal["broken", "warn", "note", "ok"]
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from hostbench.clock import today
+from hostbench.core.clock import today
 from hostbench.facts import causes as possible_causes
 from hostbench.facts.record import Difference, Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause
 from hostbench.judge.events import Found, Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Axis, Column, grids
 from hostbench.judge.seen import look
-from hostbench.runner.repo import landed
 from hostbench.store import triage as stored
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
 from hostbench.store.triage import Entry, Triage, entry_for
+from hostbench.vcs.repo import landed
 
 RECENT = 50
 """Runs of a machine after which a regression that stayed no longer fails, unless asked for."""

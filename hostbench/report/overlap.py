@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hostbench import efficiency, units
-from hostbench.efficiency import Efficiency
+from hostbench.core import efficiency, units
+from hostbench.core.efficiency import Efficiency
+from hostbench.families.overlap.loops import NUM_BATCHES
 from hostbench.report.overlap_ways import orderings, ratios, round_trips
 from hostbench.report.rows import Row, dicts, label, largest, launches_of, ok, unseen, with_axes
 from hostbench.report.side_stream import snippet
 from hostbench.report.verdict import efficiency_in_words, verdict
-from hostbench.workloads.loops import NUM_BATCHES
 
 SCHEDULES = {
     "default_stream": "everything async on one stream",

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hostbench import efficiency, units
-from hostbench.efficiency import Efficiency
-from hostbench.latency import SAME
+from hostbench.core import efficiency, units
+from hostbench.core.efficiency import Efficiency
+from hostbench.core.latency import SAME
+from hostbench.core.round_trip import RoundTrip, round_trip
+from hostbench.families.overlap.loops import NUM_BATCHES
 from hostbench.report.rows import (
     dicts,
     factor,
@@ -22,8 +24,6 @@ from hostbench.report.rows import (
 )
 from hostbench.report.verdict import efficiency_in_words, verdict
 from hostbench.report.winner import NO_DIFFERENCE, fastest
-from hostbench.round_trip import RoundTrip, round_trip
-from hostbench.workloads.loops import NUM_BATCHES
 
 ORDERINGS = {
     "events": "events",

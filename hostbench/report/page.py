@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from hostbench import units
+from hostbench.core import units
 from hostbench.report.answer import answers
 from hostbench.report.table import aligned, piped, shown
 from hostbench.store.runs import WholeRun

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hostbench import units
-from hostbench.latency import break_even, crossover
+from hostbench.core import units
+from hostbench.core.latency import break_even, crossover
 from hostbench.report.rows import (
     Row,
     dicts,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from hostbench import units
-from hostbench.case import AxisValue
-from hostbench.workloads import load as load_workloads
-from hostbench.workloads.loops import NUM_BATCHES
+from hostbench.core import units
+from hostbench.core.case import AxisValue
+from hostbench.families import load as load_workloads
+from hostbench.families.overlap.loops import NUM_BATCHES
 
 Row = dict[str, Any]
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from hostbench import units
-from hostbench.measure import asyncness
+from hostbench.core import units
+from hostbench.families.overlap.loops import NUM_BATCHES
+from hostbench.measure.measure import asyncness
 from hostbench.report.rows import Row, dicts, label, ok, unseen
-from hostbench.workloads.loops import NUM_BATCHES
 
 QUESTION = "What does the usual snippet (a copy stream, non_blocking=True) do from pageable memory?"
 

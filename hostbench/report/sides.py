@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hostbench.errors import UsageError
+from hostbench.core.errors import UsageError
 from hostbench.judge.asv_rule import Mark
 from hostbench.judge.compare import Side
 from hostbench.report.asv_marks import marks

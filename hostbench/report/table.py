@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from hostbench.units import one_line
+from hostbench.core.units import one_line
 
 
 def shown(text: str, markdown: bool) -> str:

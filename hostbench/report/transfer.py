@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hostbench import units
+from hostbench.core import units
 from hostbench.report.asynchronous import asynchronous
 from hostbench.report.conversions import conversions
 from hostbench.report.link import link

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hostbench.efficiency import Efficiency
+from hostbench.core.efficiency import Efficiency
 
 HIDES, HARDLY = 0.5, 0.1
 """From this share on copies hide; below that one they do not."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hostbench.latency import SAME
+from hostbench.core.latency import SAME
 from hostbench.report.rows import Row
 
 NO_DIFFERENCE = "no difference seen"

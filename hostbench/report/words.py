@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from hostbench import units
-from hostbench.latency import Crossover, Fit, fit
+from hostbench.core import units
+from hostbench.core.latency import Crossover, Fit, fit
+from hostbench.core.units import GB
 from hostbench.report.rows import Row, times
-from hostbench.units import GB
 
 DIRECTIONS = {
     "transfer.host_to_device": "host to device",

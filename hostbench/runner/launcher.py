@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Any
 
 import hostbench
-from hostbench.case import Case
-from hostbench.errors import BrokenError
-from hostbench.processes import children, describe_exit, kill_group, kill_strays
+from hostbench.core.case import Case
+from hostbench.core.errors import BrokenError
+from hostbench.core.processes import children, describe_exit, kill_group, kill_strays
 from hostbench.runner.boot import BOOT, environment
 
 _SERVE = BOOT + "from hostbench.runner.server import main; main()"
@@ -35,7 +35,7 @@ class Launch:
     device: str | None
     """A device that stands in for the one each case names (`simulated`); None: as named."""
     observe: bool = False
-    """Gather evidence (`hostbench.evidence`) instead of timing."""
+    """Gather evidence (`hostbench.measure.evidence`) instead of timing."""
     deadline_s: float
     """A case that takes longer is killed and failed; the rest goes on in a new worker."""
 

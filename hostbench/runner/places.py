@@ -8,9 +8,9 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from hostbench.clock import stamp
-from hostbench.errors import UsageError
-from hostbench.journal import SUFFIX
+from hostbench.core.clock import stamp
+from hostbench.core.errors import UsageError
+from hostbench.runner.journal import SUFFIX
 
 CONFIG = "asv.conf.json"
 JOURNALS = ".journals"

@@ -4,11 +4,11 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from hostbench.case import Case, Selector
-from hostbench.errors import UsageError
+from hostbench.core.case import Case, Selector
+from hostbench.core.errors import UsageError
 from hostbench.facts.hardware import Hardware
-from hostbench.measure import Settings
-from hostbench.workload import Workload, registry
+from hostbench.measure.measure import Settings
+from hostbench.measure.workload import Workload, registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

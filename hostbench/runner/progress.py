@@ -5,9 +5,9 @@ import sys
 import time
 from typing import TextIO
 
-from hostbench import units
-from hostbench.case import Case
-from hostbench.journal import CaseRecord
+from hostbench.core import units
+from hostbench.core.case import Case
+from hostbench.runner.journal import CaseRecord
 
 _BAR = 24
 _LINE_EVERY_S = 9.0  # asked about once a second: 10 s are never passed

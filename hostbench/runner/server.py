@@ -19,7 +19,7 @@ import traceback
 from typing import Any
 
 import hostbench
-from hostbench.processes import become_subreaper, die_with_parent, kill_strays
+from hostbench.core.processes import become_subreaper, die_with_parent, kill_strays
 
 _BEFORE_THE_FIRST_FORK = ("torch", "hostbench.device.cpu", "hostbench.device.cuda")
 """Imported once: every launch of a run measures the same code, whatever happens to the files."""

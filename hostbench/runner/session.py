@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Protocol
 
-from hostbench.case import Case
-from hostbench.clock import iso
-from hostbench.journal import CaseRecord
+from hostbench.core.case import Case
+from hostbench.core.clock import iso
+from hostbench.measure.workload import Workload
+from hostbench.runner.journal import CaseRecord
 from hostbench.runner.launcher import Launch, Launcher, Outcome
 from hostbench.runner.plan import Plan
-from hostbench.workload import Workload
 
 MAX_LOST = 3
 """Observing passes that may break before the rest of them is left out."""

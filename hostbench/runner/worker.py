@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hostbench import evidence, measure
-from hostbench.case import Case
+from hostbench.core.case import Case
+from hostbench.core.errors import Unavailable
 from hostbench.device import open_device
 from hostbench.device.errors import fatal_reason
 from hostbench.device.protocol import Device
-from hostbench.errors import Unavailable
+from hostbench.families import load
+from hostbench.measure import evidence, measure
+from hostbench.measure.workload import Workload, prepare
 from hostbench.ranks.lockstep import Room
 from hostbench.ranks.replies import RankFailure
-from hostbench.workload import Workload, prepare
-from hostbench.workloads import load
 
 Emit = Callable[[dict[str, Any]], None]
 _DEADLINE_S = 60.0

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from hostbench import journal
-from hostbench.clock import epoch_s
-from hostbench.errors import DataError
+from hostbench.core.clock import epoch_s
+from hostbench.core.errors import DataError
+from hostbench.runner import journal
 from hostbench.store import archive, asv_tree
 from hostbench.suite import asv_name
 

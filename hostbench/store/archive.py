@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hostbench.case import AxisValue
-from hostbench.clock import epoch_s
-from hostbench.errors import DataError
-from hostbench.files import write_atomic
-from hostbench.journal import DAMAGE, CaseRecord, Journal, RunHeader
-from hostbench.samples import median, median_interval, quantile
-from hostbench.shapes import check_archive, check_header
+from hostbench.core.case import AxisValue
+from hostbench.core.clock import epoch_s
+from hostbench.core.errors import DataError
+from hostbench.core.files import write_atomic
+from hostbench.core.samples import median, median_interval, quantile
+from hostbench.core.shapes import check_archive, check_header
+from hostbench.runner.journal import DAMAGE, CaseRecord, Journal, RunHeader
 from hostbench.suite import asv_name
 
 FORMAT = 1

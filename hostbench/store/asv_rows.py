@@ -6,16 +6,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hostbench import units
-from hostbench.case import Case
-from hostbench.clock import iso
-from hostbench.journal import DAMAGE
+from hostbench.core import units
+from hostbench.core.case import Case
+from hostbench.core.clock import iso
+from hostbench.families import load as load_workloads
+from hostbench.measure.workload import Workload
+from hostbench.runner.journal import DAMAGE
 from hostbench.store import asv_tree
 from hostbench.store.asv_tree import Params, Point
 from hostbench.store.columns import Row, axes_of
 from hostbench.suite import asv_name
-from hostbench.workload import Workload
-from hostbench.workloads import load as load_workloads
 
 Warn = Callable[[str], None]
 Claimed = set[tuple[Any, ...]]

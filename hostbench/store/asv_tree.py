@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hostbench.clock import END_S, FIRST_S, YEARS
+from hostbench.core.clock import END_S, FIRST_S, YEARS
 
 Warn = Callable[[str], None]
 

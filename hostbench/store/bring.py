@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostbench.errors import DataError, UsageError
-from hostbench.files import write_atomic
+from hostbench.core.errors import DataError, UsageError
+from hostbench.core.files import write_atomic
 from hostbench.store import archive, asv_tree, compact, peers
 
 _HARDWARE = ("gpu", "num_gpu", "cpu", "num_cpu", "ram", "arch")

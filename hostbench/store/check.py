@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostbench import journal
-from hostbench.errors import DataError
+from hostbench.core.errors import DataError
+from hostbench.runner import journal
 from hostbench.store import archive, check_asv, frame, peers, triage
 from hostbench.store.archive import Run
 from hostbench.store.check_asv import FROM_GIT, Finding, as_damage

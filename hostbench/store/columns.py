@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hostbench.case import AxisValue, Case
+from hostbench.core.case import AxisValue, Case
 
 COLUMNS = tuple(
     (

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostbench.clock import epoch_s, now
-from hostbench.errors import DataError
-from hostbench.files import write_atomic
-from hostbench.samples import median
+from hostbench.core.clock import epoch_s, now
+from hostbench.core.errors import DataError
+from hostbench.core.files import write_atomic
+from hostbench.core.samples import median
 from hostbench.store import archive
 from hostbench.store.archive import Run
 from hostbench.store.runs import Warn, WholeRun

@@ -41,11 +41,11 @@ from typing import Any
 
 import pandas as pd
 
-from hostbench import units
-from hostbench.ceilings import published
-from hostbench.errors import UsageError
-from hostbench.journal import DAMAGE
-from hostbench.samples import median, median_interval, quantile
+from hostbench.core import units
+from hostbench.core.errors import UsageError
+from hostbench.core.samples import median, median_interval, quantile
+from hostbench.limits import published
+from hostbench.runner.journal import DAMAGE
 from hostbench.store import asv_rows, peers
 from hostbench.store.archive import path_of
 from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, Row, axes_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
-from hostbench.errors import UsageError
+from hostbench.core.errors import UsageError
 from hostbench.facts.record import Facts
 from hostbench.store import frame, runs
 from hostbench.store.columns import NUMBERS, SIDES, TIMES

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from hostbench.case import Case
-from hostbench.ceilings.cases import Ceiling, ceiling, direction
-from hostbench.ceilings.published import Figure, band, direction_of
-from hostbench.ceilings.verdict import link_verdicts
+from hostbench.core.case import Case
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
+from hostbench.limits.cases import Ceiling, ceiling, direction
+from hostbench.limits.published import Figure, band, direction_of
+from hostbench.limits.verdict import link_verdicts
 from hostbench.store.runs import WholeRun, facts_of
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hostbench.errors import DataError
-from hostbench.units import MIB
+from hostbench.core.errors import DataError
+from hostbench.core.units import MIB
 
 TOOL = "nvbandwidth"
 _REMEDY = "write it again with `nvbandwidth -j > FILE`"

@@ -16,17 +16,17 @@ from typing import Any
 
 import pandas as pd
 
-from hostbench.case import AxisValue, Case
-from hostbench.clock import now, stamp
-from hostbench.errors import DataError, UsageError
-from hostbench.files import write_atomic
-from hostbench.journal import DAMAGE
+from hostbench.core.case import AxisValue, Case
+from hostbench.core.clock import now, stamp
+from hostbench.core.errors import DataError, UsageError
+from hostbench.core.files import write_atomic
+from hostbench.core.units import GB
+from hostbench.families.transfer.nvbandwidth import EQUIVALENTS
+from hostbench.runner.journal import DAMAGE
 from hostbench.store import nvbandwidth
 from hostbench.store.archive import check_format
 from hostbench.store.nvbandwidth import Point
 from hostbench.store.runs import Warn
-from hostbench.units import GB
-from hostbench.workloads.nvbandwidth import EQUIVALENTS
 
 FORMAT = 1
 SOURCES = (nvbandwidth.TOOL,)

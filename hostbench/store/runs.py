@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostbench import journal
-from hostbench.case import Case
-from hostbench.errors import DataError
+from hostbench.core.case import Case
+from hostbench.core.errors import DataError
+from hostbench.core.samples import median
 from hostbench.facts import causes
 from hostbench.facts.record import Facts, from_json
-from hostbench.journal import CaseRecord, RunHeader
-from hostbench.samples import median
+from hostbench.runner import journal
+from hostbench.runner.journal import CaseRecord, RunHeader
 from hostbench.store import adopt, archive
 from hostbench.store.archive import Run
 

@@ -7,8 +7,8 @@ facts; the inner samples are for pictures of the spread inside a launch.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hostbench.journal import CaseRecord
-from hostbench.samples import median, quantile
+from hostbench.core.samples import median, quantile
+from hostbench.runner.journal import CaseRecord
 
 CLOCKS = ("end_to_end_s", "call_s", "device_s")
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from hostbench.case import parse_series
-from hostbench.errors import UsageError
-from hostbench.files import write_atomic
+from hostbench.core.case import parse_series
+from hostbench.core.errors import UsageError
+from hostbench.core.files import write_atomic
 
 FOLDER = "triage"
 SUFFIX = ".txt"

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from hostbench.core.errors import BrokenError
 from hostbench.device.cuda import CudaDevice
-from hostbench.errors import BrokenError
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,11 @@ import sys
 import pytest
 import torch
 
+from hostbench.core.units import KIB, MIB
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 from hostbench.device.protocol import Fill
 from hostbench.gpu_check.probe import probe
-from hostbench.units import KIB, MIB
 
 pytestmark = pytest.mark.gpu
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from hostbench.core.units import MIB
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.protocol import Buffer
-from hostbench.units import MIB
 
 pytestmark = pytest.mark.gpu
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from hostbench.errors import UsageError
+from hostbench.core.errors import UsageError
 from hostbench.store.index.query import Index
 from hostbench.store.index.update import refresh
 

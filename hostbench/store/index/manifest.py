@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import hostbench
-from hostbench.journal import DAMAGE
+from hostbench.runner.journal import DAMAGE
 
 FORMAT = 1
 FOLDER = ".index"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hostbench.ceilings import published
+from hostbench.limits import published
 from hostbench.store import asv_rows, asv_tree, frame, peers
 from hostbench.store.columns import Row
 from hostbench.store.index.asv_columns import Columns, Known, OddError

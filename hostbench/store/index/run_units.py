@@ -5,8 +5,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hostbench.ceilings import published
-from hostbench.errors import DataError
+from hostbench.core.errors import DataError
+from hostbench.limits import published
 from hostbench.store import adopt, archive, asv_rows, runs
 from hostbench.store.archive import Run
 from hostbench.store.columns import Row

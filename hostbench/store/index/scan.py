@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostbench import journal
+from hostbench.runner import journal
 from hostbench.store import archive, asv_tree, peers
 
 Stat = list[int]

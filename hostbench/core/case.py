@@ -1,0 +1,140 @@
+"""A case: one workload with one choice on every axis, and the syntax that names it everywhere.
+
+`family.workload[axis=value,...]`, for example
+`transfer.host_to_device[device=cpu,nbytes=65536,memory=pageable,blocking=True]`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hostbench.core import units
+from hostbench.core.errors import UsageError
+
+AxisValue = str | int | bool
+
+_NAME = re.compile(r"^(?P<workload>[a-z0-9_]+(\.[a-z0-9_]+)?)(\[(?P<axes>[^\[\]]*)\])?$")
+_INT = re.compile(r"-?\d{1,19}", re.ASCII)
+_SERIES = re.compile(
+    r"^(?P<workload>[^\[\]@,=]+)(\[(?P<axes>[^\[\]]*)\])?(@(?P<machine>[^@\[\]]+))?$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One choice on every axis of one workload. `axes` keeps the order of the declaration."""
+
+    workload: str
+    axes: tuple[tuple[str, AxisValue], ...]
+
+    @classmethod
+    def of(cls, workload: str, axes: Mapping[str, AxisValue]) -> "Case":
+        return cls(workload, tuple(axes.items()))
+
+    @property
+    def family(self) -> str:
+        return self.workload.partition(".")[0]
+
+    @property
+    def values(self) -> dict[str, AxisValue]:
+        return dict(self.axes)
+
+    def __str__(self) -> str:
+        inner = ",".join(f"{name}={value}" for name, value in self.axes)
+        return f"{self.workload}[{inner}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """What a person typed for `--case`: a family or a workload, with some or all of its axes."""
+
+    text: str
+    workload: str
+    axes: tuple[tuple[str, str], ...]
+
+    def selects(self, case: Case) -> bool:
+        if self.workload not in (case.workload, case.family):
+            return False
+        values = case.values
+        return all(name in values and _same(values[name], text) for name, text in self.axes)
+
+
+def parse_selector(text: str) -> Selector:
+    """Read `family`, `family.workload` or `family.workload[axis=value,...]`.
+
+    Raises UsageError for anything else.
+    """
+    match = _NAME.match(text.strip())
+    if match is None:
+        raise UsageError(
+            f"cannot read case {text!r}: write family.workload[axis=value,...], "
+            "as `hostbench list` prints it"
+        )
+    return _selector(text, match)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSelector:
+    """What a person typed for a series: a case, in part or whole, and `@machine` or every one."""
+
+    case: Selector
+    machine: str | None
+
+    def selects(self, series: str) -> bool:
+        """`series` is `case@machine` as it is stored; one that cannot be read is not selected."""
+        text, _, machine = series.rpartition("@")
+        case = read_case(text)
+        return self.machine in (None, machine) and case is not None and self.case.selects(case)
+
+
+def parse_series(text: str) -> SeriesSelector:
+    """Read `family.workload[axis=value,...]@machine`; any asv benchmark's name is a workload.
+
+    Raises UsageError for anything else.
+    """
+    match = _SERIES.match(text.strip())
+    if match is None:
+        raise UsageError(
+            f"cannot read series {text!r}: write family.workload[axis=value,...]@machine, "
+            "with the axes and the machine or without"
+        )
+    return SeriesSelector(_selector(text, match), match["machine"])
+
+
+def read_case(text: str) -> Case | None:
+    """The inverse of str(case), for any asv benchmark; None for what is no case."""
+    match = _SERIES.match(text)
+    try:
+        selector = _selector(text, match) if match and match["machine"] is None else None
+    except UsageError:
+        return None
+    if selector is None:
+        return None
+    return Case(selector.workload, tuple((name, _read(value)) for name, value in selector.axes))
+
+
+def _read(text: str) -> AxisValue:
+    if text in ("True", "False"):
+        return text == "True"
+    return int(text) if _INT.fullmatch(text) else text
+
+
+def _selector(text: str, match: re.Match[str]) -> Selector:
+    pairs = []
+    for part in filter(None, (match["axes"] or "").split(",")):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"cannot read axis {part!r} of case {text!r}: write axis=value")
+        pairs.append((name.strip(), value.strip()))
+    return Selector(text, match["workload"], tuple(pairs))
+
+
+def _same(value: AxisValue, text: str) -> bool:
+    if str(value).lower() == text.lower():
+        return True
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return units.parse_bytes(text) == value
+        except ValueError:
+            return False
+    return False

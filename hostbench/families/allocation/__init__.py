@@ -1,0 +1,3 @@
+"""allocation: creating a tensor on the host and moving it, against creating it on the device."""
+
+ORDER = 20

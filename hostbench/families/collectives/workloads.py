@@ -1,0 +1,50 @@
+"""collectives: what it costs to add up one buffer over ranks, each with a device of its own."""
+
+from hostbench.core.case import AxisValue
+from hostbench.core.units import KIB, MIB
+from hostbench.device.protocol import Device
+from hostbench.measure.measure import Prepared
+from hostbench.measure.workload import DEVICES, workload
+from hostbench.ranks import membership
+
+SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB)
+NUM_RANKS = (1, 2, 4, 8)
+
+
+def _moves(num_ranks: int, nbytes: int, **_: AxisValue) -> int:
+    """The payload: one rank's buffer. One rank alone moves nothing, and has no rate."""
+    return nbytes if num_ranks > 1 else 0
+
+
+def _quick(nbytes: int, num_ranks: int, **_: AxisValue) -> bool:
+    """A middle and a large size over 1, 2 and 4 ranks."""
+    return nbytes in (MIB, 16 * MIB) and num_ranks in (1, 2, 4)
+
+
+def _ranks(num_ranks: int, **_: AxisValue) -> int:
+    return num_ranks
+
+
+@workload(
+    axes={"device": DEVICES, "num_ranks": NUM_RANKS, "nbytes": SIZES},
+    moves=_moves,
+    quick=_quick,
+    ranks=_ranks,
+    version="1",
+)
+def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
+    """One float32 buffer summed over ranks, in place. Timed: the slowest rank's all-reduce.
+
+    The backend follows the device: nccl on cuda, gloo on cpu. Before each iteration, outside the
+    timer, the buffer is set to the rank's own share again: sums of sums would leave float32's exact
+    range. Every element is compared with the exact sum, on every rank.
+    """
+    group = membership.current()
+    share = device.create("empty", nbytes, on_host=False)
+    group.fill_share(share)
+    buffer = device.create("empty", nbytes, on_host=False)
+    return Prepared(
+        step=lambda: group.all_reduce(buffer),
+        before=lambda: device.copy(buffer, share, blocking=True),
+        verify=lambda: group.wrong_sum(buffer),
+    )

@@ -1,0 +1,3 @@
+"""overlap: does copying hide behind computing, and by how much."""
+
+ORDER = 30

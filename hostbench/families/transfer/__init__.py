@@ -1,0 +1,3 @@
+"""transfer: what one copy between host and device costs, and whether the call waits for it."""
+
+ORDER = 10

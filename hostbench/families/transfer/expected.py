@@ -1,0 +1,58 @@
+"""What the workloads of the family transfer should turn out to do: their `expects`."""
+
+from typing import Any
+
+from hostbench.core.case import AxisValue
+from hostbench.core.units import KIB
+
+STAGED_AT_ONCE = 64 * KIB
+"""Up to this size the driver may take pageable bytes along with the command, without waiting."""
+
+
+def plain(
+    device: str, nbytes: int, blocking: bool, memory: str = "pinned", **_: AxisValue
+) -> dict[str, bool]:
+    """A call returns early when it may and can: on CUDA not from pageable memory, unless perhaps
+    for small copies, of which nothing is declared.
+
+    On the cpu device a stream is a worker thread, so a non-blocking copy needs no pinning.
+    """
+    is_small = device == "cuda" and memory == "pageable" and nbytes <= STAGED_AT_ONCE
+    if is_small and not blocking:
+        return {}
+    return {"asynchronous": not blocking and (memory != "pageable" or device == "cpu")}
+
+
+def warm(cache: str, **axes: Any) -> dict[str, bool]:
+    """Whether CUDA's allocations wait for the device is nothing to build on."""
+    return plain(**axes) if cache == "warm" else {}
+
+
+def one_call(num_tensors: int, **axes: Any) -> dict[str, bool]:
+    """A thousand calls may fill CUDA's queue, and then wait for it."""
+    return plain(**axes) if num_tensors == 1 else {}
+
+
+def strided(
+    device: str, nbytes: int, direction: str, memory: str, blocking: bool, **_: AxisValue
+) -> dict[str, bool]:
+    """What the host gathers is pageable, whatever its source was."""
+    gathered = "pageable" if direction == "h2d" else memory
+    found = plain(device=device, nbytes=nbytes, memory=gathered, blocking=blocking)
+    return {**found, "pageable": gathered == "pageable"}
+
+
+def both_ways(device: str, memory: str, **_: AxisValue) -> dict[str, bool]:
+    return {"both_at_once": memory == "pinned" or device == "cpu"}
+
+
+def cast(blocking: bool, memory: str, **axes: Any) -> dict[str, bool]:
+    """A copy that blocks is cast on the host, into or from pageable memory."""
+    found = plain(blocking=blocking, memory=memory, **axes)
+    return {**found, "pageable": blocking or memory == "pageable"}
+
+
+def to_host(device: str, cache: str, blocking: bool, **axes: Any) -> dict[str, bool]:
+    """Pinned memory is allocated for a copy that does not block, where there is any."""
+    found = warm(cache, device=device, blocking=blocking, **axes)
+    return {**found, "pageable": blocking or device == "cpu"}

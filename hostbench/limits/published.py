@@ -1,0 +1,188 @@
+"""Published figures: what others measured on known GPUs, as a band behind a machine's own point.
+
+The package ships `published.toml`; `results/published.toml`, of the same form, adds to it.
+"""
+
+import math
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from hostbench.core.case import Case
+from hostbench.core.errors import DataError
+from hostbench.limits.cases import direction
+
+FILE = "published.toml"
+DIRECTIONS = (
+    "host_to_device",
+    "device_to_host",
+    "both_ways",
+    "both_ways_host_to_device",
+    "both_ways_device_to_host",
+    "between_devices",
+)
+"""`both_ways` is the sum of both directions; `both_ways_...` is that direction's part of it."""
+KINDS = ("measured", "floor")
+"""A floor is what an operator demands of a healthy machine, not what it reaches."""
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One published figure; rates in GB/s (10**9 bytes per second), as they were published."""
+
+    hardware: str
+    words: tuple[str, ...]
+    """The GPU's name must hold all of these as whole words; empty: no GPU is meant."""
+    link: str
+    direction: str
+    low_gb_per_s: float
+    high_gb_per_s: float
+    kind: str
+    source: str
+    note: str = ""
+    band: bool = True
+    """False for what a copy by torch is not comparable with, and for anomalies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """What is published for one GPU and direction; a floor only where nobody published more."""
+
+    hardware: str
+    low_gb_per_s: float
+    high_gb_per_s: float
+    kind: str
+    sources: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """`55.06 for H200 (source)`, `23.9 to 26.4 for RTX 4090 (source)`."""
+        low, high = f"{self.low_gb_per_s:.4g}", f"{self.high_gb_per_s:.4g}"
+        rate = low if low == high else f"{low} to {high}"
+        floor = "a floor of " if self.kind == "floor" else ""
+        return f"{floor}{rate} GB/s for {self.hardware} ({', '.join(self.sources)})"
+
+
+def load(results: Path, warn: Warn) -> tuple[Figure, ...]:
+    """The shipped figures and the user's. What cannot be read of the user's is a warning."""
+    path = results / FILE
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return shipped()
+    except OSError as error:
+        warn(f"{path} cannot be read ({error.strerror}); the shipped figures stand alone")
+        return shipped()
+    try:
+        entries = _entries(raw)
+    except (ValueError, TypeError, RecursionError) as error:
+        warn(f"{path} is no list of figures ({error}): mend it; the shipped figures stand alone")
+        return shipped()
+    found = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            found.append(_figure(entry))
+        except DataError as error:
+            warn(f"{path}: figure {number} {error}: mend it; it is left out, the others stand")
+    return (*shipped(), *found)
+
+
+@cache
+def shipped() -> tuple[Figure, ...]:
+    """The figures that travel with the package."""
+    raw = files("hostbench.limits").joinpath(FILE).read_bytes()
+    return tuple(map(_figure, _entries(raw)))
+
+
+def band(figures: Iterable[Figure], gpu_name: str | None, direction: str) -> Band | None:
+    """What is published for that GPU and direction, or None."""
+    words = set(_words(gpu_name or ""))
+    fitting = [
+        one
+        for one in figures
+        if one.band and one.words and one.direction == direction and words.issuperset(one.words)
+    ]
+    chosen = [one for one in fitting if one.kind == "measured"] or fitting
+    if not chosen:
+        return None
+    return Band(
+        hardware=" / ".join(dict.fromkeys(one.hardware for one in chosen)),
+        low_gb_per_s=min(one.low_gb_per_s for one in chosen),
+        high_gb_per_s=max(one.high_gb_per_s for one in chosen),
+        kind=chosen[0].kind,
+        sources=tuple(dict.fromkeys(one.source for one in chosen)),
+    )
+
+
+def direction_of(case: Case) -> str | None:
+    """Which published figures a case may be held against: pinned copies and peer copies only."""
+    values = case.values
+    if case.workload == "transfer.between_devices":
+        return "between_devices" if values.get("route") == "peer" else None
+    if values.get("memory") not in ("pinned", "registered"):
+        return None
+    if case.workload == "transfer.both_ways":
+        return "both_ways"
+    plain = ("transfer.host_to_device", "transfer.device_to_host")
+    return direction(case) if case.workload in plain else None
+
+
+def _words(text: str) -> list[str]:
+    return "".join(sign if sign.isalnum() else " " for sign in text.lower()).split()
+
+
+def _entries(raw: bytes) -> list[Any]:
+    entries = tomllib.loads(raw.decode()).get("figure", [])
+    if not isinstance(entries, list):
+        raise TypeError("`figure` must be a list: write [[figure]] above each")
+    return entries
+
+
+def _figure(entry: Any) -> Figure:
+    """Raises DataError that names the field, its value and what it must be."""
+    if not isinstance(entry, dict):
+        raise DataError(f"is {entry!r:.40}, not a table under [[figure]]")
+    unknown = set(entry) - set(Figure.__dataclass_fields__)
+    if unknown:
+        names = ", ".join(Figure.__dataclass_fields__)
+        raise DataError(f"has an unknown field {min(unknown)!r}; there are: {names}")
+    for name, (check, wanted) in _FIELDS.items():
+        value = entry.get(name)
+        if name in entry and not check(value):
+            raise DataError(f"has {name} = {value!r:.40}, which must be {wanted}")
+        if name not in entry and name not in ("note", "band"):
+            raise DataError(f"lacks {name}, which must be {wanted}")
+    if entry["low_gb_per_s"] > entry["high_gb_per_s"]:
+        raise DataError("has low_gb_per_s above high_gb_per_s, which must be the other way round")
+    return Figure(**{**entry, "words": tuple(word.lower() for word in entry["words"])})
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_rate(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value > 0
+
+
+_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "hardware": (_is_text, "text"),
+    "words": (
+        lambda value: isinstance(value, list) and all(_words(str(one)) == [one] for one in value),
+        'a list of lower-case words, as in ["rtx", "4090"]',
+    ),
+    "link": (_is_text, "text"),
+    "direction": (lambda value: value in DIRECTIONS, f"one of {', '.join(DIRECTIONS)}"),
+    "low_gb_per_s": (_is_rate, "a positive number"),
+    "high_gb_per_s": (_is_rate, "a positive number"),
+    "kind": (lambda value: value in KINDS, f"one of {', '.join(KINDS)}"),
+    "source": (_is_text, "text"),
+    "note": (lambda value: isinstance(value, str), "text"),
+    "band": (lambda value: isinstance(value, bool), "true or false"),
+}

@@ -1,0 +1,1 @@
+"""The decorator of a workload, and how one case is measured in one launch."""

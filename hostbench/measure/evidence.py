@@ -1,0 +1,149 @@
+"""What a case really did, gathered in a pass of its own: never in the same pass as its timing.
+
+The step runs once while the device is observed (Kineto on cuda, the streams' own clock on cpu, the
+log of the simulated device), and, where hardware counts the bytes on the link, once more between
+two readings of the counters.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hostbench.core.errors import Unavailable
+from hostbench.core.units import MIB, format_bytes
+from hostbench.device.activity import COMPUTE, Activity, busy, copied, shared
+from hostbench.device.protocol import Device
+from hostbench.measure.measure import Prepared
+
+OVERLAPPED_SHARE = 0.5
+"""From this share of the shorter of two kinds of work on, they count as overlapped."""
+COUNTED_BYTES = 64 * MIB
+"""Steps are repeated until at least so much has crossed the link: counters are coarse."""
+MAX_REPEATS = 256
+COUNTED_SHARE = 0.9
+"""Fewer counted bytes than this share of those copied, and the copies did not cross the link."""
+UNSEEN_SHARE = 0.05
+"""Growth below this share of what was asked is others' traffic: the copies took another link."""
+COUNTER_WAIT_S = 0.25
+"""How long the counters get to catch up."""
+
+Finding = bool | float | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Findings and proofs of one case, as in `hostbench.measure.measure.Measurement`."""
+
+    findings: dict[str, Finding] = field(default_factory=dict)
+    proofs: dict[str, str] = field(default_factory=dict)
+
+
+def gather(device: Device, prepared: Prepared) -> Evidence:
+    """Observe one reading of the step. Raises what running the step raises."""
+    _ready(device, prepared)
+    prepared.step()
+    device.synchronize()
+    try:
+        seen = _observed(device, prepared)
+    except Unavailable as reason:
+        proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
+        return Evidence(proofs=proofs | _link_proof(device, prepared))
+    proofs = _copies_proof(prepared, seen) | _link_proof(device, prepared)
+    return Evidence(findings=_findings(seen), proofs=proofs)
+
+
+def _observed(device: Device, prepared: Prepared) -> list[Activity]:
+    _ready(device, prepared)
+    return device.observe(prepared.step)
+
+
+def _ready(device: Device, prepared: Prepared) -> None:
+    if prepared.before is not None:
+        prepared.before()
+    device.synchronize()
+
+
+def _findings(seen: Sequence[Activity]) -> dict[str, Finding]:
+    """`copies` in words; how much of the shorter kind of work ran beside the other."""
+    copies = busy(seen, kinds=("H2D", "D2H", "P2P"))
+    computes = busy(seen, kinds=(COMPUTE,))
+    found: dict[str, Finding] = {"copies": _in_words(seen)}
+    if copies:
+        found["pageable"] = any(one.what.endswith("pageable") for one in seen)
+    if copies and computes:
+        share = shared(copies, computes)
+        found |= {"overlap_share": share, "overlapped": share >= OVERLAPPED_SHARE}
+    into, out_of = busy(seen, kinds=("H2D",)), busy(seen, kinds=("D2H",))
+    if into and out_of:
+        share = shared(into, out_of)
+        found |= {"both_ways_share": share, "both_at_once": share >= OVERLAPPED_SHARE}
+    return found
+
+
+def _in_words(seen: Sequence[Activity]) -> str:
+    """`3 x H2D pinned, 48 MiB in all`; `none` for a step that copies nothing."""
+    counts: dict[str, int] = {}
+    for one in seen:
+        counts[one.what] = counts.get(one.what, 0) + 1
+    said = [
+        f"{counts[what]} x {what}, {format_bytes(nbytes)} in all"
+        for what, nbytes in copied(seen).items()
+    ]
+    return "; ".join(said) or "none"
+
+
+def _copies_proof(prepared: Prepared, seen: Sequence[Activity]) -> dict[str, str]:
+    """The kinds of copy and their bytes are those that the workload declares."""
+    if prepared.copies is None:
+        return {}
+    declared = dict(prepared.copies)
+    inner = "D2D" in declared  # what checks and caches copy inside the device is nobody's claim
+    found = {what: num for what, num in copied(seen).items() if inner or what != "D2D"}
+    if found == declared:
+        return {"copies": "passed"}
+    return {"copies": f"failed: {_kinds(found)} were copied, not {_kinds(declared)}"}
+
+
+def _kinds(copies: Mapping[str, int]) -> str:
+    return ", ".join(f"{nbytes} bytes {what}" for what, nbytes in copies.items()) or "no bytes"
+
+
+def _link_proof(device: Device, prepared: Prepared) -> dict[str, str]:
+    """The hardware's counters saw at least the bytes that the step declares."""
+    asked = [
+        sum(nbytes for what, nbytes in (prepared.copies or {}).items() if what.startswith(way))
+        for way in ("H2D", "D2H")
+    ]
+    if not any(asked):
+        return {}
+    try:
+        return {"link_bytes": _counted(device, prepared, asked)}
+    except Unavailable as reason:
+        return {"link_bytes": f"unavailable: {reason}"}
+
+
+def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
+    start = device.bytes_counted()
+    repeats = max(1, -(-COUNTED_BYTES // max(asked)))
+    if repeats > MAX_REPEATS:
+        return f"unavailable: {format_bytes(max(asked))} is too little for the link's counters"
+    for _ in range(repeats):
+        _ready(device, prepared)
+        prepared.step()
+        device.synchronize()
+    enough = [COUNTED_SHARE * repeats * nbytes for nbytes in asked]
+    deadline_s = time.monotonic() + COUNTER_WAIT_S
+    while True:
+        grown = [now - then for now, then in zip(device.bytes_counted(), start, strict=True)]
+        if all(seen >= least for seen, least in zip(grown, enough, strict=True)):
+            return "passed"
+        if time.monotonic() > deadline_s:
+            break
+        time.sleep(0.02)
+    if min(grown) < 0:
+        return "unavailable: a counter wrapped"
+    if sum(grown) < UNSEEN_SHARE * repeats * sum(asked):
+        return "unavailable: the counters do not see this link"
+    said = f"{grown[0]} bytes into the device and {grown[1]} out of it"
+    wanted = f"{repeats * asked[0]} and {repeats * asked[1]}"
+    return f"failed: the link's counters saw {said}, the steps copied {wanted}"

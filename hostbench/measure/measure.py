@@ -1,0 +1,263 @@
+"""One case in one launch: warm-up, three clocks, the stop rule, findings and proofs.
+
+Inside the timer is the step alone: `depth` calls, then one device-wide synchronize. Building,
+filling, the delay probe, the device clock's pass and the check of the data are all outside.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hostbench.core.samples import Samples, median, relative_iqr
+from hostbench.device.protocol import Device, Step
+
+PROBE_DELAY_S = 0.01
+"""How long the delay probe keeps the stream busy before the call under test."""
+PROBES = 2
+"""A call that waits never returns early; one that does not may be held up by the scheduler."""
+EVENT_DELAY_S = 0.002
+"""How much longer than its calls took the stream is held back, so that what the host does for a
+step is outside the device clock."""
+HOST_ONLY_READING_S = 200e-6
+"""Host-only steps are repeated until one timer reading is at least this long."""
+MAX_NUMBER = 10_000
+MAX_WARMUPS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The stop rule: sample until the dispersion is small, time is up or there are many."""
+
+    budget_s: float = 0.12
+    """Sampling time per case and launch; one sample more than it holds is always taken."""
+    warmup_s: float = 0.03
+    """Warm-up time after the first step, and at least one more step."""
+    min_samples: int = 3
+    max_samples: int = 40
+    dispersion: float = 0.01
+    """Stop once the interquartile range is at most this share of the median."""
+    device_samples: int = 3
+    """Readings of the device clock; fewer, but one, once they took a quarter of the budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What is measured: a step that was built once, and how it wants to be run."""
+
+    step: Step
+    """The callable that is timed."""
+    verify: Callable[[], str | None] | None = None
+    """Called once after timing and a synchronize: None when the result is right, else what is
+    wrong. Evidence outside the timer (the proof `data`)."""
+    depth: int = 1
+    """Steps enqueued before one synchronize."""
+    host_only: bool = False
+    """The step enqueues nothing: it may be repeated inside one timer reading."""
+    before: Callable[[], None] | None = None
+    """Called before each reading, outside the timer: puts back what the step uses up."""
+    copies: Mapping[str, int] | None = None
+    """Bytes that one step copies, by kind (`{"H2D pinned": 65536}`; see `device.activity`): held
+    against what the device was observed to do (the proofs `copies` and `link_bytes`)."""
+    one_stream: bool = True
+    """The step works on the current stream alone; else neither the delay probe nor the device
+    clock, which act on that stream, can say anything about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Everything learned about one case in one launch."""
+
+    samples: Samples
+    findings: dict[str, bool | float | None] = field(default_factory=dict)
+    """What the case turned out to do; None where it could not be found out."""
+    proofs: dict[str, str] = field(default_factory=dict)
+    """Proof name to `passed`, `failed: why` or `unavailable: why`."""
+    memory: dict[str, int] = field(default_factory=dict)
+    ranks: dict[str, float] = field(default_factory=dict)
+    """Rank -> median end-to-end seconds of that rank alone; empty without ranks."""
+
+
+def measure(device: Device, prepared: Prepared, settings: Settings) -> Measurement:
+    """Measure a prepared step on its device. Raises what running the step raises."""
+    run = _Run(device, prepared.step, prepared.depth, prepared.before)
+    first_s = run.once()[0]
+    _warm_up(run, settings)
+    number = _number(run) if prepared.host_only else 1
+    device.reset_peak()
+    timed = _sample(run, settings, number)
+    memory = device.memory_stats()
+    device_reason = _no_device_clock(prepared)
+    asynchronous: bool | None = None
+    device_s: tuple[float, ...] = ()
+    if device_reason is None:
+        call_s = max(call for _, call in timed)
+        asynchronous = any(_returns_early(run, call_s) for _ in range(PROBES))
+        delay_s = EVENT_DELAY_S + call_s * run.depth if asynchronous else 0.0
+        device_s = _device_clock(run, settings, delay_s)
+    samples = Samples(
+        end_to_end_s=tuple(end for end, _ in timed),
+        call_s=tuple(call for _, call in timed),
+        device_s=device_s,
+        device_reason=device_reason,
+        first_s=first_s,
+        depth=prepared.depth,
+        number=number,
+    )
+    return Measurement(
+        samples=samples,
+        findings={"asynchronous": asynchronous},
+        proofs=_proofs(device, prepared),
+        memory=memory,
+    )
+
+
+def asyncness(call_s: float, end_to_end_s: float) -> float:
+    """1 - call / end to end: 0 when the call waits for all of the work, near 1 when for none."""
+    return 1 - call_s / end_to_end_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    device: Device
+    step: Step
+    depth: int
+    before: Step | None
+
+    def once(self, number: int = 1) -> tuple[float, float]:
+        """(end to end, until the last call returned) in seconds per step."""
+        self.get_ready()
+        device = self.device
+        return reading(self.step, self.depth * number, device.now, device.synchronize)
+
+    def get_ready(self) -> None:
+        """What has to be so before each reading."""
+        if self.before is not None:
+            self.before()
+            self.device.synchronize()
+
+
+def reading(
+    step: Step, count: int, now: Callable[[], float], synchronize: Step
+) -> tuple[float, float]:
+    """`count` steps and one synchronize: (end to end, until the last call returned), seconds per
+    step. All that is inside the timer is here."""
+    start_s = now()
+    for _ in range(count):
+        step()
+    called_s = now()
+    synchronize()
+    end_s = now()
+    return (end_s - start_s) / count, (called_s - start_s) / count
+
+
+def _warm_up(run: _Run, settings: Settings) -> None:
+    end_s = run.device.now() + settings.warmup_s
+    for _ in range(MAX_WARMUPS):
+        run.once()
+        if run.device.now() >= end_s:
+            break
+
+
+def _number(run: _Run) -> int:
+    """Repetitions that make one reading of a host-only step long enough for the clock."""
+    number = 1
+    while number < MAX_NUMBER and run.once(number)[0] * number * run.depth < HOST_ONLY_READING_S:
+        number = min(2 * number, MAX_NUMBER)
+    return number
+
+
+def _sample(run: _Run, settings: Settings, number: int) -> list[tuple[float, float]]:
+    timed: list[tuple[float, float]] = []
+    end_s = run.device.now() + settings.budget_s
+    while not is_enough([end for end, _ in timed], settings, late=run.device.now() >= end_s):
+        timed.append(run.once(number))
+    return timed
+
+
+def is_enough(samples: Sequence[float], settings: Settings, *, late: bool) -> bool:
+    """The stop rule; `late` says that the sampling time is over."""
+    if len(samples) >= settings.max_samples:
+        return True
+    if len(samples) < settings.min_samples:
+        return False
+    return late or relative_iqr(samples) <= settings.dispersion
+
+
+def _returns_early(run: _Run, usual_call_s: float) -> bool:
+    """The delay probe: with the stream kept busy, does the call come back before it is free?
+
+    The stream is busy for PROBE_DELAY_S longer than the calls ever took. The call returns early
+    when it takes less than half of PROBE_DELAY_S longer than that. Enqueueing the delay is outside.
+    Source: the observation in torch's pinned-memory tutorial that an unpinned non_blocking copy
+    waits for its stream; here it is measured, at every size.
+    """
+    device = run.device
+    run.get_ready()
+    device.delay(usual_call_s + PROBE_DELAY_S)
+    start_s = device.now()
+    run.step()
+    called_s = device.now() - start_s
+    device.synchronize()
+    return called_s - usual_call_s < PROBE_DELAY_S / 2
+
+
+def _no_device_clock(prepared: Prepared) -> str | None:
+    if prepared.host_only:
+        return "the step enqueues nothing on the device"
+    return None if prepared.one_stream else "the step has streams of its own"
+
+
+def _device_clock(run: _Run, settings: Settings, delay_s: float) -> tuple[float, ...]:
+    """Seconds per step between two events. Asynchronous steps run behind a delay, so that the time
+    to enqueue them is hidden; for the others it is 0, for they would wait for the delay itself."""
+    device = run.device
+    seconds: list[float] = []
+    late_s = device.now() + settings.budget_s / 4
+    while len(seconds) < settings.device_samples and (not seconds or device.now() < late_s):
+        run.get_ready()
+        start, end = device.event(), device.event()
+        if delay_s:
+            device.delay(delay_s)
+        start.record()
+        for _ in range(run.depth):
+            run.step()
+        end.record()
+        device.synchronize()
+        seconds.append(end.seconds_since(start) / run.depth)
+    return tuple(seconds)
+
+
+def _proofs(device: Device, prepared: Prepared) -> dict[str, str]:
+    if prepared.verify is None:
+        return {}
+    device.synchronize()
+    wrong = prepared.verify()
+    return {"data": "passed" if wrong is None else f"failed: {wrong}"}
+
+
+def summary_s(measurement: Measurement) -> float:
+    """The one number of a launch: the median of its end-to-end samples, in seconds per step."""
+    return median(measurement.samples.end_to_end_s)
+
+
+def as_json(measurement: Measurement) -> dict[str, Any]:
+    """The measurement as plain JSON values, for the worker's pipe and the journal."""
+    samples = measurement.samples
+    return {
+        "end_to_end_s": _rounded(samples.end_to_end_s),
+        "call_s": _rounded(samples.call_s),
+        "device_s": _rounded(samples.device_s),
+        "device_reason": samples.device_reason,
+        "first_s": samples.first_s,
+        "depth": samples.depth,
+        "number": samples.number,
+        "findings": measurement.findings,
+        "proofs": measurement.proofs,
+        "memory": measurement.memory,
+        **({"ranks": measurement.ranks} if measurement.ranks else {}),
+    }
+
+
+def _rounded(seconds: tuple[float, ...]) -> list[float]:
+    """Seven digits, which no clock here exceeds; full ones would double the archive."""
+    return [float(f"{value:.7g}") for value in seconds]

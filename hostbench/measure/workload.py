@@ -1,0 +1,131 @@
+"""The Workload record, the decorator that makes one, and the registry. Knows no torch."""
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hostbench.core.case import AxisValue, Case
+from hostbench.core.errors import UsageError
+from hostbench.device.protocol import Device, Step
+from hostbench.measure.measure import Prepared
+
+DEVICES = ("cuda", "cpu")
+"""The values of every workload's first axis. `simulated` stands in for either, on request only."""
+
+
+Build = Callable[..., Prepared | Step]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One thing to measure: its axes, what it moves, and how to build its step."""
+
+    name: str
+    """`family.function`, as in `transfer.host_to_device`."""
+    axes: Mapping[str, tuple[AxisValue, ...]]
+    """Axis name to its values; `device` is the first."""
+    version: str
+    """Bumped when numbers stop being comparable."""
+    build: Build = field(repr=False)
+    """Called as build(device, **other axes) with an opened Device."""
+    moves: Callable[..., int] | None = None
+    """Bytes moved per step, from the axes; None where no rate has a meaning."""
+    expects: Callable[..., Mapping[str, bool]] | None = None
+    """Findings that the case should show, from the axes: `{"asynchronous": True}`."""
+    only: Callable[..., bool] | None = None
+    """Which cells of the axes' product are cases; docs/benchmarks.md says why not the others."""
+    quick: Callable[..., bool] | None = None
+    """Which cases belong to the quick profile."""
+    depth: int = 1
+    """Steps enqueued before one synchronize."""
+    host_only: Callable[..., bool] | None = None
+    """Cases whose step enqueues nothing: they may be repeated inside one timer reading."""
+    ranks: Callable[..., int] | None = None
+    """Ranks of a case; None: the worker itself runs the step. The same for a whole family."""
+
+    @property
+    def family(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def question(self) -> str:
+        """First line of the workload's docstring."""
+        return (inspect.getdoc(self.build) or "").partition("\n")[0]
+
+    def cases(self) -> Iterator[Case]:
+        for values in itertools.product(*self.axes.values()):
+            cell = dict(zip(self.axes, values, strict=True))
+            if self.only is None or self.only(**cell):
+                yield Case.of(self.name, cell)
+
+    def nbytes(self, case: Case) -> int | None:
+        return self.moves(**case.values) if self.moves else None
+
+    def expected(self, case: Case) -> dict[str, bool]:
+        return dict(self.expects(**case.values)) if self.expects else {}
+
+    def is_host_only(self, case: Case) -> bool:
+        return self.host_only is not None and self.host_only(**case.values)
+
+    def num_ranks(self, case: Case) -> int | None:
+        return self.ranks(**case.values) if self.ranks else None
+
+    def is_quick(self, case: Case) -> bool:
+        return self.quick is not None and self.quick(**case.values)
+
+
+_REGISTRY: dict[str, Workload] = {}
+
+
+def workload(
+    *, axes: Mapping[str, tuple[AxisValue, ...]], version: str, **options: Any
+) -> Callable[[Build], Build]:
+    """Register the decorated function as a workload; the family is the name of its module, or
+    of the package whose module `workloads` it is.
+
+    Axis names must be the function's parameter names, in order, `device` first. Raises ValueError
+    for anything else and for a name that is taken.
+    """
+
+    def register(build: Build) -> Build:
+        family = build.__module__.removesuffix(".workloads").rpartition(".")[2]
+        name = f"{family}.{build.__name__}"
+        parameters = tuple(inspect.signature(build).parameters)
+        if parameters != tuple(axes) or parameters[:1] != ("device",):
+            raise ValueError(f"{name}: axes {tuple(axes)} must equal parameters {parameters}")
+        if name in _REGISTRY:
+            raise ValueError(f"workload {name} is registered twice")
+        made = Workload(name=name, axes=axes, version=version, build=build, **options)
+        others = [work for work in _REGISTRY.values() if work.family == family]
+        if any((work.ranks is None) != (made.ranks is None) for work in others):
+            # Ranks are forked, and must be before their parent runs the first torch operation.
+            raise ValueError(f"{name}: all of a family's workloads declare `ranks`, or none does")
+        _REGISTRY[name] = made
+        return build
+
+    return register
+
+
+def registry() -> dict[str, Workload]:
+    """Every workload registered so far, by name. `hostbench.families.load()` fills it."""
+    return dict(_REGISTRY)
+
+
+def prepare(work: Workload, device: Device, case: Case) -> Prepared:
+    """Build the case's step on an opened device."""
+    axes = {name: value for name, value in case.axes if name != "device"}
+    built = work.build(device, **axes)
+    device.enter(case)
+    prepared = built if isinstance(built, Prepared) else Prepared(step=built)
+    return replace(prepared, depth=work.depth, host_only=work.is_host_only(case))
+
+
+def find(name: str) -> Workload:
+    """The workload of that name. Raises UsageError with the names that exist."""
+    try:
+        return _REGISTRY[name]
+    except KeyError:
+        known = ", ".join(sorted(_REGISTRY)) or "none"
+        raise UsageError(f"unknown workload {name!r}; there are: {known}") from None

@@ -1,0 +1,60 @@
+"""What really happened in a story, to hold findings against."""
+
+from dataclasses import asdict
+from typing import Any
+
+from hostbench.testing.histories.nights import Night, facts_of, shows
+from hostbench.testing.histories.story import Event, Machine, Story
+
+
+def truth(story: Story, commits: list[str], of_machines: dict[str, list[tuple[Night, str]]]) -> Any:
+    """As plain values. `of_machines`: machine -> its runs with their run ids, the oldest first."""
+    return {
+        "simulated": True,
+        "seed": story.seed,
+        "commits": commits,
+        "machines": [asdict(machine) for machine in story.machines],
+        "series": [str(case) for _, case in story.cases()],
+        "events": [
+            about
+            for event in story.events
+            for machine in story.machines
+            if event.happens_to(machine)
+            for about in _told(story, event, machine, commits, of_machines[machine.name])
+        ],
+    }
+
+
+def _told(
+    story: Story,
+    event: Event,
+    machine: Machine,
+    commits: list[str],
+    runs: list[tuple[Night, str]],
+) -> list[dict[str, Any]]:
+    """The event on one machine; nothing where no run of it shows it."""
+    if event.kind == "missing":
+        first = last = sum(night.commit < event.at for night, _ in runs)
+    else:
+        seen = [place for place, (night, _) in enumerate(runs) if shows(event, night)]
+        if not seen:
+            return []
+        first, last = seen[0], seen[-1] + 1
+    before = facts_of(story, machine, runs[max(0, first - 1)][0]) if runs else {}
+    return [
+        {
+            "kind": "recovered" if event.kind == "code" and event.until else event.kind,
+            "machine": machine.name,
+            "series": [str(case) for _, case in story.cases() if event.selects(case)],
+            "effect": event.effect,
+            "first_bad_commit": commits[event.at],
+            "first_bad_run": runs[first][1] if first < len(runs) else None,
+            "index": first,
+            "until_commit": next(iter(commits[event.until or len(commits) :]), None),
+            "until_index": last if event.until is not None else None,
+            "fact": event.fact or None,
+            "before": before.get(event.fact),
+            "after": event.value or None,
+            "cause": event.cause,
+        }
+    ]

@@ -1,0 +1,86 @@
+"""git's own bisection, in a clone of its own: the user's checkout and index are left alone."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+from hostbench.core.errors import UsageError
+from hostbench.vcs import repo
+from hostbench.vcs.repo import GitError
+
+PACKAGE = "hostbench"
+"""Only commits that touch it can change what is measured."""
+Word = Literal["good", "bad", "skip"]
+_FIRST = re.compile(r"^# first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
+_POSSIBLE = re.compile(r"^# possible first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
+
+
+def ends(root: Path, good: str, bad: str) -> tuple[str, str, int]:
+    """(good, bad, how many commits between them touch the package). Raises UsageError for what
+    cannot be bisected."""
+    if repo.is_shallow(root):
+        raise UsageError(
+            "this clone is shallow, so commits between the ends may be missing: "
+            "`git fetch --unshallow` first"
+        )
+    commits = [repo.commit_of(root, name) for name in (good, bad)]
+    for name, commit in zip((good, bad), commits, strict=True):
+        if commit is None:
+            raise UsageError(f"git knows no commit {name!r} here; fetch it, or name another")
+    first, last = map(str, commits)
+    if not repo.is_ancestor(root, first, last):
+        raise UsageError(
+            f"{good} is no ancestor of {bad}, so no commit between them is the first bad one; name "
+            "a good commit that the bad one is built on with --good"
+        )
+    return first, last, repo.num_commits(root, first, last, PACKAGE)
+
+
+class Bisection:
+    """Which commit to look at next, and what it comes to. `folder` must not exist."""
+
+    def __init__(self, root: Path, folder: Path, good: str, bad: str) -> None:
+        """Raises GitError."""
+        self._clone = folder
+        self._git(root, "clone", "--quiet", "--shared", "--no-checkout", str(root), str(folder))
+        self._git(folder, "bisect", "start", "--no-checkout", bad, good, "--", PACKAGE)
+
+    @property
+    def first_bad(self) -> str | None:
+        found = _FIRST.search(self._log())
+        return found[1] if found else None
+
+    @property
+    def suspects(self) -> list[str]:
+        """The commits that are left where all of them were skipped."""
+        return _POSSIBLE.findall(self._log())
+
+    @property
+    def candidate(self) -> str | None:
+        """The commit to look at; None at the end."""
+        log = self._log()
+        if _FIRST.search(log) or _POSSIBLE.search(log):
+            return None
+        return self._git(self._clone, "rev-parse", "BISECT_HEAD")
+
+    def mark(self, word: Word) -> None:
+        """What the candidate is."""
+        self._git(self._clone, "bisect", word, may_fail=True)  # exit code 2 where all is skipped
+
+    def _log(self) -> str:
+        return self._git(self._clone, "bisect", "log")
+
+    def _git(self, where: Path, *args: str, may_fail: bool = False) -> str:
+        done = subprocess.run(
+            ["git", *args],
+            cwd=where,
+            env={**os.environ, "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode and not may_fail:
+            raise GitError((done.stderr.strip().splitlines() or ["git failed"])[0])
+        return done.stdout.strip()

@@ -1,0 +1,150 @@
+"""What git says about the code that is measured."""
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import hostbench
+from hostbench.core.clock import epoch_s, is_storable
+from hostbench.core.units import one_line
+
+MOST_LANDED = 100
+_HASH = re.compile("[0-9a-f]{7,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkout:
+    """The commit under the measurement, or why there is none."""
+
+    commit: str | None
+    committed_at: str | None
+    scratch: str | None
+    """Why numbers measured here belong to no commit; None when they belong to `commit`."""
+
+
+def checkout(root: Path | None, results: Path) -> Checkout:
+    """The state of the checkout at `root`, if it is the one that hostbench is imported from."""
+    if root is None:
+        return Checkout(commit=None, committed_at=None, scratch="no asv.conf.json: not a checkout")
+    found = working_tree(root, results)
+    inside = Path(hostbench.__file__).resolve().is_relative_to(root.resolve())
+    if found.commit is not None and not inside:
+        why = "hostbench is not imported from this checkout"
+        return Checkout(commit=None, committed_at=None, scratch=why)
+    return found
+
+
+def working_tree(root: Path, results: Path) -> Checkout:
+    """The state of the git repository at `root`, tracked files below `results` left aside."""
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        return Checkout(
+            commit=commit,
+            committed_at=committed_at(root, commit),
+            scratch="uncommitted changes" if _changed(root, results) else None,
+        )
+    except GitError as error:
+        return Checkout(commit=None, committed_at=None, scratch=str(error))
+
+
+def committed_at(root: Path, commit: str | None) -> str | None:
+    """When a commit was made, ISO 8601; None where git tells none that can be kept."""
+    try:
+        said = _git(root, "show", "-s", "--format=%cI", commit) if commit else None
+        return said if said and is_storable(epoch_s(said)) else None
+    except (GitError, ValueError):
+        return None
+
+
+def commit_of(root: Path, name: str) -> str | None:
+    """The commit that a branch, tag or abbreviation names; None where git knows none."""
+    try:
+        return _git(
+            root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
+        )
+    except GitError:
+        return None
+
+
+def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
+    """(commit, subject) of what `new` holds and `old` does not, the newest first; None where git
+    knows them not. At most MOST_LANDED."""
+    if not all(_HASH.fullmatch(commit) for commit in (old, new)):
+        return None
+    try:
+        said = _git(
+            *(root, "log", f"--max-count={MOST_LANDED}", "--format=%H%x09%s"),
+            *("--end-of-options", f"{old}..{new}"),
+        )
+    except GitError:
+        return None
+    pairs = (line.partition("\t") for line in said.splitlines())
+    return [(commit, subject) for commit, _, subject in pairs]
+
+
+def is_shallow(root: Path) -> bool:
+    """Whether commits were cut off when this clone was made."""
+    return _git(root, "rev-parse", "--is-shallow-repository") == "true"
+
+
+def is_ancestor(root: Path, first: str, last: str) -> bool:
+    return not _git(root, "rev-list", "--max-count=1", first, f"^{last}")
+
+
+def num_commits(root: Path, first: str, last: str, name: str) -> int:
+    """Commits after `first` up to `last` that touch `name`."""
+    return int(_git(root, "rev-list", "--count", f"{first}..{last}", "--", name))
+
+
+def about(root: Path, commit: str) -> str:
+    """`2026-11-21 the commit's first line`, fit for a terminal."""
+    return one_line(_git(root, "show", "-s", "--format=%cs %s", commit))
+
+
+def export(root: Path, commit: str, name: str, folder: Path) -> None:
+    """Write what the folder `name` of a commit holds below `folder`. Raises GitError."""
+    packed = _run(root, "archive", "--format=zip", commit, "--", name)
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:  # tarfile needs Python 3.11.4 to be safe
+        archive.extractall(folder)
+
+
+def copy_tree(root: Path, name: str, folder: Path) -> None:
+    """Copy the files below `name` as they are now, but for what git ignores. Raises GitError."""
+    listed = _run(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", name)
+    for path in map(os.fsdecode, filter(None, listed.split(b"\0"))):
+        if (root / path).is_file():  # else deleted, and not yet committed
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / path, folder / path)
+
+
+class GitError(Exception):
+    """git is missing or refuses; the text is its first line."""
+
+
+def _changed(root: Path, results: Path) -> bool:
+    paths = ["--", "."]
+    if results.resolve().is_relative_to(root.resolve()):
+        paths.append(f":(exclude){results.resolve().relative_to(root.resolve())}")
+    return bool(_git(root, "status", "--porcelain", "--untracked-files=no", *paths))
+
+
+def _git(root: Path, *args: str) -> str:
+    return _run(root, *args).decode(errors="replace").strip()
+
+
+def _run(root: Path, *args: str) -> bytes:
+    try:
+        done = subprocess.run(["git", *args], cwd=root, capture_output=True, check=True, timeout=60)
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr.decode(errors="replace").strip().splitlines() or ["git failed"])[0]
+        if "not a git repository" in said:
+            said = "no git repository"
+        raise GitError(said) from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise GitError("git is not installed or does not answer") from error
+    return done.stdout

@@ -1,0 +1,186 @@
+"""What asv promises its users holds for our suite: real asv, on two commits of one checkout.
+
+Numbers are constants written into each commit's code, so that expectations are exact.
+"""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hostbench.runner import journal
+from tests import scratch
+from tests.asv_scratch import D2H, FAST, H2D, WORKER, cells, cpu, small, stored, version
+from tests.scratch import TRANSFER, Scratch
+
+pytestmark = pytest.mark.asv
+
+
+@pytest.fixture(scope="module")
+def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str, str]:
+    """base (1 s) and head (2 s, one workload, one middle size and one case's failure more)."""
+    checkout = scratch.make(tmp_path_factory.mktemp("two"))
+    small(checkout, 1.0)
+    text = (checkout.root / TRANSFER).read_text()
+    whole, (first, second) = text, text.split("@workload")[:2]
+    (checkout.root / TRANSFER).write_text(f"{first}@workload{second}".rstrip() + "\n")
+    checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, 4 * MIB)")
+    checkout.sync()
+    base = checkout.commit("base: no device_to_host, two sizes")
+    (checkout.root / TRANSFER).write_text(whole)
+    checkout.edit(TRANSFER, "SIZES = (64 * KIB, MIB)", "SIZES = (64 * KIB, MIB, 4 * MIB)")
+    checkout.edit(WORKER, '"seconds": 1.0,', '"seconds": 2.0,')
+    checkout.edit(
+        TRANSFER,
+        "    target = device.host_buffer(nbytes",
+        '    if nbytes == MIB and not blocking:\n        raise ValueError("put in on purpose")\n'
+        "    target = device.host_buffer(nbytes",
+    )
+    checkout.sync()
+    head = checkout.commit("head: twice as slow, a workload and a middle size more")
+    done = checkout.asv("run", "ALL", "--machine", "scratch", "--record-samples", **FAST)
+    assert done.returncode == 2, done.stdout  # asv's own code for: a benchmark failed
+    return checkout, base, head
+
+
+def test_each_commit_runs_its_own_code(two_commits: tuple[Scratch, str, str]) -> None:
+    """An editable install of hostbench beside asv must not be what is measured."""
+    checkout, base, head = two_commits
+    assert cells(checkout, base, H2D)[cpu(65536)]["result"] == 1.0
+    assert cells(checkout, head, H2D)[cpu(65536)]["result"] == 2.0
+
+
+def test_an_editable_install_is_there_to_be_mistaken_for(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import hostbench; print(hostbench.__file__)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip("hostbench is not installed in this interpreter")
+    assert Path(done.stdout.strip()).is_relative_to(scratch.TREE)
+
+
+def test_a_new_middle_value_and_a_new_workload_leave_old_cases_right(
+    two_commits: tuple[Scratch, str, str],
+) -> None:
+    checkout, base, head = two_commits
+    old, new = cells(checkout, base, H2D), cells(checkout, head, H2D)
+    assert (old[cpu(65536)]["result"], old[cpu(4194304)]["result"]) == (1.0, 1.0)
+    assert math.isnan(old[cpu(1048576)]["result"])
+    assert new[cpu(1048576)]["result"] == 2.0
+    assert all(math.isnan(cell["result"]) for cell in cells(checkout, base, D2H).values())
+    assert cells(checkout, head, D2H)[cpu(65536)]["result"] == 2.0
+
+
+def test_skipped_and_failed_differ(two_commits: tuple[Scratch, str, str]) -> None:
+    checkout, _, head = two_commits
+    found = cells(checkout, head, D2H)
+    assert found[cpu(1048576, blocking=False)]["result"] is None
+    assert math.isnan(found[cpu(1048576, "pinned")]["result"])
+
+
+def test_samples_are_launches_counted_once(two_commits: tuple[Scratch, str, str]) -> None:
+    checkout, base, _ = two_commits
+    assert cells(checkout, base, H2D)[cpu(65536)]["samples"] == [1.0] * 8
+
+
+def test_compare_marks_the_slower_rows_and_no_others(two_commits: tuple[Scratch, str, str]) -> None:
+    checkout, base, head = two_commits
+    done = checkout.asv("compare", base, head, "--machine", "scratch")
+    assert done.returncode == 0
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|") and "track" in line]
+    worse = [row for row in rows if row.startswith("| +")]
+    both = [row for row in rows if row.count(" n/a") == 0]
+    assert len(both) == 4 and worse == both  # 2 sizes x blocking or not
+    assert "2.00" in worse[0]
+
+
+def test_environment_and_files_name_no_path(two_commits: tuple[Scratch, str, str]) -> None:
+    checkout, base, _ = two_commits
+    data = stored(checkout, base)
+    assert data["env_name"] == f"hostbench-py{version()}"
+    assert data["requirements"] == {}
+    described = json.loads((checkout.results / "benchmarks.json").read_text())
+    assert described[H2D]["params"][0] == ["'cuda'", "'cpu'"]  # static, also without a GPU
+    for path in checkout.results.rglob("*.json"):
+        assert str(checkout.root) not in path.read_text(), path
+        assert sys.prefix not in path.read_text(), path
+
+
+def test_check_show_and_publish_work(two_commits: tuple[Scratch, str, str]) -> None:
+    """What is published are our benchmarks with their numbers, and the steps between them."""
+    checkout, base, head = two_commits
+    assert checkout.asv("check").returncode == 0
+    shown = checkout.asv("show", base)
+    assert shown.returncode == 0 and "HostToDevice" in shown.stdout
+    published = checkout.asv("publish")
+    assert published.returncode == 0, published.stdout
+    html = checkout.root / ".asv/html"
+    index = json.loads((html / "index.json").read_text())
+    assert set(index["benchmarks"]) == {H2D, D2H}
+    assert index["revision_to_hash"] == {"0": base, "1": head}
+    summary = json.loads((html / f"graphs/summary/{H2D}.json").read_text())
+    assert [(revision, round(seconds, 9)) for revision, seconds in summary] == [(0, 1.0), (1, 2.0)]
+    found = json.loads((html / "regressions.json").read_text())["regressions"]
+    expected = {
+        f"{H2D}({', '.join(cpu(nbytes, blocking=blocking))})"
+        for nbytes in (65536, 4194304)
+        for blocking in (True, False)
+    }
+    assert {(name, new, old) for name, _, _, _, new, old, _ in found} == {
+        (name, 2.0, 1.0) for name in expected
+    }
+
+
+def test_journals_of_plain_asv_runs_are_adopted(two_commits: tuple[Scratch, str, str]) -> None:
+    """Each with asv's machine name, and each point once."""
+    from hostbench.store import adopt, frame
+
+    checkout, base, _ = two_commits
+    copy = checkout.root.parent / "copy"
+    shutil.copytree(checkout.results, copy)
+    journals = list(journal.find(copy))
+    assert len(journals) == 2  # one a commit
+    adopted = adopt.adopt_orphans(copy, lambda: "nobody", print)
+    assert {run.header.machine for run in adopted} == {"scratch"}
+    assert not list(journal.find(copy))
+    tree = frame.read(copy)
+    rows = tree.frame
+    assert tree.warnings == []
+    ours = rows[(rows["commit"] == base) & (rows["status"] == "ok")]
+    assert set(ours["source"]) == {"archive"}
+    assert len(ours) == 4  # two sizes, blocking or not
+
+
+def test_a_selection_keeps_what_it_does_not_ask_for(two_commits: tuple[Scratch, str, str]) -> None:
+    from hostbench.core.case import AxisValue, Case
+    from hostbench.suite import selection
+
+    checkout, _, _ = two_commits
+    axes: dict[str, AxisValue] = {
+        "device": "cpu",
+        "nbytes": 65536,
+        "memory": "pageable",
+        "blocking": True,
+    }
+    patterns = selection([Case.of("transfer.host_to_device", axes)])
+    options = [part for pattern in patterns for part in ("-b", pattern)]
+    checkout.edit(WORKER, '"seconds": 2.0,', '"seconds": 5.0,')
+    third = checkout.commit("third: 5 s")
+    try:
+        run = ("run", f"{third}^!", "--machine", "scratch", "--record-samples")
+        assert checkout.asv(*run, **FAST).returncode == 2
+        one = checkout.asv(*run, *options, **FAST)
+        assert one.returncode == 0, one.stdout
+        found = cells(checkout, third, H2D)
+        assert found[cpu(65536)]["result"] == 5.0
+        assert found[cpu(1048576)]["result"] == 5.0, "a number that was not asked for is gone"
+    finally:
+        checkout.git("reset", "-q", "--hard", "HEAD~1")

@@ -1,0 +1,68 @@
+"""Real asv where each test has a throwaway checkout of its own: rounds, version bumps, our run."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hostbench.runner import journal
+from tests import scratch
+from tests.asv_scratch import FAST, H2D, WORKER, cells, cpu, small
+from tests.scratch import TRANSFER
+
+pytestmark = pytest.mark.asv
+
+
+def test_continuous_measures_each_round_anew(tmp_path: Path) -> None:
+    checkout = scratch.make(tmp_path)
+    small(checkout, 1.0)
+    base = checkout.commit("base")
+    checkout.edit(WORKER, '"seconds": 1.0,', '"seconds": 3.0,')
+    head = checkout.commit("head")
+    done = checkout.asv("continuous", base, head, "--machine", "scratch", HOSTBENCH_LAUNCHES="4")
+    assert done.returncode == 1, done.stdout  # asv's code for: something got worse
+    assert "PERFORMANCE DECREASED" in done.stdout
+    assert cells(checkout, base, H2D)[cpu(65536)]["samples"] == [1.0] * 8
+    assert cells(checkout, head, H2D)[cpu(65536)]["samples"] == [3.0] * 8
+
+
+def test_a_version_bump_separates_the_numbers(tmp_path: Path) -> None:
+    checkout = scratch.make(tmp_path)
+    small(checkout, 1.0)
+    base = checkout.commit("version 1")
+    text = (checkout.root / TRANSFER).read_text()
+    (checkout.root / TRANSFER).write_text(text.replace('version="1"', 'version="2"'))
+    checkout.sync()
+    head = checkout.commit("version 2")
+    done = checkout.asv("run", "ALL", "--machine", "scratch", "--record-samples", **FAST)
+    assert done.returncode == 0, done.stdout
+    assert cells(checkout, head, H2D)[cpu(65536)]["result"] == 1.0
+    assert math.isnan(cells(checkout, base, H2D)[cpu(65536)]["result"])
+
+
+def test_hostbench_run_measures_once_and_asv_records_it(tmp_path: Path) -> None:
+    """Foreground run, archive and asv's own file hold the same points, shown once."""
+    from hostbench.store import frame
+
+    checkout = scratch.make(tmp_path)
+    small(checkout, 1.0)
+    commit = checkout.commit("base")
+    run = ("run", "--launches", "8", "--machine", "scratch")
+    done = checkout.hostbench(*run)
+    assert done.returncode == 0, done.stdout
+    assert cells(checkout, commit, H2D)[cpu(65536)]["samples"] == [1.0] * 8
+    tree = frame.read(checkout.results)
+    ours = tree.frame[tree.frame["status"] == "ok"]
+    assert tree.warnings == [] and len(tree.runs) == 1
+    assert len(ours) == 8 and set(ours["source"]) == {"archive"} and set(ours["commit"]) == {commit}
+    assert not list(journal.find(checkout.results))
+    homes = json.loads((checkout.home / ".asv-machine.json").read_text())
+    assert set(homes) == {"scratch", "version"}
+
+    shutil.rmtree(checkout.root / ".asv")
+    (checkout.root / ".asv").write_text("in asv's way")
+    failed = checkout.hostbench(*run)
+    assert failed.returncode == 4 and "archived all the same" in failed.stdout, failed.stdout
+    assert len(frame.read(checkout.results).runs) == 2

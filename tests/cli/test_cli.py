@@ -1,0 +1,728 @@
+"""The command line: words in, exit codes out. Most of it in this process, on the simulated device,
+with the launcher replaced; one run is the real program with real worker processes."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench import facts, families
+from hostbench.cli import main, run_setup
+from hostbench.cli import run as run_command
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_PIPE,
+    EXIT_USAGE,
+    BrokenError,
+    HostbenchError,
+)
+from hostbench.facts.torch_probe import TorchState
+from hostbench.families import load
+from hostbench.runner.launcher import Launch, Outcome
+from hostbench.store import archive, runs
+from hostbench.store.runs import WholeRun
+from hostbench.vcs.repo import Checkout
+from tests.made import COMMIT, FACTS, InProcess, copy_case, record, run, unread, write_journal
+
+ROOT = Path(__file__).parent.parent.parent
+ONE = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
+SIMULATED = ("run", "--device", "simulated", "--launches", "1")
+EDGES = ("before", "after")
+
+
+@pytest.fixture(autouse=True)
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is no checkout, a home of its own, no GPU, no worker processes."""
+    for name in ("HOSTBENCH_MACHINE", "HOSTBENCH_LAUNCHES", "HOSTBENCH_RECORDED"):
+        monkeypatch.delenv(name, raising=False)
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir()
+    here.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
+    monkeypatch.chdir(here)
+    torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
+    monkeypatch.setattr(facts, "probe_torch", lambda: torch)
+    monkeypatch.setattr(run_command, "become_subreaper", lambda: None)
+    monkeypatch.setattr(run_command, "Launcher", InProcess)
+    return here
+
+
+@pytest.fixture
+def results(stage: Path) -> Path:
+    return stage / "results"
+
+
+def only(results: Path) -> WholeRun:
+    (one,) = runs.load(results, pytest.fail)
+    return one
+
+
+def python(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The real program, from the folder where the test is."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, *args], env=env, text=True, capture_output=True, timeout=120, **options
+    )
+
+
+# Help, and what it costs
+
+
+@pytest.mark.parametrize("args", [("--help",), (), ("run", "--help"), ("--version",)])
+def test_help_imports_nothing_heavy(args: tuple[str, ...]) -> None:
+    code = f"""
+import sys
+for name in ("torch", "numpy", "pandas", "streamlit", "pynvml", "asv"):
+    sys.modules[name] = None  # whoever imports it fails
+from hostbench.cli import main
+sys.exit(main({list(args)!r}))
+"""
+    done = python("-c", code)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "hostbench" in done.stdout
+
+
+def test_python_m_is_the_same_program() -> None:
+    done = python("-m", "hostbench", "--help")
+    assert done.returncode == EXIT_OK
+    listed = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("    ")}
+    assert listed >= {"run", "report", "doctor", "list", "dashboard", "sync-benchmarks"}
+    assert "exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured" in done.stdout
+
+
+def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == EXIT_OK
+    assert "COMMAND" in capsys.readouterr().out
+
+
+# Bad input: one line, the value, the remedy, exit code 2
+
+
+@pytest.mark.parametrize(
+    ("args", "parts"),
+    [
+        (("run", "transfers"), ("'transfers'", "transfer, ")),
+        (("list", "transfers"), ("'transfers'", "transfer, ")),
+        ((*SIMULATED, "--case", "transfer.up"), ("'transfer.up'", "hostbench list")),
+        ((*SIMULATED, "--case", "transfer[nbytes=infKiB]"), ("selects no case", "list")),
+        ((*SIMULATED, "--case", "transfer[x"), ("'transfer[x'", "axis=value")),
+        ((*SIMULATED, "--case", "transfer[device=cpu]"), ("no case is left", "list")),
+        (("run", "--device", "cuda"), ("--device cuda", "CUDA_VISIBLE_DEVICES")),
+        ((*SIMULATED, "--machine", "a/b"), ("'a/b'", "letters, digits")),
+        ((*SIMULATED, "--machine", "../up"), ("'../up'", "letters, digits")),
+        ((*SIMULATED, "--machine", ""), ("''", "letters, digits")),
+        (("report", "--machine", "a/b"), ("'a/b'", "letters, digits")),
+        (("run", "--device", "simulated", "--launches", "0"), ("--launches 0", "10")),
+        (("run", "--device", "simulated", "--launches", "-3"), ("--launches -3", "10")),
+        ((*SIMULATED, "--deadline", "0"), ("--deadline 0", "60")),
+        (("run", "--resume"), ("nothing to resume", "without --resume")),
+        (("run", "--resume", "transfer"), ("--resume takes the cases", "leave")),
+        (("run", "--resume", "--quick"), ("--resume takes the cases", "leave")),
+        (("sync-benchmarks",), ("asv.conf.json", "checkout")),
+    ],
+)
+def test_bad_input(
+    args: tuple[str, ...],
+    parts: tuple[str, ...],
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if args[0] == "report":
+        archive.write(results, run([record(copy_case())]))
+    assert main(args) == EXIT_USAGE
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1 and said.err.startswith("hostbench: ")
+    assert all(part in said.err for part in parts), said.err
+    assert said.out == ""
+    assert not list(results.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("nonsense",),
+        ("run", "--device", "tpu"),
+        ("run", "--launches", "many"),
+        ("run", "--quic"),
+        ("report", "--format", "xml"),
+    ],
+)
+def test_what_the_parser_refuses(args: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(args)
+    assert caught.value.code == EXIT_USAGE
+    assert args[-1] in capsys.readouterr().err
+
+
+def test_a_bad_machine_from_the_environment_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOSTBENCH_MACHINE", "a/b")
+    assert main(SIMULATED) == EXIT_USAGE
+    assert "HOSTBENCH_MACHINE 'a/b'" in capsys.readouterr().err
+
+
+def test_results_that_cannot_be_written(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (stage / "file").write_text("no folder")
+    for folder in ("file", "file/below"):
+        assert main([*SIMULATED, "--case", ONE, "--results", folder]) == EXIT_USAGE
+        err = capsys.readouterr().err
+        assert folder in err and "--results" in err and err.count("\n") == 1
+
+
+def test_a_broken_asv_conf(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (stage / "asv.conf.json").write_text("{")
+    assert main(SIMULATED) == EXIT_USAGE
+    assert "asv.conf.json" in capsys.readouterr().err
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize("error", [HostbenchError, BrokenError])
+def test_a_known_error_is_one_line(
+    error: type[HostbenchError],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(_: Namespace) -> int:
+        raise error("mend it")
+
+    monkeypatch.setattr("hostbench.cli.list.execute", fail)
+    assert main(["list"]) == error.exit_code
+    assert capsys.readouterr().err == "hostbench: mend it\n"
+
+
+def test_a_bug_is_not_mistaken_for_a_regression(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: Namespace) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("hostbench.cli.list.execute", fail)
+    assert main(["list"]) == EXIT_FAILED
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(_: Namespace) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hostbench.cli.list.execute", interrupt)
+    assert main(["list"]) == EXIT_FAILED
+    assert capsys.readouterr().err == "hostbench: interrupted\n"
+
+
+@pytest.mark.parametrize(("families", "code"), [((), EXIT_PIPE), (("allocation",), EXIT_OK)])
+def test_a_reader_that_goes_away_is_no_error(families: tuple[str, ...], code: int) -> None:
+    """`hostbench list --cases | head -1`: more, and less, than Python buffers."""
+    buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    with unread() as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "hostbench", "list", "--cases", *families],
+            env={**buffered, "PYTHONPATH": str(ROOT)},
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (code, b"")
+
+
+class Refusing(InProcess):
+    """Every case is skipped."""
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        for one in super().run(launch):
+            yield replace(one, status="skipped", reason="not here", seconds=None, measurement={})
+
+
+class Failing(InProcess):
+    """The first case fails."""
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        for position, one in enumerate(super().run(launch)):
+            yield one if position else replace(one, status="failed", reason="it broke")
+
+
+class Interrupted(InProcess):
+    """Ctrl-C after two cases."""
+
+    after = 2
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        for position, one in enumerate(super().run(launch)):
+            if position == self.after:
+                raise KeyboardInterrupt
+            yield one
+
+
+class InterruptedAtOnce(Interrupted):
+    after = 0
+
+
+QUICK = ("run", "transfer", "allocation", "--device", "simulated", "--quick", "--seed", "1")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "code"),
+    [
+        (InProcess, EXIT_OK),
+        (Refusing, EXIT_NOTHING_MEASURED),
+        (Failing, EXIT_FAILED),
+        (Interrupted, EXIT_FAILED),
+    ],
+)
+def test_exit_codes_of_a_run(
+    launcher: type[InProcess],
+    code: int,
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whatever happened, what was measured is archived and answered."""
+    monkeypatch.setattr(run_command, "Launcher", launcher)
+    assert main(QUICK) == code
+    one = only(results)
+    assert one.header.scratch == "simulated device"
+    assert one.results()
+    said = capsys.readouterr()
+    assert one.run_id in said.out
+    assert "kept in" in said.out
+    assert not list(results.rglob("*.jsonl"))
+    assert ("--resume" in said.err) is (launcher is Interrupted)
+
+
+def test_interrupted_before_the_first_case(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_command, "Launcher", InterruptedAtOnce)
+    assert main(QUICK) == EXIT_NOTHING_MEASURED
+    assert "before the first case" in capsys.readouterr().err
+    assert [path for path in results.rglob("*") if path.is_file()] == []
+
+
+# A run and its resumption
+
+
+def test_a_run_in_parts_is_whole_in_the_end(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part ends with the case that the time ran out in, and says how to go on."""
+    assert main([*QUICK, "--stop-after", "0.000001"]) == EXIT_OK
+    first = only(results)
+    assert len(first.winners()) == 1 and not first.is_complete
+    assert "stopped; what was measured is kept" in capsys.readouterr().err
+    assert main(["run", "--resume", "--stop-after", "0.000001s"]) == EXIT_OK
+    assert main(["run", "--resume"]) == EXIT_OK
+    whole = only(results)
+    assert whole.is_complete and len(whole.parts) == 3
+    assert [len(part.records) for part in whole.parts] == [1, 1, 14 * (3 + 1) - 2]
+
+
+@pytest.mark.parametrize(
+    ("launcher", "code"), [(Refusing, EXIT_NOTHING_MEASURED), (Failing, EXIT_FAILED)]
+)
+def test_a_part_without_a_number_or_with_a_failure_says_so(
+    launcher: type, code: int, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_command, "Launcher", launcher)
+    assert main([*QUICK, "--stop-after", "0.000001"]) == code
+    assert not only(results).is_complete
+
+
+def test_the_remedies_name_the_folder_and_the_machine_that_were_given(
+    stage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--results", "my results", "--machine", "table")
+    assert main([*QUICK, *where, "--stop-after", "0.000001"]) == EXIT_OK
+    said = capsys.readouterr()
+    assert " dashboard --results 'my results'\n" in said.out
+    assert " run --resume --machine table --results 'my results'`" in said.err
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "inf", "nan", "", "m", "0m", "9 min", "1h30m"])
+def test_a_part_needs_a_time(results: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    assert main([*QUICK, "--stop-after", text]) == EXIT_USAGE
+    assert f"--stop-after {text!r} is no time above zero: write 90, 90s," in capsys.readouterr().err
+
+
+def test_resume_finishes_the_run(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run_command, "Launcher", Interrupted)
+    assert main(QUICK) == EXIT_FAILED
+    first = only(results)
+    assert len(first.winners()) == 2 and not first.is_complete
+    monkeypatch.setattr(run_command, "Launcher", InProcess)
+    assert main(["run", "--resume"]) == EXIT_OK
+    whole = only(results)
+    assert whole.is_complete and whole.run_id == first.run_id
+    assert [len(part.records) for part in whole.parts] == [2, 14 * (3 + 1) - 2]
+    assert not whole.not_measured()
+    assert first.run_id in capsys.readouterr().out
+    assert main(["run", "--resume"]) == EXIT_USAGE
+    assert "nothing to resume" in capsys.readouterr().err
+
+
+def test_the_seed_makes_the_order(results: Path) -> None:
+    for _ in range(2):
+        assert main([*QUICK, "--launches", "1"]) == EXIT_OK
+    orders = [[str(r.case) for r in one.parts[0].records] for one in runs.load(results, print)]
+    assert len(orders) == 2 and orders[0] == orders[1]
+    assert main([*QUICK[:-1], "2", "--launches", "1"]) == EXIT_OK
+    last = runs.load(results, print)[-1]
+    assert [str(r.case) for r in last.parts[0].records] != orders[0]
+
+
+def partial(**changes: Any) -> WholeRun:
+    planned = (str(copy_case()),)
+    one = run([record(copy_case())], planned=planned, commit=COMMIT, **changes)
+    return WholeRun(parts=(one,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "scratch", "can"),
+    [
+        ({}, None, True),
+        ({"scratch": "quick"}, None, True),
+        ({"scratch": "quick"}, "uncommitted changes", True),
+        ({}, "uncommitted changes", False),
+        ({"launches": 1}, None, False),  # complete
+        ({"machine": "table"}, None, False),
+        ({"commit": "f" * 40}, None, False),
+        ({"by": "asv"}, None, False),
+        ({"facts": {**FACTS, "software": {"torch": "2.14.0"}}}, None, False),
+    ],
+)
+def test_what_can_be_resumed(changes: dict[str, Any], scratch: str | None, can: bool) -> None:
+    setup = run_setup.Setup(
+        root=None,
+        results=Path("results"),
+        machine="shelf",
+        facts=facts.from_json(FACTS),
+        collect=dict,
+        checkout=Checkout(commit=COMMIT, committed_at=None, scratch=scratch),
+        device="cpu",
+        workloads={},
+    )
+    one = run([record(copy_case())], **{"commit": COMMIT, **changes})
+    assert run_setup.can_resume(WholeRun(parts=(one,)), setup) is can
+
+
+def test_an_orphan_is_archived_by_the_next_run(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_journal(results, run([record(copy_case())]), finish=False)
+    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
+    assert not path.exists()
+    assert "archived run 20261121T120000Z-1a2b3c4d-0001" in capsys.readouterr().err
+    assert len(runs.load(results, pytest.fail)) == 2
+
+
+@pytest.mark.parametrize(("conf", "scratch"), [(False, "not a checkout"), (True, "no git repo")])
+def test_without_git_a_run_is_scratch(
+    conf: bool, scratch: str, stage: Path, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if conf:
+        (stage / "asv.conf.json").write_text('// a comment\n{"results_dir": "results"}')
+    monkeypatch.setattr(run_setup, "MIN_LAUNCHES_FOR_VERDICT", 1)
+    monkeypatch.setattr(run_setup, "_stand_in", lambda device: "simulated")
+    case = "transfer[nbytes=64KiB,memory=pageable]"
+    assert main(["run", "--launches", "1", "--case", case]) == EXIT_OK
+    header = only(results).header
+    assert header.commit is None
+    assert scratch in str(header.scratch)
+    assert "nogit" in header.run_id
+
+
+def test_nothing_of_the_user_is_touched(stage: Path) -> None:
+    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
+    assert list((stage.parent / "home").iterdir()) == []
+
+
+# The whole program
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    folder = tmp_path_factory.mktemp("whole")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HOSTBENCH_")}
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "hostbench", *SIMULATED, "transfer", "allocation"),
+            *("--machine", "shelf", "--results", str(folder / "results")),
+        ],
+        env={**env, "HOME": str(folder), "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
+    return folder / "results", done
+
+
+def test_end_to_end(whole_run: tuple[Path, Any]) -> None:
+    results, done = whole_run
+    assert done.returncode == EXIT_OK, done.stderr
+    one = only(results)
+    cases = [
+        case
+        for work in load(("transfer", "allocation")).values()
+        for case in work.cases()
+        if case.values["device"] == "cuda"
+    ]
+    assert {result.case for result in one.results()} == set(cases)
+    assert {result.status for result in one.results()} == {"ok"}
+    assert one.is_complete and one.parts[0].finish is not None
+    assert not any(result.surprises for result in one.results())
+    # Exact: 5 us + 256 MiB at 50 GB/s + 2 us launch + 3 us synchronize.
+    pinned = copy_case(device="cuda", nbytes=1 << 28, memory="pinned", blocking=False)
+    (seconds,) = next(r.seconds for r in one.results() if r.case == pinned)
+    assert seconds == pytest.approx(10e-6 + (1 << 28) / 50e9, rel=1e-6)
+    assert "Does pinned memory pay?" in done.stdout
+    assert "yes: 256 MiB host to device take 5.38 ms from pinned" in done.stdout
+    assert "Create randn on the CPU" in done.stdout
+    assert str(results / "shelf" / "runs") in done.stdout
+    assert str(results) not in str(one)
+    assert list(results.rglob("*.jsonl")) == []
+    assert {path.name for path in results.parent.iterdir()} == {"results"}
+
+
+def test_two_launches_of_the_simulated_device_are_equal(
+    whole_run: tuple[Path, Any], results: Path
+) -> None:
+    """In this process and in worker processes: the virtual clock knows no machine."""
+    assert main([*SIMULATED, "transfer", "allocation"]) == EXIT_OK
+
+    def seconds(folder: Path) -> dict[str, float]:
+        return {str(r.case): r.seconds[0] for r in only(folder).results()}
+
+    here, there = seconds(results), seconds(whole_run[0])
+    assert here.keys() == there.keys()
+    assert all(here[case] == pytest.approx(there[case], rel=1e-6) for case in here)
+
+
+# report
+
+
+def test_report_on_nothing(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report"]) == EXIT_NOTHING_MEASURED
+    assert "no results folder" in capsys.readouterr().err
+    results.mkdir()
+    assert main(["report"]) == EXIT_NOTHING_MEASURED
+    assert "hostbench run" in capsys.readouterr().err
+
+
+def stored(results: Path) -> None:
+    for number, machine in enumerate(("shelf", "shelf", "table")):
+        changes = {"run_id": f"2026112{number}T1", "machine": machine}
+        started = f"2026-11-2{number}T12:00:00.000Z"
+        archive.write(results, run([record(copy_case())], started_at=started, **changes))
+
+
+@pytest.mark.parametrize(
+    ("args", "run_id"),
+    [
+        ((), "20261121T1"),
+        (("--machine", "table"), "20261122T1"),
+        (("--run", "20261120"), "20261120T1"),
+        (("--run", "20261122T1"), "20261122T1"),
+    ],
+)
+def test_report_takes_this_machines_newest_run_or_the_one_asked_for(
+    args: tuple[str, ...], run_id: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(results)
+    assert main(["report", *args]) == EXIT_OK
+    assert f"run {run_id}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "part"),
+    [
+        (("--run", "2026"), EXIT_USAGE, "names 3 runs"),
+        (("--run", "gone"), EXIT_USAGE, "'gone' names 0 runs"),
+        (("--machine", "chair"), EXIT_NOTHING_MEASURED, "there are: shelf, table"),
+    ],
+)
+def test_report_that_finds_no_run(
+    args: tuple[str, ...],
+    code: int,
+    part: str,
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stored(results)
+    assert main(["report", *args]) == code
+    err = capsys.readouterr().err
+    assert part in err and err.count("\n") == 1
+
+
+def test_report_formats(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(results)
+    assert main(["report", "--format", "json"]) == EXIT_OK
+    data = json.loads(capsys.readouterr().out)
+    assert data["run_id"] == "20261121T1"
+    assert [case["case"] for case in data["cases"]] == [str(copy_case())]
+    assert main(["report", "--format", "md"]) == EXIT_OK
+    text = capsys.readouterr().out
+    assert text.startswith("## shelf") and "| case | time |" in text
+
+
+def test_report_names_what_is_damaged_and_shows_the_rest(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(results)
+    bad = results / "shelf" / "runs" / "20261123T1.json.gz"
+    bad.write_bytes(b"half")
+    assert main(["report"]) == EXIT_OK
+    said = capsys.readouterr()
+    assert str(bad) in said.err and "run 20261121T1" in said.out
+
+
+# list and the rest
+
+
+def test_list_cases_names_every_case(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--cases"]) == EXIT_OK
+    every = [str(case) for work in load().values() for case in work.cases()]
+    assert capsys.readouterr().out.splitlines() == every
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == EXIT_OK
+    text = capsys.readouterr().out
+    for work in load().values():
+        assert f"{work.name}  version {work.version}, {len(list(work.cases()))} cases" in text
+        assert work.question in text
+    assert main(["list", "allocation", "--cases"]) == EXIT_OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines and all(line.startswith("allocation.") for line in lines)
+
+
+@pytest.mark.parametrize("cases", [True, False])
+def test_list_as_json(cases: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--format", "json", *(["--cases"] if cases else [])]) == EXIT_OK
+    data = json.loads(capsys.readouterr().out)
+    assert [each["workload"] for each in data] == list(load())
+    assert all(("cases" in each) is cases for each in data)
+    assert data[0]["axes"]["device"] == ["cuda", "cpu"]
+
+
+def test_sync_benchmarks(
+    stage: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stage / "asv.conf.json").write_text("{}")
+    assert main(["sync-benchmarks", "--check"]) == EXIT_USAGE
+    assert not (stage / "benchmarks").exists()
+    assert capsys.readouterr().out.count("differs from the registry") == len(families.names())
+    assert main(["sync-benchmarks"]) == EXIT_OK
+    assert main(["sync-benchmarks", "--check"]) == EXIT_OK
+    for family in families.names():
+        name = f"benchmarks/{family}.py"
+        assert (stage / name).read_text() == (ROOT / name).read_text()
+
+
+def test_dashboard_without_streamlit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["dashboard"]) == EXIT_USAGE
+    assert "hostbench[dashboard]" in capsys.readouterr().err
+
+
+def test_plain_progress_goes_to_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not isinstance(sys.stderr, io.TextIOWrapper) or not sys.stderr.isatty()
+    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
+    said = capsys.readouterr()
+    assert "launch 1/1 transfer" in said.err
+    assert "launch 1/1" not in said.out
+
+
+def test_facts_are_kept_before_during_and_after_each_family(results: Path) -> None:
+    cases = ("--case", ONE, "--case", "allocation[nbytes=1MiB,place=direct]")
+    assert main([*SIMULATED, *cases]) == EXIT_OK
+    (kept,) = runs.load(results, pytest.fail)
+    sets = kept.parts[0].facts
+    assert list(sets) == [
+        "before",
+        "after transfer",
+        "after allocation",
+        "after observing",
+        "during",
+        "after",
+    ]
+    assert sets["after transfer"]["host"]["num_watched_launches"] == 1
+    assert "cpu_total_ticks" in sets["after transfer"]["host_deltas"]
+    why = sets["during"]["nvml"]["num_watch_samples"]["why"]
+    assert why == "a run on simulated uses no GPU"
+    assert sets["before"]["host"]["hostname"]["why"] == "not asked for (--identify)"
+
+
+def test_the_host_is_named_only_where_asked(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "lab-7")
+    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
+    assert main([*SIMULATED, "--case", ONE, "--identify"]) == EXIT_OK
+    monkeypatch.setenv("HOSTBENCH_IDENTIFY", "1")
+    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
+    names = [
+        {facts.from_json(each.parts[0].facts[when])["host"]["hostname"].value for when in EDGES}
+        for each in runs.load(results, pytest.fail)
+    ]
+    assert sorted(map(str, names)) == ["{'lab-7'}", "{'lab-7'}", "{None}"]
+
+
+COMMAND = """
+import sys, types
+from hostbench.cli.entry import main
+from hostbench.cli.places import show
+from hostbench.core.errors import NothingMeasured
+def execute(args):
+    {body}
+sys.modules["hostbench.cli.list"] = types.SimpleNamespace(execute=execute)
+sys.exit(main(["list"]))
+"""
+
+
+def code_of(body: str, stdout: Any) -> tuple[int, str]:
+    """Of a process whose command does this, and what it said on stderr."""
+    command = [sys.executable, "-c", COMMAND.format(body=body)]
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=env)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("print('slower'); return 1", 1),
+        ("print('few'); raise NothingMeasured('too few')", 3),
+        ("show('long ' * 100_000); show('more'); return 1", 1),
+        ("print('long ' * 100_000); return 1", EXIT_PIPE),
+    ],
+)
+def test_the_exit_code_when_nobody_reads_the_output(body: str, code: int) -> None:
+    with unread() as pipe:
+        found, said = code_of(body, pipe)
+    assert found == code and "BrokenPipe" not in said, said
+
+
+def test_output_that_cannot_be_written_is_a_failure() -> None:
+    with Path("/dev/full").open("w") as full:
+        code, said = code_of("print('slower'); return 1", full)
+    assert code == EXIT_FAILED
+    assert said.startswith("hostbench: standard output cannot be written: No space")

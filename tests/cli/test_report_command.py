@@ -1,0 +1,120 @@
+"""`hostbench report`: which run it takes, where it writes, and which folders it refuses."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from hostbench import facts
+from hostbench.cli.entry import main
+from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from hostbench.facts.torch_probe import TorchState
+from hostbench.store import archive
+from tests.made import copy_case, record, run
+
+TWO = Path(__file__).parent.parent / "data" / "nvbandwidth" / "two_gpus.json"
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
+    torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
+    monkeypatch.setattr(facts, "probe_torch", lambda: torch)
+    return tmp_path / "results"
+
+
+def store(results: Path, number: int, device: str = "cpu") -> None:
+    started = f"2026-11-2{number}T12:00:00.000Z"
+    changes = {"run_id": f"run{number}", "started_at": started, "device": device}
+    archive.write(results, run([record(copy_case())], launches=1, **changes))
+
+
+@pytest.mark.parametrize("form", ["text", "md", "json", "html"])
+def test_every_format_is_written_to_the_file(
+    form: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(results, 1)
+    how = ("--html",) if form == "html" else ("--format", form)
+    assert main(["report", *how, "-o", "out/answer"]) == EXIT_OK
+    assert capsys.readouterr().out == "wrote out/answer\n"
+    text = Path("out/answer").read_text()
+    assert "run1" in text and text.endswith("\n") and not text.endswith("\n\n")
+    if form == "json":
+        assert json.loads(text)["run_id"] == "run1"
+
+
+def test_a_link_stays_a_link(results: Path) -> None:
+    """/dev/stdout is one."""
+    store(results, 1)
+    Path("link").symlink_to("there")
+    assert main(["report", "-o", "link"]) == EXIT_OK
+    assert Path("link").is_symlink() and "run1" in Path("there").read_text()
+
+
+@pytest.mark.parametrize("path", [".", "/", "file/answer", "astray/answer", "to-folder"])
+def test_a_file_that_cannot_be_written(
+    path: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(results, 1)
+    Path("file").touch()
+    Path("to-folder").symlink_to(".")
+    Path("astray").symlink_to("astray")
+    assert main(["report", "-o", path]) == EXIT_USAGE
+    err = capsys.readouterr().err
+    assert "-o" in err and "--results" not in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["report", "dashboard", "run"])
+@pytest.mark.parametrize("path", ["file", "file/below", "loop", "astray", "x" * 300])
+def test_a_results_folder_that_is_none(
+    command: str,
+    path: str,
+    results: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("streamlit")
+    monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("the dashboard was started"))
+    monkeypatch.setattr(os, "chdir", lambda _: None)
+    Path("file").touch()
+    Path("loop").symlink_to("loop")
+    Path("astray").symlink_to("nowhere")
+    assert main([command, "--results", path]) == EXIT_USAGE
+    err = capsys.readouterr().err
+    assert path in err and "--results" in err and err.count("\n") == 1
+
+
+def test_a_simulated_run_is_never_this_machines_newest(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(results, 1)
+    store(results, 2, "simulated")
+    assert main(["report"]) == EXIT_OK
+    assert "run run1" in capsys.readouterr().out
+    assert main(["report", "--run", "run2"]) == EXIT_OK
+    assert "run run2" in capsys.readouterr().out
+
+
+def test_only_simulated_runs_are_no_measurement(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(results, 2, "simulated")
+    assert main(["report"]) == EXIT_NOTHING_MEASURED
+    err = capsys.readouterr().err
+    assert "only simulated runs" in err and "--run run2" in err
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_machine_with_only_imported_figures_is_told_so(
+    others: bool, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if others:
+        store(results, 1)
+    assert main(["import", str(TWO), "--machine", "m"]) == EXIT_OK
+    assert main(["report", "--machine", "m"]) == EXIT_NOTHING_MEASURED
+    said = "nvbandwidth's figures are kept for m; no run of hostbench yet"
+    assert said in capsys.readouterr().err
+    assert main(["report", "--machine", "n"]) == EXIT_NOTHING_MEASURED
+    assert "nvbandwidth" not in capsys.readouterr().err

@@ -1,0 +1,33 @@
+"""Bandwidths of an all-reduce, exact."""
+
+import pytest
+
+from hostbench.core.bandwidth import algorithm_bytes_per_s, bus_bytes_per_s, scaling_efficiency
+
+
+def test_algorithm_bandwidth_is_bytes_over_seconds() -> None:
+    assert algorithm_bytes_per_s(1000, 0.5) == 2000
+    for seconds in (0.0, -1.0):
+        with pytest.raises(ValueError, match="positive"):
+            algorithm_bytes_per_s(1000, seconds)
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "factor"), [(2, 1.0), (3, 4 / 3), (4, 1.5), (8, 1.75), (1024, 2 * 1023 / 1024)]
+)
+def test_bus_bandwidth_has_the_factor_of_all_reduce(num_ranks: int, factor: float) -> None:
+    assert bus_bytes_per_s(3 * 1024, 3.0, num_ranks) == pytest.approx(1024 * factor, rel=1e-15)
+
+
+def test_one_rank_has_no_bus() -> None:
+    assert bus_bytes_per_s(1000, 1.0, 1) is None
+
+
+def test_efficiency_is_against_the_fewest_ranks_from_two_up() -> None:
+    assert scaling_efficiency({4: 3.0, 1: None, 2: 4.0, 8: 5.0}) == {2: 1.0, 4: 0.75, 8: 1.25}
+    assert scaling_efficiency({8: 1.0, 4: 2.0}) == {4: 1.0, 8: 0.5}
+
+
+@pytest.mark.parametrize("bus", [{}, {1: None}, {1: 5.0}])
+def test_no_efficiency_without_two_ranks(bus: dict[int, float | None]) -> None:
+    assert scaling_efficiency(bus) == {}

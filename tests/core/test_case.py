@@ -1,0 +1,144 @@
+"""Cases and selectors: one syntax, read everywhere the same."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostbench.core.case import Case, parse_selector, parse_series, read_case
+from hostbench.core.errors import UsageError
+from hostbench.families import load
+from tests.made import copy_case, create_case
+
+calm = settings(deadline=None)  # a busy machine fails nothing
+
+CASE = copy_case(nbytes=65536, memory="pageable", blocking=False)
+TEXT = "transfer.host_to_device[device=cpu,nbytes=65536,memory=pageable,blocking=False]"
+
+
+def selects(text: str, case: Case = CASE) -> bool:
+    return parse_selector(text).selects(case)
+
+
+def test_a_case_in_its_text_form() -> None:
+    assert str(CASE) == TEXT
+    assert CASE.family == "transfer"
+    assert CASE.values == {
+        "device": "cpu",
+        "nbytes": 65536,
+        "memory": "pageable",
+        "blocking": False,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        "transfer",
+        "transfer.host_to_device",
+        "  transfer.host_to_device  ",
+        "transfer[]",
+        "transfer[memory=pageable]",
+        "transfer.host_to_device[ memory = pageable , nbytes = 64KiB ]",
+        "transfer[nbytes=64KiB]",
+        "transfer[nbytes=64 kib]",
+        "transfer[nbytes=0.0625MiB]",
+        "transfer[blocking=false]",
+        "transfer[memory=Pageable]",
+        "transfer[blocking=False,device=cpu]",
+    ],
+)
+def test_what_selects(text: str) -> None:
+    assert selects(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "allocation",
+        "transfer.device_to_host",
+        "host_to_device",
+        "transfer[memory=pinned]",
+        "transfer[memory=page]",
+        "transfer[nbytes=64]",
+        "transfer[nbytes=64MiB]",
+        "transfer[nbytes=many]",
+        "transfer[nbytes=infKiB]",
+        "transfer[blocking=0]",
+        "transfer[fill=zeros]",
+        "transfer[memory=pageable,blocking=True]",
+    ],
+)
+def test_what_does_not_select(text: str) -> None:
+    assert not selects(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[device=cpu]", "Transfer", "a.b.c", "transfer[", "transfer]", "transfer[a=[1]]"),
+        *("transfer[memory]", "transfer[device=cpu,memory]", "transfer[a=1]x", "../x", "a b"),
+    ],
+)
+def test_what_cannot_be_read_names_value_and_remedy(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_selector(text)
+    message = str(caught.value)
+    assert repr(text) in message
+    assert "axis=value" in message
+    assert "\n" not in message
+
+
+def test_every_case_selects_itself_and_no_other() -> None:
+    every = [case for work in load().values() for case in work.cases()]
+    for case in every:
+        assert [other for other in every if selects(str(case), other)] == [case]
+
+
+def test_true_is_not_one() -> None:
+    assert not selects("transfer[blocking=1]", copy_case(blocking=True))
+    assert not selects("x.y[n=True]", Case.of("x.y", {"n": 1}))
+
+
+@calm
+@given(st.text(max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        selector = parse_selector(text)
+    except UsageError:
+        return
+    assert selector.text == text
+    assert selector.selects(create_case()) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "series"),
+    [
+        ("transfer", f"{TEXT}@box"),
+        ("transfer@box", f"{TEXT}@box"),
+        ("transfer.host_to_device[nbytes=64KiB,blocking=false]@box", f"{TEXT}@box"),
+        (f"{TEXT}@box/conda-py3.11", f"{TEXT}@box/conda-py3.11"),
+        ("sorting.Sorting.time_sort[n=100]", "sorting.Sorting.time_sort[n=100,order=random]@a"),
+        ("sorting", "sorting.time_plain[]@a"),
+    ],
+)
+def test_series_that_are_selected(text: str, series: str) -> None:
+    selector = parse_series(text)
+    assert selector.selects(series)
+    assert not selector.selects("other.thing[nbytes=1]@box")
+    if selector.machine:
+        assert not selector.selects(series + "2")
+
+
+@pytest.mark.parametrize("text", ["", "@box", "transfer@", "transfer[a]@box", "a[b=1]@c@d", "a["])
+def test_series_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot read (series|axis)"):
+        parse_series(text)
+
+
+def test_a_stored_case_is_read_back() -> None:
+    assert read_case(TEXT) == CASE
+    assert read_case("a.b[x=-3,y=007,z=" + "9" * 30 + "]") == Case(
+        "a.b", (("x", -3), ("y", 7), ("z", "9" * 30))
+    )
+    assert read_case("a[b]") is None and read_case("a[b=[1]]") is None

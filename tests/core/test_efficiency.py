@@ -1,0 +1,67 @@
+"""The share of the possible gain: exact on made-up launches, refused where it means nothing."""
+
+import pytest
+
+from hostbench.core.efficiency import ideal_s, overlap
+
+
+@pytest.mark.parametrize(
+    ("copy_s", "compute_s", "num_batches", "expected_s"),
+    [
+        (8.0, 8.0, 8, 9.0),  # 1 + 7 * 1 + 1
+        (8.0, 16.0, 8, 17.0),  # 1 + 7 * 2 + 2
+        (16.0, 8.0, 8, 17.0),
+        (5.0, 3.0, 1, 8.0),  # one batch has nothing to hide behind
+    ],
+)
+def test_ideal_is_the_longer_of_the_two_and_both_ends(
+    copy_s: float, compute_s: float, num_batches: int, expected_s: float
+) -> None:
+    assert ideal_s(copy_s, compute_s, num_batches) == expected_s
+
+
+def launches(value: float, count: int = 10) -> dict[int, float]:
+    return dict.fromkeys(range(count), value)
+
+
+def test_all_of_the_gain_is_one_and_none_of_it_is_zero() -> None:
+    serial, copy = launches(16.0), launches(8.0)
+    assert overlap(serial, launches(9.0), copy, copy, 8).share == 1.0
+    assert overlap(serial, launches(16.0), copy, copy, 8).share == 0.0
+    half = overlap(serial, launches(12.5), copy, copy, 8)
+    assert (half.share, half.low, half.high, half.ideal_s) == (0.5, 0.5, 0.5, 9.0)
+
+
+def test_parts_of_one_launch_belong_together() -> None:
+    """A launch that is slower in all four parts has the same efficiency."""
+    scale = {n: 1.0 + n / 10 for n in range(10)}
+    serial, half, copy, compute = (
+        {n: part * scale[n] for n in scale} for part in (16.0, 12.5, 8.0, 8.0)
+    )
+    found = overlap(serial, half, copy, compute, 8)
+    assert found.share == pytest.approx(0.5)
+    assert found.low == pytest.approx(0.5) and found.high == pytest.approx(0.5)
+
+
+def test_no_interval_below_eight_launches() -> None:
+    found = overlap(launches(16.0, 7), launches(9.0, 7), launches(8.0, 7), launches(8.0, 7), 8)
+    assert (found.share, found.low, found.high) == (1.0, None, None)
+
+
+def test_refused_where_the_gain_is_in_the_noise() -> None:
+    noisy = {n: 9.0 + 4 * (n % 2) - 1.9 for n in range(10)}
+    refused = overlap(noisy, noisy, launches(8.0), launches(8.0), 8)
+    assert refused.share is None and "noise" in str(refused.refused)
+
+
+def test_refused_where_one_launch_leaves_no_gain() -> None:
+    """Its ratio would be (16 - 9) / tiny, and the interval would reach from here to the moon."""
+    copy = {n: 8.0 if n else 15.9 / 1.125 for n in range(40)}
+    found = overlap(launches(16.0, 40), launches(9.0, 40), copy, copy, 8)
+    assert found.share is None and str(found.refused).startswith("in 1 of 40 launches")
+
+
+def test_refused_without_two_whole_launches() -> None:
+    one = {0: 1.0}
+    refused = overlap({0: 16.0, 1: 16.0}, {1: 9.0}, launches(8.0), one, 8)
+    assert refused.share is None and str(refused.refused).startswith("0 launch")

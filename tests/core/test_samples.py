@@ -1,0 +1,117 @@
+"""Statistics against slow oracles."""
+
+import itertools
+import math
+import statistics
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostbench.core.samples import median, median_interval, quantile, relative_iqr
+
+calm = settings(deadline=None)  # a busy machine fails nothing
+
+values_of = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
+positive = st.lists(st.floats(1e-9, 1e3), min_size=2, max_size=30)
+
+
+def slow_quantile(values: list[float], share: Fraction) -> Fraction:
+    """The definition, in exact arithmetic: walk up to the place, then interpolate."""
+    ordered = sorted(map(Fraction, values))
+    place = share * (len(ordered) - 1)
+    for low, (a, b) in enumerate(itertools.pairwise(ordered)):
+        if low <= place <= low + 1:
+            return a + (b - a) * (place - low)
+    return ordered[0]
+
+
+@calm
+@given(values_of, st.integers(0, 16))
+def test_quantile_is_the_definition(values: list[float], sixteenths: int) -> None:
+    exact = slow_quantile(values, Fraction(sixteenths, 16))
+    assert quantile(values, sixteenths / 16) == pytest.approx(float(exact), rel=1e-9, abs=1e-9)
+
+
+@calm
+@given(values_of)
+def test_median_is_pythons(values: list[float]) -> None:
+    assert median(values) == pytest.approx(statistics.median(values), rel=1e-12, abs=1e-12)
+
+
+@calm
+@given(values_of)
+def test_order_does_not_matter_and_input_stays(values: list[float]) -> None:
+    before = list(values)
+    shuffled = sorted(values, reverse=True)
+    for share in (0.0, 0.25, 0.5, 1.0):
+        assert quantile(values, share) == quantile(shuffled, share)
+    assert values == before
+
+
+@calm
+@given(positive)
+def test_quartiles_are_pythons(values: list[float]) -> None:
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    assert quantile(values, 0.25) == pytest.approx(low)
+    assert quantile(values, 0.75) == pytest.approx(high)
+
+
+def test_known_quantiles() -> None:
+    assert quantile([4, 1, 3, 2], 0.25) == 1.75
+    assert quantile([1, 2], 0) == 1
+    assert quantile([1, 2], 1) == 2
+    assert quantile([7], 0.3) == 7
+    assert median([3, 1, 2]) == 2
+
+
+def test_no_values_are_refused() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        quantile([], 0.5)
+    with pytest.raises(ValueError, match="no values"):
+        median([])
+
+
+def test_relative_iqr() -> None:
+    assert relative_iqr([1, 2, 3, 4, 5]) == 2 / 3
+    assert relative_iqr([2, 2, 2]) == 0
+    assert relative_iqr([0, 0, 0]) == math.inf
+    assert relative_iqr([-1, -2]) == math.inf
+
+
+def coverage(n: int, rank: int) -> Fraction:
+    """Exact: that a continuous law's median lies between order statistics rank and n + 1 - rank."""
+    return Fraction(sum(math.comb(n, k) for k in range(rank, n - rank + 1)), 2**n)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("n", [*range(1, 41), 100, 301])
+def test_the_interval_is_the_narrowest_that_covers(n: int, confidence: float) -> None:
+    low, high = median_interval(list(range(1, n + 1)), confidence)
+    wanted = Fraction(str(confidence))
+    ranks = [rank for rank in range(1, n // 2 + 1) if coverage(n, rank) >= wanted]
+    if not ranks:
+        assert (low, high) == (-math.inf, math.inf)
+    else:
+        assert (low, high) == (max(ranks), n + 1 - max(ranks))
+
+
+def test_99_percent_needs_8_values() -> None:
+    assert median_interval([1.0] * 7) == (-math.inf, math.inf)
+    assert median_interval([5, 3, 8, 1, 2, 7, 6, 4]) == (1, 8)
+    assert median_interval([]) == (-math.inf, math.inf)
+
+
+def test_the_interval_of_very_many_values() -> None:
+    low, high = median_interval(list(range(5000)))
+    assert low == 4999 - high
+    assert 2400 < low < 2420  # 2500 - 2.576 * sqrt(5000) / 2 = 2409
+
+
+@calm
+@given(st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=60))
+def test_the_interval_holds_the_median(values: list[float]) -> None:
+    low, high = median_interval(values)
+    assert low <= median(values) <= high
+    assert low in values and high in values

@@ -1,0 +1,129 @@
+"""Units: three digits for people, exact bytes back."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostbench.core import units
+from hostbench.core.units import GIB, KIB, MIB
+
+calm = settings(deadline=None)  # a busy machine fails nothing
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.00482, "4.82 ms"),
+        (1.0, "1 s"),
+        (123.4, "123 s"),
+        (1e-3, "1 ms"),
+        (0.000999, "999 us"),
+        (2.5e-9, "2.5 ns"),
+        (2.5e-10, "0.25 ns"),
+        (0.0, "0 ns"),
+        (-0.002, "-2 ms"),
+        (math.nan, "n/a"),
+        (math.inf, "n/a"),
+        (-math.inf, "n/a"),
+    ],
+)
+def test_seconds(seconds: float, text: str) -> None:
+    assert units.format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"),
+    [
+        (0, "0 B"),
+        (12, "12 B"),
+        (1023, "1023 B"),
+        (KIB, "1 KiB"),
+        (64 * KIB, "64 KiB"),
+        (3 * MIB // 2, "1.5 MiB"),
+        (256 * MIB, "256 MiB"),
+        (GIB, "1 GiB"),
+        (-2 * MIB, "-2 MiB"),
+    ],
+)
+def test_bytes(nbytes: int, text: str) -> None:
+    assert units.format_bytes(nbytes) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("65536", 65536),
+        (" 64KiB ", 64 * KIB),
+        ("1 GiB", GIB),
+        ("1.5mib", 3 * MIB // 2),
+        ("0", 0),
+    ],
+)
+def test_parse_bytes(text: str, nbytes: int) -> None:
+    assert units.parse_bytes(text) == nbytes
+
+
+@pytest.mark.parametrize("text", ["", "KiB", "x", "1e3", "64kb", "nanKiB", "infKiB", "1,5MiB"])
+def test_parse_bytes_refuses_with_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        units.parse_bytes(text)
+
+
+@calm
+@given(st.sampled_from([KIB, MIB, GIB]), st.integers(1, 999))
+def test_whole_sizes_survive_the_round_trip(unit: int, number: int) -> None:
+    assert units.parse_bytes(units.format_bytes(number * unit)) == number * unit
+
+
+@calm
+@given(st.text(max_size=12))
+def test_parse_bytes_raises_nothing_else(text: str) -> None:
+    try:
+        assert isinstance(units.parse_bytes(text), int)
+    except ValueError:
+        pass
+
+
+def test_rates_are_decimal() -> None:
+    assert units.gb_per_s(10**9, 1.0) == 1.0
+    assert units.gb_per_s(GIB, 0.5) == 2 * GIB / 1e9
+    assert units.format_rate(55.4321) == "55.4 GB/s"
+    assert units.format_rate(123.45) == "123 GB/s"
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_a_rate_needs_a_positive_time(seconds: float) -> None:
+    with pytest.raises(ValueError, match=repr(seconds)):
+        units.gb_per_s(1, seconds)
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [(2.9, "2.9x"), (2.904, "2.9x"), (0.5, "0.5x"), (12.4, "12x"), (100, "100x")],
+)
+def test_factors(factor: float, text: str) -> None:
+    assert units.format_factor(factor) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0:00"), (-3, "0:00"), (5, "0:05"), (65, "1:05"), (59.6, "1:00"), (3723, "1:02:03")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert units.format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90.0), ("90s", 90.0), (" 9m ", 540.0), ("1.5h", 5400.0), ("1.5H", 5400.0)],
+)
+def test_a_time_is_read_with_its_unit(text: str, seconds: float) -> None:
+    assert units.parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "9 min", "1h30m", "inf", "nanm", "1d"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        units.parse_seconds(text)

@@ -1,0 +1,334 @@
+"""The cpu device: real threads, real copies. Order is held by gates, never by sleeping."""
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from hostbench.core.errors import Unavailable, UsageError
+from hostbench.core.units import KIB, MIB
+from hostbench.device import NAMES, open_device, scheduling
+from hostbench.device.cpu import CpuDevice
+from hostbench.device.cpu_streams import CpuStream
+from hostbench.device.protocol import Device
+
+WAIT_S = 20.0
+"""Until a test that hangs gives up."""
+
+
+@pytest.fixture
+def device() -> Iterator[CpuDevice]:
+    before = torch.get_num_threads()
+    made = CpuDevice()
+    yield made
+    made.close()
+    torch.set_num_threads(before)
+
+
+def gate(stream: CpuStream) -> threading.Event:
+    """Hold the stream until the gate is opened."""
+    opened = threading.Event()
+    stream.enqueue(lambda: None if opened.wait(WAIT_S) else pytest.fail("nobody opened the gate"))
+    return opened
+
+
+def test_devices_are_opened_by_name() -> None:
+    simulated: Device = open_device("simulated")
+    assert simulated.name == "simulated"
+    with pytest.raises(UsageError) as caught:
+        open_device("tpu")
+    assert "'tpu'" in str(caught.value)
+    assert all(name in str(caught.value) for name in NAMES)
+
+
+def test_it_is_a_device(device: CpuDevice) -> None:
+    whole: Device = device
+    assert whole.name == "cpu"
+    assert torch.get_num_threads() == 1
+    assert whole.memory_stats() == {}
+    assert whole.now() <= whole.now()
+    whole.settle()
+
+
+def test_pinned_memory_is_refused_with_a_reason(device: CpuDevice) -> None:
+    with pytest.raises(Unavailable, match="no pinned memory; it needs a GPU"):
+        device.host_buffer(KIB, pinned=True)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 3, KIB, MIB, 3 * MIB + 5])
+@pytest.mark.parametrize("blocking", [True, False])
+def test_data_is_right_both_ways(device: CpuDevice, nbytes: int, blocking: bool) -> None:
+    host, there, back = (device.buffer(nbytes) for _ in range(3))
+    device.fill_pattern(host, 1)
+    device.fill_pattern(there, 2)
+    assert device.same_values(host, there) is (nbytes == 0)
+    device.copy(there, host, blocking=blocking)
+    device.copy(back, there, blocking=blocking)
+    device.synchronize()
+    assert device.same_values(host, back)
+    assert host.data_ptr() != there.data_ptr() or nbytes == 0
+    assert (host.nbytes, host.dtype) == (nbytes, torch.uint8)
+
+
+def test_patterns_differ_by_seed(device: CpuDevice) -> None:
+    patterns = [device.buffer(2 * MIB) for _ in range(4)]
+    for seed, buffer in enumerate(patterns):
+        device.fill_pattern(buffer, seed)
+        again = device.buffer(2 * MIB)
+        device.fill_pattern(again, seed)
+        assert device.same_values(buffer, again)
+        assert not any(device.same_values(buffer, other) for other in patterns[:seed])
+
+
+@pytest.mark.parametrize("block", [64 * KIB, MIB, 2 * MIB])
+def test_patterns_differ_by_position(device: CpuDevice, block: int) -> None:
+    """A block that lands in another block's place is seen."""
+    buffer = device.buffer(8 * MIB)
+    device.fill_pattern(buffer, 1)
+    blocks = {bytes(part.numpy()) for part in buffer.split(block)}
+    assert len(blocks) == 8 * MIB // block
+
+
+def test_a_blocking_copy_waits_and_another_does_not(device: CpuDevice) -> None:
+    source, target = device.buffer(KIB), device.buffer(KIB)
+    device.fill_pattern(source, 1)
+    opened = gate(device.current)
+    device.copy(target, source, blocking=False)
+    assert not device.same_values(source, target)
+    done = threading.Event()
+
+    def wait_for_it() -> None:
+        device.copy(target, source, blocking=True)
+        done.set()
+
+    blocking = threading.Thread(target=wait_for_it)
+    blocking.start()
+    assert not done.wait(0.05)
+    opened.set()
+    assert done.wait(WAIT_S)
+    blocking.join()
+    assert device.same_values(source, target)
+
+
+def test_a_stream_keeps_its_order(device: CpuDevice) -> None:
+    stream, seen = device.stream(), list[int]()
+    for number in range(500):
+        stream.enqueue(lambda number=number: seen.append(number))  # type: ignore[misc]
+    stream.synchronize()
+    assert seen == list(range(500))
+
+
+def test_streams_run_side_by_side(device: CpuDevice) -> None:
+    """The second stream opens the gate that holds the first: in one thread it would hang."""
+    first, second = device.stream(), device.stream()
+    opened = gate(first)
+    second.enqueue(opened.set)
+    first.synchronize()
+    assert opened.is_set()
+
+
+def test_work_goes_to_the_current_stream(device: CpuDevice) -> None:
+    source, target = device.buffer(KIB), device.buffer(KIB)
+    device.fill_pattern(source, 1)
+    opened = gate(device.default)
+    with device.on(device.stream()) as nothing:
+        device.copy(target, source, blocking=True)
+    assert nothing is None
+    assert device.same_values(source, target)
+    assert device.current is device.default
+    opened.set()
+
+
+def test_events(device: CpuDevice) -> None:
+    event = device.event()
+    assert event.query()
+    event.synchronize()
+    opened = gate(device.current)
+    event.record()
+    assert not event.query()
+    opened.set()
+    event.synchronize()
+    assert event.query()
+    later = device.event()
+    later.record()
+    later.synchronize()
+    assert later.seconds_since(event) > 0
+    assert event.seconds_since(later) == -later.seconds_since(event)
+
+
+def test_an_event_of_another_stream(device: CpuDevice) -> None:
+    opened = gate(device.default)
+    event = device.event()
+    event.record(device.stream())
+    event.synchronize()
+    assert not opened.is_set()
+    opened.set()
+
+
+def test_a_stream_waits_for_another_and_the_host_does_not(device: CpuDevice) -> None:
+    producer, consumer, seen = device.stream(), device.stream(), list[str]()
+    opened = gate(producer)
+    producer.enqueue(lambda: seen.append("made"))
+    made = device.event()
+    made.record(producer)
+    consumer.wait(made)
+    consumer.enqueue(lambda: seen.append("used"))
+    assert seen == []
+    opened.set()
+    consumer.synchronize()
+    assert seen == ["made", "used"]
+
+
+def test_a_wait_takes_the_mark_as_it_is_now(device: CpuDevice) -> None:
+    """As in CUDA: recorded again behind a closed gate, it holds up nobody who waited before."""
+    stream, event = device.stream(), device.event()
+    event.record()
+    stream.wait(event)
+    opened = gate(device.default)
+    event.record()
+    stream.synchronize()
+    assert not event.query()
+    opened.set()
+
+
+def test_an_error_surfaces_at_synchronize_once(device: CpuDevice) -> None:
+    def wrong() -> None:
+        raise ValueError("first")
+
+    def worse() -> None:
+        raise ValueError("second")
+
+    seen = []
+    device.current.enqueue(wrong)
+    device.current.enqueue(worse)
+    device.current.enqueue(lambda: seen.append("went on"))
+    with pytest.raises(ValueError, match="first"):
+        device.synchronize()
+    assert seen == ["went on"]
+    device.synchronize()
+
+
+def test_synchronize_waits_for_all_streams_also_when_one_failed(device: CpuDevice) -> None:
+    """Else work of a failed case would still run, and its error come up, in the next case."""
+
+    def wrong() -> None:
+        raise ValueError("put in on purpose")
+
+    other, last, seen = device.stream(), device.stream(), list[str]()
+    device.default.enqueue(wrong)
+    other.enqueue(wrong)
+    last.enqueue(lambda: seen.append("done"))
+    with pytest.raises(ValueError, match="on purpose"):
+        device.synchronize()
+    assert seen == ["done"]
+    device.synchronize()
+
+
+def test_reset_ends_the_other_streams(device: CpuDevice) -> None:
+    extra, seen = device.stream(), list[str]()
+    extra.enqueue(lambda: seen.append("done"))
+    device.reset()
+    assert seen == ["done"]
+    assert threads() == 1
+    device.copy(device.buffer(KIB), device.buffer(KIB), blocking=True)
+
+
+def test_close_joins_the_threads() -> None:
+    before, num = torch.get_num_threads(), threads()
+    made = CpuDevice()
+    for _ in range(3):
+        made.stream()
+    assert threads() == num + 4
+    made.close()
+    assert threads() == num
+    torch.set_num_threads(before)
+
+
+def threads() -> int:
+    return sum(thread.name == "hostbench-stream" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("fill", ["empty", "zeros", "randn"])
+@pytest.mark.parametrize("on_host", [True, False])
+def test_create(device: CpuDevice, fill: str, on_host: bool) -> None:
+    opened = gate(device.default)
+    made = device.create(fill, 4 * KIB, on_host=on_host)  # type: ignore[arg-type]
+    assert (made.dtype, made.nbytes) == (torch.float32, 4 * KIB)
+    opened.set()
+    device.synchronize()
+    if fill == "zeros":
+        assert not made.any()
+    if fill == "randn":
+        assert len(made.unique()) > 900
+
+
+def test_move(device: CpuDevice) -> None:
+    source = torch.arange(100, dtype=torch.float32)
+    moved = device.move(source)
+    assert torch.equal(moved, source)
+    assert moved.data_ptr() != source.data_ptr()
+
+
+def test_delay_and_compute_are_enqueued(device: CpuDevice) -> None:
+    opened = gate(device.default)
+    device.compute(1e-6)()
+    device.delay(0.0)
+    after = device.event()
+    after.record()
+    assert not after.query()
+    opened.set()
+    device.synchronize()
+    assert after.query()
+
+
+def test_compute_scales_with_the_seconds_asked_for(
+    device: CpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: a millisecond per matrix product."""
+    done = list[int]()
+    monkeypatch.setattr(torch, "bmm", lambda left, _, out: done.append(len(left)))
+    device.__dict__["_matmul_s"] = 1e-3
+    for seconds, num in ((0.01, 10), (0.0, 1)):
+        device.compute(seconds)()
+        device.synchronize()
+        assert done.pop() == num
+        done.clear()
+
+
+def test_a_thread_keeps_everything_but_its_slice() -> None:
+    """Where the kernel knows slices; elsewhere the answer is no and nothing changes."""
+    seen: list[tuple[bool, int, int]] = []
+
+    def ask() -> None:
+        agreed = scheduling.ask_for_short_slices()
+        seen.append((agreed, os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)))
+
+    thread = threading.Thread(target=ask)
+    before = (os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))
+    thread.start()
+    thread.join()
+    assert isinstance(seen[0][0], bool) and seen[0][1:] == before
+
+
+def test_an_unknown_machine_has_no_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "pdp11")
+    assert scheduling.ask_for_short_slices() is False
+
+
+def test_every_stream_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's number of intra-op threads belongs to the thread that sets it."""
+    told: dict[int, int] = {}
+    monkeypatch.setattr(
+        torch, "set_num_threads", lambda num: told.update({threading.get_ident(): num})
+    )
+    device = CpuDevice()
+    try:
+        threads: list[int] = []
+        for stream in (device.default, device.stream()):
+            stream.enqueue(lambda: threads.append(threading.get_ident()))
+            stream.synchronize()
+        assert told == dict.fromkeys([threading.get_ident(), *threads], 1) and len(told) == 3
+    finally:
+        device.close()

@@ -1,0 +1,331 @@
+"""What can be known of the cuda device on a machine without a GPU."""
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hostbench.core.errors import BrokenError, Unavailable
+from hostbench.core.units import KIB, MIB
+from hostbench.device import numa, protocol
+from hostbench.device.errors import fatal_reason
+
+torch = pytest.importorskip("torch")
+cuda = pytest.importorskip("hostbench.device.cuda")
+cuda_open = pytest.importorskip("hostbench.device.cuda_open")
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+# ---- which errors end a worker ---------------------------------------------------------------
+
+
+def chained(outer: BaseException, cause: BaseException) -> BaseException:
+    outer.__cause__ = cause
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "start"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"), "out of memory"),
+        (MemoryError(), "out of memory: MemoryError"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "out of memory"),
+        (RuntimeError("CUDA error: out of memory"), "out of memory"),
+        (RuntimeError("CUDA error: an illegal memory access\nmore"), "CUDA error"),
+        (RuntimeError("CUDA driver error: unspecified"), "CUDA error"),
+        (RuntimeError("CUDNN_STATUS_EXECUTION_FAILED"), "CUDA error"),
+        (chained(ValueError("wrapped"), RuntimeError("CUDA error: assert")), "CUDA error"),
+    ],
+)
+def test_fatal_errors_have_a_reason(error: BaseException, start: str) -> None:
+    reason = fatal_reason(error)
+    assert reason is not None
+    assert reason.startswith(start)
+    assert "\n" not in reason
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("CUDA error in a text that is not torch's"),
+        Unavailable("this machine has no pinned memory"),
+        BrokenError("device cuda: torch is built without CUDA"),
+        RuntimeError("The size of tensor a (3) must match"),
+        KeyError("OutOfMemoryError"),
+    ],
+)
+def test_other_errors_do_not_end_the_process(error: BaseException) -> None:
+    assert fatal_reason(error) is None
+
+
+def test_accelerator_errors_are_known_by_name() -> None:
+    kind = type("AcceleratorError", (RuntimeError,), {"__module__": "torch"})
+    stranger = type("AcceleratorError", (RuntimeError,), {"__module__": "elsewhere"})
+    assert "device-side" in str(fatal_reason(kind("device-side assert triggered")))
+    assert fatal_reason(stranger("device-side assert triggered")) is None
+
+
+def test_asking_imports_no_torch() -> None:
+    code = "import sys; from hostbench.device.errors import fatal_reason as f; "
+    code += "print(f(RuntimeError('CUDA error: x')), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.split()[-1] == "False"
+
+
+# ---- the device, as far as it goes without CUDA ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        (cuda.CudaDevice, protocol.Device),
+        (cuda.CudaStream, protocol.Stream),
+        (cuda.CudaEvent, protocol.Event),
+    ],
+)
+def test_every_method_of_the_protocol_is_there(written: type, wanted: type) -> None:
+    for name, method in inspect.getmembers(wanted, inspect.isfunction):
+        if name.startswith("_"):
+            continue
+        ours, theirs = inspect.signature(getattr(written, name)), inspect.signature(method)
+        assert list(ours.parameters) == list(theirs.parameters), name
+        for parameter in theirs.parameters.values():
+            twin = ours.parameters[parameter.name]
+            assert (twin.kind, twin.default) == (parameter.kind, parameter.default), name
+
+
+def test_a_cpu_build_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", None)
+    with pytest.raises(BrokenError, match="pip install torch --index-url"):
+        cuda.CudaDevice()
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("The NVIDIA driver on your system is too old (found version 11040)", "update the NVIDIA"),
+        ("Found no NVIDIA driver on your system. Please", "--gpus all"),
+        ("No CUDA GPUs are available", "CUDA_VISIBLE_DEVICES"),
+        ("CUDA unknown error - this may be due to\nmore", "check nvidia-smi"),
+    ],
+)
+def test_a_cuda_that_does_not_start_names_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, text: str, remedy: str
+) -> None:
+    def fail() -> None:
+        raise RuntimeError(text)
+
+    monkeypatch.setattr(torch.version, "cuda", "12.6")
+    monkeypatch.setattr(cuda_open, "_init", fail)
+    with pytest.raises(BrokenError, match=remedy) as caught:
+        cuda.CudaDevice()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def hollow(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A CudaDevice whose device is the CPU: its copies and its data are what they are on CUDA."""
+    device = object.__new__(cuda.CudaDevice)
+    device._device = torch.device("cpu")
+    monkeypatch.setattr(cuda.CudaDevice, "synchronize", lambda self: None)
+    return device
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, KIB, 2 * MIB + 5])
+def test_patterns_and_copies(hollow: Any, nbytes: int) -> None:
+    source, target = hollow.host_buffer(nbytes, pinned=False), hollow.buffer(nbytes)
+    hollow.fill_pattern(source, 1)
+    hollow.fill_pattern(target, 2)
+    assert hollow.same_values(source, target) is (nbytes == 0)
+    hollow.copy(target, source, blocking=False)
+    assert hollow.same_values(source, target)
+    assert target.nbytes == nbytes
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_copy_says_whether_it_may_return_early(hollow: Any, blocking: bool) -> None:
+    said: list[tuple[object, dict[str, bool]]] = []
+
+    class Target:
+        def copy_(self, source: object, **how: bool) -> None:
+            said.append((source, how))
+
+    hollow.copy(Target(), "source", blocking=blocking)
+    assert said == [("source", {"non_blocking": not blocking})]
+
+
+@pytest.mark.parametrize("is_public", [True, False])
+def test_a_reset_empties_both_caches_and_the_peaks(
+    hollow: Any, monkeypatch: pytest.MonkeyPatch, is_public: bool
+) -> None:
+    done: list[object] = []
+    fakes = SimpleNamespace(
+        empty_cache=lambda: done.append("device cache"),
+        reset_peak_memory_stats=lambda device: done.append(device),
+    )
+    host = SimpleNamespace(empty=lambda: done.append("host cache"))
+    monkeypatch.setattr(torch, "cuda", fakes)
+    public = SimpleNamespace(empty_host_cache=host.empty) if is_public else SimpleNamespace()
+    monkeypatch.setattr(torch, "accelerator", public)
+    monkeypatch.setattr(torch._C, "_host_emptyCache", host.empty, raising=False)
+    monkeypatch.setattr(cuda.CudaDevice, "synchronize", lambda self: done.append("waited"))
+    hollow.reset()
+    assert done == ["waited", "device cache", "host cache", hollow._device]
+
+
+def test_blocks_of_a_pattern_differ(hollow: Any) -> None:
+    buffer = hollow.buffer(4 * MIB)
+    hollow.fill_pattern(buffer, 1)
+    assert not hollow.same_values(buffer[:MIB], buffer[MIB : 2 * MIB])
+
+
+@pytest.mark.parametrize("fill", ["empty", "zeros", "randn"])
+def test_created_tensors_are_float32(hollow: Any, fill: str) -> None:
+    made = hollow.create(fill, KIB, on_host=True)
+    assert (made.dtype, made.nbytes) == (torch.float32, KIB)
+    assert hollow.same_values(hollow.move(made), made)
+
+
+def test_delays_are_calibrated_by_events(hollow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock_hz, spun = 2e9, [0]
+
+    def sleep(cycles: int) -> None:
+        spun.append(cycles)
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            self.cycles = 0
+
+        def record(self, stream: None) -> None:
+            self.cycles = sum(spun)
+
+        def synchronize(self) -> None:
+            pass
+
+        def elapsed_time(self, end: "Event") -> float:
+            return (end.cycles - self.cycles) / clock_hz * 1e3
+
+    monkeypatch.setattr(cuda, "_cuda", SimpleNamespace(_sleep=sleep, Event=Event))
+    hollow.delay(0.05)
+    assert spun[-1] == pytest.approx(0.05 * clock_hz)
+
+
+def test_settling_ends_when_rounds_are_steady_or_time_is_over() -> None:
+    assert not cuda._is_settled([1.0] * 4, 1.0)
+    assert not cuda._is_settled([1.0] * 9, 0.1)
+    assert cuda._is_settled([5.0] + [1.0] * 5, 1.0)
+    assert cuda._is_settled([1.0, 2.0], 3.0)
+
+
+def test_numa_node_and_cpus_are_read_from_sysfs(tmp_path: Path) -> None:
+    slot = tmp_path / "0000:18:00.0"
+    slot.mkdir()
+    (slot / "numa_node").write_text("1\n")
+    (slot / "local_cpulist").write_text("0-2,7\n")
+    assert numa.node(slot.name, tmp_path) == 1
+    assert numa.local_cpus(slot.name, tmp_path) == {0, 1, 2, 7}
+    (slot / "numa_node").write_text("-1\n")
+    allowed = os.sched_getaffinity(0)
+    assert numa.local_cpus(slot.name, tmp_path) == set()
+    assert numa.bind_near(slot.name, tmp_path) == allowed == os.sched_getaffinity(0)
+    assert numa.node(None, tmp_path) is None
+
+
+# ---- what the profiler's trace, NVML's counters and the peers say ------------------------------
+
+
+def test_a_trace_becomes_activities() -> None:
+    kineto = pytest.importorskip("hostbench.device.kineto")
+    copy = {"ph": "X", "cat": "gpu_memcpy", "ts": 100.0, "dur": 50.0}
+    trace = {
+        "traceEvents": [
+            {**copy, "name": "Memcpy HtoD (Pinned -> Device)", "args": {"bytes": 4096}},
+            {**copy, "name": "Memcpy DtoH (Device -> Pageable)", "args": {"bytes": 16}},
+            {**copy, "name": "Memcpy DtoD (Device -> Device)", "args": {"bytes": 1}},
+            {**copy, "name": "Memcpy PtoP (Device -> Device)", "args": {"bytes": 2}},
+            {"ph": "X", "cat": "kernel", "name": "ampere_sgemm", "ts": 90, "dur": 1.5},
+            {"ph": "X", "cat": "cpu_op", "name": "aten::copy_", "ts": 1, "dur": 1},
+            {"ph": "M", "name": "process_name"},
+        ]
+    }
+    found = list(kineto.activities(trace))
+    assert [(one.what, one.nbytes) for one in found] == [
+        ("H2D pinned", 4096),
+        ("D2H pageable", 16),
+        ("D2D", 1),
+        ("P2P", 2),
+        ("compute", 0),
+    ]
+    assert (found[0].start_s, found[0].end_s) == pytest.approx((1e-4, 1.5e-4))
+
+
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_a_profiler_that_sees_no_gpu_is_a_reason() -> None:
+    kineto = pytest.importorskip("hostbench.device.kineto")
+    with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
+        kineto.observe(lambda: torch.ones(1).add_(1), lambda: None)
+
+
+def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:
+    from hostbench.device.link_counters import LinkCounters
+    from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+
+    first = FakeGpu(uuid="GPU-aaaa", field_values={197: 1, 198: 2})
+    second = FakeGpu(uuid="GPU-bbbb", field_values={197: 30, 198: 40})
+    library = FakeNvml(gpus=(first, second))
+    assert LinkCounters("bbbb", library).read() == (40, 30)
+    with pytest.raises(Unavailable, match="no GPU with this UUID"):
+        LinkCounters("cccc", library).read()
+    refused = FakeGpu(uuid="GPU-aaaa", field_errors={198: 3})
+    with pytest.raises(Unavailable, match=r"fields 197 and 198: not supported"):
+        LinkCounters("aaaa", FakeNvml(gpus=(refused,))).read()
+
+
+@pytest.mark.parametrize(
+    ("count", "reachable", "where", "why"),
+    [
+        (1, True, "peer", "needs 2 GPUs, this machine has 1"),
+        (1, True, "through_host", "needs 2 GPUs, this machine has 1"),
+        (2, False, "peer", "GPU 0 has no direct access to GPU 1"),
+    ],
+)
+def test_a_peer_that_is_not_there_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, count: int, reachable: bool, where: Any, why: str
+) -> None:
+    memory = pytest.importorskip("hostbench.device.cuda_memory")
+    fakes = SimpleNamespace(
+        device_count=lambda: count, can_device_access_peer=lambda here, there: reachable
+    )
+    monkeypatch.setattr(torch, "cuda", fakes)
+    with pytest.raises(Unavailable, match=why):
+        memory.peer_buffer(torch.device("cpu", 0), 8, where)
+
+
+def test_registered_memory_is_released_with_its_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = pytest.importorskip("hostbench.device.cuda_memory")
+    calls: list[tuple[str, int]] = []
+    code = [0]
+
+    def register(ptr: int, size: int, flags: int) -> int:
+        calls.append(("in", ptr))
+        return code[0]
+
+    def unregister(ptr: int) -> None:
+        calls.append(("out", ptr))
+
+    runtime = SimpleNamespace(cudaHostRegister=register, cudaHostUnregister=unregister)
+    monkeypatch.setattr(memory, "_cuda", SimpleNamespace(cudart=lambda: runtime))
+    buffer = memory.registered(64)
+    where = buffer.data_ptr()
+    assert calls == [("in", where)]
+    del buffer
+    assert calls == [("in", where), ("out", where)]
+    code[0] = 1
+    with pytest.raises(Unavailable, match="cudaHostRegister refused 64 bytes"):
+        memory.registered(64)

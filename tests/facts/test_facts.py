@@ -1,0 +1,278 @@
+"""Records of facts, and facts of a host read from a tree that is made here."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hostbench import facts as room
+from hostbench.core.errors import DataError
+from hostbench.facts import cgroup, files
+from hostbench.facts.host import host_facts
+from hostbench.facts.record import Fact, counter_deltas, differences, from_json, known, unknown
+from hostbench.testing.fake_nvml import FakeNvml, library_missing
+
+EPYC = {
+    "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654 96-Core Processor\nflags\t: fpu\n",
+    "proc/meminfo": "MemTotal:       24684092 kB\nMemFree: 1 kB\n"
+    "SwapTotal: 1024 kB\nSwapFree: 1000 kB\nHugePages_Total: 8\nHugePages_Free: 3\n"
+    "Hugepagesize: 2048 kB\n",
+    "proc/loadavg": "0.50 0.40 0.30 1/200 4321\n",
+    "proc/stat": "cpu  100 0 50 800 30 0 10 10 0 0\ncpu0 1 2 3\n",
+    "proc/self/status": "Name:\tpython\nCpus_allowed_list:\t0-3,8\n",
+    "proc/self/cgroup": "0::/user.slice/box\n",
+    "proc/sys/kernel/osrelease": "6.8.0-60-generic\n",
+    "sys/devices/system/cpu/online": "0-15\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
+    "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance\n",
+    "sys/devices/system/cpu/cpufreq/boost": "1\n",
+    "sys/devices/system/node/node0/cpulist": "0-7\n",
+    "sys/devices/system/node/node1/cpulist": "8-15\n",
+    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+    "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+    "sys/devices/system/cpu/smt/active": "1\n",
+    "sys/module/pcie_aspm/parameters/policy": "[default] performance powersave\n",
+    "proc/cmdline": "root=UUID=secret ro iommu=pt isolcpus=4-7 mitigations=off host=lab\n",
+    "proc/sys/kernel/numa_balancing": "0\n",
+}
+
+
+def tree(root: Path, **changes: str) -> Path:
+    for name, text in {**EPYC, **changes}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_a_fact_has_a_value_or_a_reason():
+    assert known(0) == Fact(value=0)
+    assert str(unknown("no sensor")) == "unknown (no sensor)"
+    with pytest.raises(ValueError, match="a value or a reason"):
+        Fact(value=None)
+    with pytest.raises(ValueError, match="a value or a reason"):
+        Fact(value=3, why="but why")
+
+
+def test_facts_survive_json():
+    facts = {"host": {"kernel": known("6.8"), "cpu_boost": unknown("no cpufreq"), "n": known(1.5)}}
+    stored = json.loads(json.dumps(room.to_json(facts)))
+    assert stored["host"] == {
+        "kernel": "6.8",
+        "cpu_boost": {"value": None, "why": "no cpufreq"},
+        "n": 1.5,
+    }
+    assert from_json(stored) == facts
+    assert from_json({"a": {"b": {"value": 3, "why": None}, "c": None}}) == {
+        "a": {"b": known(3), "c": unknown("no reason was recorded")}
+    }
+
+
+@pytest.mark.parametrize("damaged", [[], {"host": 3}, {"host": {"x": [1]}}])
+def test_damaged_facts_are_an_error(damaged):
+    with pytest.raises(DataError, match="fact"):
+        from_json(damaged)
+
+
+def test_differences_leave_out_what_always_moves():
+    before = {
+        "host": {"kernel": known("6.8"), "load_average_1min": known(0.1), "gone": known(1)},
+        "gpu0": {"pcie_width": known(16), "energy_total_mj": known(5), "ecc": unknown("one")},
+    }
+    after = {
+        "host": {"kernel": known("6.9"), "load_average_1min": known(9.0)},
+        "gpu0": {"pcie_width": known(8), "energy_total_mj": known(9), "ecc": unknown("two")},
+        "gpu1": {"name": known("new")},
+    }
+    changed = [(each.group, each.name) for each in differences(before, after)]
+    assert changed == [
+        ("host", "kernel"),
+        ("host", "gone"),
+        ("gpu0", "pcie_width"),
+        ("gpu1", "name"),
+    ]
+    assert len(differences(before, after, volatile=True)) == 6
+    assert differences(before, before, volatile=True) == []
+
+
+def test_counters_grow_or_say_why_they_did_not():
+    before = {"gpu0": {"a_total_ns": known(5), "b_total": known(9), "c_total": unknown("vgpu")}}
+    after = {
+        "gpu0": {"a_total_ns": known(12), "b_total": known(1), "c_total": known(3)},
+        "gpu1": {"a_total_ns": unknown("lost"), "d_total": known(1), "name": known("x")},
+    }
+    deltas = counter_deltas(before, after)
+    assert deltas["gpu0"]["a_total_ns"] == known(7)
+    assert "wrapped" in (deltas["gpu0"]["b_total"].why or "")
+    assert deltas["gpu0"]["c_total"] == unknown("vgpu")
+    assert deltas["gpu1"]["a_total_ns"] == unknown("lost")
+    assert deltas["gpu1"]["d_total"] == unknown("not read before the run")
+    assert "name" not in deltas["gpu1"]
+
+
+def test_a_host_is_read_from_proc_and_sys(tmp_path):
+    host = {name: fact.value for name, fact in host_facts(tree(tmp_path)).items()}
+    assert host | {"os": "", "arch": ""} == {
+        "os": "",
+        "arch": "",
+        "kernel": "6.8.0-60-generic",
+        "cpu_model": "AMD EPYC 9654 96-Core Processor",
+        "num_logical_cores": 16,
+        "num_usable_cores": 5,
+        "cpu_quota_cores": None,
+        "num_numa_nodes": 2,
+        "memory_bytes": 24684092 * 1024,
+        "memory_limit_bytes": None,
+        "transparent_huge_pages": "madvise",
+        "cpu_governor": "performance,powersave",
+        "cpu_boost": True,
+        "virtualized": False,
+        "hypervisor": None,
+        "container": "none seen",
+        "load_average_1min": 0.5,
+        "steal_share_since_boot": 0.01,
+        "cpu_steal_total_ticks": 10,
+        "cpu_busy_total_ticks": 160,
+        "cpu_total_ticks": 1000,
+        "own_cpu_total_ticks": None,
+        "num_huge_pages": 8,
+        "num_huge_pages_free": 3,
+        "huge_page_bytes": 2 << 20,
+        "swap_bytes": 1 << 20,
+        "swap_used_bytes": 24 << 10,
+        "numa_balancing": False,
+        "smt": True,
+        "clocksource": "tsc",
+        "pcie_aspm_policy": "default",
+        "kernel_flags": "iommu=pt,isolcpus,mitigations=off",
+    }
+
+
+def test_an_empty_tree_gives_reasons_not_numbers(tmp_path):
+    host = host_facts(tmp_path)
+    values = {name for name, fact in host.items() if fact.value is not None}
+    assert values == {"os", "arch", "container"}
+    assert all(fact.why for name, fact in host.items() if name not in values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "cores"),
+    [
+        ({"sys/fs/cgroup/user.slice/box/cpu.max": "150000 100000"}, 2),
+        ({"sys/fs/cgroup/cpu.max": "max 100000"}, 5),
+        ({"sys/fs/cgroup/cpu.max": "50000 100000"}, 1),
+        (
+            {
+                "proc/self/cgroup": "4:cpu,cpuacct:/box\n",
+                "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "300000",
+                "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
+            },
+            3,
+        ),
+        ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1"}, 5),
+        ({"proc/self/cgroup": "0::/../../other\n", "sys/fs/cgroup/cpu.max": "1 0"}, 5),
+    ],
+)
+def test_usable_cores_follow_affinity_and_quota(tmp_path, changes, cores):
+    assert host_facts(tree(tmp_path, **changes))["num_usable_cores"] == known(cores)
+
+
+def test_memory_limits(tmp_path):
+    root = tree(tmp_path, **{"sys/fs/cgroup/user.slice/memory.max": "1073741824"})
+    assert cgroup.memory_limit_bytes(root) == 1 << 30
+    tree(root, **{"sys/fs/cgroup/user.slice/memory.max": "max"})
+    assert cgroup.memory_limit_bytes(root) is None
+    (root / "sys/fs/cgroup/memory").mkdir()
+    (root / "sys/fs/cgroup/memory/memory.limit_in_bytes").write_text("9223372036854771712")
+    assert cgroup.memory_limit_bytes(root) is None
+
+
+GUEST = {"proc/cpuinfo": "model name : x\nflags : fpu hypervisor\n"}
+ARM = {"proc/cpuinfo": "CPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "virtualized", "hypervisor"),
+    [
+        (GUEST, True, None),
+        (GUEST | {"sys/class/dmi/id/sys_vendor": "Amazon EC2"}, True, "amazon-ec2"),
+        (GUEST | {"sys/hypervisor/type": "xen"}, True, "xen"),
+        (GUEST | {"proc/sys/kernel/osrelease": "5.15-microsoft-standard-WSL2"}, True, "wsl"),
+        (ARM | {"sys/class/dmi/id/sys_vendor": "QEMU"}, True, "kvm"),
+        (ARM, None, None),
+        (
+            ARM
+            | {
+                "sys/class/dmi/id/sys_vendor": "Amazon EC2",
+                "sys/class/dmi/id/product_name": "c7g.metal",
+            },
+            None,
+            None,
+        ),
+    ],
+)
+def test_virtual_machines(tmp_path, changes, virtualized, hypervisor):
+    host = host_facts(tree(tmp_path, **changes))
+    assert (host["virtualized"].value, host["hypervisor"].value) == (virtualized, hypervisor)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({".dockerenv": ""}, "docker"),
+        ({"run/.containerenv": ""}, "podman"),
+        ({"proc/1/cgroup": "0::/kubepods/burstable/pod1"}, "kubernetes"),
+        ({"var/run/secrets/kubernetes.io/token": ""}, "kubernetes"),
+    ],
+)
+def test_containers(tmp_path, changes, word):
+    assert host_facts(tree(tmp_path, **changes))["container"] == known(word)
+
+
+def test_cpu_details(tmp_path):
+    root = tree(tmp_path, **ARM, **{"sys/devices/system/cpu/intel_pstate/no_turbo": "1"})
+    assert host_facts(root)["cpu_model"] == known("Neoverse-V2")
+    assert host_facts(root)["cpu_boost"] == known(False)
+    tree(root, **{"proc/cpuinfo": "CPU implementer : 0x4e\nCPU part : 0x004\n"})
+    assert host_facts(root)["cpu_model"] == known("ARM 0x4e 0x004")
+
+
+def test_small_readers(tmp_path):
+    (tmp_path / "word").write_text("twelve")
+    assert files.read_int(tmp_path / "word") is None
+    assert files.read_text(tmp_path) is None
+    assert files.count_list("0-3,7") == 5
+    assert files.count_list("none") is None
+
+
+def test_collect_puts_the_groups_together(tmp_path):
+    facts = room.collect(root=tree(tmp_path), nvml=FakeNvml(), environ={})
+    assert list(facts) == ["host", "software", "nvml", "gpu0"]
+    assert from_json(room.to_json(facts)) == facts
+
+
+def test_collect_without_nvml_keeps_the_gpus_names(tmp_path):
+    information = "Model: \t\t NVIDIA H200\nGPU UUID: GPU-secret\n"
+    root = tree(tmp_path, **{"proc/driver/nvidia/gpus/0000:18:00.0/information": information})
+    facts = room.collect(root=root, nvml=library_missing(), environ={})
+    assert facts["gpu0"]["name"] == known("NVIDIA H200")
+    assert "libnvidia-ml" in (facts["gpu0"]["pcie_width"].why or "")
+    assert "secret" not in str(facts)
+
+
+def test_collect_leaves_hidden_gpus_out(tmp_path):
+    facts = room.collect(
+        root=tree(tmp_path), nvml=FakeNvml(), environ={"CUDA_VISIBLE_DEVICES": "-1"}
+    )
+    assert "gpu0" not in facts
+    assert "hides the GPUs" in (facts["nvml"]["driver"].why or "")
+
+
+def test_importing_facts_is_light():
+    code = "import sys, hostbench.facts, hostbench.cli.doctor; print(*sys.modules)"
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"torch", "numpy", "pynvml", "pandas"} & set(shown)

@@ -1,0 +1,167 @@
+"""The machine's name and its entry in asv's list; the real home is never touched."""
+
+import json
+
+import pytest
+
+from hostbench.core.errors import DataError, UsageError
+from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
+from hostbench.facts.record import Facts, known, unknown
+
+GIB = 1 << 30
+
+
+def machine(*gpus: str | None, cpu: str = "AMD EPYC", cores: int | None = 2) -> Facts:
+    facts: Facts = {
+        "host": {
+            "os": known("Linux"),
+            "arch": known("x86_64"),
+            "kernel": known("6.8.0"),
+            "cpu_model": known(cpu) if cpu else unknown("no model"),
+            "num_usable_cores": known(cores) if cores else unknown("no affinity"),
+            "num_logical_cores": known(16),
+            "memory_bytes": known(25_276_510_208),
+        }
+    }
+    for index, name in enumerate(gpus):
+        facts[f"gpu{index}"] = {"name": known(name) if name else unknown("lost")}
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("facts", "name"),
+    [
+        (machine("NVIDIA H200"), "1x-nvidia-h200"),
+        (machine(*["NVIDIA H100 80GB HBM3"] * 8), "8x-nvidia-h100-80gb-hbm3"),
+        (machine("Tesla T4", "NVIDIA A100-SXM4-40GB"), "1x-nvidia-a100-sxm4-40gb-1x-tesla-t4"),
+        (machine(None), "1x-nvidia-gpu"),
+        (machine(), "cpu-epyc-2c"),
+        (machine(cpu="AMD EPYC 9654 96-Core Processor"), "cpu-epyc-9654-2c"),
+        (machine(cpu="Intel(R) Xeon(R) Platinum 8488C", cores=96), "cpu-xeon-platinum-8488c-96c"),
+        (machine(cpu="Intel(R) Core(TM) i7-9700K CPU @ 3.60GHz", cores=8), "cpu-core-i7-9700k-8c"),
+        (machine(cpu="AMD Ryzen 7 7840U with Radeon 780M Graphics"), "cpu-ryzen-7-7840u-2c"),
+        (machine(cpu="Neoverse-V2", cores=72), "cpu-neoverse-v2-72c"),
+        (machine(cpu="", cores=None), "cpu-unknown"),
+        (machine(cpu="z" * 200), f"cpu-{'z' * 57}-2c"),
+        ({}, "cpu-unknown"),
+    ],
+)
+def test_names_are_built_from_hardware(facts, name):
+    assert machine_name(None, facts, {}) == name
+    assert len(name) <= 64
+
+
+def test_a_chosen_name_wins():
+    environ = {"HOSTBENCH_MACHINE": "ci-1"}
+    assert machine_name("desk.2", machine(), environ) == "desk.2"
+    assert machine_name(None, machine(), environ) == "ci-1"
+    assert machine_name(None, machine(), {"HOSTBENCH_MACHINE": ""}) == "cpu-epyc-2c"
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a b", "x" * 65, "ü", "a\n", "a\\b"])
+def test_a_bad_name_is_refused_with_the_remedy(name):
+    with pytest.raises(UsageError, match=r"--machine .*letters, digits.*1x-nvidia-h200"):
+        machine_name(name, machine(), {})
+    if name:
+        with pytest.raises(UsageError, match="HOSTBENCH_MACHINE"):
+            machine_name(None, machine(), {"HOSTBENCH_MACHINE": name})
+
+
+def test_the_entry_holds_text_that_never_changes():
+    assert asv_machine_entry("box", machine()) == {
+        "machine": "box",
+        "os": "Linux",
+        "arch": "x86_64",
+        "cpu": "AMD EPYC",
+        "num_cpu": "16",
+        "ram": "24 GiB",
+    }
+    entry = asv_machine_entry("box", machine("NVIDIA H200", "NVIDIA H200"))
+    assert (entry["gpu"], entry["num_gpu"]) == ("NVIDIA H200", "2")
+    assert set(asv_machine_entry("box", {}).values()) == {"box", "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "ram"),
+    [
+        (int(125.6 * GIB), "128 GiB"),
+        (int(503.5 * GIB), "512 GiB"),
+        (int(2015.3 * GIB), "2048 GiB"),
+        (int(0.4 * GIB), "1 GiB"),
+    ],
+)
+def test_ram_is_what_is_installed(nbytes, ram):
+    facts = machine()
+    facts["host"]["memory_bytes"] = known(nbytes)
+    assert asv_machine_entry("box", facts)["ram"] == ram
+
+
+def test_registering_keeps_the_others(tmp_path):
+    path = tmp_path / "folder" / ".asv-machine.json"
+    entry = asv_machine_entry("box", machine())
+    register_with_asv(entry, path)
+    assert json.loads(path.read_text()) == {"version": 1, "box": entry}
+    theirs = {"machine": "theirs", "os": "Linux 4", "odd": 1}
+    path.write_text(json.dumps({"version": 1, "theirs": theirs, "box": {"machine": "box"}}))
+    register_with_asv(entry, path)
+    assert json.loads(path.read_text()) == {"version": 1, "theirs": theirs, "box": entry}
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_asv_reads_the_entry(tmp_path):
+    asv_machine = pytest.importorskip("asv.machine")
+    path, entry = tmp_path / "machines.json", asv_machine_entry("box", machine())
+    register_with_asv(entry, path)
+    assert asv_machine.MachineCollection.load("box", _path=str(path)) == entry
+
+
+def test_an_equal_entry_is_not_written_again(tmp_path):
+    path, entry = tmp_path / "machines.json", asv_machine_entry("box", machine())
+    path.write_text(json.dumps({"version": 1, "box": entry}))
+    before = path.read_text()
+    register_with_asv(entry, path)
+    assert path.read_text() == before
+
+
+def test_a_link_stays_a_link(tmp_path):
+    path, real = tmp_path / "link.json", tmp_path / "real.json"
+    path.symlink_to(real)
+    register_with_asv(asv_machine_entry("box", machine()), path)
+    assert path.is_symlink()
+    assert "box" in json.loads(real.read_text())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"theirs": {}}', '{"version": 2}', "\xff"])
+def test_a_damaged_file_is_named_and_kept(tmp_path, text):
+    path = tmp_path / "machines.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError, match=r"machines\.json is damaged.*nothing was changed"):
+        register_with_asv(asv_machine_entry("box", machine()), path)
+    assert path.read_bytes() == text.encode("latin-1")
+
+
+def test_what_cannot_be_read_or_written_is_named(tmp_path):
+    entry = asv_machine_entry("box", machine())
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(UsageError, match=r"cannot read.*folder\.json"):
+        register_with_asv(entry, tmp_path / "folder.json")
+
+
+def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "machines.json"
+    path.write_text('{"version": 1}')
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UsageError, match=r"cannot write .*machines\.json: No space"):
+        register_with_asv(asv_machine_entry("box", machine()), path)
+    assert path.read_text() == '{"version": 1}'
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_default_is_the_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    register_with_asv(asv_machine_entry("box", machine()))
+    assert "box" in json.loads((tmp_path / ".asv-machine.json").read_text())

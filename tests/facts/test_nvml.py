@@ -1,0 +1,238 @@
+"""NVML and hardware detection, every branch driven by the fake."""
+
+import ctypes
+import os
+import sys
+
+import pytest
+
+from hostbench.facts import pci
+from hostbench.facts.gpu import Asking, gpu_facts, nvml_facts
+from hostbench.facts.gpu_reads import COUNTERS, IDENTITY
+from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
+from hostbench.facts.nvml import NvmlUnavailable, open_nvml
+from hostbench.facts.record import Fact, known, unknown
+from hostbench.facts.words import throttle_words
+from hostbench.testing import fake_nvml as fake
+from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+
+
+def why(fact: Fact) -> str:
+    assert fact.value is None
+    return fact.why or ""
+
+
+def test_a_healthy_gpu():
+    library = FakeNvml(gpus=(FakeGpu(field_values={74: 12, 198: 1 << 40}),))
+    facts = nvml_facts(library, Asking(environ={}))
+    assert facts["nvml"]["cuda_driver"] == known("13.0")
+    assert facts["nvml"]["confidential_computing"] == known("off")
+    gpu = {name: fact.value for name, fact in facts["gpu0"].items()}
+    unread = {name for name, fact in facts["gpu0"].items() if fact.value is None}
+    no_peer_no_c2c_no_sysfs = {"peer_read", "peer_topology", "c2c_max_mb_per_s", *pci.NAMES}
+    assert unread == no_peer_no_c2c_no_sysfs | set(IDENTITY)
+    expected = {
+        "name": "NVIDIA H200",
+        "memory_bytes": 150_754_820_096,
+        "pcie_generation": 5,
+        "pcie_max_width": 16,
+        "power_limit_w": 700.0,
+        "throttle_reasons": "idle",
+        "virtualization": "none",
+        "ecc": "on",
+        "mig": "off",
+        "throttle_power_cap_total_ns": 12,
+        "pcie_rx_total_bytes": 1 << 40,
+        "num_other_processes": 0,
+    }
+    assert gpu | expected == gpu
+    assert not library.is_open
+
+
+def test_no_uuid_or_bus_id_is_stored():
+    facts = nvml_facts(FakeNvml())
+    assert "1111-2222" not in str(facts)
+    assert len(str(facts["gpu0"]["uuid_sha256"].value)) == 12
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (fake.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1 is missing"),
+        (fake.DRIVER_NOT_LOADED, "driver is not loaded"),
+        (fake.LIB_RM_VERSION_MISMATCH, "restart the machine"),
+        (fake.NO_PERMISSION, "no permission"),
+        (999, "NVML error 999"),
+    ],
+)
+def test_nvml_that_does_not_start_says_why(code, text):
+    facts = nvml_facts(FakeNvml(init_error=code))
+    assert list(facts) == ["nvml"]
+    assert text in why(facts["nvml"]["driver"])
+    with pytest.raises(NvmlUnavailable, match=text):
+        open_nvml(FakeNvml(init_error=code))
+
+
+def test_pynvml_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    with pytest.raises(NvmlUnavailable, match="pip install nvidia-ml-py"):
+        open_nvml()
+
+
+def test_an_old_driver_falls_back_and_names_the_rest():
+    facts = nvml_facts(fake.old_driver())
+    assert facts["gpu0"]["temperature_c"] == known(31)
+    assert facts["gpu0"]["throttle_reasons"] == known("idle")
+    assert "too old" in why(facts["nvml"]["confidential_computing"])
+
+
+def test_an_old_nvidia_ml_py():
+    library = FakeNvml(lacks=("nvmlDeviceGetTemperatureV", "nvmlDeviceGetMigMode"))
+    gpu = nvml_facts(library)["gpu0"]
+    assert gpu["temperature_c"] == known(31)
+    assert "upgrade nvidia-ml-py" in why(gpu["mig"])
+    assert "upgrade" in why(nvml_facts(FakeNvml(lacks=("nvmlDeviceGetCount",)))["nvml"]["num_gpus"])
+
+
+def test_a_vgpu_refuses_without_failing():
+    gpu = nvml_facts(fake.vgpu())["gpu0"]
+    assert gpu["virtualization"] == known("vgpu")
+    assert gpu["pcie_width"] == unknown("not supported by this GPU or VM")
+    assert {why(gpu[name]) for name in COUNTERS} == {"not supported by this GPU or VM"}
+    assert gpu["temperature_c"] == known(31)
+
+
+def test_mig_and_confidential_computing():
+    facts = nvml_facts(FakeNvml(gpus=(FakeGpu(mig=True, ecc=False),), confidential=True))
+    assert (facts["gpu0"]["mig"], facts["gpu0"]["ecc"]) == (known("on"), known("off"))
+    assert facts["nvml"]["confidential_computing"] == known("on")
+
+
+def test_a_lost_gpu_leaves_the_other_readable():
+    facts = nvml_facts(FakeNvml(gpus=(FakeGpu(lost=True), FakeGpu())))
+    lost = {name: why(fact) for name, fact in facts["gpu0"].items() if name not in IDENTITY}
+    lost.pop("cuda_index")
+    assert {reason[:15] for reason in lost.values()} == {"the GPU is lost"}
+    assert list(facts["gpu0"]) == list(facts["gpu1"])
+    assert facts["gpu1"]["name"] == known("NVIDIA H200")
+
+
+def test_one_field_fails_alone():
+    gpu = FakeGpu(field_errors={198: fake.NOT_SUPPORTED, 95: 777}, field_values={197: 5})
+    facts = nvml_facts(FakeNvml(gpus=(gpu,)))["gpu0"]
+    assert facts["pcie_rx_total_bytes"] == unknown("not supported by this GPU or VM")
+    assert facts["pcie_replay_rollover_total"] == unknown("NVML error 777 (NVML return code 777)")
+    assert facts["pcie_tx_total_bytes"] == known(5)
+
+
+def test_a_field_of_an_unknown_type():
+    nvml = open_nvml(FakeNvml())
+    answer = fake.Record(valueType=42)
+    assert "value type 42" in why(nvml._field(answer))
+
+
+def test_other_processes_are_counted_without_ours():
+    gpu = FakeGpu(pids=(os.getpid(), 10, 11))
+    nvml = open_nvml(FakeNvml(gpus=(gpu,)))
+    assert gpu_facts(nvml, 0)["num_other_processes"] == known(2)
+    assert gpu_facts(nvml, 0, Asking(own_pids=frozenset({10})))["num_other_processes"] == known(1)
+
+
+def test_throttle_bits_in_words():
+    assert throttle_words(0) == "none"
+    assert throttle_words(0x4 | 0x40) == "power-cap,hardware-thermal"
+    assert throttle_words(0x1000) == "unknown-0x1000"
+
+
+def test_what_is_neither_nvml_nor_ctypes_is_raised():
+    nvml = open_nvml(FakeNvml())
+    with pytest.raises(ZeroDivisionError):
+        nvml.read(lambda: 1 // 0)
+
+
+def test_unexpected_answers():
+    nvml = open_nvml(FakeNvml(gpus=(FakeGpu(virtualization=9),)))
+    assert gpu_facts(nvml, 0)["virtualization"] == known("unknown-9")
+    assert nvml.read(lambda: None) == unknown("NVML answered nothing")
+    assert "nothing" in why(nvml.read())
+
+
+def test_cuda_devices_are_matched_by_uuid():
+    gpus = (FakeGpu(uuid="GPU-a"), FakeGpu(lost=True), FakeGpu(uuid="GPU-b"))
+    nvml = open_nvml(FakeNvml(gpus=gpus))
+    assert (nvml.index_of("b"), nvml.index_of("GPU-a"), nvml.index_of("c")) == (2, 0, None)
+
+
+def test_peer_access_avoids_the_tuple_constant():
+    library = FakeNvml(gpus=(FakeGpu(), FakeGpu(), FakeGpu(lost=True)))
+    nvml = open_nvml(library)
+    assert nvml.can_read_peer(0, 1) == known(True)
+    assert "lost" in why(nvml.can_read_peer(0, 2))
+    index = library.NVML_P2P_CAPS_INDEX_READ
+    with pytest.raises(ctypes.ArgumentError):
+        library.nvmlDeviceGetP2PStatus(0, 1, index)  # type: ignore[arg-type]
+    trapped = nvml.read(lambda: library.nvmlDeviceGetP2PStatus(0, 1, index))  # type: ignore[arg-type]
+    assert "refuses its own argument" in why(trapped)
+
+
+def test_the_fake_has_the_real_names():
+    pynvml = pytest.importorskip("pynvml")
+    names = [name for name in dir(FakeNvml) if name.lower().startswith(("nvml", "c_nvml"))]
+    assert len(names) > 70
+    assert [name for name in names if not hasattr(pynvml, name)] == []
+    assert pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN == 270
+    assert pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES == COUNTERS["pcie_rx_total_bytes"]
+    assert pynvml.c_nvmlValue_t._fields_ == list(fake.Union._fields_)
+
+
+def put(path, text=""):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def show(root, slot, vendor="0x10de", kind="0x030200"):
+    put(root / f"sys/bus/pci/devices/{slot}/vendor", vendor)
+    put(root / f"sys/bus/pci/devices/{slot}/class", kind)
+
+
+def test_hardware_by_nvml(tmp_path):
+    found = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(), FakeGpu(lost=True))), {})
+    assert (found.num_gpus, found.seen_by) == (2, "nvml")
+    assert found.names == ("NVIDIA H200", "NVIDIA GPU")
+    show(tmp_path, "0000:18:00.0")
+    none = nvidia_hardware(tmp_path, FakeNvml(gpus=()), {})
+    assert (none.visible, none.why) == (False, "the NVIDIA driver shows no GPU")
+
+
+def test_hardware_by_the_kernel(tmp_path):
+    missing = fake.library_missing()
+    assert not nvidia_hardware(tmp_path, missing, {}).visible
+    show(tmp_path, "0000:18:00.0")
+    show(tmp_path, "0000:18:00.1", kind="0x040300")
+    show(tmp_path, "0000:19:00.0", vendor="0x8086")
+    show(tmp_path, "0000:1a:00.0")
+    drivers = tmp_path / "sys/bus/pci/drivers/vfio-pci"
+    drivers.mkdir(parents=True)
+    (tmp_path / "sys/bus/pci/devices/0000:1a:00.0/driver").symlink_to(drivers)
+    by_pci = nvidia_hardware(tmp_path, missing, {})
+    assert (by_pci.num_gpus, by_pci.seen_by, by_pci.names) == (1, "pci", ())
+    put(tmp_path / "dev/nvidia0")
+    put(tmp_path / "dev/nvidiactl")
+    by_dev = nvidia_hardware(tmp_path, missing, {})
+    assert (by_dev.num_gpus, by_dev.seen_by) == (1, "dev")
+    put(tmp_path / "proc/driver/nvidia/gpus/0000:18:00.0/information", "Model: NVIDIA H200\n")
+    by_proc = nvidia_hardware(tmp_path, missing, {})
+    assert (by_proc.seen_by, by_proc.names) == ("proc", ("NVIDIA H200",))
+    assert "libnvidia-ml" in (by_proc.why or "")
+
+
+@pytest.mark.parametrize("value", ["", "-1", " -1 ", "-1,0"])
+def test_a_user_may_hide_the_gpus(tmp_path, value):
+    found = nvidia_hardware(tmp_path, FakeNvml(), {"CUDA_VISIBLE_DEVICES": value})
+    assert not found.visible
+    assert "hides the GPUs" in (found.why or "")
+
+
+@pytest.mark.parametrize("environ", [{}, {"CUDA_VISIBLE_DEVICES": "0"}])
+def test_gpus_that_are_not_hidden(environ):
+    assert hidden_by_user(environ) is None

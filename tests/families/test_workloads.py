@@ -1,0 +1,213 @@
+"""The registry, and what asv sees of it: names, versions and axes are history."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostbench import families, suite
+from hostbench.cli.sync import source
+from hostbench.core.case import AxisValue
+from hostbench.core.errors import UsageError
+from hostbench.device.protocol import Device, Step
+from hostbench.device.simulated import SimulatedDevice
+from hostbench.families import load
+from hostbench.measure import workload
+from hostbench.measure.measure import Prepared, Settings, measure
+from hostbench.measure.workload import DEVICES, Workload, find, prepare
+
+ROOT = Path(__file__).parent.parent.parent
+WORKLOADS = load()
+every_workload = pytest.mark.parametrize("work", WORKLOADS.values(), ids=WORKLOADS)
+without_ranks = pytest.mark.parametrize(
+    "work", [work for work in WORKLOADS.values() if work.ranks is None], ids=lambda work: work.name
+)
+
+
+def golden(work: Workload) -> Iterator[str]:
+    yield f"{work.name} version {work.version}"
+    for name, values in work.axes.items():
+        yield f"    {name}: {', '.join(map(repr, values))}"
+
+
+def test_history_goes_on() -> None:
+    """A series is its name, version and axes. Adding is fine; whatever else changes here tears a
+    line in every dashboard, so change tests/data/series.txt on purpose and bump the version."""
+    lines = [line for name in sorted(WORKLOADS) for line in golden(WORKLOADS[name])]
+    assert lines == (ROOT / "tests/data/series.txt").read_text().splitlines()
+
+
+@every_workload
+def test_axes_are_the_parameters_and_device_is_first(work: Workload) -> None:
+    assert tuple(inspect.signature(work.build).parameters) == tuple(work.axes)
+    assert next(iter(work.axes)) == "device"
+    assert work.axes["device"] == DEVICES
+
+
+@every_workload
+def test_it_says_what_is_timed(work: Workload) -> None:
+    assert work.question.endswith(".")
+    assert work.name.partition(".")[0] == work.family == work.build.__module__.split(".")[-1]
+
+
+@every_workload
+def test_cases_are_unique_and_whole(work: Workload) -> None:
+    cases = list(work.cases())
+    assert len(cases) == len(set(cases)) == len(set(map(str, cases)))
+    for case in cases:
+        assert list(case.values) == list(work.axes)
+        nbytes = work.nbytes(case)
+        assert nbytes is None or nbytes >= 0
+        assert set(work.expected(case).values()) <= {True, False}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("family", families.names())
+def test_a_quick_run_has_4_to_8_cases(family: str, device: str) -> None:
+    cases = [
+        case
+        for work in load((family,)).values()
+        for case in work.cases()
+        if work.is_quick(case) and case.values["device"] == device
+    ]
+    assert 4 <= len(cases) <= 8
+
+
+@without_ranks
+def test_every_case_runs_on_the_simulated_device(work: Workload) -> None:
+    for case in work.cases():
+        device = SimulatedDevice()
+        result = measure(device, prepare(work, device, case), Settings(max_samples=3))
+        assert min(result.samples.end_to_end_s) > 0
+        assert "failed" not in "".join(result.proofs.values())
+
+
+def test_the_step_of_a_case_that_is_not_verified_is_wrapped() -> None:
+    work = WORKLOADS["allocation.create"]
+    case = next(case for case in work.cases() if work.is_host_only(case))
+    prepared = prepare(work, SimulatedDevice(), case)
+    assert isinstance(prepared, Prepared)
+    assert (prepared.host_only, prepared.verify, prepared.depth) == (True, None, 1)
+
+
+@pytest.fixture
+def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Workload]:
+    empty: dict[str, Workload] = {}
+    monkeypatch.setattr(workload, "_REGISTRY", empty)
+    return empty
+
+
+def step(device: Device, size: int) -> Step:
+    """A step for tests."""
+    return lambda: None
+
+
+def test_registering(registry: dict[str, Workload]) -> None:
+    axes: dict[str, tuple[AxisValue, ...]] = {"device": DEVICES, "size": (1, 2)}
+    assert workload.workload(axes=axes, version="3")(step) is step
+    (made,) = registry.values()
+    assert made.name == "test_workloads.step"
+    assert (made.version, made.depth, made.question) == ("3", 1, "A step for tests.")
+    assert len(list(made.cases())) == 4
+    case = next(made.cases())
+    assert made.nbytes(case) is None
+    assert made.expected(case) == {}
+    assert not made.is_host_only(case) and not made.is_quick(case)
+    with pytest.raises(ValueError, match=r"test_workloads\.step is registered twice"):
+        workload.workload(axes=axes, version="3")(step)
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"device": DEVICES},
+        {"size": (1,), "device": DEVICES},
+        {"device": DEVICES, "bytes": (1,)},
+        {"device": DEVICES, "size": (1,), "more": (1,)},
+        {},
+    ],
+)
+def test_axes_that_differ_from_the_parameters_are_refused(
+    registry: dict[str, Workload], axes: dict[str, tuple[str | int, ...]]
+) -> None:
+    with pytest.raises(ValueError, match="must equal parameters"):
+        workload.workload(axes=axes, version="1")(step)
+    assert not registry
+
+
+def test_device_comes_first(registry: dict[str, Workload]) -> None:
+    def backwards(size: int, device: Device) -> Step:
+        return lambda: None
+
+    with pytest.raises(ValueError, match="must equal parameters"):
+        workload.workload(axes={"size": (1,), "device": DEVICES}, version="1")(backwards)
+
+
+def test_unknown_names_are_answered_with_the_known_ones() -> None:
+    assert find("transfer.host_to_device").name == "transfer.host_to_device"
+    with pytest.raises(UsageError, match=r"'transfer\.up'.*transfer\.host_to_device"):
+        find("transfer.up")
+    with pytest.raises(UsageError, match=r"unknown family 'transfers'; there are: .*allocation"):
+        load(("transfers",))
+
+
+# What asv sees
+
+
+@pytest.mark.parametrize("family", families.names())
+def test_benchmarks_equal_the_registry(family: str) -> None:
+    text = (ROOT / "benchmarks" / f"{family}.py").read_text()
+    assert text == source(family, load((family,))), "run `hostbench sync-benchmarks`"
+
+
+def test_every_family_has_a_file_and_no_other() -> None:
+    files = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
+    assert files == {"__init__", *families.names()}
+
+
+def asv_classes(family: str) -> list[ast.ClassDef]:
+    tree = ast.parse((ROOT / "benchmarks" / f"{family}.py").read_text())
+    return [node for node in tree.body if isinstance(node, ast.ClassDef)]
+
+
+@pytest.mark.parametrize("family", families.names())
+def test_asv_classes_hold_literals_only(family: str) -> None:
+    """benchmarks/ comes from HEAD, the library from each commit: nothing may be looked up."""
+    workloads = load((family,))
+    classes = asv_classes(family)
+    assert len(classes) == len(workloads)
+    for node, work in zip(classes, workloads.values(), strict=True):
+        assigned = {
+            target.id: ast.literal_eval(each.value)
+            for each in node.body
+            if isinstance(each, ast.Assign)
+            for target in each.targets
+            if isinstance(target, ast.Name)
+        }
+        assert node.name == suite.class_name(work.name)
+        assert [ast.unparse(base) for base in node.bases] == ["suite.Suite"]
+        assert assigned == {
+            "workload": work.name,
+            "version": work.version,
+            "param_names": tuple(work.axes),
+            "params": tuple(work.axes.values()),
+        }
+
+
+@pytest.mark.parametrize("family", families.names())
+def test_asv_finds_no_base_class_and_one_cache_per_file(family: str) -> None:
+    """asv takes an imported base class for a benchmark, and keys a cache by module and line."""
+    tree = ast.parse((ROOT / "benchmarks" / f"{family}.py").read_text())
+    imported = [ast.unparse(n) for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+    assert imported == ["from hostbench import suite"]
+    functions = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    assert functions == ["setup_cache"]
+
+
+def test_names_for_asv() -> None:
+    assert suite.class_name("transfer.host_to_device") == "HostToDevice"
+    assert suite.asv_name("transfer.host_to_device") == "transfer.HostToDevice.track_seconds"
+    names = [suite.asv_name(name) for name in WORKLOADS]
+    assert len(names) == len(set(names))

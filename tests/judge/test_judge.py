@@ -1,0 +1,251 @@
+"""The detector on series whose changes are known: exact small ones, and properties of all."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from hostbench.core.noise import noise as noise_of_family
+from hostbench.judge import levels, noise
+from hostbench.judge.change import Change, Options
+from hostbench.judge.detector import detect, judge, log_seconds
+from hostbench.judge.prune import _slack
+from tests.conftest import SoakSeeds
+
+
+def series(sigma: float, *stretches: tuple[int, float], seed: int = 0) -> list[float]:
+    """Seconds at each level in turn: (points, level), with normal noise on the logarithm."""
+    rng = np.random.default_rng(seed)
+    logs = np.concatenate([np.full(num, math.log(level)) for num, level in stretches])
+    return np.exp(logs + rng.normal(0, sigma, len(logs))).tolist()
+
+
+def places(changes: list[Change]) -> list[tuple[int, str, str]]:
+    return [(change.index, change.kind, change.state) for change in changes]
+
+
+def test_a_step_is_found_where_it_is() -> None:
+    (change,) = detect(series(0.005, (60, 1.0), (60, 1.1)))
+    assert places([change]) == [(60, "step", "confirmed")]
+    assert change.effect == pytest.approx(0.1, abs=0.005)
+    (faster,) = detect(series(0.005, (60, 1.1), (60, 1.0)))
+    assert faster.effect == pytest.approx(-1 / 11, abs=0.005)
+
+
+def test_without_any_noise_too() -> None:
+    (change,) = detect([1.0] * 40 + [1.05] * 40)
+    assert (change.index, round(change.effect, 9)) == (40, 0.05)
+
+
+@pytest.mark.parametrize("num", [0, 1, 2, 3, 10, 11, 12, 50])
+def test_a_constant_series_has_no_change(num: int) -> None:
+    assert detect([0.25] * num) == []
+
+
+def test_a_recovered_regression_is_kept() -> None:
+    found = detect(series(0.01, (60, 1.0), (50, 1.2), (60, 1.0)))
+    assert places(found) == [(60, "step", "confirmed"), (110, "step", "confirmed")]
+    assert found[0].effect > 0 > found[1].effect
+
+
+def test_up_and_down_again_is_one_temporary_event() -> None:
+    (event,) = detect(series(0.01, (60, 1.0), (8, 1.2), (60, 1.0)))
+    assert places([event]) == [(60, "temporary", "confirmed")]
+    assert (event.until, round(event.effect, 1)) == (68, 0.2)
+
+
+@pytest.mark.parametrize("num", [7, 9, 12, 13, 20, 24, 25, 40])
+def test_no_length_of_a_plain_regression_goes_unseen(num: int) -> None:
+    """Whatever it is called: a temporary event, or a step and its recovery."""
+    values = series(0.005, (60, 1.0), (num, 1.15), (60, 1.0))
+    for place in (30, -10, -20)[: 3 if num > 12 else 1]:
+        values[place] *= 1.3  # a few spikes are no second state
+    found = detect(values)
+    assert found[0].index == 60
+    assert (found[0].until or found[-1].index) == 60 + num
+
+
+def test_one_far_point_is_nothing() -> None:
+    values = series(0.01, (100, 1.0))
+    values[50] *= 3
+    values[99] *= 3
+    assert detect(values) == []
+
+
+def test_a_state_visited_again_and_again_is_noise() -> None:
+    visits = [(20, 1.0), (7, 1.08), (15, 1.0), (9, 1.08), (25, 1.0), (6, 1.08), (30, 1.0)]
+    assert detect(series(0.005, *visits)) == []
+    found = detect(series(0.005, *visits, (60, 1.3)))
+    assert places(found) == [(112, "step", "confirmed")]
+
+
+def throttling(num: int, gap: float) -> list[float]:
+    """Logarithms, quiet but for runs of 2 to 4 at a second level, one in each 20 points."""
+    rng = np.random.default_rng(3)
+    logs = rng.normal(0, 0.005, num)
+    for start in range(10, num, 20):
+        logs[start : start + 2 + start % 3] += gap
+    return logs.tolist()
+
+
+def test_short_visits_say_that_a_stay_as_high_is_no_step_yet() -> None:
+    """Two points are no episode of their own; three times two make the machine's second state."""
+    before = throttling(100, math.log(1.08))
+    stay = series(0.005, (15, 1.08))
+    assert detect([*np.exp(before).tolist(), *stay]) == []
+    higher = series(0.005, (15, 1.2))
+    (change,) = detect([*np.exp(before).tolist(), *higher])
+    assert change.index == 100
+
+
+def test_the_cheaper_path_says_which_of_two_levels_is_the_second_state() -> None:
+    rows = np.array([throttling(100, 0.08)])
+    noise_of_rows = levels.noise_of(rows)
+    above, below = (
+        levels.cheapest(rows, noise_of_rows, 9.0, gap=np.array([gap])) for gap in (0.08, -0.08)
+    )
+    assert above.cost[0] < below.cost[0]
+    assert above.away[0].tolist() == (rows[0] > 0.04).tolist()
+
+
+@pytest.mark.parametrize("level", [1.03, 0.97])
+def test_a_small_step_beside_a_high_episode_is_not_folded_away(level: float) -> None:
+    (event,) = detect(series(0.005, (60, 1.0), (5, 1.5), (60, level)))
+    assert 60 <= event.index <= 65
+    assert event.effect == pytest.approx(level - 1, abs=0.005)
+
+
+def test_far_points_beside_a_step_do_not_move_it() -> None:
+    values = series(0.01, (60, 1.0), (60, 1.1))
+    values[57], values[58], values[62] = 1.4, 1.3, 0.8
+    assert places(detect(values)) == [(60, "step", "confirmed")]
+
+
+@pytest.mark.parametrize("after", [3, 4, 6])
+def test_the_newest_points_make_a_provisional_change(after: int) -> None:
+    (change,) = detect(series(0.005, (80, 1.0), (after, 1.1)))
+    assert places([change]) == [(80, "step", "provisional")]
+
+
+def test_provisional_becomes_confirmed_and_never_both() -> None:
+    values = series(0.01, (80, 1.0), (40, 1.1))
+    states = []
+    for num in range(80, 121):
+        found = [c for c in detect(values[:num]) if abs(c.index - 80) <= 3]
+        assert len(found) <= 1, num
+        states += [c.state for c in found]
+    assert states[0] == "provisional" and states[-1] == "confirmed"
+    assert states == sorted(states, reverse=True), "confirmed, and then not any more"
+    assert states.count("confirmed") >= 20
+
+
+def test_missing_points_keep_their_places() -> None:
+    values = series(0.005, (60, 1.0), (60, 1.1))
+    for i in (0, 10, 11, 30, 61, 62, 90, 119):
+        values[i] = math.nan
+    assert places(detect(values)) == [(60, "step", "confirmed")]
+    values[60] = math.nan
+    assert places(detect(values)) == [(63, "step", "confirmed")], "the first point there is"
+    assert detect([math.nan] * 100) == []
+
+
+@pytest.mark.parametrize("hole", range(0, 120, 13))
+def test_a_hole_moves_an_index_no_further_than_its_end(hole: int) -> None:
+    values = series(0.02, (60, 1.0), (60, 1.15))
+    (whole,) = detect(values)
+    values[hole : hole + 10] = [math.nan] * 10
+    (change,) = detect(values)
+    last = hole + 10 if hole <= whole.index < hole + 10 else whole.index
+    assert whole.index - 2 <= change.index <= last + 2
+
+
+def test_a_break_is_reported_and_splits_the_baseline() -> None:
+    values = series(0.005, (50, 1.0), (50, 2.0))
+    (change,) = detect(values, breaks=[50])
+    assert places([change]) == [(50, "break", "confirmed")]
+    assert change.effect == pytest.approx(1.0, abs=0.01)
+    both = detect(series(0.005, (50, 1.0), (50, 2.0), (50, 2.2)), breaks=[50])
+    assert places(both) == [(50, "break", "confirmed"), (100, "step", "confirmed")]
+
+
+@pytest.mark.parametrize("breaks", [[0], [80], [200], [-3]])
+def test_a_break_outside_breaks_nothing(breaks: list[int]) -> None:
+    assert detect(series(0.005, (80, 1.0)), breaks=breaks) == []
+
+
+def test_what_is_no_time_is_missing() -> None:
+    logs = log_seconds([1.0, 0.0, -1.0, math.nan, math.inf])
+    assert np.isnan(logs).tolist() == [False, True, True, True, True]
+
+
+def test_the_detectable_effect_grows_with_the_noise() -> None:
+    rows = [log_seconds(series(sigma, (100, 1.0))) for sigma in (0.001, 0.02, 0.05, 0.1)]
+    shown = [judgement.detectable for judgement in judge(rows, Options())]
+    assert all(a is not None and b is not None and a <= b for a, b in pairwise(shown))
+    assert shown[0] == pytest.approx(math.expm1(Options().min_effect))
+    (empty,) = judge([np.empty(0)], Options())
+    assert (empty.changes, empty.judged, empty.noise, empty.detectable) == ((), False, None, None)
+
+
+@pytest.mark.parametrize(("num", "breaks", "judged"), [(14, [12], True), (14, [7], False)])
+def test_judged_is_what_has_one_piece_that_is_long_enough(
+    num: int, breaks: list[int], judged: bool
+) -> None:
+    (found,) = judge([log_seconds(series(0.005, (num, 1.0)))], Options(), [breaks])
+    assert (found.judged, found.noise, found.detectable) == (judged, None, None)
+
+
+def test_neither_unit_nor_neighbours_matter(soak_seeds: SoakSeeds) -> None:
+    """Seconds or minutes, alone or among others of other lengths: the same changes."""
+    for seed in soak_seeds(2, 40):
+        rows = [s.seconds for s in noise.synthetic(seed, per_cell=1, num=90)]
+        together = judge([np.log(row[: 90 - i % 7]) for i, row in enumerate(rows)], Options())
+        for i, (row, judgement) in enumerate(zip(rows, together, strict=True)):
+            if i % 5 == 0:
+                alone = detect((60 * row[: 90 - i % 7]).tolist())
+                assert places(alone) == places(list(judgement.changes)), (seed, i)
+
+
+def test_backwards_the_steps_are_the_same(soak_seeds: SoakSeeds) -> None:
+    """Away from the ends, where neither side is young, time has no arrow."""
+    for seed in soak_seeds(2, 40):
+        same = total = 0
+        rng = np.random.default_rng(seed)
+        for sigma in (0.005, 0.01, 0.02):
+            for _ in range(10):
+                logs = noise_of_family("gauss", 160, sigma, rng)
+                logs[80:] += math.log1p(0.1)
+                forward, back = judge([logs, logs[::-1].copy()], Options())
+                total += 1
+                there = [c.index for c in forward.changes]
+                again = [160 - c.index for c in back.changes]
+                same += len(there) == len(again) == 1 and abs(there[0] - again[0]) <= 1
+        assert same == total, seed
+
+
+def test_found_and_false_on_the_reference_families(soak_seeds: SoakSeeds) -> None:
+    """A floor well under the table of docs/judgement.md, so that a fall is seen here first."""
+    for seed in soak_seeds(1, 10):
+        suite = list(noise.synthetic(1000 + seed, per_cell=4))
+        judged = judge([np.log(s.seconds) for s in suite], Options())
+        hits = wrong = quiet = 0
+        for s, judgement in zip(suite, judged, strict=True):
+            found = [c for c in judgement.changes if any(_is(c, step) for step in s.steps)]
+            hits += bool(found)
+            wrong += len(judgement.changes) - bool(found)
+            quiet += 0 if s.steps else len(judgement.changes)
+        f1 = 2 * hits / (hits + wrong + len(suite) / 2)
+        assert f1 > 0.78, (seed, f1)
+        assert quiet <= 24, (seed, quiet)
+
+
+def _is(change: Change, step: noise.Step) -> bool:
+    return abs(change.index - step.index) <= 3 and change.effect * step.log_effect > 0
+
+
+def test_the_uncertainty_of_a_place_is_counted_to_both_sides() -> None:
+    assert _slack([0.0, 1.0, 0.0, 0.0], 1) == 0
+    assert _slack([1.0, 0.0, 0.0, 0.0, 0.0, 1.0], 0) == 5
+    assert _slack([0.02, 0.02, 0.94, 0.02, 0.0], 2) == 2
+    assert _slack([0.5, 0.5], 1) == 1

@@ -1,0 +1,199 @@
+"""Ceilings: the formulas against published arithmetic, and which link each case is held against."""
+
+import pytest
+
+from hostbench.core import pcie
+from hostbench.core.case import AxisValue, Case
+from hostbench.facts.record import Facts, Group, known, unknown
+from hostbench.limits import links
+from hostbench.limits.cases import Ceiling, ceiling
+
+GPU: dict[str, str | float | bool] = {
+    "name": "NVIDIA H200",
+    "pcie_generation": 1,
+    "pcie_width": 16,
+    "pcie_max_generation": 5,
+    "pcie_max_width": 16,
+}
+PACKETS = 63.015384615384619 * 256 / 280
+
+
+def facts(host: Group | None = None, **gpu: str | float | bool) -> Facts:
+    return {"host": host or {}, "gpu0": {name: known(v) for name, v in {**GPU, **gpu}.items()}}
+
+
+def case(name: str, device: str = "cuda", **axes: AxisValue) -> Case:
+    workload = name if "." in name else f"transfer.{name}"
+    return Case.of(workload, {"device": device, **axes})
+
+
+def found(one: Case, about: Facts, loaded: Facts | None = None, device: str = "cuda") -> Ceiling:
+    made = ceiling(one, device, about, loaded)
+    assert isinstance(made, Ceiling), made
+    return made
+
+
+@pytest.mark.parametrize(
+    ("generation", "encoded", "packets"),
+    [
+        (1, 4.0, 3.657),
+        (2, 8.0, 7.314),
+        (3, 15.754, 14.404),
+        (4, 31.508, 28.807),
+        (5, 63.015, 57.614),
+        (6, 121.0, 110.629),
+    ],
+)
+def test_pcie_x16(generation: int, encoded: float, packets: float) -> None:
+    assert pcie.encoded_bytes_per_s(generation, 16) / 1e9 == pytest.approx(encoded, abs=5e-4)
+    assert pcie.packet_bytes_per_s(generation, 16) / 1e9 == pytest.approx(packets, abs=5e-4)
+
+
+def test_pcie_scales_with_the_lanes_and_refuses_what_is_none() -> None:
+    whole = pcie.encoded_bytes_per_s(5, 16)
+    assert pcie.encoded_bytes_per_s(5, 8) == whole / 2
+    with pytest.raises(ValueError, match="generation 7 is not one of"):
+        pcie.encoded_bytes_per_s(7, 16)
+    with pytest.raises(ValueError, match="width 3 is not one of"):
+        pcie.packet_bytes_per_s(5, 3)
+
+
+def test_the_packet_ceiling_is_above_the_best_that_was_seen() -> None:
+    """28 bytes of overhead, the other end of the range, would not be."""
+    assert pcie.packet_bytes_per_s(5, 16) > 57.15e9
+    assert pcie.encoded_bytes_per_s(5, 16) * 256 / 284 < 57.15e9
+
+
+@pytest.mark.parametrize(
+    ("clock_mhz", "bits", "gb_per_s"), [(1215, 5120, 1555.2), (10501, 384, 1008.096)]
+)
+def test_device_memory(clock_mhz: float, bits: int, gb_per_s: float) -> None:
+    assert links.memory_bytes_per_s(clock_mhz, bits) / 1e9 == pytest.approx(gb_per_s)
+
+
+def test_nvlink_takes_the_line_code_off() -> None:
+    assert links.nvlink_bytes_per_s(18 * 26562, 18) == 450e9
+    assert links.nvlink_bytes_per_s(18 * 53125, 18) == 900e9
+    assert links.nvlink_bytes_per_s(12 * 25781, 12) == 300e9
+    assert links.nvlink_bytes_per_s(12 * 20000, 12) == 240e9
+    assert links.nvlink_bytes_per_s(450_000) == 450e9
+
+
+def test_a_host_copy_under_load() -> None:
+    made = found(case("host_to_device"), facts(), facts(pcie_generation=4))
+    assert made.text == "PCIe Gen4 x16, 256-byte packets"
+    assert made.gb_per_s == pytest.approx(PACKETS / 2)
+    assert made.encoded_gb_per_s == pytest.approx(63.015384615384619 / 2)
+
+
+def test_nobody_looked_under_load_so_the_maximum_counts() -> None:
+    made = found(case("to_host"), facts())
+    assert made.text == "PCIe Gen5 x16, 256-byte packets (its maximum: not read under load)"
+    assert made.gb_per_s == pytest.approx(PACKETS)
+
+
+def test_a_link_without_a_maximum_is_taken_as_read_and_marked() -> None:
+    about = facts()
+    about["gpu0"]["pcie_max_generation"] = unknown("not supported")
+    made = found(case("to_device"), about)
+    assert made.text == "PCIe Gen1 x16, 256-byte packets (read at rest: it may have been asleep)"
+    assert made.gb_per_s == pytest.approx(4 * 256 / 280)
+
+
+def test_a_link_that_cannot_be_read_has_a_reason() -> None:
+    about: Facts = {"gpu0": {"pcie_max_generation": unknown("a vGPU does not tell")}}
+    one = case("host_to_device")
+    assert ceiling(one, "cuda", about) == "the link cannot be read: a vGPU does not tell"
+    assert ceiling(one, "cuda", {}) == "the link cannot be read"
+    odd = facts(pcie_max_generation=9)
+    assert str(ceiling(one, "cuda", odd)).startswith("PCIe generation 9 is not one of")
+
+
+@pytest.mark.parametrize("switch", [True, "on"])
+def test_c2c_comes_before_pcie(switch: bool | str) -> None:
+    about = facts(c2c_enabled=switch, c2c_max_mb_per_s=450_000)
+    assert found(case("host_to_device"), about) == Ceiling(gb_per_s=450.0, text="NVLink-C2C")
+    about["gpu0"]["c2c_max_mb_per_s"] = unknown("too old")
+    why = ceiling(case("host_to_device"), "cuda", about)
+    assert why == "the rate of NVLink-C2C is unknown: too old"
+
+
+def test_the_gpu_that_ran_is_meant() -> None:
+    slow, memory = facts(pcie_max_generation=3)["gpu0"], {"memory_clock_max_mhz": known(1000)}
+    fast = {**facts()["gpu0"], **memory, "memory_bus_width_bits": known(6144)}
+    about: Facts = {"gpu0": slow, "gpu1": {**fast, "cuda_index": known(0)}}
+    for name in ("host_to_device", "both_ways", "on_device", "between_devices"):
+        assert found(case(name), about) == found(case(name), {"gpu0": fast}), name
+    del about["gpu1"]["cuda_index"]
+    for one in (case("to_host"), case("collectives.all_reduce", num_ranks=2)):
+        assert ceiling(one, "cuda", about) == "cannot be told which GPU ran"
+
+
+def test_both_ways_and_casts() -> None:
+    about = facts()
+    both = found(case("both_ways", memory="pinned"), about)
+    assert both.gb_per_s == pytest.approx(2 * PACKETS)
+    assert both.encoded_gb_per_s == pytest.approx(2 * 63.015384615384619)
+    assert both.text.endswith(", both directions")
+    for way, blocking, times in (
+        ("h2d", True, 2),
+        ("h2d", False, 1),
+        ("d2h", True, 1),
+        ("d2h", False, 2),
+    ):
+        made = found(case("cast", direction=way, blocking=blocking), about)
+        assert made.gb_per_s == pytest.approx(times * PACKETS), (way, blocking)
+        strided = found(case("strided", direction=way, blocking=blocking), about)
+        assert strided.gb_per_s == pytest.approx(PACKETS)
+
+
+def test_on_one_device() -> None:
+    about = facts(memory_clock_max_mhz=3201, memory_bus_width_bits=6144)
+    made = found(case("on_device"), about)
+    assert made.gb_per_s == pytest.approx(3201e6 * 2 * 6144 / 8 / 2 / 1e9)
+    assert made.text == "half of the GPU's memory rate (6144 bits at 3201 MHz): read and write"
+    del about["gpu0"]["memory_bus_width_bits"]
+    assert ceiling(case("on_device"), "cuda", about) == "the rate of the GPU's memory is unknown"
+
+
+def test_between_devices_and_collectives() -> None:
+    about = facts(nvlink_mb_per_s=18 * 26562, nvlink_links=18)
+    peer = found(case("between_devices", route="peer"), about)
+    assert peer == Ceiling(gb_per_s=450.0, text="NVLink, 18 links together")
+    through = found(case("between_devices", route="host"), about)
+    assert through.gb_per_s == pytest.approx(PACKETS)
+    reduce = case("collectives.all_reduce", num_ranks=2)
+    assert found(reduce, about).text == "NVLink, 18 links together, limit of the bus bandwidth"
+    assert found(reduce, facts()).gb_per_s == pytest.approx(PACKETS)
+    alone = case("collectives.all_reduce", num_ranks=1)
+    assert ceiling(alone, "cuda", about) == "one rank sends nothing"
+    assert ceiling(reduce, "cpu", about) == "ranks on one host have no link"
+
+
+def test_the_cpu_device_is_held_against_the_measured_memory() -> None:
+    rates = {
+        "memory_copy_bytes_per_s": known(8e9),
+        "memory_copy_all_cores_bytes_per_s": known(2e10),
+    }
+    about: Facts = {"host": rates}
+    one = found(case("device_to_host", "cpu"), about, device="cpu")
+    text = "host memory copy, measured on 1 thread (all cores: 20 GB/s)"
+    assert one == Ceiling(gb_per_s=8.0, text=text)
+    both = found(case("both_ways", "cpu"), about, device="cpu")
+    text = "host memory copy, measured on all cores (1 thread: 8 GB/s)"
+    assert both == Ceiling(gb_per_s=20.0, text=text)
+    about = {"host": dict.fromkeys(rates, unknown("as asked"))}
+    why = ceiling(case("to_host", "cpu"), "cpu", about)
+    assert why == "the host's memory copy was not measured: as asked"
+
+
+def test_the_simulated_link() -> None:
+    for name, rate in (("host_to_device", 50.0), ("to_host", 50.0), ("both_ways", 100.0)):
+        assert found(case(name, "cpu"), {}, device="simulated").gb_per_s == rate
+    assert isinstance(ceiling(case("on_device"), "simulated", {}), str)
+
+
+@pytest.mark.parametrize("name", ["allocation.create", "overlap.pipeline", "sorting", "transfer.x"])
+def test_what_has_no_link_says_so(name: str) -> None:
+    assert ceiling(Case.of(name, {}), "cuda", facts()) == f"{name} is not held against a link"
+    assert isinstance(ceiling(case("to_host"), "tpu", facts()), str)

@@ -1,0 +1,103 @@
+"""The verdict on a GPU's link: one for each thing that can be wrong, with its remedy."""
+
+from pathlib import Path
+
+import pytest
+
+from hostbench.facts.gpu import Asking, nvml_facts
+from hostbench.facts.record import Facts, known
+from hostbench.limits.verdict import link_verdicts
+from hostbench.testing.fake_nvml import FakeGpu, FakeNvml, vgpu
+
+
+def facts(*gpus: FakeGpu) -> Facts:
+    return nvml_facts(FakeNvml(gpus=gpus))
+
+
+def verdicts(gpu: FakeGpu, during: FakeGpu | None = None) -> dict[str, str]:
+    loaded = facts(during) if during else None
+    return {one.kind: one.text for one in link_verdicts(facts(gpu), loaded)}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "during", "kinds"),
+    [
+        (FakeGpu(), None, ["fine"]),
+        (FakeGpu(link=(1, 16)), None, ["asleep", "fine"]),
+        (FakeGpu(link=(1, 16)), FakeGpu(), ["fine"]),
+        (FakeGpu(link=(1, 16)), FakeGpu(link=(3, 16)), ["slow"]),
+        (FakeGpu(link=(5, 8)), None, ["narrow"]),
+        (FakeGpu(link=(4, 16), max_link=(4, 16)), None, ["slot"]),
+        (FakeGpu(link=(4, 8), max_link=(4, 16)), None, ["narrow", "slot"]),
+        (FakeGpu(throttle_bits=0x40), None, ["throttled"]),
+        (FakeGpu(throttle_bits=0x40), FakeGpu(), ["fine"]),
+        (FakeGpu(throttle_bits=0x1), None, ["fine"]),
+        (FakeGpu(virtualization=2), None, ["virtualized"]),
+        (FakeGpu(virtualization=1), None, ["fine"]),
+        (FakeGpu(lost=True), None, []),
+    ],
+)
+def test_kinds(gpu: FakeGpu, during: FakeGpu | None, kinds: list[str]) -> None:
+    assert list(verdicts(gpu, during)) == kinds
+
+
+def test_asleep_is_told_to_be_harmless() -> None:
+    said = verdicts(FakeGpu(link=(1, 16)))
+    assert said["asleep"] == (
+        "gpu0: the PCIe link is at generation 1 of 5 now: asleep, which is harmless"
+    )
+    assert said["fine"] == "gpu0: the link is fine: PCIe Gen5 x16, at most 57.6 GB/s each way"
+
+
+def test_what_is_wrong_has_a_remedy_and_a_level() -> None:
+    wrong = (FakeGpu(link=(5, 8)), FakeGpu(max_link=(4, 16)), FakeGpu(throttle_bits=0x40))
+    for gpu in wrong:
+        for one in link_verdicts(facts(gpu)):
+            assert (one.level, bool(one.remedy)) == ("warn", True), one
+
+
+@pytest.mark.parametrize(
+    ("width", "kind", "text"),
+    [
+        ("16", "slot", "gpu0: the slot or a switch limits PCIe to x8 of x16"),
+        ("8", "fine", "gpu0: the link is fine: PCIe Gen5 x8, at most 28.8 GB/s each way"),
+        (
+            None,
+            "fine",
+            "gpu0: the link is as fine as can be read: PCIe Gen5 x8, at most 28.8 GB/s each way",
+        ),
+    ],
+)
+def test_a_slot_that_is_narrower_than_the_gpu(
+    tmp_path: Path, width: str | None, kind: str, text: str
+) -> None:
+    """NVML's maximum is x8 then too: only sysfs tells what the GPU itself can do."""
+    device = tmp_path / "sys/bus/pci/devices/0000:18:00.0"
+    device.mkdir(parents=True)
+    if width:
+        (device / "max_link_width").write_text(f"{width}\n")
+    gpu = FakeGpu(link=(5, 8), max_link=(5, 8))
+    about = nvml_facts(FakeNvml(gpus=(gpu,)), Asking(root=tmp_path, environ={}))
+    (one,) = link_verdicts(about)
+    assert (one.kind, one.text) == (kind, text)
+
+
+def test_a_virtual_gpu_does_not_tell() -> None:
+    (one,) = link_verdicts(nvml_facts(vgpu()))
+    assert (one.kind, one.level) == ("virtualized", "note")
+
+
+def test_every_gpu_has_its_own() -> None:
+    found = link_verdicts(facts(FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b", link=(5, 4))))
+    assert [(one.group, one.kind) for one in found] == [("gpu0", "fine"), ("gpu1", "narrow")]
+
+
+def test_c2c_and_a_link_that_nvml_refuses() -> None:
+    about: Facts = {"gpu0": {"name": known("NVIDIA GH200"), "c2c_enabled": known("on")}}
+    assert [one.text for one in link_verdicts(about)] == ["gpu0: NVLink-C2C"]
+    about["gpu0"]["c2c_max_mb_per_s"] = known(450_000)
+    (one,) = link_verdicts(about)
+    assert (one.kind, one.text) == ("c2c", "gpu0: NVLink-C2C, 450 GB/s each way")
+    (silent,) = link_verdicts({"gpu0": {"name": known("NVIDIA X")}})
+    assert (silent.kind, silent.text) == ("unknown", "gpu0: the link cannot be read")
+    assert silent.remedy

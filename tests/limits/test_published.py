@@ -1,0 +1,136 @@
+"""Published figures: which GPU they are for, the user's own, and a file that is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from hostbench.core.case import Case
+from hostbench.limits import published
+from tests.test_layers import PYPROJECT
+
+GOOD = """\
+[[figure]]
+hardware = "My card"
+words = ["card", "9000"]
+link = "PCIe Gen6 x16"
+direction = "host_to_device"
+low_gb_per_s = 100
+high_gb_per_s = 101.5
+kind = "measured"
+source = "our lab"
+"""
+
+
+def load(folder: Path, text: str | bytes) -> tuple[list[published.Figure], list[str]]:
+    data = text if isinstance(text, bytes) else text.encode()
+    (folder / published.FILE).write_bytes(data)
+    warnings: list[str] = []
+    found = published.load(folder, warnings.append)
+    assert found[: len(published.shipped())] == published.shipped()
+    return list(found[len(published.shipped()) :]), warnings
+
+
+def shipped_band(gpu: str, direction: str) -> str:
+    return str(published.band(published.shipped(), gpu, direction))
+
+
+def test_the_file_travels_in_the_wheel() -> None:
+    package_data = PYPROJECT["tool"]["setuptools"]["package-data"]
+    assert package_data["hostbench.limits"] == [published.FILE]
+    assert len(published.shipped()) == 40
+
+
+@pytest.mark.parametrize(
+    ("gpu", "direction", "expected"),
+    [
+        ("NVIDIA H200", "host_to_device", "55.43 GB/s for H200"),
+        ("NVIDIA H200", "device_to_host", "55.06 GB/s for H200"),
+        ("NVIDIA A100-SXM4-40GB", "host_to_device", "25.94 to 26.19 GB/s for A100"),
+        ("NVIDIA H100 80GB HBM3", "device_to_host", "a floor of 48 GB/s for H100"),
+        ("NVIDIA GeForce RTX 4090", "device_to_host", "26.3 to 27.1 GB/s for RTX 4090"),
+        ("NVIDIA GH200 480GB", "host_to_device", "346 to 375 GB/s for GH200"),
+        ("Tesla V100-SXM2-32GB", "host_to_device", "a floor of 9 to 10 GB/s for V100"),
+    ],
+)
+def test_bands_of_known_gpus(gpu: str, direction: str, expected: str) -> None:
+    assert shipped_band(gpu, direction).startswith(f"{expected} (")
+
+
+@pytest.mark.parametrize("gpu", [None, "", "NVIDIA B200", "NVIDIA RTX 4080", "XH200"])
+def test_an_unknown_gpu_has_none(gpu: str | None) -> None:
+    assert published.band(published.shipped(), gpu, "host_to_device") is None
+
+
+def test_the_users_figures_join(tmp_path: Path) -> None:
+    more, warnings = load(tmp_path, GOOD)
+    assert warnings == []
+    assert [one.hardware for one in more] == ["My card"]
+    found = published.band(more, "Card X-9000 Ti", "host_to_device")
+    assert found is not None
+    assert (found.low_gb_per_s, found.high_gb_per_s) == (100, 101.5)
+    assert str(found) == "100 to 101.5 GB/s for My card (our lab)"
+    assert published.band(more, "Card X-900", "host_to_device") is None
+
+
+def test_no_file_is_no_warning(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    assert published.load(tmp_path, warnings.append) == published.shipped()
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("100\n", '"fast"\n', "low_gb_per_s = 'fast', which must be a positive number"),
+        ("100\n", "nan\n", "low_gb_per_s = nan, which must be a positive number"),
+        ("100\n", "200\n", "low_gb_per_s above high_gb_per_s"),
+        ('"host_to_device"', '"up"', "direction = 'up', which must be one of host_to_device"),
+        ('"measured"', '"guess"', "kind = 'guess', which must be one of measured, floor"),
+        ('source = "our lab"\n', "", "lacks source, which must be text"),
+        ('["card", "9000"]', '"card"', "words = 'card', which must be a list"),
+        ('["card", "9000"]', '["My Card"]', "which must be a list of lower-case words"),
+        ("source", 'colour = "red"\nsource', "has an unknown field 'colour'"),
+    ],
+)
+def test_a_wrong_entry_is_named_and_the_others_stand(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    more, warnings = load(tmp_path, GOOD.replace(old, new, 1) + "\n" + GOOD)
+    assert [one.hardware for one in more] == ["My card"]
+    (warning,) = warnings
+    assert warning.startswith(f"{tmp_path / published.FILE}: figure 1 ")
+    assert said in warning and "mend it" in warning
+
+
+@pytest.mark.parametrize(
+    "text", ["[[figure]", "figure = 3", b"\xff\xfe", "[figure]\nhardware = 'x'"]
+)
+def test_a_file_that_is_no_list_of_figures(tmp_path: Path, text: str | bytes) -> None:
+    more, warnings = load(tmp_path, text)
+    assert more == []
+    (warning,) = warnings
+    assert str(tmp_path / published.FILE) in warning and "shipped figures stand alone" in warning
+
+
+def test_a_folder_in_its_place_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / published.FILE).mkdir()
+    warnings: list[str] = []
+    assert published.load(tmp_path, warnings.append) == published.shipped()
+    assert len(warnings) == 1
+
+
+def test_only_pinned_and_peer_copies_are_comparable() -> None:
+    def way(name: str, **axes: str) -> str | None:
+        return published.direction_of(Case.of(f"transfer.{name}", dict(axes)))
+
+    assert way("host_to_device", memory="pinned") == "host_to_device"
+    assert way("device_to_host", memory="registered") == "device_to_host"
+    assert way("both_ways", memory="pinned") == "both_ways"
+    assert way("between_devices", route="peer") == "between_devices"
+    for name, axes in (
+        ("host_to_device", {"memory": "pageable"}),
+        ("to_device", {"memory": "pinned"}),
+        ("between_devices", {"route": "host"}),
+        ("on_device", {}),
+    ):
+        assert way(name, **axes) is None

@@ -1,0 +1,153 @@
+"""The observing pass: kinds and bytes of copies, overlap, and the link's own counters."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from hostbench.core.errors import Unavailable
+from hostbench.core.units import KIB, MIB
+from hostbench.device.activity import Activity, busy, copied, length, shared
+from hostbench.device.protocol import Step
+from hostbench.device.simulated import SimulatedDevice
+from hostbench.measure import evidence
+from hostbench.measure.measure import Prepared
+
+
+def piece(what: str, start_s: float, end_s: float, nbytes: int = 0) -> Activity:
+    return Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes)
+
+
+def test_intervals_are_joined_and_shared() -> None:
+    seen = [
+        piece("H2D pinned", 0.0, 2.0, 8),
+        piece("H2D pinned", 1.0, 3.0, 8),
+        piece("D2H pageable", 5.0, 6.0, 1),
+        piece("compute", 2.0, 5.5),
+    ]
+    copies = busy(seen, kinds=("H2D", "D2H"))
+    assert copies == [(0.0, 3.0), (5.0, 6.0)]
+    assert length(copies) == 4.0
+    assert shared(copies, busy(seen, kinds=("compute",))) == pytest.approx(1.5 / 3.5)
+    assert shared(copies, []) == 0.0
+    assert copied(seen) == {"H2D pinned": 16, "D2H pageable": 1}
+
+
+class Counting(SimulatedDevice):
+    """A simulated device whose link counters show some share of what was copied."""
+
+    def __init__(self, share: float = 1.0, wraps: bool = False) -> None:
+        super().__init__()
+        self.share, self.wraps = share, wraps
+        self.readings = 0
+
+    def bytes_counted(self) -> tuple[int, int]:
+        self.readings += 1
+        moved = copied(self._seen)
+        if self.wraps and self.readings > 1:
+            return 0, 0
+        base = 1 << 40
+        return base + int(self.share * moved.get("H2D pinned", 0)), base
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "COUNTER_WAIT_S", 0.0)
+
+
+def copy_case(device: SimulatedDevice, nbytes: int = 64 * MIB) -> Prepared:
+    source, target = device.host_buffer(nbytes, pinned=True), device.buffer(nbytes)
+
+    def step() -> None:
+        device.copy(target, source, blocking=False)
+
+    return Prepared(step=step, copies={"H2D pinned": nbytes})
+
+
+@pytest.mark.parametrize(
+    ("share", "wraps", "said"),
+    [
+        (1.0, False, "passed"),
+        (0.95, False, "passed"),
+        (0.5, False, "failed: the link's counters saw"),
+        (0.0, False, "unavailable: the counters do not see this link"),
+        (0.001, False, "unavailable: the counters do not see this link"),
+        (1.0, True, "unavailable: a counter wrapped"),
+    ],
+)
+def test_the_link_counters_are_a_proof(
+    patience: None, share: float, wraps: bool, said: str
+) -> None:
+    device = Counting(share, wraps)
+    assert evidence.gather(device, copy_case(device)).proofs["link_bytes"].startswith(said)
+
+
+def test_small_copies_are_not_held_against_a_coarse_counter(patience: None) -> None:
+    device = Counting()
+    said = evidence.gather(device, copy_case(device, 4 * KIB)).proofs["link_bytes"]
+    assert said == "unavailable: 4 KiB is too little for the link's counters"
+
+
+def test_a_copy_of_another_kind_than_declared_is_a_failed_proof() -> None:
+    """What the case calls pinned was pageable: never a fast number under a wrong name."""
+    device = SimulatedDevice()
+    source, target = device.host_buffer(MIB, pinned=False), device.buffer(MIB)
+    prepared = Prepared(
+        step=lambda: device.copy(target, source, blocking=False), copies={"H2D pinned": MIB}
+    )
+    proofs = evidence.gather(device, prepared).proofs
+    assert proofs["copies"] == (
+        f"failed: {MIB} bytes H2D pageable were copied, not {MIB} bytes H2D pinned"
+    )
+    assert proofs["link_bytes"] == "unavailable: the simulated device has no NVML counters"
+    none = replace(prepared, step=lambda: None)
+    assert "no bytes were copied" in evidence.gather(device, none).proofs["copies"]
+
+
+def test_what_runs_before_a_step_is_not_observed_as_part_of_it() -> None:
+    device = SimulatedDevice()
+    prepared = copy_case(device, MIB)
+
+    def before() -> None:
+        device.delay(0.001)
+        prepared.step()
+
+    assert evidence.gather(device, replace(prepared, before=before)).proofs["copies"] == "passed"
+
+
+def test_a_device_that_cannot_be_observed_says_why() -> None:
+    class Blind(SimulatedDevice):
+        def observe(self, work: Step) -> list[Activity]:
+            raise Unavailable("no CUPTI here")
+
+    device = Blind()
+    found = evidence.gather(device, copy_case(device))
+    assert found.findings == {}
+    assert found.proofs["copies"] == "unavailable: no CUPTI here"
+
+
+@pytest.fixture
+def overlapping() -> Iterator[tuple[SimulatedDevice, Prepared]]:
+    device = SimulatedDevice()
+    source, target = device.host_buffer(64 * MIB, pinned=True), device.buffer(64 * MIB)
+    copies, computes = device.stream(), device.stream()
+    compute = device.compute(64 * MIB / 50e9)
+
+    def step() -> None:
+        with device.on(copies):
+            device.copy(target, source, blocking=False)
+        with device.on(computes):
+            compute()
+
+    yield device, Prepared(step=step, one_stream=False)
+
+
+def test_overlap_is_found_from_intervals(
+    overlapping: tuple[SimulatedDevice, Prepared],
+) -> None:
+    device, prepared = overlapping
+    found = evidence.gather(device, prepared).findings
+    assert found["overlapped"] is True
+    assert found["overlap_share"] == pytest.approx(1.0, abs=1e-2)
+    copied_words = found["copies"]
+    assert copied_words == "1 x H2D pinned, 64 MiB in all"

@@ -1,0 +1,267 @@
+"""Measuring on the simulated device and on scripted steps: exact clocks, stop rule, findings."""
+
+import itertools
+import json
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from hostbench.device.simulated import Link, SimulatedDevice
+from hostbench.families import load
+from hostbench.measure import measure
+from hostbench.measure.measure import Prepared, Settings, asyncness, summary_s
+from hostbench.measure.workload import prepare
+
+LAUNCH, WAIT, LATENCY = 2.0**-10, 2.0**-9, 2.0**-8
+N = 1 << 20
+PINNED_S, PAGEABLE_S = LATENCY + 2.0**-3, LATENCY + 2.0**-1
+LINK = Link(
+    host_to_device_bytes_per_s=N / 2.0**-3,
+    pageable_bytes_per_s=N / 2.0**-1,
+    latency_s=LATENCY,
+    launch_s=LAUNCH,
+    wait_s=WAIT,
+    alloc_s=2.0**-11,
+    host_bytes_per_s=float(N),
+)
+FREE = Link(launch_s=0.0, wait_s=0.0, latency_s=0.0)
+
+
+@pytest.fixture(autouse=True)
+def exact_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Binary fractions, so that sums are exact."""
+    monkeypatch.setattr(measure, "PROBE_DELAY_S", 2.0**-1)
+    monkeypatch.setattr(measure, "EVENT_DELAY_S", 2.0**-4)
+
+
+def copied(*, pinned: bool, blocking: bool, depth: int = 1) -> measure.Measurement:
+    device = SimulatedDevice(LINK)
+    host, there = device.host_buffer(N, pinned=pinned), device.buffer(N)
+    device.fill_pattern(host, 1)
+    prepared = Prepared(
+        step=lambda: device.copy(there, host, blocking=blocking),
+        verify=lambda: None if device.same_values(there, host) else "stale",
+        depth=depth,
+    )
+    return measure.measure(device, prepared, Settings())
+
+
+def test_three_clocks_of_an_asynchronous_copy() -> None:
+    result = copied(pinned=True, blocking=False)
+    samples = result.samples
+    end_s = LAUNCH + PINNED_S + WAIT
+    assert samples.end_to_end_s == (end_s,) * 3
+    assert samples.call_s == (LAUNCH,) * 3
+    assert set(samples.device_s) == {PINNED_S}  # behind a delay, so without the launch
+    assert (samples.first_s, samples.depth, samples.number) == (end_s, 1, 1)
+    assert samples.device_reason is None
+    assert result.findings == {"asynchronous": True}
+    assert result.proofs == {"data": "passed"}
+    assert summary_s(result) == end_s
+    assert asyncness(LAUNCH, end_s) == 1 - LAUNCH / end_s
+
+
+@pytest.mark.parametrize(
+    ("pinned", "blocking", "call_s", "end_s"),
+    [
+        (True, True, LAUNCH + PINNED_S + WAIT, LAUNCH + PINNED_S + 2 * WAIT),
+        (False, True, LAUNCH + PAGEABLE_S + WAIT, LAUNCH + PAGEABLE_S + 2 * WAIT),
+        (False, False, LAUNCH + PAGEABLE_S, LAUNCH + PAGEABLE_S + WAIT),
+    ],
+)
+def test_three_clocks_of_a_copy_that_waits(
+    pinned: bool, blocking: bool, call_s: float, end_s: float
+) -> None:
+    result = copied(pinned=pinned, blocking=blocking)
+    assert set(result.samples.end_to_end_s) == {end_s}
+    assert set(result.samples.call_s) == {call_s}
+    # Its calls wait, so the events stand around all of the call.
+    assert set(result.samples.device_s) == {call_s}
+    assert result.findings == {"asynchronous": False}
+
+
+def test_depth_is_per_step() -> None:
+    samples = copied(pinned=True, blocking=False, depth=4).samples
+    assert set(samples.end_to_end_s) == {(LAUNCH + 4 * PINNED_S + WAIT) / 4}
+    assert set(samples.call_s) == {LAUNCH}
+    assert set(samples.device_s) == {PINNED_S}
+    assert samples.depth == 4
+
+
+@pytest.mark.parametrize("name", ["transfer.host_to_device", "transfer.device_to_host"])
+def test_the_probe_finds_what_cuda_does_at_every_size(name: str) -> None:
+    work = load(("transfer",))[name]
+    for case in work.cases():
+        if case.values["device"] == "cuda":
+            device = SimulatedDevice()
+            result = measure.measure(device, prepare(work, device, case), Settings())
+            expected = work.expected(case) or {"asynchronous": False}  # small and pageable
+            assert result.findings == expected, case
+            assert result.proofs == {"data": "passed"}, case
+
+
+def scripted(
+    durations: Iterable[float], settings: Settings, *, host_only: bool = False
+) -> measure.Measurement:
+    """A step that takes what the script says: first, one warm-up, then the samples; 1 s at last."""
+    device = SimulatedDevice(FREE)
+    script = itertools.chain(durations, itertools.repeat(1.0))
+
+    def step() -> None:
+        device.host_s += next(script)
+
+    return measure.measure(device, Prepared(step=step, host_only=host_only), settings)
+
+
+NO_WARMUP = {"warmup_s": 0.0}
+
+
+def sampled(durations: Iterable[float], **settings: float) -> tuple[float, ...]:
+    chosen = Settings(**{**NO_WARMUP, **settings})  # type: ignore[arg-type]
+    return scripted((9.0, 9.0, *durations), chosen).samples.end_to_end_s
+
+
+def test_it_stops_when_samples_agree() -> None:
+    assert sampled([], budget_s=100) == (1, 1, 1)
+    assert sampled([4, 1, 1, 1], budget_s=100) == (4, 1, 1, 1, 1)
+    assert sampled([4, 1, 1, 1], budget_s=100, dispersion=2.0) == (4, 1, 1)
+    assert sampled([], budget_s=100, min_samples=5) == (1,) * 5
+
+
+def test_it_stops_when_time_is_up() -> None:
+    assert sampled([1, 2] * 9, budget_s=10) == (1, 2, 1, 2, 1, 2, 1)
+    assert sampled([5, 6, 7], budget_s=0) == (5, 6, 7)
+
+
+def test_it_stops_when_there_are_many() -> None:
+    assert sampled([1, 2] * 9, budget_s=1000, max_samples=6) == (1, 2) * 3
+
+
+def test_the_first_step_and_warm_up_are_apart() -> None:
+    samples = scripted((50.0, 7.0, 3.0, 2.0, 2.0, 2.0), Settings(warmup_s=10, budget_s=9)).samples
+    assert samples.first_s == 50.0
+    assert samples.end_to_end_s == (2.0, 2.0, 2.0)
+
+
+def test_warm_up_of_a_step_that_takes_no_time_ends() -> None:
+    calls = []
+    device = SimulatedDevice(FREE)
+    prepared = Prepared(step=lambda: calls.append(1), host_only=True)
+    samples = measure.measure(device, prepared, Settings()).samples
+    assert samples.number == measure.MAX_NUMBER
+    assert len(calls) < 2 * measure.MAX_WARMUPS + 50 * measure.MAX_NUMBER
+
+
+@pytest.mark.parametrize(
+    ("step_s", "number"), [(1e-3, 1), (2.1e-4, 1), (1.9e-4, 2), (1e-6, 256), (1e-9, 10_000)]
+)
+def test_host_only_steps_are_repeated_until_a_reading_is_long(step_s: float, number: int) -> None:
+    samples = scripted(itertools.repeat(step_s), Settings(), host_only=True).samples
+    assert samples.number == number
+    assert samples.end_to_end_s[0] == pytest.approx(step_s)
+    assert (samples.device_s, samples.depth) == ((), 1)
+    assert samples.device_reason == "the step enqueues nothing on the device"
+
+
+def test_the_host_only_case_of_allocation() -> None:
+    """1 us a step and 3 us a synchronize: 256 steps are the first power of two over 200 us."""
+    work = load(("allocation",))["allocation.create"]
+    device = SimulatedDevice()
+    for case in work.cases():
+        result = measure.measure(device, prepare(work, device, case), Settings())
+        host_only = (case.values["fill"], case.values["place"]) == ("empty", "direct")
+        assert result.samples.number == (256 if host_only else 1)
+        assert (result.findings["asynchronous"] is None) is host_only
+        if host_only:
+            assert summary_s(result) == pytest.approx((256 * 1e-6 + 3e-6) / 256, rel=1e-9)
+
+
+def test_device_samples_end_after_a_quarter_of_the_budget() -> None:
+    few = scripted((), Settings(**NO_WARMUP, budget_s=8.0, device_samples=9)).samples  # type: ignore[arg-type]
+    assert len(few.device_s) == 2
+    one = scripted((), Settings(**NO_WARMUP, budget_s=0.0, device_samples=9)).samples  # type: ignore[arg-type]
+    assert len(one.device_s) == 1
+
+
+@pytest.mark.parametrize(
+    ("verify", "proofs"),
+    [
+        (None, {}),
+        (lambda: None, {"data": "passed"}),
+        (lambda: "target differs", {"data": "failed: target differs"}),
+    ],
+)
+def test_proofs(verify: Callable[[], str | None] | None, proofs: dict[str, str]) -> None:
+    device = SimulatedDevice(FREE)
+    prepared = Prepared(step=lambda: device.delay(1e-3), verify=verify)
+    assert measure.measure(device, prepared, Settings()).proofs == proofs
+
+
+def test_a_missing_event_fails_its_data_proof() -> None:
+    """The copy back is on another stream and waits for nothing: it reads the batch too early."""
+
+    def proof(ordered: bool) -> str:
+        device = SimulatedDevice()
+        source, back = (device.host_buffer(N, pinned=True) for _ in range(2))
+        there = device.buffer(N)
+        device.fill_pattern(source, 1)
+        device.fill_pattern(back, 2)
+        copies, readers = device.stream(), device.stream()
+        fresh = iter(range(3, 10_000))
+
+        def step() -> None:
+            source.contents.write(device.now(), device.now(), device.now(), next(fresh))
+            with device.on(copies):
+                device.copy(there, source, blocking=False)
+                arrived = device.event()
+                arrived.record()
+            if ordered:
+                readers.wait(arrived)
+            with device.on(readers):
+                device.copy(back, there, blocking=False)
+
+        def verify() -> str | None:
+            return None if device.same_values(source, back) else "stale"
+
+        settings = Settings(max_samples=3)
+        return measure.measure(device, Prepared(step=step, verify=verify), settings).proofs["data"]
+
+    assert proof(ordered=True) == "passed"
+    assert proof(ordered=False) == "failed: stale"
+
+
+def test_the_measurement_is_plain_json() -> None:
+    result = copied(pinned=True, blocking=False)
+    data = measure.as_json(result)
+    assert json.loads(json.dumps(data)) == data
+    assert data["end_to_end_s"] == pytest.approx(list(result.samples.end_to_end_s), rel=1e-6)
+    assert set(data) == {
+        *("end_to_end_s", "call_s", "device_s", "device_reason", "first_s", "depth", "number"),
+        *("findings", "proofs", "memory"),
+    }
+
+
+def test_what_a_step_raises_comes_out() -> None:
+    def step() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        measure.measure(SimulatedDevice(), Prepared(step=step), Settings())
+
+
+def test_what_a_step_uses_up_is_put_back_outside_the_timer() -> None:
+    device = SimulatedDevice()
+    calls: list[str] = []
+
+    def before() -> None:
+        calls.append("before")
+        device.delay(5.0)
+
+    def step() -> None:
+        calls.append("step")
+        device.delay(1e-3)
+
+    prepared = Prepared(step=step, before=before)
+    result = measure.measure(device, prepared, Settings(max_samples=3))
+    assert max(result.samples.end_to_end_s) < 0.01
+    assert calls == ["before", "step"] * (len(calls) // 2)

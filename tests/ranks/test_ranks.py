@@ -1,0 +1,238 @@
+"""Real ranks through the real command line: exact sums, and one failed case when one goes wrong.
+
+The faulty family is written into a throwaway checkout; in it rank 2 of 4 goes wrong.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from hostbench.device import num_devices
+from hostbench.families.collectives.workloads import NUM_RANKS
+from hostbench.runner import journal
+from hostbench.store import frame
+from tests import scratch
+from tests.runner.test_faults import (
+    only_run,
+    statuses,
+    wait_for_no_process,
+    wait_for_records,
+    worker_of,
+)
+from tests.scratch import Scratch
+
+FAULTY = '''
+"""faulty: collectives in which rank 2 goes wrong, for tests."""
+
+import os
+import signal
+import threading
+import time
+
+from hostbench.core.errors import Unavailable
+from hostbench.measure.measure import Prepared
+from hostbench.ranks import membership
+from hostbench.measure.workload import DEVICES, workload
+
+KINDS = (
+    "fine", "killed", "exits", "hangs", "raises", "unbuilt", "wrong", "skips", "late", "stopped",
+    "also",
+)
+
+
+@workload(
+    axes={"device": DEVICES, "kind": KINDS},
+    version="1",
+    quick=lambda **_: True,
+    ranks=lambda **_: 4,
+)
+def go(device, kind):
+    """Goes wrong in its own way."""
+    group = membership.current()
+    culprit = group.rank == 2
+    share, buffer = (device.create("empty", 4096, on_host=False) for _ in range(2))
+    group.fill_share(share)
+    if kind == "skips":
+        raise Unavailable("not on this machine")
+    if kind == "unbuilt" and culprit:
+        raise ValueError("two\\nlines")
+
+    def step():
+        if culprit and kind == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if culprit and kind == "exits":
+            os._exit(7)
+        if culprit and kind == "hangs":
+            time.sleep(1000)
+        if culprit and kind == "raises":
+            raise ValueError("put in on purpose")
+        if culprit and kind == "stopped":  # inside the collective, in which rank 3 is the last
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+        if group.rank == 3 and kind == "stopped":
+            time.sleep(0.8)
+        group.all_reduce(buffer)
+        if culprit and kind == "wrong":
+            buffer[17] += 1
+
+    def verify():
+        if culprit and kind == "late":
+            time.sleep(1000)
+        return group.wrong_sum(buffer)
+
+    def before():
+        device.copy(buffer, share, blocking=True)
+
+    return Prepared(step=step, before=before, verify=verify)
+
+
+@workload(axes={"device": DEVICES}, version="1", ranks=lambda **_: 4)
+def slow(device):
+    """Takes 2 s and more in all."""
+    group = membership.current()
+    buffer = device.create("empty", 4096, on_host=False)
+
+    def step():
+        time.sleep(0.4)
+        group.all_reduce(buffer)
+
+    return Prepared(step=step)
+'''
+
+
+def faulty(folder: Path) -> Scratch:
+    checkout = scratch.make(folder)
+    (checkout.root / "hostbench/families/faulty.py").write_text(FAULTY)
+    checkout.only_families("faulty", "collectives")
+    checkout.commit("ranks that go wrong")
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
+    return faulty(tmp_path_factory.mktemp("ranks"))
+
+
+@pytest.fixture
+def results(checkout: Scratch, tmp_path: Path) -> Iterator[Path]:
+    """A fresh results folder; afterwards nothing of the checkout may still run."""
+    yield tmp_path / "results"
+    assert wait_for_no_process(checkout) == []
+
+
+def run(checkout: Scratch, results: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return checkout.hostbench("run", *args, "--no-asv", "--results", str(results))
+
+
+def test_every_rank_has_the_exact_sum_and_the_slowest_counts(
+    checkout: Scratch, results: Path
+) -> None:
+    small, large = (f"collectives.all_reduce[nbytes={size}]" for size in ("4KiB", "1MiB"))
+    done = run(checkout, results, "--case", small, "--case", large, "--launches", "1")
+    assert done.returncode == 0, done.stdout
+    records = only_run(results).parts[0].records
+    assert len(records) == 2 * len(NUM_RANKS)
+    for record in records:
+        num_ranks = int(record.case.values["num_ranks"])
+        per_rank = record.measurement["ranks"]
+        assert record.measurement["proofs"] == {"data": "passed"}
+        assert list(per_rank) == [str(rank) for rank in range(num_ranks)]
+        assert record.seconds is not None and record.seconds >= max(per_rank.values())
+        assert record.nbytes == (record.case.values["nbytes"] if num_ranks > 1 else 0)
+    rows = frame.read(results).frame
+    for num_ranks, flags in zip(rows["num_ranks"], rows["flags"], strict=True):
+        assert flags == ("oversubscribed" if num_ranks > num_devices("cpu") else "")
+    assert "How does all-reduce scale?" in done.stdout
+
+
+def test_each_fault_is_one_failed_case_that_names_the_rank(
+    checkout: Scratch, results: Path
+) -> None:
+    args = ("--case", "faulty.go", "--launches", "2", "--deadline", "2.5")
+    done = run(checkout, results, *args)
+    assert done.returncode == 4, done.stdout
+    found = statuses(only_run(results))
+    assert found["fine"] == ("ok", None, 2)
+    assert found["also"] == ("ok", None, 2)
+    assert found["skips"] == ("skipped", "not on this machine", 0)
+    assert found["killed"] == ("failed", "rank 2 was lost: killed by SIGKILL", 0)
+    assert found["exits"] == ("failed", "rank 2 was lost: exit code 7", 0)
+    assert found["hangs"] == ("failed", "rank 2 did not answer within 2 s", 0)
+    stopped = "rank 2 is stopped (SIGSTOP or a debugger) and did not answer within 2 s"
+    assert found["stopped"] == ("failed", stopped, 0)
+    assert found["late"] == ("failed", "rank 2 did not answer within 2 s", 0)
+    assert found["raises"] == ("failed", "rank 2: ValueError: put in on purpose", 0)
+    assert found["unbuilt"] == ("failed", "rank 2: ValueError: two lines", 0)
+    assert found["wrong"] == ("failed", "data failed: rank 2: element 17 is 339, not 338", 1)
+
+
+def ranks_of(checkout: Scratch) -> list[int]:
+    """The processes that the worker forked, rank 0 first."""
+    worker = worker_of(checkout)
+    with contextlib.suppress(OSError):
+        children = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
+        return [int(pid) for pid in children]
+    return []
+
+
+def wait_for_ranks(checkout: Scratch, num_ranks: int) -> list[int]:
+    for _ in range(4000):
+        found = ranks_of(checkout)
+        if len(found) == num_ranks:
+            return found
+        time.sleep(0.005)
+    raise AssertionError(f"no worker with {num_ranks} ranks")
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGKILL, "rank 2 was lost: killed by SIGKILL"),
+        (signal.SIGSTOP, "rank 2 is stopped (SIGSTOP or a debugger) and did not answer within 2 s"),
+    ],
+)
+def test_a_rank_that_is_signalled_from_outside_is_named(
+    checkout: Scratch, results: Path, number: signal.Signals, reason: str
+) -> None:
+    """The only case takes 2 s and more, so the signal hits it, at whatever moment."""
+    running = checkout.start(
+        "-m", "hostbench", "run", "--case", "faulty.slow", "--launches", "1",
+        "--deadline", "2.5", "--no-asv", "--results", str(results),
+    )  # fmt: skip
+    os.kill(wait_for_ranks(checkout, 4)[2], number)
+    out, _ = running.communicate(timeout=120)
+    assert running.returncode == 4, out
+    (found,) = only_run(results).results()
+    assert (found.status, found.reason) == ("failed", reason)
+
+
+@pytest.mark.asv
+def test_killed_asv_leaves_no_rank_running(checkout: Scratch) -> None:
+    running = checkout.start("-m", "asv", "run", "HEAD^!", "--machine", "scratch")
+    try:
+        wait_for_records(checkout.results, 1)
+        wait_for_ranks(checkout, 4)
+    finally:
+        running.kill()
+        running.communicate()
+    assert wait_for_no_process(checkout) == []
+    (held,) = [journal.read(path) for path in journal.find(checkout.results)]
+    assert held.header.by == "asv" and held.finish is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs 2 GPUs")
+def test_nccl_over_two_gpus(checkout: Scratch, results: Path) -> None:
+    case = "collectives.all_reduce[nbytes=1MiB,num_ranks=2]"
+    visible = ",".join(map(str, range(torch.cuda.device_count())))
+    args = ("run", "--case", case, "--device", "cuda", "--launches", "1", "--no-asv")
+    done = checkout.hostbench(*args, "--results", str(results), CUDA_VISIBLE_DEVICES=visible)
+    assert done.returncode == 0, done.stdout
+    (record,) = only_run(results).parts[0].records
+    assert record.measurement["proofs"] == {"data": "passed"}

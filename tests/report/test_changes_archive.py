@@ -1,0 +1,447 @@
+"""`hostbench changes` over what is stored: the page, the exit code, other formats, damage."""
+
+import json
+import math
+import random
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.cli.entry import main
+from hostbench.core.case import Case
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    EXIT_USAGE,
+)
+from hostbench.store import archive
+from tests import asv_history, made
+from tests.history_made import sha
+
+NIGHTS = 70
+CASES = [made.copy_case(nbytes=1 << n) for n in range(10, 18)]
+
+
+def date(night: int) -> str:
+    return f"2026-{1 + night // 28:02d}-{1 + night % 28:02d}"
+
+
+Level = Callable[[int, int], float]
+
+
+def store(
+    results: Path,
+    level: Level,
+    *,
+    driver_from: int = NIGHTS,
+    cases: Sequence[Case] = CASES,
+    version: Callable[[int], str] = lambda night: "1",
+    **header: Any,
+) -> None:
+    """A run each night of another commit; `level(case, night)` times 1 ms."""
+    rng = random.Random(1)
+    for night in range(NIGHTS):
+        seconds = (
+            1e-3 * level(i, night) * math.exp(rng.gauss(0, 0.004)) for i in range(len(cases))
+        )
+        records = [
+            made.record(case, 0, number, version=version(night))
+            for case, number in zip(cases, seconds, strict=True)
+        ]
+        facts = {**made.FACTS, "nvml": {"driver": "590.2" if night >= driver_from else "580.1"}}
+        fields = {
+            "commit": sha(night),
+            "committed_at": f"{date(night)}T09:00:00Z",
+            "started_at": f"{date(night)}T21:00:00Z",
+            "launches": 1,
+            "facts": facts,
+            "run_id": f"{date(night).replace('-', '')}T210000Z-{sha(night)[:8]}-0001",
+        }
+        archive.write(results, made.run(records, **{**fields, **header}))
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A code step in one series, one that recovered, one that got faster, and a driver upgrade."""
+    results = tmp_path_factory.mktemp("results")
+
+    def level(case: int, night: int) -> float:
+        own = {
+            1: 1.2 if night >= 40 else 1.0,
+            2: 1.3 if 12 <= night < 42 else 1.0,
+            3: 0.8 if night >= 45 else 1.0,
+        }
+        return own.get(case, 1.0) * (1.05 if night >= 25 else 1.0)
+
+    store(results, level, driver_from=25)
+    return results
+
+
+@pytest.fixture
+def changes(
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., tuple[int, str, str]]:
+    def run(results: Path, *args: str) -> tuple[int, str, str]:
+        code = main(["changes", *args, "--results", str(results)])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+def test_the_page(history: Path, changes: Any) -> None:
+    code, out, err = changes(history)
+    assert (code, err) == (EXIT_REGRESSION, "")
+    head, machine, why, own, cause, *rest = out.splitlines()
+    assert head.split("  ")[0] == "state" and head.endswith("series")
+    assert machine.startswith("confirmed") and machine.endswith("machine:shelf (8 of 8 series)")
+    assert f"{sha(25)[:8]} {date(25)}" in machine
+    assert "environment:" in why and "driver: 580.1 -> 590.2" in why
+    assert own.startswith("confirmed") and own.endswith(f"{CASES[1]}@shelf")
+    assert f"{sha(40)[:8]} {date(40)}" in own and "  1.05 ms -> 1.26 ms  " in own
+    assert cause.strip().startswith("code: no fact that counts differs;")
+    assert "not listed: 2 faster, 1 recovered; --all lists them" in rest
+    assert rest[-2].startswith("8 series judged along commits, 0 too short")
+    assert "smallest detectable effect: median" in rest[-2]
+    assert rest[-1] == "left out: 560 points of fewer than 7 launches, judged all the same"
+
+
+def test_a_cause_is_told_once_and_its_likely_commits_first(tmp_path: Path, changes: Any) -> None:
+    store(tmp_path, lambda case, night: 1.2 if case in (1, 4) and night >= 40 else 1.0)
+    out = changes(tmp_path)[1].splitlines()
+    assert all(f"{sha(40)[:8]} {date(40)}" in line for line in out[1:3])
+    assert {line.rpartition("  ")[2] for line in out[1:3]} == {f"{CASES[i]}@shelf" for i in (1, 4)}
+    assert out[3].startswith("    these 2: code: no fact that counts differs;")
+    beside = f"less likely: {sha(41)[:8]}; {sha(39)[:8]}"
+    assert out[3].endswith(f"landed: {sha(40)[:8]}; {beside}")
+    rows = changes(tmp_path, "--format", "md")[1].splitlines()[2:4]
+    assert "| code: no fact" in rows[0] and rows[1].endswith("| as above |")
+
+
+def test_medians_that_the_machine_moved_are_told_with_their_own_change(
+    tmp_path: Path, changes: Any
+) -> None:
+    """The machine gets 5 % slower five nights after a series did by 20 %."""
+
+    def level(case: int, night: int) -> float:
+        own = 1.2 if case == 1 and night >= 40 else 1.0
+        return own * (1.05 if night >= 45 else 1.0)
+
+    store(tmp_path, level)
+    out = changes(tmp_path)[1]
+    line = next(line for line in out.splitlines() if line.endswith(f"{CASES[1]}@shelf"))
+    assert "  +19.9%  " in line and " ms -> 1.26 ms (raw +25.8%)  " in line
+
+
+@pytest.mark.parametrize("format", ["text", "json", "jsonl"])
+def test_the_verdict_stands_when_nobody_reads_it(
+    history: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with made.unread() as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        args = ["changes", "--format", format, "--results", str(history)]
+        assert main(args) == EXIT_REGRESSION
+
+
+def test_all_and_markdown(history: Path, changes: Any) -> None:
+    _, out, _ = changes(history, "--all", "--format", "md")
+    lines = out.splitlines()
+    assert lines[0].startswith("| state | since |") and lines[1].startswith("|---|--:|")
+    assert sum(line.startswith("| recovered") for line in lines) == 1
+    assert "transfer.host\\_to\\_device" in out and "not listed" not in out
+
+
+def test_json_has_every_series(history: Path, changes: Any) -> None:
+    code, out, _ = changes(history, "--format", "json")
+    told = json.loads(out)
+    assert code == EXIT_REGRESSION and len(told["series"]) == 8
+    assert all(0 < one["noise"] < one["detectable"] < 0.1 for one in told["series"])
+    failing = [one for one in told["events"] if one["fails"]]
+    assert [one["id"] for one in failing] == ["machine:shelf", f"{CASES[1]}@shelf"]
+    assert failing[1]["commit"] == sha(40) and failing[1]["cause"]["label"] == "code"
+    assert failing[1]["last_good"]["commit"] == sha(39)
+    assert {one["status"] for one in told["events"]} == {"confirmed", "recovered"}
+
+
+def test_lines_are_those_of_input(history: Path, changes: Any) -> None:
+    _, out, _ = changes(history, "--format", "jsonl", "--machine", "shelf")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert {"id": f"{CASES[1]}@shelf", "index": 40} in [
+        {key: one[key] for key in ("id", "index")} for one in found
+    ]
+    assert found[-1]["id"] == "machine:shelf" and found[-1]["index"] == 25
+
+
+def test_what_is_asked_for(history: Path, changes: Any) -> None:
+    size = CASES[4].values["nbytes"]
+    assert changes(history, f"transfer[nbytes={size}]@shelf", "--since", date(30))[0] == EXIT_OK
+    code, out, _ = changes(history, f"transfer[nbytes={size}]")
+    assert code == EXIT_REGRESSION and "machine:shelf" in out  # the machine it runs on
+    code, _, err = changes(history, "overlap@shelf")
+    assert code == EXIT_NOTHING_MEASURED and "nothing stored is overlap@shelf" in err
+    code, _, err = changes(history, "nonsense.x", "transfer")
+    assert code == EXIT_USAGE and "'nonsense.x' selects no case" in err
+    assert changes(history, f"transfer[nbyte={size}]")[0] == EXIT_USAGE
+    code, _, err = changes(history, "--machine", "attic")
+    assert code == EXIT_NOTHING_MEASURED and "there are: shelf" in err
+    assert changes(history, "transfer[")[0] == EXIT_USAGE
+
+
+def test_a_machines_own_events(history: Path, changes: Any) -> None:
+    code, out, _ = changes(history, "machine:shelf", "--format", "json")
+    told = json.loads(out)
+    assert code == EXIT_REGRESSION and [one["id"] for one in told["events"]] == ["machine:shelf"]
+    assert told["series"] == [] and told["notes"][0].startswith("8 series judged")
+    out = changes(history, "machine:shelf", "--format", "jsonl")[1]
+    assert [json.loads(line)["id"] for line in out.splitlines()] == ["machine:shelf"]
+    code, _, err = changes(history, "machine:attic")
+    assert code == EXIT_NOTHING_MEASURED and "there are: shelf" in err
+
+
+def test_a_machine_of_few_series_has_no_events_of_its_own(tmp_path: Path, changes: Any) -> None:
+    store(tmp_path, lambda case, night: 1.0, cases=CASES[:3])
+    assert changes(tmp_path)[0] == EXIT_OK
+    code, _, err = changes(tmp_path, "machine:shelf")
+    assert code == EXIT_NOTHING_MEASURED and "from 6 series or more: shelf has fewer" in err
+
+
+def test_the_other_machines_are_evidence_for_the_one_asked_for(
+    history: Path, tmp_path: Path, changes: Any
+) -> None:
+    results = tmp_path / "two"
+    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
+    store(results, lambda case, night: 1.0, machine="attic")
+    out = changes(results, "--machine", "shelf")[1]
+    assert "attic passed these commits without it" in out and "@attic" not in out
+    assert "8 series judged" in out
+
+
+@pytest.mark.parametrize(
+    ("since", "code"),
+    [
+        (sha(40), EXIT_REGRESSION),
+        (sha(41)[:12], EXIT_OK),
+        (date(40), EXIT_REGRESSION),
+        (date(41), EXIT_OK),
+        ("2026-01-01T00:00:00+02:00", EXIT_REGRESSION),
+        (f"{date(41)}T08:59", EXIT_OK),
+        ("last year", EXIT_USAGE),
+        ("now", EXIT_USAGE),
+        ("2026", EXIT_USAGE),
+        ("fffffff", EXIT_USAGE),
+    ],
+)
+def test_since_decides_what_fails(history: Path, changes: Any, since: str, code: int) -> None:
+    assert changes(history, "--since", since)[0] == code
+
+
+@pytest.mark.parametrize(("until", "code"), [(None, EXIT_OK), ("2026-01-31", EXIT_REGRESSION)])
+def test_what_triage_has_taken_up_does_not_fail(
+    history: Path, tmp_path: Path, changes: Any, until: str | None, code: int
+) -> None:
+    """One of the two events is accepted for good, the other until a day that may be over."""
+    results = tmp_path / "triaged"
+    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
+    options = ["--until", until] if until else []
+    for words in (
+        ["machine:shelf", sha(25), "expected", *options],
+        [
+            f"{CASES[1]}@shelf",
+            sha(40)[:9],
+            "accepted",
+            "--owner",
+            "ana",
+            "--note",
+            "the | checksum",
+        ],
+    ):
+        assert main(["triage", "set", *words, "--results", str(results)]) == EXIT_OK
+    found, out, err = changes(results)
+    assert (found, err) == (code, "")
+    assert f"confirmed, expected{' (expired)' if until else ''}" in out
+    assert "confirmed, accepted" in out and " by ana: the | checksum" in out
+    told = json.loads(changes(results, "--format", "json")[1])["events"]
+    assert [one["fails"] for one in told if one["triage"]] == [code == EXIT_REGRESSION, False]
+    assert [round(one["triage"]["effect"], 2) for one in told if one["triage"]] == [0.05, 0.2]
+    (results / "triage" / "half.txt").write_text("series: x\n")
+    assert "half.txt" in changes(results)[2]
+
+
+def test_what_has_outgrown_its_entry_fails_again(tmp_path: Path, changes: Any) -> None:
+    store(tmp_path, lambda case, night: 1.35 if case == 1 and night >= 40 else 1.0)
+    about = f"series: {CASES[1]}@shelf\nsince: {sha(40)}\ndirection: slower\nstate: accepted\n"
+    path = tmp_path / "triage" / "mine.txt"
+    path.parent.mkdir()
+    for effect, code, said in (
+        ("", EXIT_OK, "confirmed, accepted "),
+        ("effect: +30%\n", EXIT_OK, "accepted at +30.0%"),
+        ("effect: +4.1%\n", EXIT_REGRESSION, "confirmed, accepted (outgrown)"),
+    ):
+        path.write_text(about + effect)
+        found, out, _ = changes(tmp_path)
+        assert found == code and said in out
+
+
+def test_an_entry_is_set_for_what_is_stored(
+    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "triaged"
+    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
+
+    def say(*words: str) -> tuple[str, str]:
+        assert main(["triage", *words, "--results", str(results)]) == EXIT_OK
+        told = capsys.readouterr()
+        return told.out, told.err
+
+    name = f"{CASES[1]}@shelf"
+    out, err = say("set", name, sha(40)[:8], "accepted")
+    assert "it names 1 event, +" in out and err == ""
+    (path,) = (results / "triage").iterdir()
+    assert f"since: {sha(40)}\n" in path.read_text()
+    say("set", name, sha(40)[:11], "noise")
+    assert list((results / "triage").iterdir()) == [path]
+    _, err = say("set", "transfer", sha(40), "investigating")
+    assert f"{path} is about it, too: noise, {name}" in err
+    out, err = say("clear", name, sha(40)[:9])
+    assert out == f"deleted {path}\n" and "is about it, too: investigating, transfer" in err
+
+
+def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
+
+    def at(night: int, place: int) -> Any:
+        case = CASES[place]
+        if night < 60 or place not in (1, 2, 3):
+            return made.record(case, 0, 1e-3)
+        return made.skipped(case) if place == 2 else made.failed(case)
+
+    for night in range(NIGHTS):
+        cases = range(3 if night == NIGHTS - 1 else 8)  # the last run came to three alone
+        archive.write(
+            tmp_path,
+            made.run(
+                [at(night, place) for place in cases],
+                commit=sha(night),
+                committed_at=f"{date(night)}T09:00:00Z",
+                started_at=f"{date(night)}T21:00:00Z",
+                run_id=f"{date(night).replace('-', '')}T210000Z-{sha(night)[:8]}-0001",
+            ),
+        )
+    code, out, _ = changes(tmp_path)
+    since = f"since {sha(60)[:8]} {date(60)}"
+    newest = ", the machine's newest among them"
+    assert code == EXIT_FAILED
+    assert f"failed {since} (10 runs{newest}): {CASES[1]}@shelf" in out
+    assert f"failed {since} (9 runs): {CASES[3]}@shelf" in out
+    assert f"skipped {since} (10 runs{newest}): {CASES[2]}@shelf" in out
+    told = json.loads(changes(tmp_path, "--format", "json")[1])["stopped"]
+    assert [one["status"] for one in told] == ["failed", "failed", "skipped"]
+    sizes = [CASES[place].values["nbytes"] for place in (2, 3)]
+    assert [changes(tmp_path, f"transfer[nbytes={size}]")[0] for size in sizes] == [EXIT_OK] * 2
+
+
+def test_an_old_regression_is_listed_and_fails_no_more(tmp_path: Path, changes: Any) -> None:
+    store(tmp_path, lambda case, night: 1.2 if case == 1 and night >= 15 else 1.0)
+    code, out, _ = changes(tmp_path)
+    assert code == EXIT_OK and "confirmed, old" in out
+
+
+@pytest.mark.parametrize(("start", "listed"), [(30, True), (15, False)])
+def test_a_break_ends_a_regression_visibly(
+    tmp_path: Path, changes: Any, start: int, listed: bool
+) -> None:
+    """Too few points since to judge anew; what was before it was judged."""
+    store(
+        tmp_path,
+        lambda case, night: 1.2 if case == 1 and night >= start else 1.0,
+        version=lambda night: "2" if night >= NIGHTS - 5 else "1",
+    )
+    code, out, _ = changes(tmp_path)
+    assert code == EXIT_OK
+    assert ("\nended by a break  " in out) == listed == (f"{CASES[1]}@shelf" in out)
+    assert ("not listed: 1 ended" in out) != listed
+    assert (
+        "8 series judged along commits, 0 too short (fewer than 11 points); "
+        "8 of them only up to their newest break (fewer than 11 points since)\n"
+    ) in out
+
+
+def test_the_other_axis_without_an_index(
+    history: Path, changes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = changes(history, "--format", "json")
+    monkeypatch.setitem(sys.modules, "hostbench.store.index", None)
+    monkeypatch.delattr("hostbench.store.index")
+    assert changes(history, "--format", "json") == expected
+    assert "along the time of the runs" in changes(history, "--axis", "run-time")[1]
+
+
+def test_damage_is_named_and_the_rest_judged(history: Path, tmp_path: Path, changes: Any) -> None:
+    results = tmp_path / "damaged"
+    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
+    broken = sorted(results.glob("shelf/runs/*.gz"))[50]
+    broken.write_bytes(broken.read_bytes()[:100])
+    code, out, err = changes(results)
+    assert code == EXIT_REGRESSION and broken.name in err
+    assert f"{CASES[1]}@shelf" in out
+
+
+def test_nothing_to_judge(tmp_path: Path, changes: Any) -> None:
+    code, _, err = changes(tmp_path)
+    assert code == EXIT_NOTHING_MEASURED and "no run that may be judged is stored" in err
+    archive.write(tmp_path, made.run([made.record(CASES[0])], scratch="quick"))
+    assert "1 points of scratch runs" in changes(tmp_path)[2]
+    archive.write(tmp_path, made.run([made.record(CASES[0])], run_id="20261121T120000Z-x-2"))
+    code, out, err = changes(tmp_path)
+    assert code == EXIT_NOTHING_MEASURED and "1 too short" in out
+    assert "the longest piece has 1, 11 are needed" in err
+    assert changes(tmp_path / "absent")[0] == EXIT_NOTHING_MEASURED
+
+
+def test_input_takes_nothing_from_the_archive(tmp_path: Path, changes: Any) -> None:
+    code, _, err = changes(tmp_path, "--input", "-")
+    assert code == EXIT_USAGE and "leave results out" in err
+
+
+def test_another_projects_tree(tmp_path: Path, changes: Any) -> None:
+    """No facts, and commits that no git knows."""
+    asv_history.write(tmp_path, [sha(night) for night in range(40)], ["left"])
+    code, out, err = changes(tmp_path, "suite_1", "--all")
+    assert err == "" and code in (EXIT_OK, EXIT_REGRESSION)
+    assert "no facts are stored for both sides" in out and "@left" in out
+    judged = next(line for line in out.splitlines() if "judged along" in line)
+    assert judged.startswith(f"{sum(map(asv_history.series_of, range(1, 200, 10)))} series")
+
+
+def test_a_small_foreign_tree_is_too_short(tmp_path: Path, changes: Any) -> None:
+    shutil.copytree(Path(__file__).parent.parent / "data" / "asv_tree", tmp_path / "tree")
+    code, out, _ = changes(tmp_path / "tree")
+    assert code == EXIT_NOTHING_MEASURED
+    assert "4 series in other units than seconds" in out and "4 failed points" in out
+
+
+def test_a_simulated_history_is_told_with_its_causes(
+    tmp_path: Path,
+    changes: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size = ("--machines", "2", "--commits", "100", "--series", "12", "--seed", "5")
+    assert main(["simulate-history", "-o", str(tmp_path), *size, "--git"]) == EXIT_OK
+    capsys.readouterr()
+    monkeypatch.chdir(tmp_path)  # git has the commits
+    told = json.loads(changes(tmp_path / "results", "--format", "json")[1])
+    steps = {(one["id"], one["commit"]): one["cause"] for one in told["events"]}
+    truth = json.loads((tmp_path / "truth.json").read_text())["events"]
+    kinds = ("code", "recovered")
+    code = [one for one in truth if one["kind"] in kinds and abs(one["effect"]) >= 0.05]
+    assert len(code) == 6
+    for one in code:
+        cause = steps.pop((f"{one['series'][0]}@{one['machine']}", one["first_bad_commit"]))
+        assert cause["label"] == "code" and one["cause"] in cause["why"][-1]
+    assert {cause["label"] for cause in steps.values()} == {"measurement changed"}

@@ -1,0 +1,251 @@
+"""`hostbench compare` on stored runs: sides, table, exit codes."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.cli.entry import main
+from hostbench.core.clock import epoch_s
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    EXIT_USAGE,
+)
+from hostbench.families import load
+from hostbench.store import archive, asv_files
+from tests import made
+
+OLD, NEW = "a" * 40, "b" * 40
+SHELF = str(made.header().machine)
+CASES = [made.copy_case(nbytes=size) for size in (1024, 2048, 4096)]
+
+
+def stored(
+    results: Path, commit: str, factors: tuple[float, ...], launches: int = 10, **header: Any
+) -> str:
+    """A run whose cases take `factors` seconds, with a little noise; returns its id."""
+    records = [
+        made.record(case, launch, factor * (1 + 0.001 * ((launch * 7 + place) % 10)))
+        for place, (case, factor) in enumerate(zip(CASES, factors, strict=False))
+        for launch in range(launches)
+    ]
+    run_id = f"20261121T000000Z-{commit[:8]}-{len(list(results.rglob('*.gz'))):04d}"
+    part = made.run(records, run_id=run_id, commit=commit, launches=launches, **header)
+    started_ms = int(epoch_s(made.STARTED) * 1000)
+    archive.write(
+        results, replace(part, asv_rows=[["transfer.HostToDevice.track_seconds", started_ms]])
+    )
+    return run_id
+
+
+def asv_stored(results: Path, commit: str, *, samples: bool = True) -> None:
+    """What asv keeps of the newest run of a commit."""
+    path = max((results / SHELF / "runs").glob(f"*-{commit[:8]}-*"))
+    content = archive.content_of(archive.read(path))
+    if not samples:
+        for row in content["results"].values():
+            row[archive.COLUMNS.index("samples")] = None
+    entry = {"machine": SHELF, "cpu": "A CPU"}
+    asv_files.write_machine(results, entry)
+    asv_files.write_benchmarks(results, load(("transfer",)).values())
+    asv_files.write_commit(results, entry, [content])
+
+
+def test_slower_rows_are_named_and_the_exit_code_is_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    stored(tmp_path, NEW, (1.0, 1.5, 0.8))
+    assert main(["compare", OLD[:8], NEW[:8], "--results", str(tmp_path)]) == EXIT_REGRESSION
+    said = capsys.readouterr().out
+    assert said.splitlines()[0] == "aaaaaaaa -> bbbbbbbb: 1 slower, 1 faster, 1 same"
+    assert "slower?  +50.0%" in said and "faster?  -20.0%" in said
+    assert "nbytes=1024" not in said and "provisional" in said
+    assert main(["compare", NEW[:8], OLD[:8], "--all", "--results", str(tmp_path)]) == 1
+    assert "nbytes=1024" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_the_verdict_stands_when_nobody_reads_it(
+    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    stored(tmp_path, NEW, (1.0, 1.5, 0.8))
+    args = ["compare", OLD, NEW, "--format", format, "--results", str(tmp_path)]
+    with made.unread() as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main(args) == EXIT_REGRESSION
+
+
+def test_nothing_slower_is_0_and_nothing_decided_is_3(tmp_path: Path) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0))
+    stored(tmp_path, NEW, (1.0, 0.9))
+    folder = ["--results", str(tmp_path)]
+    assert main(["compare", OLD, NEW, *folder]) == EXIT_OK
+    few = tmp_path / "few"
+    stored(few, OLD, (1.0,), launches=3)
+    stored(few, NEW, (2.0,), launches=3)
+    assert main(["compare", OLD, NEW, "--results", str(few)]) == EXIT_NOTHING_MEASURED
+
+
+def test_json_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    stored(tmp_path, NEW, (1.05, 1.5))
+    asv_stored(tmp_path, OLD)
+    asv_stored(tmp_path, NEW)
+    args = ["compare", OLD, NEW, "--format", "json", "--results", str(tmp_path)]
+    assert main(args) == EXIT_REGRESSION
+    said = json.loads(capsys.readouterr().out)
+    assert said["counts"] == {"slower": 2}
+    first = said["series"][0]
+    assert first["series"] == f"{CASES[1]}@{made.header().machine}"
+    assert first["effect"] == pytest.approx(0.5, abs=0.01) and first["num"] == [10, 10]
+    notes = " ".join(said["notes"])
+    assert "asv compare says otherwise of 1 of them" in notes
+    assert (first["asv"], first["asv_differs"]) == ("slower", "")
+    assert said["series"][1]["asv"] == "unmarked"
+    assert "does not mark it: within its factor of 1.1" in said["series"][1]["asv_differs"]
+    assert said["without_number"] == [
+        {
+            "series": f"{CASES[2]}@{made.header().machine}",
+            "side": "second",
+            "status": "not measured",
+            "reason": "",
+            "other_side_has_one": True,
+        }
+    ]
+
+
+def test_markdown_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(tmp_path, OLD, (1.0,))
+    stored(tmp_path, NEW, (2.0,))
+    main(["compare", OLD, NEW, "--format", "md", "--results", str(tmp_path)])
+    assert "| slower? | +100.0% |" in capsys.readouterr().out
+
+
+def test_runs_and_machines_are_sides_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = stored(tmp_path, OLD, (1.0,), machine="left")
+    second = stored(tmp_path, OLD, (1.5,), machine="right", scratch="quick")
+    folder = ["--results", str(tmp_path)]
+    assert main(["compare", f"run:{first}", f"run:{second}", *folder]) == EXIT_NOTHING_MEASURED
+    capsys.readouterr()  # two machines are two series, unless machines are compared
+    third = stored(tmp_path, OLD, (1.5,), machine="third")
+    assert main(["compare", "machine:left", "machine:third", *folder]) == EXIT_REGRESSION
+    assert f"{CASES[0]}\n" in capsys.readouterr().out
+    assert main(["compare", "machine:left", "machine:right", *folder]) == EXIT_NOTHING_MEASURED
+    assert "no run that may be judged has 'machine:right'" in capsys.readouterr().err
+    assert third
+
+
+@pytest.mark.parametrize(
+    ("side", "code", "said"),
+    [
+        ("colour:red", EXIT_USAGE, "cannot read 'colour:red'"),
+        ("no-such-branch", EXIT_NOTHING_MEASURED, "no run that may be judged"),
+        ("torch:", EXIT_NOTHING_MEASURED, "no run that may be judged"),
+        ("", EXIT_USAGE, "names 2 of commit"),
+    ],
+)
+def test_a_side_that_is_none_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], side: str, code: int, said: str
+) -> None:
+    stored(tmp_path, OLD, (1.0,))
+    stored(tmp_path, NEW, (1.0,))
+    assert main(["compare", OLD, side, "--results", str(tmp_path)]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_an_old_version_is_another_series(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0,))
+    records = [made.record(CASES[0], launch, 2.0, version="2") for launch in range(10)]
+    archive.write(tmp_path, made.run(records, run_id="20261122T000000Z-b-1", commit=NEW))
+    args = ["compare", OLD, NEW, "--results", str(tmp_path)]
+    assert main(args) == EXIT_NOTHING_MEASURED
+    out = capsys.readouterr().out
+    assert "of another version at" in out and f"{CASES[0]}@shelf: version 1 there, 2 here" in out
+    assert "not measured" not in out
+
+
+def test_text_from_files_is_cleaned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored(tmp_path, OLD, (1.0,), machine="a`b\u202e")
+    stored(tmp_path, NEW, (2.0,), machine="a`b\u202e")
+    args = ["compare", OLD, NEW, "--format", "md", "--results", str(tmp_path)]
+    assert main(args) == EXIT_REGRESSION
+    assert "@a\\`b " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [("compare", OLD, "machine:none"), ("changes", "--machine=x")])
+def test_errors_are_cleaned_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    stored(tmp_path, OLD, (1.0,), machine="a\u202eb")
+    assert main([*command, "--results", str(tmp_path)]) == EXIT_NOTHING_MEASURED
+    said = capsys.readouterr().err
+    assert said.endswith(": a b\n") and said.count("\n") == 1
+
+
+def test_failed_skipped_and_not_measured_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0, 1.0))
+    records = [made.failed(CASES[0], "it\x1b broke"), made.skipped(CASES[1])]
+    archive.write(tmp_path, made.run(records, run_id="20261122T000000Z-b-1", commit=NEW))
+    folder = ["--results", str(tmp_path)]
+    assert main(["compare", OLD[:8], NEW[:8], *folder]) == EXIT_FAILED
+    shelf = made.header().machine
+    assert capsys.readouterr().out.splitlines() == [
+        "aaaaaaaa -> bbbbbbbb: no series has numbers on both sides",
+        "",
+        "failed at bbbbbbbb, with a number at aaaaaaaa: 1 case",
+        f"  {CASES[0]}@{shelf}: it  broke",
+        "not measured at bbbbbbbb, with a number at aaaaaaaa: 1 case",
+        f"  {CASES[2]}@{shelf}",
+        "skipped at bbbbbbbb, with a number at aaaaaaaa: 1 case",
+        f"  {CASES[1]}@{shelf}: needs a GPU",
+    ]
+    assert main(["compare", NEW, OLD, *folder]) == EXIT_NOTHING_MEASURED
+
+
+def test_what_is_undecided_is_shown_where_nothing_else_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0,), launches=3)
+    stored(tmp_path, NEW, (2.0,), launches=3)
+    assert main(["compare", OLD, NEW, "--results", str(tmp_path)]) == EXIT_NOTHING_MEASURED
+    assert "3 and 3 launches: 7 a side are needed" in capsys.readouterr().out
+
+
+def test_versions_are_compared_at_the_commits_that_both_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The newer torch came with slower commits; where both measured one, nothing differs."""
+    folder = ["--results", str(tmp_path), "--format", "json"]
+    for number in range(12):
+        commit, seconds = f"{number:040x}", 1.0 if number < 6 else 1.5
+        torch = {"software": {"torch": "2.12" if number < 6 else "2.13"}}
+        stored(tmp_path, commit, (seconds, seconds), facts=torch)
+    assert main(["compare", "torch:2.12", "torch:2.13", *folder]) == EXIT_REGRESSION
+    said = json.loads(capsys.readouterr().out)
+    assert {(one["verdict"], one["provisional"]) for one in said["series"]} == {("slower", True)}
+    assert "other commits and dates" in said["notes"][0]
+    for number in range(6):
+        torch = {"software": {"torch": "2.13"}}
+        stored(tmp_path, f"{number:040x}", (1.0,), facts=torch)
+    assert main(["compare", "torch:2.12", "torch:2.13", *folder]) == EXIT_REGRESSION
+    said = json.loads(capsys.readouterr().out)
+    told = {one["series"]: (one["verdict"], one["provisional"]) for one in said["series"]}
+    shelf = made.header().machine
+    assert told == {
+        f"{CASES[0]}@{shelf}": ("same", False),
+        f"{CASES[1]}@{shelf}": ("slower", True),
+    }

@@ -1,0 +1,235 @@
+"""Which runs and series `hostbench compare` puts side by side."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.cli.entry import main
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    EXIT_USAGE,
+)
+from hostbench.runner.journal import CaseRecord
+from hostbench.store import archive
+from tests import made
+from tests.report.test_compare_command import CASES, NEW, OLD, stored
+
+
+def said(capsys: pytest.CaptureFixture[str], results: Path, *args: str) -> tuple[int, Any]:
+    code = main(["compare", *args, "--format", "json", "--results", str(results)])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def on_day(results: Path, day: int, records: Sequence[CaseRecord]) -> None:
+    run_id = f"202611{day:02d}T000000Z-{NEW[:8]}-{99 - day:04d}"
+    started = {"started_at": f"2026-11-{day:02d}T12:00:00.000Z", "commit": NEW}
+    archive.write(results, made.run(records, run_id=run_id, **started))
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_failure_in_the_newest_run_is_no_number_of_an_older_one(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    indexed: bool,
+) -> None:
+    if not indexed:
+        monkeypatch.setitem(sys.modules, "hostbench.store.index", None)
+        monkeypatch.delattr("hostbench.store.index", raising=False)
+    good = [made.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
+    stored(tmp_path, OLD, (1.0,))
+    on_day(tmp_path, 27, good)
+    code, told = said(capsys, tmp_path, OLD, NEW)
+    assert (code, told["without_number"]) == (EXIT_OK, [])
+    on_day(tmp_path, 26, [made.failed(CASES[0])])  # older than a number
+    assert said(capsys, tmp_path, OLD, NEW)[0] == EXIT_OK
+    on_day(tmp_path, 28, [made.failed(CASES[0], "illegal address")])
+    code, told = said(capsys, tmp_path, OLD, NEW)
+    assert (code, told["counts"]) == (EXIT_FAILED, {"same": 1})
+    (failed,) = told["without_number"]
+    assert (failed["side"], failed["status"]) == ("second", "failed")
+    assert (failed["reason"], failed["other_side_has_one"]) == ("illegal address", True)
+    on_day(tmp_path, 29, [made.skipped(CASES[0])])
+    code, told = said(capsys, tmp_path, OLD, NEW)
+    assert (code, told["without_number"]) == (EXIT_OK, [])
+
+
+def test_a_run_that_did_not_come_to_a_series_has_not_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0, 1.0))
+    stored(tmp_path, NEW, (1.0, 1.0))
+    planned = tuple(map(str, CASES[:2]))
+    other = [made.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
+    day = {"started_at": "2026-11-29T12:00:00.000Z", "commit": NEW}
+    part = made.run(other, run_id="20261129T120000Z-b-1", planned=planned, finish=None, **day)
+    archive.write(tmp_path, part)
+    code, told = said(capsys, tmp_path, OLD, NEW)
+    assert (code, told["without_number"]) == (EXIT_OK, [])
+
+
+def foreign(
+    results: Path, commit: str, environments: dict[str, float], machine: str = "box"
+) -> None:
+    """What asv wrote of another project: one benchmark at one commit."""
+    folder = results / machine
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "machine.json").write_text(json.dumps({"machine": machine, "cpu": "A CPU"}))
+    about = {"param_names": [], "params": [], "unit": "seconds"}
+    (results / "benchmarks.json").write_text(json.dumps({"time_it": about, "version": 2}))
+    for environment, seconds in environments.items():
+        data = {
+            "commit_hash": commit,
+            "env_name": environment,
+            "date": 1_795_262_400_000,
+            "result_columns": ["result", "params", "version"],
+            "results": {"time_it": [[seconds], [], "1"]},
+        }
+        (folder / f"{commit[:8]}-{environment}.json").write_text(json.dumps(data))
+
+
+def effects(told: Any) -> dict[str, float]:
+    return {one["series"]: round(one["effect"], 2) for one in told["series"]}
+
+
+def test_an_environment_is_compared_with_itself_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One side has both environments, the other one of them."""
+    foreign(tmp_path, OLD, {"py3.7": 1.0, "py3.9": 4.0})
+    foreign(tmp_path, NEW, {"py3.9": 6.0})
+    code, told = said(capsys, tmp_path, OLD, NEW)
+    assert (code, effects(told)) == (EXIT_NOTHING_MEASURED, {"time_it[]@box/py3.9": 0.5})
+    assert [one["series"] for one in told["without_number"]] == ["time_it[]@box/py3.7"]
+
+
+def test_environments_that_only_one_side_has_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign(tmp_path, OLD, {"py3.7": 1.0})
+    foreign(tmp_path, NEW, {"py3.9\u202e": 2.0})
+    assert main(["compare", OLD, NEW, "--results", str(tmp_path)]) == EXIT_NOTHING_MEASURED
+    out = capsys.readouterr().out
+    assert "no series has numbers on both sides" in out
+    assert "no environment of box is on both sides: py3.7 there, py3.9  here" in out
+    foreign(tmp_path, NEW, {"py3.7": 2.0})
+    assert effects(said(capsys, tmp_path, OLD, NEW)[1]) == {"time_it[]@box/py3.7": 1.0}
+
+
+def test_the_only_environment_goes_unnamed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign(tmp_path, OLD, {"py3.7": 1.0})
+    foreign(tmp_path, NEW, {"py3.7": 2.0})
+    assert effects(said(capsys, tmp_path, OLD, NEW)[1]) == {"time_it[]@box": 1.0}
+
+
+def test_machines_are_compared_environment_by_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign(tmp_path, OLD, {"py3.7": 1.0, "py3.9": 4.0})
+    foreign(tmp_path, OLD, {"py3.9": 6.0}, machine="crate")
+    sides = "machine:box", "machine:crate"
+    assert effects(said(capsys, tmp_path, *sides)[1]) == {"time_it[]@py3.9": 0.5}
+    (tmp_path / "box" / f"{OLD[:8]}-py3.9.json").unlink()
+    told = said(capsys, tmp_path, *sides)[1]
+    assert not told["series"]
+    assert told["notes"][0] == "no environment is on both sides: py3.7 there, py3.9 here"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("machine:left", OLD, f"'machine:left' is a machine and '{OLD}' is none: name two"),
+        (OLD, "machine:left", "or --machine left and two sides that ran on it"),
+        (OLD, "torch:2.13", "2 of the 3 runs of 'torch:2.13' are runs of"),
+        ("torch:2.13", OLD, "name sides that share none, or single runs by run:ID"),
+    ],
+)
+def test_sides_that_share_runs_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str, second: str, message: str
+) -> None:
+    facts = {"software": {"torch": "2.13"}}
+    for machine, commit in (("left", OLD), ("right", OLD), ("left", NEW)):
+        stored(tmp_path, commit, (1.0,), machine=machine, facts=facts)
+    assert main(["compare", first, second, "--results", str(tmp_path)]) == EXIT_USAGE
+    assert message in capsys.readouterr().err
+
+
+def test_the_same_side_twice_may_be_compared(tmp_path: Path) -> None:
+    stored(tmp_path, OLD, (1.0,))
+    stored(tmp_path, NEW, (1.5,))
+    folder = ["--results", str(tmp_path)]
+    assert main(["compare", OLD, OLD[:8], *folder]) == EXIT_OK
+    assert main(["compare", OLD, NEW, *folder]) == EXIT_REGRESSION
+
+
+def verdicts(told: Any) -> set[tuple[str, bool]]:
+    return {(one["verdict"], one["provisional"]) for one in told["series"]}
+
+
+def nightly(
+    results: Path, commit: str, level: float, *, runs: int = 6, torch: str = "2.12", **facts: Any
+) -> None:
+    for _ in range(runs):
+        stored(results, commit, (level,), facts={"software": {"torch": torch}, **facts})
+
+
+def test_commits_under_different_versions_are_provisional(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nightly(tmp_path, OLD, 1.0, nvml={"driver": "580"})
+    nightly(tmp_path, NEW, 1.5, torch="2.13\u202e")
+    code, told = said(capsys, tmp_path, OLD, NEW)
+    assert (code, verdicts(told)) == (EXIT_REGRESSION, {("slower", True)})
+    (note,) = told["notes"]
+    assert "(torch 2.12 there, 2.13\u202e here), and all of it counts" in note
+    assert main(["compare", OLD, NEW, "--results", str(tmp_path)]) == EXIT_REGRESSION
+    out = capsys.readouterr().out
+    assert "slower?" in out and "2.13  here)" in out
+    nightly(tmp_path, NEW, 1.5, runs=1)  # the versions overlap
+    _, told = said(capsys, tmp_path, OLD, NEW)
+    assert (verdicts(told), told["notes"]) == ({("slower", False)}, [])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        ("torch:2.12", "torch:2.13", "driver 580 there, 590 here"),
+        ("driver:580", "driver:590", "torch 2.12 there, 2.13 here"),
+        ("torch:2.12", NEW, "a version of torch there, a commit here; driver 580 there, 590 here"),
+        (OLD, "driver:590", "a commit there, a version of the driver here; torch 2.12 there"),
+    ],
+)
+def test_what_else_differs_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str, second: str, why: str
+) -> None:
+    nightly(tmp_path, OLD, 1.0, nvml={"driver": "580"})
+    nightly(tmp_path, NEW, 1.5, torch="2.13", nvml={"driver": "590"})
+    _, told = said(capsys, tmp_path, first, second)
+    assert verdicts(told) == {("slower", True)}
+    assert why in told["notes"][0]
+
+
+def test_launches_in_turns_stay_sure_unless_facts_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place, torch in enumerate(("2.12", "2.13")):
+        results = tmp_path / torch
+        first = stored(results, OLD, (1.0,), facts={"software": {"torch": "2.12"}})
+        facts = {"software": {"torch": torch}}
+        second = stored(results, NEW, (1.5,), facts=facts, interleaved_with=first)
+        for path in results.rglob(f"{first}*.gz"):
+            path.unlink()
+        records = [made.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
+        pair = {"run_id": first, "commit": OLD, "interleaved_with": second}
+        archive.write(results, made.run(records, facts={"software": {"torch": "2.12"}}, **pair))
+        _, told = said(capsys, results, f"run:{first}", f"run:{second}")
+        assert verdicts(told) == {("slower", bool(place))}

@@ -1,0 +1,344 @@
+"""Crashes, hangs and kills: one case fails with its reason, the rest is kept, no process remains.
+
+The faulty family is written into a throwaway checkout and run through the real command line.
+"""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostbench.runner import journal
+from hostbench.store import runs
+from hostbench.store.runs import WholeRun
+from tests import scratch
+from tests.conftest import SoakSeeds
+from tests.scratch import Scratch
+
+FAULTY = '''
+"""faulty: workloads that go wrong, for tests."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from hostbench.core.errors import Unavailable
+from hostbench.measure.measure import Prepared
+from hostbench.measure.workload import DEVICES, workload
+
+KINDS = ("fine", "raises", "skips", "killed", "exits", "hangs", "memory", "wrong", "leaves", "also")
+
+
+@workload(axes={"device": DEVICES, "kind": KINDS}, version="1", quick=lambda **_: True)
+def go(device, kind):
+    """Goes wrong in its own way."""
+    if kind == "raises":
+        raise ValueError("put in on purpose")
+    if kind == "skips":
+        raise Unavailable("not on this machine")
+    if kind == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "exits":
+        os._exit(7)
+    if kind == "hangs":
+        time.sleep(1000)
+    if kind == "memory":
+        raise MemoryError("no more of it")
+    if kind == "wrong":
+        return Prepared(step=lambda: None, verify=lambda: "the data is wrong")
+    if kind == "leaves":
+        code = "import time; time.sleep(1000)  # hostbench-left-behind"
+        subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    return lambda: time.sleep(0.0005)
+'''
+
+
+def faulty(folder: Path, without: tuple[str, ...] = ()) -> Scratch:
+    checkout = scratch.make(folder)
+    text = FAULTY
+    for kind in without:
+        text = text.replace(f'"{kind}", ', "", 1)
+    (checkout.root / "hostbench/families/faulty.py").write_text(text)
+    checkout.only_families("faulty")
+    checkout.commit("a family that goes wrong")
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
+    return faulty(tmp_path_factory.mktemp("faulty"))
+
+
+@pytest.fixture
+def results(checkout: Scratch, tmp_path: Path) -> Iterator[Path]:
+    """A fresh results folder; afterwards nothing of the checkout may still run."""
+    yield tmp_path / "results"
+    assert wait_for_no_process(checkout) == []
+
+
+def processes(checkout: Scratch) -> list[str]:
+    """Command lines of live processes that belong to the checkout."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            home = (folder / "environ").read_bytes()
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            if state != "Z" and f"HOME={checkout.home}".encode() in home.split(b"\0"):
+                found.append(line)
+    return found
+
+
+def wait_for_no_process(checkout: Scratch) -> list[str]:
+    for _ in range(200):
+        left = processes(checkout)
+        if not left:
+            return []
+        time.sleep(0.05)
+    return left
+
+
+def only_run(results: Path) -> WholeRun:
+    (run,) = runs.load(results, pytest.fail)
+    return run
+
+
+def statuses(run: WholeRun) -> dict[str, tuple[str, str | None, int]]:
+    return {str(r.case.values["kind"]): (r.status, r.reason, len(r.seconds)) for r in run.results()}
+
+
+def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None:
+    done = checkout.hostbench(
+        "run", "--quick", "--launches", "2", "--deadline", "2", "--results", str(results)
+    )
+    assert done.returncode == 4, done.stdout
+    found = statuses(only_run(results))
+    assert found["fine"] == ("ok", None, 2)
+    assert found["also"] == ("ok", None, 2)
+    assert found["leaves"] == ("ok", None, 2)
+    assert found["skips"] == ("skipped", "not on this machine", 0)
+    assert found["raises"] == ("failed", "ValueError: put in on purpose", 0)
+    assert found["killed"] == ("failed", "the worker process was lost: killed by SIGKILL", 0)
+    assert found["exits"] == ("failed", "the worker process was lost: exit code 7", 0)
+    assert found["hangs"] == ("failed", "missed its deadline of 2 s", 0)
+    assert found["memory"][0] == "failed" and "no more of it" in str(found["memory"][1])
+    assert found["wrong"] == ("failed", "data failed: the data is wrong", 1)
+
+
+def start_run(checkout: Scratch, results: Path, *args: str) -> subprocess.Popen[str]:
+    cases = [
+        arg for kind in ("fine", "also", "skips") for arg in ("--case", f"faulty.go[kind={kind}]")
+    ]
+    return checkout.start(
+        "-m", "hostbench", "run", *cases, "--launches", "7", "--no-asv", *args,
+        "--results", str(results),
+    )  # fmt: skip
+
+
+def wait_for_records(results: Path, at_least: int) -> journal.Journal:
+    for _ in range(3000):
+        for path in journal.find(results):
+            with contextlib.suppress(Exception):
+                held = journal.read(path)
+                if len(held.records) >= at_least:
+                    return held
+        time.sleep(0.02)
+    raise AssertionError(f"no journal with {at_least} records in {results}")
+
+
+def test_killed_hostbench_keeps_what_was_measured_and_resumes(
+    checkout: Scratch, results: Path
+) -> None:
+    running = start_run(checkout, results)
+    held = wait_for_records(results, 4)
+    running.kill()
+    running.communicate()
+    assert wait_for_no_process(checkout) == []
+    resumed = checkout.hostbench("run", "--resume", "--no-asv", "--results", str(results))
+    assert resumed.returncode == 0, resumed.stdout
+    run = only_run(results)
+    assert len(run.parts) == 2 and run.run_id == held.header.run_id
+    assert run.is_complete and statuses(run)["fine"] == ("ok", None, 7)
+    kept = {(str(r.case), r.launch): r.seconds for r in run.parts[0].records}
+    assert all(kept[str(r.case), r.launch] == r.seconds for r in held.records)
+    measured_twice = set(kept) & {(str(r.case), r.launch) for r in run.parts[1].records}
+    assert not measured_twice
+    again = checkout.hostbench("run", "--resume", "--results", str(results))
+    assert again.returncode == 2 and "nothing to resume" in again.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_hostbench_archives_at_once(
+    checkout: Scratch, results: Path, number: signal.Signals
+) -> None:
+    running = start_run(checkout, results)
+    wait_for_records(results, 3)
+    running.send_signal(number)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 4 and "--resume" in out
+    assert not list(journal.find(results))
+    run = only_run(results)
+    assert run.parts[0].finish and run.parts[0].finish["status"] == "interrupted"
+    assert not run.is_complete
+
+
+def worker_of(checkout: Scratch) -> int | None:
+    """The fork server's child: a process whose parent also runs the server's boot code."""
+    boots: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = (folder / "cmdline").read_bytes()
+            if b"hostbench.runner.server" in line and str(checkout.root).encode() in line:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                boots[int(folder.name)] = parent
+    return next((pid for pid, parent in boots.items() if parent in boots), None)
+
+
+def test_killed_worker_costs_one_case_and_resume_measures_it(
+    checkout: Scratch, results: Path
+) -> None:
+    running = start_run(checkout, results)
+    wait_for_records(results, 1)
+    for _ in range(500):
+        worker = worker_of(checkout)
+        if worker is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+            break
+        time.sleep(0.005)
+    running.communicate(timeout=120)
+    run = only_run(results)
+    failed = [r for r in run.results() if r.status == "failed"]
+    assert len(failed) <= 1  # none when the kill fell between two launches
+    for result in failed:
+        assert result.reason == "the worker process was lost: killed by SIGKILL"
+        resumed = checkout.hostbench("run", "--resume", "--no-asv", "--results", str(results))
+        assert resumed.returncode == 0, resumed.stdout
+    assert only_run(results).is_complete
+
+
+def test_faults_at_random_moments_lose_nothing(
+    checkout: Scratch, tmp_path: Path, soak_seeds: SoakSeeds
+) -> None:
+    """Kill the worker, the server or hostbench itself at a random moment; resume to the end."""
+    for seed in soak_seeds(1, 100):
+        rng = random.Random(seed)
+        results = tmp_path / str(seed)
+        running = start_run(checkout, results)
+        wait_for_records(results, 1)
+        time.sleep(rng.uniform(0, 1.5))
+        before = {
+            (str(r.case), r.launch): r.seconds
+            for path in journal.find(results)
+            for r in journal.read(path).records
+        }
+        victim = rng.choice(("worker", "server", "hostbench"))
+        kill(checkout, running, victim)
+        running.communicate(timeout=120)
+        assert wait_for_no_process(checkout) == [], (seed, victim)
+        for _ in range(4):
+            run = runs.load(results, pytest.fail)
+            if run and run[0].is_complete:
+                break
+            done = checkout.hostbench("run", "--resume", "--no-asv", "--results", str(results))
+            assert done.returncode in (0, 4), (seed, victim, done.stdout)
+        run_now = only_run(results)
+        assert run_now.is_complete, (seed, victim)
+        found = {(str(r.case), r.launch): r.seconds for p in run_now.parts for r in p.records}
+        missing = {key for key in before if key not in found}
+        assert not missing, (seed, victim, json.dumps(sorted(map(str, missing))))
+
+
+def kill(checkout: Scratch, running: subprocess.Popen[str], victim: str) -> None:
+    if victim == "hostbench":
+        running.kill()
+        return
+    worker = worker_of(checkout)
+    if worker is None:
+        return
+    pid = worker
+    if victim == "server":
+        with contextlib.suppress(OSError):
+            stat = Path(f"/proc/{worker}/stat").read_text()
+            pid = int(stat.rpartition(")")[2].split()[1])
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_code_edited_during_a_run_is_neither_measured_nor_filed_under_the_commit(
+    checkout: Scratch, results: Path
+) -> None:
+    running = start_run(checkout, results)
+    wait_for_records(results, 2)
+    name = "hostbench/families/faulty.py"
+    checkout.edit(name, "def go(device, kind):", "def go(device, kind, broken_by_an_edit):")
+    try:
+        out, _ = running.communicate(timeout=120)
+    finally:
+        checkout.git("checkout", "-q", name)
+    assert running.returncode == 0, out
+    run = only_run(results)
+    assert run.is_complete and statuses(run)["fine"] == ("ok", None, 7)
+    assert run.header.scratch == "the checkout changed during the run"
+
+
+@pytest.mark.asv
+def test_a_slow_case_and_a_left_behind_process_do_not_stop_asv(tmp_path: Path) -> None:
+    """asv kills what is silent for longer than its timeout, waits for whoever holds its output, and
+    may hand one family's cache to another: none of it happens."""
+    gone = ("raises", "killed", "exits", "memory", "wrong", "skips")
+    checkout = faulty(tmp_path, without=gone)
+    checkout.edit(
+        "hostbench/families/faulty.py", "time.sleep(1000)\n    if", "time.sleep(8)\n    if"
+    )
+    text = (checkout.root / "hostbench/families/faulty.py").read_text()
+    (checkout.root / "hostbench/families/second.py").write_text(text.replace('"hangs", ', ""))
+    checkout.only_families("faulty", "second")
+    checkout.edit("hostbench/suite.py", "timeout = 600.0", "timeout = 7.0")
+    checkout.edit("hostbench/runner/progress.py", "_LINE_EVERY_S = 9.0", "_LINE_EVERY_S = 2.0")
+    commit = checkout.commit("two families, one of them slow")
+    done = checkout.asv("run", "HEAD^!", "--machine", "scratch", HOSTBENCH_LAUNCHES="1")
+    assert done.returncode == 0, done.stdout
+    (path,) = (checkout.results / "scratch").glob(f"{commit[:8]}-*.json")
+    data = json.loads(path.read_text())
+    for name, num in (("faulty.Go.track_seconds", 4), ("second.Go.track_seconds", 3)):
+        row = dict(zip(data["result_columns"], data["results"][name], strict=False))
+        numbers = [value for value in row["result"] if value is not None and value == value]
+        assert len(numbers) == num, (name, row["result"])
+    assert wait_for_no_process(checkout) == []
+
+
+@pytest.mark.asv
+def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path) -> None:
+    """asv measures by itself and is killed: its children die, the next command keeps the cases."""
+    checkout = faulty(tmp_path, without=("hangs", "killed", "exits", "memory", "wrong"))
+    name = "hostbench/families/faulty.py"
+    checkout.edit(name, 'if kind == "leaves":', "if True:")  # one per case, in whatever order
+    checkout.edit(name, "time.sleep(0.0005)", "time.sleep(0.05)")
+    checkout.commit("every case leaves a process behind")
+    running = checkout.start("-m", "asv", "run", "HEAD^!", "--machine", "scratch")
+    try:
+        wait_for_records(checkout.results, 3)
+        while not any("hostbench-left-behind" in line for line in processes(checkout)):
+            time.sleep(0.005)  # between two launches there is none for a moment
+    finally:
+        running.kill()
+        running.communicate()
+    assert wait_for_no_process(checkout) == []
+    held = [journal.read(path) for path in journal.find(checkout.results)]
+    assert len(held) == 1 and held[0].header.by == "asv" and held[0].finish is None
+    done = checkout.hostbench("run", "--quick", "--launches", "1", "--case", "faulty.go[kind=fine]")
+    assert "archived run" in done.stdout
+    kept = [run for run in runs.load(checkout.results, pytest.fail) if run.header.by == "asv"]
+    assert len(kept) == 1 and len(kept[0].parts[0].records) >= 3
+    assert kept[0].header.machine == "scratch" and kept[0].header.committed_at
+    assert kept[0].facts["software"]["torch"]

@@ -1,0 +1,204 @@
+"""The journal: what is written is read back, whatever happened to the writer or the disk."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hostbench.core.errors import DataError, UsageError
+from hostbench.runner import journal
+from hostbench.runner.journal import Journal, JournalWriter
+from tests.made import FACTS, copy_case, create_case, failed, header, record, skipped
+
+ROOT = Path(__file__).parent.parent.parent
+RECORDS = [
+    record(copy_case(), 0, 0.25, call_s=0.125),
+    record(copy_case(blocking=False), 1, 0.5, expected={"asynchronous": True}),
+    skipped(copy_case(memory="pinned"), "keine: \u00e4\n\u2028"),
+    failed(create_case(), "out of memory", seconds=1.5),
+]
+
+
+def written(folder: Path, *, finish: bool = True) -> Path:
+    path = folder / ".journals" / "run.journal.jsonl"
+    with JournalWriter(path, header(planned=("a", "b"), scratch="quick")) as writer:
+        writer.facts("before", FACTS)
+        for one in RECORDS:
+            writer.case(one)
+        writer.facts("after", {})
+        if finish:
+            writer.finish("complete", "2026-11-21T12:05:00.000Z")
+    return path
+
+
+def edit(path: Path, change: Callable[[list[bytes]], None]) -> Journal:
+    lines = path.read_bytes().splitlines(keepends=True)
+    change(lines)
+    path.write_bytes(b"".join(lines))
+    return journal.read(path)
+
+
+def test_the_round_trip(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    read = journal.read(path)
+    assert read.header == header(planned=("a", "b"), scratch="quick")
+    assert read.records == RECORDS
+    assert [str(one.case) for one in read.records] == [str(one.case) for one in RECORDS]
+    assert read.facts == {"before": FACTS, "after": {}}
+    assert read.finish == {"at": "2026-11-21T12:05:00.000Z", "status": "complete"}
+    assert (read.damaged, read.path) == ([], path)
+    assert list(journal.find(tmp_path)) == [path]
+
+
+def test_every_line_is_on_disk_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "run.journal.jsonl"
+    with JournalWriter(path, header()) as writer:
+        for num, one in enumerate(RECORDS):
+            assert len(journal.read(path).records) == num
+            writer.case(one)
+        assert journal.read(path).finish is None
+
+
+def test_a_half_written_last_line_loses_that_line_only(tmp_path: Path) -> None:
+    whole = written(tmp_path, finish=False).read_bytes()
+    path = tmp_path / "cut.journal.jsonl"
+    start = whole.rindex(b'{"kind": "case"')
+    for cut in range(start + 1, whole.index(b"\n", start), 37):
+        path.write_bytes(whole[:cut])
+        read = journal.read(path)
+        assert read.records == RECORDS[:-1]
+        assert read.damaged == [6]
+        assert read.finish is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\n",
+        b"{}\n",
+        b"[1, 2]\n",
+        b"null\n",
+        b'"text"\n',
+        b"\xff\xfe\x00\n",
+        b'{"kind": "case"}\n',
+        b'{"kind": "case", "case": {"workload": "a.b", "axes": ["device"]}}\n',
+        b'{"kind": "case", "case": []}\n',
+        b'{"kind": "facts"}\n',
+        b"[" * 100_000 + b"\n",
+        b'{"kind": "case", "case": {"workload": "a\n',
+    ],
+)
+def test_a_damaged_middle_line_is_counted_and_the_rest_read(tmp_path: Path, damage: bytes) -> None:
+    path = written(tmp_path)
+    read = edit(path, lambda lines: lines.__setitem__(3, damage))
+    assert read.records == [RECORDS[0], *RECORDS[2:]]
+    assert read.damaged == ([] if damage == b"\n" else [4])
+    assert read.finish is not None
+
+
+def test_a_line_of_a_later_hostbench_is_passed_over(tmp_path: Path) -> None:
+    read = edit(written(tmp_path), lambda lines: lines.insert(2, b'{"kind": "weather"}\n'))
+    assert read.records == RECORDS
+    assert read.damaged == []
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        *(b"", b"{", b"[]", b"null", b"5", b'"x"', b"{}", b'{"kind": "case"}', b"\xff"),
+        *(b'{"kind": "run", "format": 99}', b'{"kind": "run", "format": 1}', b"[" * 100_000),
+        b'{"kind": "run", "format": 1, "planned": []}',
+    ],
+)
+def test_a_damaged_header_is_an_error_that_names_file_and_remedy(
+    tmp_path: Path, first: bytes
+) -> None:
+    path = written(tmp_path)
+    with pytest.raises(DataError) as caught:
+        edit(path, lambda lines: lines.__setitem__(0, first + b"\n"))
+    assert str(path) in str(caught.value)
+    assert "move it away" in str(caught.value)
+
+
+def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "folder.journal.jsonl"
+    folder.mkdir()
+    with pytest.raises(DataError, match=folder.name):
+        journal.read(folder)
+    with pytest.raises(FileNotFoundError):  # archived meanwhile: nothing to mend
+        journal.read(tmp_path / "absent.journal.jsonl")
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+)
+@given(st.data())
+def test_no_damage_of_bytes_is_more_than_damage(tmp_path: Path, data: st.DataObject) -> None:
+    folder = tmp_path / "whole"
+    path = folder / ".journals" / "run.journal.jsonl"
+    whole = path.read_bytes() if path.exists() else written(folder).read_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    other = data.draw(st.binary(min_size=0, max_size=3))
+    broken = tmp_path / "broken.journal.jsonl"
+    broken.write_bytes(whole[:at] + other + whole[at + 1 :])
+    try:
+        read = journal.read(broken)
+    except DataError:
+        return
+    assert len(read.records) + len(read.damaged) >= len(RECORDS) - 1
+
+
+def test_the_lock_says_alive(tmp_path: Path) -> None:
+    path = tmp_path / "run.journal.jsonl"
+    with JournalWriter(path, header()) as writer:
+        assert journal.is_alive(path)
+        writer.finish("complete", "2026-11-21T12:05:00.000Z")
+        assert journal.is_alive(path)
+    assert not journal.is_alive(path)
+
+
+def test_a_killed_writer_gives_up_its_lock(tmp_path: Path) -> None:
+    path = tmp_path / "run.journal.jsonl"
+    code = (
+        "import pathlib, signal; from tests.made import header; "
+        "from hostbench.runner.journal import JournalWriter; "
+        f"JournalWriter(pathlib.Path({str(path)!r}), header()); print(flush=True); signal.pause()"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"\n"
+        assert journal.is_alive(path)
+        writer.kill()
+    assert not journal.is_alive(path)
+
+
+def test_a_run_is_never_written_over(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="is there already"):
+        JournalWriter(path, header())
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written_names_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file in place of the folder")
+    path = tmp_path / "results" / ".journals" / "run.journal.jsonl"
+    with pytest.raises(UsageError) as caught:
+        JournalWriter(path, header())
+    assert str(path.parent) in str(caught.value)
+    assert "--results" in str(caught.value)
+
+
+def test_numbers_survive_exactly(tmp_path: Path) -> None:
+    path = tmp_path / "run.journal.jsonl"
+    seconds = 0.1 + 0.2
+    with JournalWriter(path, header()) as writer:
+        writer.case(record(copy_case(), 0, seconds))
+    (one,) = journal.read(path).records
+    assert one.seconds == seconds
+    assert json.loads(path.read_text().splitlines()[1])["seconds"] == seconds

@@ -1,0 +1,191 @@
+"""What a run measures: choice, order, and the arithmetic of a run that is resumed."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from hostbench.core.case import Case, parse_selector
+from hostbench.core.errors import Unavailable, UsageError
+from hostbench.device.protocol import Device
+from hostbench.facts.hardware import Hardware
+from hostbench.families import load
+from hostbench.families.collectives.workloads import NUM_RANKS
+from hostbench.runner import session, worker
+from hostbench.runner.launcher import Launch, Outcome
+from hostbench.runner.plan import (
+    MIN_LAUNCHES_FOR_VERDICT,
+    QUICK,
+    STANDARD,
+    Plan,
+    choose,
+    default_device,
+    with_launches,
+)
+from hostbench.runner.progress import Bar
+from tests.made import InProcess, copy_case
+
+WORKLOADS = load(("transfer", "allocation"))
+
+
+def chosen(*selectors: str, device: str = "cpu", quick: bool = False) -> tuple[Case, ...]:
+    parsed = [parse_selector(text) for text in selectors]
+    return choose(WORKLOADS, device, selectors=parsed, quick=quick)
+
+
+def test_every_case_of_the_device_and_no_other() -> None:
+    every = [case for work in WORKLOADS.values() for case in work.cases()]
+    for device in ("cpu", "cuda"):
+        assert chosen(device=device) == tuple(c for c in every if c.values["device"] == device)
+
+
+def test_simulated_stands_in_for_cuda() -> None:
+    assert chosen(device="simulated") == chosen(device="cuda")
+
+
+def test_selectors_add_up_in_the_order_of_declaration() -> None:
+    found = chosen("allocation[nbytes=1MiB,fill=zeros]", "transfer.device_to_host[nbytes=64KiB]")
+    assert [case.family for case in found] == ["transfer"] * 6 + ["allocation"] * 2
+    assert chosen("transfer", "transfer.host_to_device") == chosen("transfer")
+    (one,) = chosen(str(copy_case(nbytes=65536)))
+    assert one == copy_case(nbytes=65536)
+
+
+def test_quick_narrows() -> None:
+    quick = chosen(quick=True)
+    assert quick == tuple(c for c in chosen() if WORKLOADS[c.workload].is_quick(c))
+    assert set(chosen("transfer", quick=True)) < set(quick)
+
+
+@pytest.mark.parametrize("selector", ["transfers", "transfer.up", "transfer[nbytes=3]"])
+def test_a_selector_that_selects_nothing_is_named(selector: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        chosen("transfer", selector)
+    message = str(caught.value)
+    assert repr(selector) in message
+    assert "allocation, transfer" in message and "hostbench list" in message
+
+
+def test_nothing_left_says_what_left_nothing() -> None:
+    with pytest.raises(UsageError, match="no case is left for device 'cpu'; "):
+        chosen("transfer[device=cuda]")
+    with pytest.raises(UsageError, match="among the quick ones"):
+        chosen("transfer[nbytes=64KiB]", quick=True)
+
+
+def test_the_default_device() -> None:
+    assert default_device(Hardware(num_gpus=0, why="none")) == "cpu"
+    assert default_device(Hardware(num_gpus=1, seen_by="pci", why="no driver")) == "cuda"
+
+
+def test_launches() -> None:
+    assert with_launches(STANDARD, None) is STANDARD
+    assert with_launches(QUICK, 5) == replace(QUICK, launches=5)
+    for launches in (0, -1):
+        with pytest.raises(UsageError, match=f"--launches {launches} .*{STANDARD.launches}"):
+            with_launches(STANDARD, launches)
+    assert STANDARD.launches >= MIN_LAUNCHES_FOR_VERDICT > QUICK.launches
+
+
+def plan(**changes: object) -> Plan:
+    fields = {"profile": replace(QUICK, launches=3), "cases": chosen(quick=True), "seed": 1}
+    return Plan(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_the_order_is_shuffled_and_can_be_had_again() -> None:
+    orders = [plan().order("transfer", launch) for launch in range(3)]
+    assert orders == [plan().order("transfer", launch) for launch in range(3)]
+    assert len(set(orders)) == 3
+    assert plan(seed=2).order("transfer", 0) != orders[0]
+    family = {case for case in plan().cases if case.family == "transfer"}
+    assert all(set(order) == family and len(order) == len(family) for order in orders)
+
+
+def test_the_order_does_not_depend_on_the_hash_seed() -> None:
+    """A run that is resumed in another process goes on in the same order."""
+    cases = tuple(Case.of("a.b", {"device": "cpu", "n": n}) for n in range(6))
+    order = plan(cases=cases, seed=7).order("a", 0)
+    assert [case.values["n"] for case in order] == [0, 4, 3, 2, 1, 5]
+
+
+def test_cases_of_one_number_of_ranks_stay_together() -> None:
+    """Ranks are started once for each number, the numbers and the cases within in random order."""
+    cases = choose(load(("collectives",)), "cpu")
+    ranked = plan(cases=cases)
+    orders = [ranked.order("collectives", launch) for launch in range(8)]
+    assert orders == [plan(cases=cases).order("collectives", launch) for launch in range(8)]
+    counts = [[case.values["num_ranks"] for case in order] for order in orders]
+    runs = [tuple(num for num, _ in itertools.groupby(each)) for each in counts]
+    assert all(sorted(each) == list(NUM_RANKS) for each in runs)
+    assert len(set(runs)) > 1
+    assert all(set(order) == set(cases) and len(order) == len(cases) for order in orders)
+    within = {tuple(c.values["nbytes"] for c in o if c.values["num_ranks"] == 2) for o in orders}
+    assert len(within) > 1
+
+
+def test_what_is_done_is_left_out() -> None:
+    whole = plan()
+    assert whole.families() == ("transfer", "allocation")
+    assert whole.total() == 3 * len(whole.cases)
+    done = frozenset((case, 0) for case in whole.order("transfer", 0)[:3])
+    rest = replace(whole, done=done)
+    assert rest.total() == whole.total() - 3
+    assert len(rest.order("transfer", 0)) == len(whole.order("transfer", 0)) - 3
+    assert not {(case, 0) for case in rest.order("transfer", 0)} & done
+    assert len(rest.order("transfer", 1)) == len(whole.order("transfer", 1))
+    assert sum(len(rest.order(f, n)) for f in rest.families() for n in range(3)) == rest.total()
+
+
+def test_the_parts_of_a_run_are_the_whole() -> None:
+    """Measured in two parts on the simulated device: every case and launch just once."""
+    whole = plan(stand_in="simulated", cases=chosen(device="simulated", quick=True))
+    measured = session.records(whole, WORKLOADS, InProcess(), Bar())  # type: ignore[arg-type]
+    first = [next(measured) for _ in range(11)]
+    rest = replace(whole, done=frozenset((r.case, r.launch) for r in first))
+    second = list(session.records(rest, WORKLOADS, InProcess(), Bar()))  # type: ignore[arg-type]
+    pairs = [(r.case, r.launch) for r in (*first, *second)]
+    assert len(pairs) == len(set(pairs)) == whole.total() + len(whole.cases)  # observed once
+    assert {r.status for r in second} == {"ok"}
+
+
+def test_a_case_that_was_skipped_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, **_: int) -> Device:
+        raise Unavailable(f"no {name}")
+
+    monkeypatch.setattr(worker, "open_device", refuse)
+    launcher = InProcess()
+    cases = chosen("transfer[nbytes=64KiB]")
+    skipping = plan(cases=cases, stand_in="simulated")
+    found = list(session.records(skipping, WORKLOADS, launcher, Bar()))  # type: ignore[arg-type]
+    assert len(found) == len(cases)
+    assert {(r.status, r.reason, r.launch) for r in found} == {("skipped", "no simulated", 0)}
+    assert len(launcher.launches) == 1
+
+
+class Breaking(InProcess):
+    """Launches that observe break at every case."""
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        for outcome in super().run(launch):
+            if launch.observe:
+                outcome = replace(
+                    outcome, status="failed", reason="the profiler broke", measurement={}
+                )
+            yield outcome
+
+
+def test_observing_gives_up_but_says_so_of_every_case() -> None:
+    whole = plan(stand_in="simulated", cases=chosen(device="simulated", quick=True))
+    found = list(session.records(whole, WORKLOADS, Breaking(), Bar()))  # type: ignore[arg-type]
+    observed = [record for record in found if record.launch == whole.profile.launches]
+    assert {record.case for record in observed} == set(whole.cases)
+    assert {record.status for record in observed} == {"ok"}
+    said = [str(record.measurement["proofs"]["copies"]) for record in observed]
+    assert (
+        said[: session.MAX_LOST]
+        == ["unavailable: the observing pass failed: the profiler broke"] * session.MAX_LOST
+    )
+    assert set(said[session.MAX_LOST :]) == {
+        "unavailable: left out after 3 broken observing passes, the last: the profiler broke"
+    }

@@ -1,0 +1,294 @@
+"""The tidy frame: one row per point, statuses kept apart, nothing twice, rates derived."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from hostbench.core.errors import UsageError
+from hostbench.core.samples import median_interval
+from hostbench.store import archive, frame
+from hostbench.store.columns import COLUMNS
+from hostbench.suite import asv_name
+from tests.made import (
+    COMMIT,
+    GPU_FACTS,
+    copy_case,
+    create_case,
+    failed,
+    later,
+    record,
+    run,
+    skipped,
+    write_journal,
+)
+
+MIB = 1 << 20
+STARTED_MS = 1_795_262_400_000
+H2D = asv_name("transfer.host_to_device")
+OK, SKIP, FAIL, NOT = (
+    copy_case(memory=memory, blocking=blocking)
+    for memory in ("pageable", "pinned")
+    for blocking in (True, False)
+)
+
+
+def read(folder: Path, *runs: archive.Run) -> pd.DataFrame:
+    for one in runs:
+        archive.write(folder, one)
+    tree = frame.read(folder)
+    assert tree.warnings == []
+    return tree.frame
+
+
+def by_case(rows: pd.DataFrame) -> pd.DataFrame:
+    indexed = rows.set_index("case")
+    assert indexed.index.is_unique
+    return indexed
+
+
+def test_columns_and_a_whole_row(tmp_path: Path) -> None:
+    seconds = [0.25, 0.5, 0.125]
+    records = [record(OK, n, s, call_s=s / 5) for n, s in enumerate(seconds)]
+    rows = read(tmp_path, run(records, launches=3, facts=GPU_FACTS, scratch="quick"))
+    assert tuple(rows.columns[: len(COLUMNS)]) == COLUMNS
+    assert set(rows.columns) - set(COLUMNS) == {"memory", "blocking"}
+    (row,) = rows.to_dict("records")
+    expected = {
+        "machine": "shelf",
+        "hardware": "NVIDIA H200",
+        "device": "cpu",
+        "commit": COMMIT,
+        "committed_at": pd.Timestamp("2026-11-20T08:00:00Z"),
+        "run_id": "20261121T120000Z-1a2b3c4d-0001",
+        "started_at": pd.Timestamp("2026-11-21T12:00:00Z"),
+        "torch": "2.13.0+cpu",
+        "driver": "580.1",
+        "family": "transfer",
+        "workload": "transfer.host_to_device",
+        "metric": "seconds",
+        "case": str(OK),
+        "version": "1",
+        "status": "ok",
+        "seconds": 0.25,
+        "q25_s": 0.1875,
+        "q75_s": 0.375,
+        "call_s": 0.05,
+        "num_samples": 3,
+        "nbytes": MIB,
+        "gb_per_s": MIB / 0.25 / 1e9,
+        "unit": "seconds",
+        "source": "archive",
+        "scratch": "quick",
+        "flags": "",
+        "memory": "pageable",
+        "blocking": True,
+    }
+    assert {name: row[name] for name in expected} == expected
+    for name in ("reason", "ci_low_s", "ci_high_s", "device_s", "ceiling_gb_per_s", "value"):
+        assert pd.isna(row[name]), name
+
+
+def test_without_a_gpu_the_hardware_is_the_cpu(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, run([record(OK)])).to_dict("records")
+    assert row["hardware"] == "A Toy CPU"
+    assert pd.isna(row["driver"])
+
+
+@pytest.mark.parametrize("num", [1, 2, 7, 8, 10])
+def test_an_interval_needs_8_launches(tmp_path: Path, num: int) -> None:
+    seconds = [1.0 + n / 8 for n in range(num)]
+    records = [record(OK, n, s) for n, s in enumerate(seconds)]
+    (row,) = read(tmp_path, run(records, launches=num)).to_dict("records")
+    if num < 8:
+        assert math.isnan(row["ci_low_s"]) and math.isnan(row["ci_high_s"])
+    else:
+        assert (row["ci_low_s"], row["ci_high_s"]) == median_interval(seconds)
+
+
+def test_statuses_are_kept_apart(tmp_path: Path) -> None:
+    records = [record(OK, 0), record(OK, 1), skipped(SKIP, "needs a GPU"), failed(FAIL, "it broke")]
+    planned = tuple(map(str, (OK, SKIP, FAIL, NOT)))
+    rows = by_case(read(tmp_path, run(records, planned=planned)))
+    assert rows["status"].to_dict() == {
+        str(OK): "ok",
+        str(SKIP): "skipped",
+        str(FAIL): "failed",
+        str(NOT): "not measured",
+    }
+    assert pd.isna(rows["reason"][str(OK)])
+    assert rows["reason"].to_list()[1:3] == ["needs a GPU", "it broke"]
+    assert "ended before" in rows["reason"][str(NOT)]
+    assert rows["seconds"].notna().to_list() == [True, False, False, False]
+    assert set(rows["family"]) == {"transfer"}
+
+
+def test_a_case_that_failed_by_its_proof_keeps_its_number(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, run([failed(OK, "data failed", seconds=0.5)])).to_dict("records")
+    assert (row["status"], row["seconds"], row["num_samples"]) == ("failed", 0.5, 1)
+
+
+def test_flags(tmp_path: Path) -> None:
+    findings = {"findings": {"asynchronous": True}}
+    records = [
+        record(OK, expected={"asynchronous": False}, measurement=findings),
+        record(SKIP, 0),
+        record(SKIP, 1),
+        failed(FAIL),
+    ]
+    rows = by_case(read(tmp_path, run(records)))
+    assert rows["flags"].to_dict() == {
+        str(OK): "surprise: asynchronous is True; 1 of 2 launches",
+        str(SKIP): "",
+        str(FAIL): "",
+    }
+
+
+@pytest.mark.parametrize("found", [True, False, None])
+def test_the_delay_probes_finding(tmp_path: Path, found: bool | None) -> None:
+    measurement = {"findings": {"asynchronous": found}}
+    rows = read(tmp_path, run([record(OK, measurement=measurement)], launches=1))
+    assert rows["asynchronous"].to_list() == [found]
+
+
+def test_rates_only_where_bytes_move(tmp_path: Path) -> None:
+    rows = by_case(read(tmp_path, run([record(OK, 0, 0.5), record(create_case(), 0, 0.5)])))
+    assert rows["gb_per_s"][str(OK)] == MIB / 0.5 / 1e9
+    assert math.isnan(rows["gb_per_s"][str(create_case())])
+    assert rows["nbytes"].to_dict() == {str(OK): MIB, str(create_case()): MIB}
+    assert rows["fill"][str(create_case())] == "zeros" and pd.isna(rows["fill"][str(OK)])
+
+
+def test_a_time_of_zero_gives_no_rate(tmp_path: Path) -> None:
+    (row,) = read(tmp_path, run([record(OK, 0, 0.0)])).to_dict("records")
+    assert row["seconds"] == 0 and math.isnan(row["gb_per_s"])
+
+
+def test_parts_of_a_run_are_one_run(tmp_path: Path) -> None:
+    first = run([record(OK, 0, 1.0)])
+    rows = read(tmp_path, first, later(first, 10, 2, [record(OK, 1, 3.0)]))
+    (row,) = rows.to_dict("records")
+    assert (row["seconds"], row["run_id"]) == (2.0, first.header.run_id)
+    assert row["started_at"] == pd.Timestamp("2026-11-21T12:00:00Z")
+
+
+def test_a_run_in_progress_is_shown_as_a_journal(tmp_path: Path) -> None:
+    write_journal(tmp_path, run([record(OK)]), finish=False)
+    assert frame.read(tmp_path).frame["source"].to_list() == ["journal"]
+
+
+def test_rows_are_sorted_by_time(tmp_path: Path) -> None:
+    new = run([record(OK)], run_id="a", started_at="2026-11-22T00:00:00.000Z")
+    old = run([record(OK)], run_id="b", started_at="2026-11-20T00:00:00.000Z")
+    assert read(tmp_path, new, old)["run_id"].to_list() == ["b", "a"]
+
+
+def test_nothing_is_an_empty_frame(tmp_path: Path) -> None:
+    tree = frame.read(tmp_path)
+    assert (len(tree.frame), tree.runs, tree.warnings) == (0, [], [])
+    assert tuple(tree.frame.columns) == COLUMNS
+    with pytest.raises(UsageError, match="--results"):
+        frame.read(tmp_path / "absent")
+
+
+# Beside asv's own files
+
+PARAMS = [["'cpu'"], ["1048576"], ["'pageable'", "'pinned'"], ["True"]]
+
+
+def asv_file(folder: Path, started_ms: int = STARTED_MS, *, machine: str = "shelf") -> None:
+    """What asv writes for our own class: one number, one skip."""
+    place = folder / machine
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "machine.json").write_text(json.dumps({"machine": machine, "cpu": "A CPU"}))
+    columns = ["result", "params", "version", "started_at", "duration"]
+    columns += ["stats_ci_99_a", "stats_ci_99_b", "stats_q_25", "stats_q_75", "n", "stats_repeat"]
+    row = [[0.5, math.nan], PARAMS, "1", started_ms, None]
+    row += [[0.25, None], [math.inf, None], [0.5, None], [0.5, None], [1, None], [10, None]]
+    data = {
+        "commit_hash": COMMIT,
+        "env_name": "hostbench-py3.11",
+        "date": STARTED_MS,
+        "result_columns": columns,
+        "results": {H2D: row},
+    }
+    (place / f"{COMMIT[:8]}-hostbench-py3.11.json").write_text(json.dumps(data))
+    names = ["device", "nbytes", "memory", "blocking"]
+    benchmarks = {H2D: {"param_names": names, "params": PARAMS, "unit": "seconds"}, "version": 2}
+    (folder / "benchmarks.json").write_text(json.dumps(benchmarks))
+
+
+def test_asvs_rows_read_like_ours(tmp_path: Path) -> None:
+    asv_file(tmp_path)
+    rows = by_case(read(tmp_path))
+    ok: Any = rows.loc[str(OK)]
+    skip: Any = rows.loc[str(copy_case(memory="pinned"))]
+    assert (ok["workload"], ok["family"], ok["source"]) == (OK.workload, "transfer", "asv")
+    assert (ok["seconds"], ok["gb_per_s"]) == (0.5, MIB / 0.5 / 1e9)
+    assert (ok["ci_low_s"], ok["num_samples"], ok["device"]) == (0.25, 10, "cpu")
+    assert pd.isna(ok["ci_high_s"])
+    assert ok["started_at"] == pd.Timestamp(STARTED_MS, unit="ms", tz="UTC")
+    assert (skip["status"], skip["reason"]) == ("skipped", "asv stores no reason")
+    assert ok["hardware"] == "A CPU"
+    assert pd.isna(ok["scratch"])
+
+
+def test_a_point_in_an_archive_is_not_counted_again(tmp_path: Path) -> None:
+    asv_file(tmp_path)
+    claiming = run([record(OK)], asv_rows=[[H2D, STARTED_MS]])
+    assert read(tmp_path, claiming)["source"].to_list() == ["archive"]
+
+
+def test_a_later_row_of_asv_is_a_point_of_its_own(tmp_path: Path) -> None:
+    asv_file(tmp_path, STARTED_MS + 60_000)
+    claiming = run([record(OK)], asv_rows=[[H2D, STARTED_MS]])
+    assert read(tmp_path, claiming)["source"].to_list() == ["archive", "asv", "asv"]
+
+
+def test_the_same_moment_on_another_machine_is_another_point(tmp_path: Path) -> None:
+    asv_file(tmp_path, machine="table")
+    claiming = run([record(OK)], asv_rows=[[H2D, STARTED_MS]])
+    assert sorted(read(tmp_path, claiming)["machine"]) == ["shelf", "table", "table"]
+
+
+def test_our_own_rows_without_benchmarks_json(tmp_path: Path) -> None:
+    """Without the parameters' names nothing is known of the bytes; the points are there."""
+    asv_file(tmp_path)
+    (tmp_path / "benchmarks.json").unlink()
+    rows = read(tmp_path)
+    assert rows["status"].to_list() == ["ok", "skipped"]
+    assert rows["gb_per_s"].isna().all()
+
+
+def test_another_projects_tree(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parent.parent / "data" / "asv_tree", tmp_path / "results")
+    rows = read(tmp_path / "results")
+    assert len(rows) == 22
+    assert rows["status"].value_counts().to_dict() == {"ok": 16, "failed": 4, "skipped": 2}
+    tracks = rows[rows["workload"] == "sorting.track_size"]
+    assert tracks[["metric", "unit", "value"]].to_dict("list") == {
+        "metric": ["bytes"] * 2,
+        "unit": ["bytes"] * 2,
+        "value": [42.0] * 2,
+    }
+    assert tracks["seconds"].isna().all()
+    times = rows[(rows["workload"] == "sorting.Sorting.time_sort") & (rows["status"] == "ok")]
+    assert times["seconds"].notna().all() and (times["seconds"] == times["value"]).all()
+    assert {"n", "order", "param1"} <= set(rows.columns)
+
+
+def test_an_axis_named_like_a_column_gets_an_underscore(tmp_path: Path) -> None:
+    tree = shutil.copytree(Path(__file__).parent.parent / "data" / "asv_tree", tmp_path / "results")
+    path = tree / "benchmarks.json"
+    about = json.loads(path.read_text())
+    about["sorting.Sorting.time_sort"]["param_names"] = ["seconds", "commit"]
+    path.write_text(json.dumps(about))
+    rows = read(tree)
+    sort = rows[rows["workload"] == "sorting.Sorting.time_sort"]
+    assert set(sort["seconds_"]) == {100, 1000}
+    assert set(sort["commit_"]) == {"sorted", "random"}
+    assert sort["seconds"].max() < 1e-3

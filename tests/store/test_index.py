@@ -1,0 +1,323 @@
+"""The index holds the frame's rows, whatever changes below it; broken, it is made again."""
+
+import json
+import random
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hostbench.core.errors import UsageError
+from hostbench.store import archive, frame, index
+from hostbench.store.columns import COLUMNS
+from hostbench.store.index import manifest, series, shards, table
+from tests.made import (
+    GPU_FACTS,
+    copy_case,
+    create_case,
+    failed,
+    later,
+    record,
+    run,
+    skipped,
+    write_journal,
+)
+from tests.store.test_frame import H2D, STARTED_MS, asv_file
+
+DATA = Path(__file__).parent.parent / "data"
+OK, SKIP, FAIL, NOT = (
+    copy_case(memory=memory, blocking=blocking)
+    for memory in ("pageable", "pinned")
+    for blocking in (True, False)
+)
+
+
+def same(results: Path) -> index.Index:
+    """Opens the index; its rows, runs and warnings must be those of the files."""
+    whole = frame.read(results)
+    found = index.open_index(results)
+    pd.testing.assert_frame_equal(plain(found.frame()), plain(whole.frame))
+    assert set(found.warnings) == set(whole.warnings)
+    assert [one.run_id for one in found.runs()] == [one.run_id for one in whole.runs]
+    assert found.num_rows == len(whole.frame)
+    return found
+
+
+def plain(rows: pd.DataFrame) -> pd.DataFrame:
+    """Columns in one order, one word for missing: pandas' types for it hang on its history."""
+    rows = rows.sort_index(axis=1).astype(object)
+    return rows.where(rows.notna(), None)
+
+
+def a_run(number: int = 1, **changes: Any) -> archive.Run:
+    records = [record(OK, n, s) for n, s in enumerate((0.25, 0.5, 0.125))]
+    records += [skipped(SKIP), failed(FAIL, "proof", seconds=0.5), record(create_case())]
+    planned = tuple(map(str, (OK, SKIP, FAIL, create_case(), NOT)))
+    fields: dict[str, Any] = {
+        "run_id": f"20261121T1200{number:02d}Z-1a2b3c4d-0001",
+        "started_at": f"2026-11-21T12:00:{number:02d}.000Z",
+        "facts": GPU_FACTS,
+        "launches": 3,
+        "planned": planned,
+    }
+    return run(records, **{**fields, **changes})
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A run, a resumed run, a journal, asv's files of two projects, a peer's figures, damage."""
+    results = shutil.copytree(DATA / "asv_tree", tmp_path / "results")
+    findings = {"findings": {"asynchronous": None, "copies": 3}, "proofs": {"data": "passed"}}
+    first = a_run(1, asv_rows=[[H2D, STARTED_MS]], scratch="quick")
+    archive.write(results, first)
+    archive.write(results, later(first, 10, 2, [record(NOT, 0, measurement=findings)]))
+    archive.write(results, a_run(2, machine="table"))
+    write_journal(results, a_run(3, machine=None), finish=False)
+    asv_file(results)
+    return results
+
+
+def test_every_row_is_the_frames(tree: Path) -> None:
+    (tree / "shelf" / "runs" / "half.json.gz").write_bytes(b"half")
+    (tree / "shelf" / "00000000-half.json").write_text("{")
+    (tree / "shelf" / "published.toml").write_text("")
+    found = same(tree)
+    assert found.note == "there was none" and len(found.warnings) == 2
+    again = same(tree)
+    assert again.note is None and again.manifest.next_number == found.manifest.next_number
+
+
+def test_times_before_1970_are_in_order(tree: Path) -> None:
+    archive.write(tree, a_run(5, started_at="1969-07-20T20:17:40.000Z"))
+    archive.write(tree, a_run(6, started_at="1678-01-01T00:00:00.000Z"))
+    assert same(tree).frame()["started_at"].dt.year.to_list()[0] == 1678
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    found = same(tmp_path)
+    assert found.series().empty and found.overview().empty
+    assert found.trend("shelf", "x").empty
+    with pytest.raises(UsageError, match="--results"):
+        index.open_index(tmp_path / "absent")
+
+
+def add_run(tree: Path, _: random.Random) -> None:
+    archive.write(tree, a_run(7, machine="shelf"))
+
+
+def claim(tree: Path, _: random.Random) -> None:
+    """asv's rows turn out to be a run's: they are not shown twice."""
+    archive.write(tree, a_run(8, asv_rows=[[H2D, STARTED_MS + 60_000]]))
+    asv_file(tree, STARTED_MS + 60_000)
+
+
+def remove(tree: Path, choice: random.Random) -> None:
+    paths = sorted(p for p in tree.rglob("*") if p.is_file() and ".index" not in p.parts)
+    choice.choice(paths).unlink()
+
+
+def cut(tree: Path, choice: random.Random) -> None:
+    path = choice.choice(sorted(tree.glob("*/*.json")) or [tree])
+    if path.is_file():
+        path.write_bytes(path.read_bytes()[: choice.randrange(200)])
+
+
+def scale(tree: Path, choice: random.Random) -> None:
+    """asv runs a commit again: the file stays, its numbers change."""
+    for path in sorted(tree.glob("*/*-*.json")):
+        text = path.read_text()
+        path.write_text(text.replace("0.5", str(choice.random())))
+
+
+def rename_parameters(tree: Path, _: random.Random) -> None:
+    path = tree / "benchmarks.json"
+    if path.exists():
+        path.write_text(path.read_text().replace('"n"', '"num"'))
+
+
+def other_hardware(tree: Path, choice: random.Random) -> None:
+    entry = {"machine": "shelf", "gpu": f"GPU {choice.randrange(9)}"}
+    (tree / "shelf" / "machine.json").write_text(json.dumps(entry))
+
+
+def odd_values(tree: Path, _: random.Random) -> None:
+    """Not as asv writes it: text, true, lists of another length, a huge number."""
+    asv_file(tree, machine="odd")
+    (path,) = (tree / "odd").glob("*-*.json")
+    data = json.loads(path.read_text())
+    row = data["results"][H2D]
+    row[0] = ["0.5", True, 3]
+    data["results"]["other.track"] = [[1, None, 10**400], [["1", "2.5", "(1, 'a')"]]]
+    data["results"]["plain.track"] = [[7]]
+    path.write_text(json.dumps(data))
+
+
+def break_machine(tree: Path, choice: random.Random) -> None:
+    folder = choice.choice(("shelf", "table", "new"))
+    (tree / folder).mkdir(exist_ok=True)
+    (tree / folder / "machine.json").write_text("{")
+
+
+def own_parameters(tree: Path, choice: random.Random) -> None:
+    """As importing another project's tree leaves it."""
+    about = {"sorting.Sorting.time_sort": {"param_names": ["own", "two"], "unit": "seconds"}}
+    (tree / "shelf").mkdir(exist_ok=True)
+    (tree / "shelf" / "benchmarks.json").write_text(json.dumps(about))
+
+
+CHANGES = [
+    break_machine,
+    own_parameters,
+    add_run,
+    claim,
+    remove,
+    remove,
+    cut,
+    scale,
+    rename_parameters,
+    other_hardware,
+    odd_values,
+]
+
+
+@pytest.mark.parametrize("change", dict.fromkeys(CHANGES))
+def test_after_a_change(tree: Path, change: Callable[[Path, random.Random], None]) -> None:
+    same(tree)
+    change(tree, random.Random(4))
+    same(tree)
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(changes=st.lists(st.sampled_from(CHANGES), max_size=5), seed=st.integers(0, 1000))
+def test_after_any_changes(
+    tree: Path, changes: list[Callable[[Path, random.Random], None]], seed: int
+) -> None:
+    results = Path(tempfile.mkdtemp(dir=tree.parent))
+    shutil.copytree(tree, results, dirs_exist_ok=True)
+    choice = random.Random(seed)
+    for change in changes:
+        same(results)
+        change(results, choice)
+    same(results)
+    fresh = index.open_index(results, rebuild=True)
+    pd.testing.assert_frame_equal(plain(fresh.frame()), plain(frame.read(results).frame))
+
+
+def damage_contents(folder: Path) -> None:
+    (folder / manifest.FILE).write_text("{")
+
+
+def other_format(folder: Path) -> None:
+    data = json.loads((folder / manifest.FILE).read_text())
+    (folder / manifest.FILE).write_text(json.dumps({**data, "format": 0}))
+
+
+def other_program(folder: Path) -> None:
+    data = json.loads((folder / manifest.FILE).read_text())
+    (folder / manifest.FILE).write_text(json.dumps({**data, "fingerprint": "older"}))
+
+
+def cut_a_shard(folder: Path) -> None:
+    path = next(folder.glob("*.parquet"))
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def lose_a_shard(folder: Path) -> None:
+    next(folder.glob("*.parquet")).unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "note"),
+    [
+        (damage_contents, "it was damaged"),
+        (other_format, "format"),
+        (other_program, "another version"),
+        (cut_a_shard, "damaged"),
+        (lose_a_shard, "damaged"),
+    ],
+)
+def test_a_broken_index_is_made_again(
+    tree: Path, damage: Callable[[Path], None], note: str
+) -> None:
+    same(tree)
+    damage(tree / ".index")
+    assert note in str(same(tree).note)
+
+
+def test_one_series_and_one_run(tree: Path) -> None:
+    whole = frame.read(tree).frame
+    found = index.open_index(tree)
+    rows = whole[(whole["machine"] == "shelf") & (whole["case"] == str(OK))]
+    series_ = found.trend("shelf", str(OK))
+    shared = list(series_.columns)
+    expected = plain(rows.reset_index(drop=True)[shared])
+    pd.testing.assert_frame_equal(plain(series_), expected)
+    narrow = found.trend("shelf", str(OK), ["seconds", "run_id"])
+    assert narrow["seconds"].to_list() == rows["seconds"].to_list()
+    chosen = found.runs()[0]
+    of_run = found.of_runs([chosen.run_id], chosen.machine)
+    assert len(of_run) == (whole["run_id"] == chosen.run_id).sum()
+    assert len(found.parts_of(chosen.run_id)) == 2
+
+
+def test_the_summary_is_of_all_that_is_judged(tmp_path: Path) -> None:
+    """Whatever the order of the files, and after one of them went."""
+    for number in (5, 1, 4, 2, 3):
+        one = run(
+            [record(OK, 0, float(number))],
+            launches=1,
+            run_id=f"run-{number}",
+            started_at=f"2026-11-2{number}T12:00:00.000Z",
+            scratch="quick" if number == 5 else None,
+        )
+        archive.write(tmp_path, one)
+        found = index.open_index(tmp_path)
+    (row,) = found.series().to_dict("records")
+    assert (row["value"], row["baseline"], row["num_points"]) == (4.0, 2.0, 4)
+    assert row["noise"] == pytest.approx(1.4826 / 2) and row["run_id"] == "run-4"
+    (tmp_path / "shelf" / "runs" / "run-4.json.gz").unlink()
+    (row,) = index.open_index(tmp_path).series().to_dict("records")
+    assert (row["value"], row["baseline"], row["num_points"]) == (3.0, 1.5, 3)
+    (line,) = index.open_index(tmp_path).overview().to_dict("records")
+    assert (line["family"], line["points"], line["ok"]) == ("transfer", 3, 1)
+    assert line["ratio"] == pytest.approx(2.0)
+
+
+def test_small_shards_are_folded(tmp_path: Path) -> None:
+    for number in range(20):
+        archive.write(tmp_path, a_run(number))
+        found = index.open_index(tmp_path)
+    assert len(found.manifest.shards) <= 6
+    same(tmp_path)
+
+
+def test_files_in_use_are_not_swept_at_once(tree: Path) -> None:
+    """A reader may still hold the older table of contents."""
+    before = index.open_index(tree)
+    archive.write(tree, a_run(9))
+    index.open_index(tree, rebuild=True)
+    assert len(before.frame()) == before.num_rows
+    shards.remove(tree / ".index", [], older_than_s=0.0, now_s=9e9)
+    assert not list((tree / ".index").glob("*.parquet"))
+
+
+def test_asv_and_git_leave_it_alone(tree: Path) -> None:
+    index.open_index(tree)
+    names = {path.name for path in (tree / ".index").iterdir()}
+    assert not any(name.endswith(".json") for name in names)
+    assert (tree / ".index" / ".gitignore").read_text().endswith("*\n")
+
+
+def test_every_column_has_a_type() -> None:
+    assert set(table.SCHEMA.names) == {*COLUMNS, "axes", "unit_number", "place"}
+    assert set(series.NEEDED) <= set(table.SCHEMA.names)

@@ -1,0 +1,195 @@
+"""Runs as they are read: parts put together, what counts, what is done, what is missing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hostbench.core.case import Case
+from hostbench.runner.journal import CaseRecord
+from hostbench.store import archive, runs
+from hostbench.store.runs import WholeRun
+from tests.made import (
+    copy_case,
+    create_case,
+    failed,
+    later,
+    record,
+    run,
+    skipped,
+    write_journal,
+)
+
+A, B, C = (copy_case(nbytes=nbytes) for nbytes in (1, 2, 3))
+PLANNED = tuple(map(str, (A, B, C)))
+
+
+def whole(*parts: archive.Run) -> WholeRun:
+    (one,) = runs.put_together(parts)
+    return one
+
+
+def found(one: WholeRun) -> dict[str, tuple[str, tuple[float, ...]]]:
+    return {str(r.case): (r.status, r.seconds) for r in one.results()}
+
+
+def test_parts_are_put_together_oldest_first_in_any_order() -> None:
+    first = run([record(A, 0, 1.0), record(B, 0, 2.0)], planned=PLANNED)
+    second = later(first, 10, 2, [record(A, 1, 3.0)])
+    third = later(first, 20, 3, [record(B, 1, 4.0)])
+    for parts in ((first, second, third), (third, first, second)):
+        one = whole(*parts)
+        assert one.parts == (first, second, third)
+        assert one.run_id == first.header.run_id
+        assert found(one) == {str(A): ("ok", (1.0, 3.0)), str(B): ("ok", (2.0, 4.0))}
+
+
+def test_a_later_part_wins() -> None:
+    first = run([failed(A), record(B, 0, 2.0), record(B, 1, 2.5)], planned=PLANNED)
+    second = later(first, 10, 2, [record(A, 0, 1.0), record(A, 1, 1.5), record(B, 1, 9.0)])
+    assert found(whole(first, second)) == {str(A): ("ok", (1.0, 1.5)), str(B): ("ok", (2.0, 9.0))}
+
+
+def test_other_runs_stay_apart() -> None:
+    first = run([record(A)])
+    other = replace(later(first, 10, 2, [record(A)]))
+    other = replace(other, header=replace(other.header, resumes=None))
+    assert [one.run_id for one in runs.put_together([other, first])] == [
+        first.header.run_id,
+        other.header.run_id,
+    ]
+
+
+def test_failed_in_one_launch_is_failed_and_the_numbers_are_kept() -> None:
+    one = whole(run([record(A, 0, 1.0), failed(A, "lost", launch=1), record(A, 2, 3.0)]))
+    (result,) = one.results()
+    assert (result.status, result.reason, result.seconds) == ("failed", "lost", (1.0, 3.0))
+
+
+def test_failed_by_its_proof_keeps_its_number() -> None:
+    (result,) = whole(run([failed(A, "data failed: stale", seconds=2.0)])).results()
+    assert (result.status, result.seconds) == ("failed", (2.0,))
+
+
+def test_failed_beats_skipped_beats_ok() -> None:
+    (result,) = whole(run([skipped(A), failed(A, launch=1), record(A, 2)])).results()
+    assert result.status == "failed"
+    (result,) = whole(run([skipped(A, "why"), record(A, 1)])).results()
+    assert (result.status, result.reason) == ("skipped", "why")
+
+
+def test_results_are_in_the_order_of_the_plan_and_launches_in_theirs() -> None:
+    one = whole(run([record(C), record(A, 1, 2.0), record(A, 0, 1.0)], planned=PLANNED))
+    assert [result.case for result in one.results()] == [A, C]
+    assert one.results()[0].seconds == (1.0, 2.0)
+    assert one.not_measured() == [str(B)]
+    extra = whole(run([record(create_case()), record(B)], planned=PLANNED))
+    assert [result.case for result in extra.results()] == [B, create_case()]
+
+
+def test_the_other_clocks_are_medians_per_launch() -> None:
+    measurement = {"call_s": [1.0, 3.0, 2.0], "device_s": [], "findings": {}}
+    (result,) = whole(run([record(A, 0, 2.0, measurement=measurement)])).results()
+    assert (result.call_s, result.device_s) == ((2.0,), ())
+
+
+@pytest.mark.parametrize(
+    ("records", "done", "complete"),
+    [
+        ([], set(), False),
+        ([record(A, 0)], {(A, 0)}, False),
+        ([record(A, 0), record(A, 1)], {(A, 0), (A, 1)}, True),
+        ([skipped(A)], {(A, 0), (A, 1), (A, 2)}, True),
+        ([failed(A)], set(), False),
+        ([record(A, 0), failed(A, launch=1)], {(A, 0)}, False),
+    ],
+)
+def test_what_is_done(
+    records: list[CaseRecord], done: set[tuple[Case, int]], complete: bool
+) -> None:
+    """A skip counts for all launches; a failure is tried again."""
+    one = WholeRun(parts=(run(records, planned=(str(A),)),))
+    assert one.done() == done
+    assert one.is_complete is complete
+
+
+def test_surprises() -> None:
+    def surprises(*findings: bool | None) -> dict[str, str]:
+        records = [
+            record(A, n, expected={"asynchronous": True}, measurement={"findings": {
+                "asynchronous": found, "other": n}})
+            for n, found in enumerate(findings)
+        ]  # fmt: skip
+        (result,) = whole(run(records)).results()
+        return result.surprises
+
+    assert surprises(True, True) == {}
+    assert surprises(False, False) == {"asynchronous": "False"}
+    assert surprises(True, False, False) == {"asynchronous": "True in 1 of 3 launches"}
+    assert surprises(None) == {}
+
+
+def test_facts_are_those_before_the_first_part() -> None:
+    first = run([record(A)], facts={"host": {"cpu_model": "one"}})
+    second = replace(later(first, 10, 2, [record(B)]), facts={"before": {"host": {}}})
+    assert whole(first, second).facts == {"host": {"cpu_model": "one"}}
+    assert WholeRun(parts=(replace(first, facts={}),)).facts == {}
+
+
+# From disk
+
+
+def load(results: Path) -> tuple[list[WholeRun], list[str]]:
+    warnings: list[str] = []
+    return runs.load(results, warnings.append), warnings
+
+
+def test_archives_and_journals_are_read(tmp_path: Path) -> None:
+    first = run([record(A, 0)], planned=PLANNED)
+    archive.write(tmp_path, first)
+    write_journal(tmp_path, later(first, 10, 2, [record(A, 1)]))
+    other = run([record(A)], run_id="20261121T130000Z-x-1", started_at="2026-11-21T13:00:00.000Z")
+    archive.write(tmp_path, replace(other, header=replace(other.header, machine="table")))
+    (one, two), warnings = load(tmp_path)
+    assert warnings == []
+    assert found(one) == {str(A): ("ok", (0.5, 0.5))}
+    assert two.header.machine == "table"
+
+
+def test_a_journal_that_is_archived_too_is_one_run(tmp_path: Path) -> None:
+    """Killed between writing the archive and removing the journal."""
+    first = run([record(A, 0), record(A, 1)])
+    archive.write(tmp_path, first)
+    write_journal(tmp_path, first)
+    (one,), warnings = load(tmp_path)
+    assert found(one) == {str(A): ("ok", (0.5, 0.5))}
+    assert warnings == []
+
+
+def test_what_cannot_be_read_is_a_warning_and_the_rest_is_there(tmp_path: Path) -> None:
+    kept = archive.write(tmp_path, run([record(A)]))
+    (kept.parent / "half.json.gz").write_bytes(kept.read_bytes()[:50])
+    journals = tmp_path / ".journals"
+    journals.mkdir()
+    (journals / "bad.journal.jsonl").write_text("{")
+    (journals / "folder.journal.jsonl").mkdir()
+    (one,), warnings = load(tmp_path)
+    assert found(one) == {str(A): ("ok", (0.5,))}
+    assert len(warnings) == 3
+    assert all(any(name in w for w in warnings) for name in ("half", "bad", "folder"))
+
+
+def test_damaged_lines_are_said_until_archived(tmp_path: Path) -> None:
+    path = write_journal(tmp_path, run([record(A, 0), record(A, 1)]))
+    text = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*text[:3], "{half\n", *text[4:]]))
+    (one,), warnings = load(tmp_path)
+    assert found(one) == {str(A): ("ok", (0.5,))}
+    assert len(warnings) == 1 and "1 damaged journal line" in warnings[0]
+
+
+def test_nothing_is_nothing(tmp_path: Path) -> None:
+    assert load(tmp_path) == ([], [])
+    assert load(tmp_path / "absent") == ([], [])
+    write_journal(tmp_path, run([]), finish=False)
+    assert load(tmp_path) == ([], [])

@@ -1,0 +1,263 @@
+"""Triage entries: read, matched, merged by git, written without losing what others wrote."""
+
+import datetime
+import json
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from hostbench.cli.entry import main
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
+from hostbench.store import check, triage
+from hostbench.store.triage import Entry, entry_for
+from tests.made import COMMIT, copy_case
+
+SERIES = f"{copy_case()}@shelf"
+
+
+@dataclass(frozen=True)
+class Event:
+    id: str
+    commit: str
+    direction: str
+    near: frozenset[str] = frozenset()
+    effect: float = 0.1
+
+
+EVENT = Event(SERIES, COMMIT, "slower")
+TODAY = datetime.date(2026, 11, 21)
+ENTRY = Entry(
+    series=SERIES, since=COMMIT, direction="slower", state="accepted", owner="ana", note="a: b"
+)
+
+
+def write(results: Path, name: str, text: str) -> Path:
+    path = results / "triage" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_what_is_put_is_read(tmp_path: Path) -> None:
+    entry = replace(ENTRY, until=datetime.date(2027, 1, 31), effect=0.041)
+    (path,) = triage.put(tmp_path, entry)
+    found = triage.read(tmp_path)
+    assert (found.entries, found.warnings) == ({path: entry}, [])
+    assert check.check(tmp_path).findings == []
+    assert triage.clear(tmp_path, SERIES, COMMIT[:8], "slower") == [path]
+    assert triage.read(tmp_path).entries == {}
+    with pytest.raises(UsageError, match="no triage entry"):
+        triage.clear(tmp_path, SERIES, COMMIT, "slower")
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_about"),
+    [
+        ({}, True),
+        ({"since": COMMIT[:7]}, True),
+        ({"since": COMMIT[:7] + "f" * 33}, False),
+        ({"since": "20261121T120000Z-1a2b3c4d-0001"}, False),
+        ({"direction": "faster"}, False),
+        ({"series": "transfer"}, True),
+        ({"series": "transfer.host_to_device[nbytes=1MiB]@shelf"}, True),
+        ({"series": "transfer.host_to_device[nbytes=2MiB]@shelf"}, False),
+        ({"series": "transfer@other"}, False),
+        ({"series": "machine:shelf"}, False),
+        ({"series": "time_it(10)@shelf"}, False),
+    ],
+)
+def test_which_event_an_entry_is_about(changes: dict[str, str], is_about: bool) -> None:
+    entry = replace(ENTRY, **changes)  # type: ignore[arg-type]
+    assert entry_for([entry], EVENT, TODAY) == (entry if is_about else None)
+
+
+def test_machines_runs_and_other_projects_go_by_the_letter() -> None:
+    run = "20261121T120000Z-nogit-0001"
+    for id, since in (("machine:shelf", COMMIT), (SERIES, run), ("time_it(10)@shelf", COMMIT)):
+        entry = replace(ENTRY, series=id, since=since)
+        assert entry_for([entry], Event(id, since, "slower"), TODAY) == entry
+        assert entry_for([entry], Event(id, "", "slower"), TODAY) is None
+
+
+def test_a_step_that_may_have_begun_elsewhere_is_the_same_event() -> None:
+    moved = replace(EVENT, commit="b" * 40, near=frozenset({COMMIT, "c" * 40}))
+    assert entry_for([ENTRY], moved, TODAY) == ENTRY
+    exact = replace(ENTRY, since="b" * 40, state="noise")
+    assert entry_for([ENTRY, exact], moved, TODAY) == exact
+
+
+@pytest.mark.parametrize(
+    ("said", "now", "lapsed"),
+    [
+        (None, 3.0, ""),
+        (0.1, 0.149, ""),
+        (0.1, 0.151, "outgrown"),
+        (0.1, 0.02, ""),
+        (0.021, 0.04, ""),
+        (0.041, 0.354, "outgrown"),
+        (-0.1, -0.2, "outgrown"),
+    ],
+)
+def test_an_event_may_outgrow_what_was_said(said: float | None, now: float, lapsed: str) -> None:
+    assert replace(ENTRY, effect=said).lapsed(replace(EVENT, effect=now), TODAY) == lapsed
+
+
+def test_the_closest_entry_counts_and_an_expired_one_does_not() -> None:
+    wide = replace(ENTRY, series="transfer", state="noise")
+    assert entry_for([wide, ENTRY], EVENT, TODAY) == ENTRY
+    last_day = replace(ENTRY, until=TODAY)
+    assert entry_for([wide, last_day], EVENT, TODAY) == last_day
+    assert entry_for([wide, last_day], EVENT, TODAY + datetime.timedelta(1)) == wide
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("owner ana", "is no `field: value`"),
+        ("until: soon", "is no date"),
+        ("effect: 4", "is no percentage"),
+        ("note: \x1b[31mred", "is not one line of plain text"),
+        ("owner:", "is not one line of plain text"),
+        ("<<<<<<< HEAD", "is no `field: value`"),
+    ],
+)
+def test_a_damaged_line_is_named_and_the_rest_counts(tmp_path: Path, line: str, said: str) -> None:
+    good = f"# why\nseries: {SERIES}\nsince: {COMMIT[:8]}\ndirection: slower\nstate: noise"
+    path = write(tmp_path, "mine.txt", f"{good}\n{line}\n")
+    found = triage.read(tmp_path)
+    assert [entry.state for entry in found.entries.values()] == ["noise"]
+    ((where, text),) = found.warnings
+    assert where == path and text.startswith("line 6: ") and said in text and "\x1b" not in text
+    assert [one.path for one in check.check(tmp_path).findings] == [path]
+    triage.put(tmp_path, ENTRY)  # the file that is there, whatever it is called
+    kept = path.read_text()
+    assert kept.startswith("# why\n") and "state: accepted" in kept and "noise" not in kept
+    is_field = line.partition(":")[0] in ("until", "effect", "note", "owner")
+    assert is_field or line in kept
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("series: a.b@c\nsince: 1a2b3c4d\ndirection: slower\n", "no state"),
+        ("series: a.b@c\nsince: 1a2b3c4d\ndirection: slower\nstate: ok\n", "is no state"),
+        ("series: a.b@c\nsince: 12\ndirection: up\nstate: noise\n", "no since and no direction"),
+        (
+            "series: a.b@c\nsince: 1a2b3c4d\ndirection: slower\nstate: noise\nstate: accepted\n",
+            "says state again",
+        ),
+    ],
+)
+def test_half_an_entry_does_not_count(tmp_path: Path, text: str, said: str) -> None:
+    write(tmp_path, "half.txt", text)
+    found = triage.read(tmp_path)
+    assert found.entries == {}
+    assert said in " ".join(text for _, text in found.warnings)
+
+
+def test_two_files_that_disagree_count_for_nothing(tmp_path: Path) -> None:
+    triage.put(tmp_path, ENTRY)
+    other = f"series: {SERIES}\nsince: {COMMIT[:9]}\ndirection: slower\nstate: noise\n"
+    write(tmp_path, "z.txt", other)
+    found = triage.read(tmp_path)
+    assert found.entries == {} and len(found.warnings) == 2
+    assert all("says otherwise of the same event" in text for _, text in found.warnings)
+
+
+def test_entries_that_disagree_are_set_and_cleared_together(tmp_path: Path) -> None:
+    for digits, state in ((8, "noise"), (9, "accepted"), (40, "investigating")):
+        said = f"series: {SERIES}\nsince: {COMMIT[:digits]}\ndirection: slower\nstate: {state}\n"
+        write(tmp_path, f"{digits}.txt", f"# mine, {digits}\n{said}")
+    assert len(triage.put(tmp_path, ENTRY)) == 3
+    found = triage.read(tmp_path)
+    assert set(found.entries.values()) == {ENTRY} and found.warnings == []
+    assert all("# mine" in path.read_text() for path in found.entries)
+    assert len(triage.clear(tmp_path, SERIES, COMMIT[:7], "slower")) == 3
+    assert not list((tmp_path / "triage").iterdir())
+
+
+def test_another_entry_in_a_file_of_this_name_is_left_alone(tmp_path: Path) -> None:
+    (path,) = triage.put(tmp_path, ENTRY)
+    path.write_text(path.read_text().replace(COMMIT, "b" * 40))
+    with pytest.raises(UsageError, match="no triage entry"):
+        triage.clear(tmp_path, SERIES, COMMIT, "slower")
+    with pytest.raises(UsageError, match="holds another entry: rename it"):
+        triage.put(tmp_path, ENTRY)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"state": "ok"}, {"note": "two\nlines"}, {"since": "main"}, {"series": ""}]
+)
+def test_what_cannot_be_read_back_is_not_written(tmp_path: Path, changes: dict[str, str]) -> None:
+    with pytest.raises(UsageError):
+        triage.put(tmp_path, replace(ENTRY, **changes))  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
+def test_branches_merge_and_a_disagreement_is_a_conflict(tmp_path: Path) -> None:
+    def git(*args: str) -> int:
+        identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
+        return subprocess.run(
+            ["git", *identity, *args], cwd=tmp_path, capture_output=True
+        ).returncode
+
+    results = tmp_path / "results"
+
+    def on(branch: str, *entries: Entry) -> None:
+        git("checkout", "-q", "-b", branch, "main")
+        for entry in entries:
+            triage.put(results, entry)
+        git("add", "-A")
+        git("commit", "-q", "-m", branch)
+
+    git("init", "-q", "-b", "main")
+    git("commit", "-q", "--allow-empty", "-m", "start")
+    other = replace(ENTRY, series="machine:shelf")
+    on("left", ENTRY)
+    on("right", other)
+    on("against", replace(ENTRY, state="noise"))
+    assert git("merge", "-q", "left") == 1
+    assert triage.read(results).entries == {}
+    (finding,) = check.check(results).findings
+    assert finding.what == "a merge left its marks in it"
+    git("merge", "--abort")
+    git("checkout", "-q", "right")
+    assert git("merge", "-q", "left") == 0
+    assert set(triage.read(results).entries.values()) == {ENTRY, other}
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = ("--results", str(tmp_path))
+    event = (SERIES, "20261121T120000Z-nogit-0001")
+    assert main(["triage", "list", *folder]) == EXIT_OK
+    assert "no triage entries" in capsys.readouterr().out
+    told = ("expected", "--owner", "ana", "--until", "2020-01-31")
+    assert main(["triage", "set", *event, *told, *folder]) == EXIT_OK
+    assert "nothing stored went slower at 20261121T120000Z" in capsys.readouterr().err
+    assert main(["triage", "list", *folder]) == EXIT_OK
+    said = capsys.readouterr().out
+    assert "expected (expired)" in said and SERIES in said and "ana" in said
+    for words in (["--format", "json"], ["--format", "json", "list"], ["list", "--format", "json"]):
+        for where in ([*folder, *words], [*words, *folder]):
+            assert main(["triage", *where]) == EXIT_OK
+            (told_of,) = json.loads(capsys.readouterr().out)
+            assert told_of == {
+                "series": SERIES,
+                "since": event[1],
+                "direction": "slower",
+                "state": "expected",
+                "effect": None,
+                "owner": "ana",
+                "until": "2020-01-31",
+                "note": None,
+                "expired": True,
+            }
+    write(tmp_path, "half.txt", "state: noise\n")
+    assert main(["triage", "list", "--format", "json", *folder]) == EXIT_FAILED
+    assert "half.txt: it has no series" in capsys.readouterr().err
+    assert main(["triage", "clear", *event, *folder]) == EXIT_OK
+    for wrong in (("ok",), ("noise", "--until", "soon")):
+        assert main(["triage", "set", *event, *wrong, *folder]) == EXIT_USAGE
+    assert main(["triage", "set", SERIES, "no-such-branch", "noise", *folder]) == EXIT_USAGE

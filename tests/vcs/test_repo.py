@@ -1,0 +1,156 @@
+"""What git says: numbers belong to a commit only where its code, unchanged, is what is measured."""
+
+import importlib.util
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import hostbench
+from hostbench.core.errors import UsageError
+from hostbench.runner import places
+from hostbench.vcs.repo import checkout, landed
+
+FAR = "@32503680000 +0000"
+
+
+def git(root: Path, *args: str, **more: str) -> str:
+    identity = ("-c", "user.name=tests", "-c", "user.email=tests@localhost")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    command = ["git", *identity, *args]
+    env |= more
+    done = subprocess.run(command, cwd=root, env=env, text=True, capture_output=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository from which hostbench seems to be imported."""
+    for name in ("results/kept.json", "hostbench/__init__.py", "asv.conf.json"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    monkeypatch.setattr(hostbench, "__file__", str(tmp_path / "hostbench" / "__init__.py"))
+    return tmp_path
+
+
+def test_a_clean_tree_is_its_commit(root: Path) -> None:
+    found = checkout(root, root / "results")
+    assert found.commit == git(root, "rev-parse", "HEAD")
+    assert found.committed_at == git(root, "show", "-s", "--format=%cI")
+    assert found.scratch is None
+
+
+def test_a_date_that_cannot_be_kept(root: Path) -> None:
+    git(root, "commit", "-q", "--allow-empty", "-m", "in the year 3000", GIT_COMMITTER_DATE=FAR)
+    assert git(root, "show", "-s", "--format=%cI").startswith("3000-01-01")
+    found = checkout(root, root / "results")
+    assert (found.commit, found.committed_at) == (git(root, "rev-parse", "HEAD"), None)
+
+
+def test_a_dirty_tree_is_scratch(root: Path) -> None:
+    (root / "hostbench" / "__init__.py").write_text("changed")
+    found = checkout(root, root / "results")
+    assert found.commit == git(root, "rev-parse", "HEAD")
+    assert found.scratch == "uncommitted changes"
+
+
+def test_staged_changes_count_too(root: Path) -> None:
+    (root / "hostbench" / "new.py").write_text("staged")
+    assert checkout(root, root / "results").scratch is None  # untracked: a note, a journal
+    git(root, "add", "-A")
+    assert checkout(root, root / "results").scratch == "uncommitted changes"
+
+
+def test_changed_results_are_no_change_of_the_code(root: Path, tmp_path: Path) -> None:
+    (root / "results" / "kept.json").write_text("measured again")
+    assert checkout(root, root / "results").scratch is None
+    assert checkout(root, Path("/elsewhere")).scratch == "uncommitted changes"
+
+
+def test_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    bare = checkout(tmp_path, tmp_path / "results")
+    assert (bare.commit, bare.committed_at, bare.scratch) == (None, None, "no git repository")
+    nowhere = checkout(None, tmp_path / "results")
+    assert nowhere.commit is None and "not a checkout" in str(nowhere.scratch)
+
+
+def test_without_git(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(root / "nothing"))
+    assert str(checkout(root, root / "results").scratch).startswith("git is not installed")
+
+
+def test_another_copy_of_hostbench_is_scratch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostbench, "__file__", "/somewhere/hostbench/__init__.py")
+    assert checkout(root, root / "results").scratch == (
+        "hostbench is not imported from this checkout"
+    )
+
+
+def test_places(root: Path) -> None:
+    assert places.project_root(root / "hostbench" / "deep") == root
+    assert places.asv_results(root) == root / "results"
+    (root / "asv.conf.json").write_text('{\n  // where\n  "results_dir": "out/there"\n}')
+    assert places.asv_results(root) == root / "out/there"
+    assert places.asv_results(root / "hostbench") == root / "hostbench" / "results"
+    (root / "asv.conf.json").write_text("{")
+    with pytest.raises(UsageError, match=r"asv\.conf\.json"):
+        places.asv_results(root)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"results_dir": "a//b" // where\n}',
+        '{/* "results_dir": "x",\n */ "results_dir": "a//b",}',
+        '{"x": ["/*", "*/", ",]",], // "]\n"results_dir": "a//b",\n}',
+        '{"x": "a \\" // b", "results_dir": "a//b"}',
+    ],
+)
+def test_a_configuration_with_comments(
+    root: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A base install has neither asv nor json5."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    (root / "asv.conf.json").write_text(text)
+    assert places.asv_results(root) == root / "a" / "b"
+
+
+def test_a_configuration_as_only_asv_reads_it(root: Path) -> None:
+    pytest.importorskip("json5")
+    (root / "asv.conf.json").write_text("{results_dir: 'there'}")
+    assert places.asv_results(root) == root / "there"
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3", '{"results_dir": 3}', "{results_dir"])
+def test_a_configuration_of_another_shape(root: Path, text: str) -> None:
+    (root / "asv.conf.json").write_text(text)
+    with pytest.raises(UsageError, match=r"asv\.conf\.json"):
+        places.asv_results(root)
+
+
+def test_run_ids_differ_and_name_the_commit() -> None:
+    ids = {places.run_id("1a2b3c4d" + "0" * 32) for _ in range(50)}
+    assert len(ids) > 45
+    assert all("-1a2b3c4d-" in one for one in ids)
+    assert "-nogit-" in places.run_id(None)
+    name = places.journal_path(Path("results"), "20261121T120805Z-1a2b3c4d-9f3e")
+    assert name == Path("results/.journals/20261121T120805Z-1a2b3c4d-9f3e.journal.jsonl")
+
+
+def test_what_landed_between_two_commits(root: Path) -> None:
+    first = git(root, "rev-parse", "HEAD")
+    for subject in ("two", "three\ttabs"):
+        git(root, "commit", "-q", "--allow-empty", "-m", subject)
+    last = git(root, "rev-parse", "HEAD")
+    found = landed(root, first, last)
+    assert found is not None and [subject for _, subject in found] == ["three\ttabs", "two"]
+    assert found[0][0] == last
+    assert landed(root, last, first) == []
+    assert landed(root, first, "f" * 40) is None
+    assert landed(root, "--all", last) is None
