@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TREE = Path(__file__).parent.parent
-_CODE = ("hostbench", "benchmarks", "dashboard", "asv.conf.json", "pyproject.toml")
+_CODE = ("hostbench", "benchmarks", "dashboard", "asv.conf.json", "pyproject.toml", "setup.py")
 _PAPERS = ("README.md", "LICENSE", "constraints.txt")
 TRANSFER = "hostbench/families/transfer/workloads.py"
 TWO_COPIES = '''
