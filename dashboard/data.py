@@ -17,10 +17,12 @@ from hostbench.judge.grid import Axis
 from hostbench.report.choice import Wanted, choose, events
 from hostbench.report.judged import Told, explain, judge_history
 from hostbench.store import peers, triage
+from hostbench.store.counts import ABOUT, STATUSES
 from hostbench.store.history import History
 from hostbench.store.triage import Triage
 
 STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
+_HOW = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
 NO_MACHINE = "(not named yet)"
 _Read: TypeAlias = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, list[str]]
 
@@ -73,6 +75,63 @@ def load(folder: Path) -> Results:
     return Results(points=points, peers=others, runs=runs, warnings=warnings)
 
 
+def runs(folder: Path, machine: str | None = None) -> pd.DataFrame:
+    """A row for each run, the newest first: machine, run_id, hostbench.store.counts.ABOUT, how many
+    rows of each status, `unexpected`, `device` (`simulated`, else missing); of hostbench's own runs
+    also profile, launches, by, complete (else missing).
+
+    Raises UsageError when there is no such folder, like all that follow.
+    """
+    found = _runs(str(folder), _signature(folder))
+    return found if machine is None else found[found["machine"] == machine]
+
+
+def machines(folder: Path) -> list[str]:
+    """Every machine, the one with the newest run first; what is only simulated comes last."""
+    found = runs(folder)
+    simulated = found["device"] == "simulated"
+    return list(dict.fromkeys(pd.concat([found[~simulated], found[simulated]])["machine"]))
+
+
+def newest(folder: Path, machine: str) -> pd.DataFrame:
+    """A row for each family of hostbench's own workloads: the newest run that came to it, with the
+    family's counts. hostbench's own runs before asv's, and what may be judged before scratch."""
+    found = _counts(str(folder), _signature(folder))
+    found = found[(found["machine"] == machine) & found["own"]]
+    came_to = found[found[["ok", "skipped", "failed"]].sum(axis=1) > 0]
+    kind = came_to["scratch"].notna().where(came_to["source"] != "asv", 2)
+    simulated = came_to["run_id"].isin(came_to["run_id"][came_to["device"] == "simulated"])
+    rank = 2 * kind.astype(int) + simulated
+    order = came_to.assign(rank=rank).sort_values(
+        ["rank", "started_at"], ascending=[True, False], kind="stable"
+    )
+    chosen = order.drop_duplicates("family")[["family", "run_id"]]
+    kept = found.merge(chosen, on=["family", "run_id"])
+    summed: pd.DataFrame = kept.groupby(["family", "run_id"], sort=False).agg(_HOW).reset_index()
+    return summed
+
+
+def rows_of(folder: Path, machine: str, run_id: str) -> pd.DataFrame:
+    """The tidy frame's rows of one run."""
+    named = None if machine == NO_MACHINE else machine
+    return _rows_of(str(folder), named, run_id, _signature(folder))
+
+
+def peers_of(folder: Path, machine: str) -> pd.DataFrame:
+    """Other tools' points of a machine, in the frame's columns."""
+    return _peers_of(str(folder), machine, _signature(folder))
+
+
+def series(folder: Path, machine: str) -> pd.DataFrame:
+    """A row for each series of a machine, the first measured first: workload, case, has_number."""
+    return _series(str(folder), machine, _signature(folder))
+
+
+def trend(folder: Path, machine: str, case: str) -> pd.DataFrame:
+    """The rows of one series, the oldest first."""
+    return _trend(str(folder), machine, case, _signature(folder))
+
+
 def changes(folder: Path, axis: Axis) -> Changes:
     """Judge the folder, or take it from the cache: what was judged while no file has changed, and
     what was told of it while no entry of triage has and the day is the same.
@@ -108,6 +167,51 @@ def _read(folder: str, signature: int) -> _Read:
     points = points.assign(machine=points["machine"].fillna(NO_MACHINE))
     runs = pd.DataFrame([asdict(run) for run in history.runs()], columns=list(_COLUMNS))
     return points, others, runs, history.warnings
+
+
+@st.cache_resource(max_entries=4, show_spinner="Reading the results ...")
+def _history(folder: str, signature: int) -> History:
+    return History(Path(folder))
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def _counts(folder: str, signature: int) -> pd.DataFrame:
+    found = peers.ours(_history(folder, signature).counts())
+    return found.assign(machine=found["machine"].fillna(NO_MACHINE))
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def _runs(folder: str, signature: int) -> pd.DataFrame:
+    found = _counts(folder, signature)
+    found = found.assign(device=found["device"].where(found["device"] == "simulated"))
+    groups = found.groupby(["machine", "run_id"], sort=False, dropna=False)
+    runs = groups.agg({**_HOW, "device": "first"}).reset_index()
+    about = [asdict(run) for run in _history(folder, signature).runs()]
+    headers = pd.DataFrame(about, columns=["run_id", "profile", "launches", "by", "complete"])
+    runs = runs.merge(headers, on="run_id", how="left")
+    return runs.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _rows_of(folder: str, machine: str | None, run_id: str, signature: int) -> pd.DataFrame:
+    rows = _history(folder, signature).of_runs([run_id], machine)
+    return rows.assign(machine=rows["machine"].fillna(NO_MACHINE))
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _peers_of(folder: str, machine: str, signature: int) -> pd.DataFrame:
+    rows = _history(folder, signature).frame()
+    return rows[rows["source"].isin(peers.SOURCES) & (rows["machine"] == machine)]
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def _series(folder: str, machine: str, signature: int) -> pd.DataFrame:
+    return _history(folder, signature).series(machine)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _trend(folder: str, machine: str, case: str, signature: int) -> pd.DataFrame:
+    return _history(folder, signature).trend(machine, case)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Judging the results ...")

@@ -14,6 +14,7 @@ from hostbench.core.errors import UsageError
 from hostbench.facts.record import Facts
 from hostbench.store import frame, runs
 from hostbench.store.columns import NUMBERS, SIDES, TIMES
+from hostbench.store.counts import SERIES_NEED, count, series_of
 from hostbench.store.frame import Tree
 from hostbench.store.runs import AboutRun, WholeRun
 
@@ -82,6 +83,18 @@ class History:
     def sides(self) -> pd.DataFrame:
         """One row for each run, the oldest first: the columns SIDES."""
         return self._ask(lambda index: index.sides(), lambda tree: _sides(tree.frame))
+
+    def counts(self) -> pd.DataFrame:
+        """A row for each run, family and device: the columns hostbench.store.counts.COUNTS."""
+        return self._ask(lambda index: count(index.frame()), lambda tree: count(tree.frame))
+
+    def series(self, machine: str) -> pd.DataFrame:
+        """A row for each series of a machine, the first measured first: `workload`, `case`, and
+        whether it ever had a number."""
+        return self._ask(
+            lambda index: series_of(index.points(machine, SERIES_NEED)),
+            lambda tree: series_of(tree.frame[tree.frame["machine"] == machine]),
+        )
 
     def facts(self, run: AboutRun) -> dict[str, Facts]:
         """When (`before`, `during`, ...) -> facts of the run's first part."""
