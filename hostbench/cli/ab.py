@@ -1,34 +1,44 @@
-"""`hostbench ab A [B]`: two codes measured in turns, and what became slower from A to B."""
+"""`hostbench ab A [B]`: two codes, interleaved, and what became slower from A to B."""
 
 import sys
 import tempfile
-from argparse import Namespace
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hostbench import families
 from hostbench.cli import compare
+from hostbench.cli.compare import CompareOptions
 from hostbench.cli.interleave import Pair, measure
-from hostbench.cli.places import warn
-from hostbench.cli.run_setup import Setup, adopt_left_over, planned, set_up
+from hostbench.cli.output import warn
+from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
 from hostbench.core.errors import EXIT_FAILED, NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
+from hostbench.families import names as known_families
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout, working_tree
 from hostbench.vcs.side import Side
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbOptions(Measuring):
+    a: str
+    names: tuple[str, ...] = ()
+    """B, then families; either may be left out."""
+    all: bool = False
+    format: str = "text"
+
+
+def execute(options: AbOptions) -> int:
     """Measure, keep a run of each side, compare them. Exit codes are those of `compare`, but 4
     where a case failed or the run was interrupted."""
     become_subreaper()
-    second, args.families = _names(args.names)
-    setup = set_up(args)
+    second, families = _names(options.names)
+    options = replace(options, families=families)
+    setup = set_up(options)
     root, code = repository(setup)
-    plan = planned(args, setup)
+    plan = planned(options, setup)
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
-            side.of_commit(root, args.a, Path(folder, "a")),
+            side.of_commit(root, options.a, Path(folder, "a")),
             side.of_commit(root, second, Path(folder, "b"))
             if second is not None
             else side.of_working_tree(root, code, Path(folder, "b")),
@@ -42,7 +52,7 @@ def execute(args: Namespace) -> int:
             warn(note)
         adopt_left_over(setup)
         pair = measure(setup, sides, replace(plan, cases=cases))
-    return _answer(args, setup, sides, pair)
+    return _answer(options, setup, sides, pair)
 
 
 def repository(setup: Setup) -> tuple[Path, Checkout]:
@@ -53,14 +63,14 @@ def repository(setup: Setup) -> tuple[Path, Checkout]:
     return setup.root, code
 
 
-def _names(names: list[str]) -> tuple[str | None, list[str]]:
+def _names(names: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     """(B, families) of what follows A: B may be left out, and no family is taken for it."""
-    if names and names[0] not in families.names():
+    if names and names[0] not in known_families():
         return names[0], names[1:]
     return None, names
 
 
-def _answer(args: Namespace, setup: Setup, sides: tuple[Side, Side], pair: Pair) -> int:
+def _answer(options: AbOptions, setup: Setup, sides: tuple[Side, Side], pair: Pair) -> int:
     for letter, one, run_id in zip("AB", sides, pair.run_ids, strict=True):
         mark = f", {one.code.scratch}" if one.code.scratch else ""
         print(
@@ -69,11 +79,16 @@ def _answer(args: Namespace, setup: Setup, sides: tuple[Side, Side], pair: Pair)
         )
     if pair.end != "complete":
         warn(f"{pair.end}; what was measured is kept, and is judged if it is enough")
-    asked = {"a": f"run:{pair.run_ids[0]}", "b": f"run:{pair.run_ids[1]}"}
-    shown = {"all": args.all, "format": args.format, "machine": None, "results": setup.results}
+    asked = CompareOptions(
+        a=f"run:{pair.run_ids[0]}",
+        b=f"run:{pair.run_ids[1]}",
+        all=options.all,
+        format=options.format,
+        results=str(setup.results),
+    )
     failed = any(one.status == "failed" for records in pair.records for one in records)
     try:
-        code = compare.execute(Namespace(**asked, **shown))
+        code = compare.execute(asked)
     except NothingMeasured as error:
         warn(str(error))
         code = error.exit_code

@@ -3,7 +3,7 @@
 import math
 import sys
 import traceback
-from argparse import Namespace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -11,8 +11,8 @@ from shlex import quote
 import pandas as pd
 
 from hostbench.cli.ab import repository
-from hostbench.cli.bisect_run import Search, check, run
-from hostbench.cli.places import warn
+from hostbench.cli.bisect_run import BisectOptions, Search, check, run
+from hostbench.cli.output import warn
 from hostbench.cli.program import given, program
 from hostbench.cli.run_setup import Setup, set_up
 from hostbench.core.case import Case, Selector, parse_series
@@ -32,26 +32,26 @@ SKIP, STOP = 125, 130
 """What `git bisect run` takes for: cannot be told; go no further."""
 
 
-def execute(args: Namespace) -> int:
+def execute(options: BisectOptions) -> int:
     """Exit code 0 where the steps were printed or the commit was found, 3 where nothing shows."""
-    if args.check:
-        return _checked(args)
-    setup, case = _set_up(args)
-    search = _search(args, setup, case)
-    if args.run:
+    if options.check:
+        return _checked(options)
+    options, setup, case = _set_up(options)
+    search = _search(options, setup, case)
+    if options.run:
         print("\n".join(_what(search)), flush=True)
-        return run(setup, search, args)
-    print("\n".join(_steps(search, args, setup)))
+        return run(setup, search, options)
+    print("\n".join(_steps(search, options, setup)))
     return EXIT_OK
 
 
-def _checked(args: Namespace) -> int:
+def _checked(options: BisectOptions) -> int:
     """One step of `git bisect run`: a commit that cannot be measured is skipped."""
     try:
-        if args.good is None or args.threshold is None:
+        if options.good is None or options.threshold is None:
             raise UsageError("--check needs --good and --threshold: `hostbench bisect` prints them")
-        setup, _ = _set_up(args)
-        word = check(setup, repository(setup)[0], args)
+        options, setup, _ = _set_up(options)
+        word = check(setup, repository(setup)[0], options)
     except HostbenchError as error:
         warn(str(error))
         return SKIP
@@ -63,21 +63,24 @@ def _checked(args: Namespace) -> int:
     return {"good": 0, "bad": 1, "skip": SKIP}[word]
 
 
-def _set_up(args: Namespace) -> tuple[Setup, Case]:
-    """Raises UsageError where SERIES is not one case of this machine."""
-    if args.threshold is not None and not (-1 < args.threshold < math.inf and args.threshold):
-        raise UsageError(f"--threshold {args.threshold:g} is no relative change, as 0.05 is")
-    wanted = parse_series(args.series)
-    args.families = [wanted.case.workload.partition(".")[0]]
-    args.case, args.quick, args.stop_after = [wanted.case.text], False, None
-    setup = set_up(args)
+def _set_up(options: BisectOptions) -> tuple[BisectOptions, Setup, Case]:
+    """With options that name the case alone. Raises UsageError where SERIES is not one case of
+    this machine."""
+    if options.threshold is not None and not (
+        -1 < options.threshold < math.inf and options.threshold
+    ):
+        raise UsageError(f"--threshold {options.threshold:g} is no relative change, as 0.05 is")
+    wanted = parse_series(options.series)
+    family = wanted.case.workload.partition(".")[0]
+    options = replace(options, families=(family,), case=(wanted.case.text,))
+    setup = set_up(options)
     case = _case(setup, wanted.case)
-    if wanted.machine not in (None, setup.machine) and (args.run or args.check):
+    if wanted.machine not in (None, setup.machine) and (options.run or options.check):
         raise UsageError(
             f"the series is of machine {wanted.machine}, this is {setup.machine}: go there, or "
             "leave @machine out to measure it here"
         )
-    return setup, case
+    return options, setup, case
 
 
 def _case(setup: Setup, selector: Selector) -> Case:
@@ -94,12 +97,12 @@ def _case(setup: Setup, selector: Selector) -> Case:
     return found[0]
 
 
-def _search(args: Namespace, setup: Setup, case: Case) -> Search:
+def _search(options: BisectOptions, setup: Setup, case: Case) -> Search:
     """Raises UsageError or NothingMeasured where there is nothing that a bisection could find."""
     root, _ = repository(setup)
-    machine = parse_series(args.series).machine or setup.machine
+    machine = parse_series(options.series).machine or setup.machine
     history = History(setup.results) if setup.results.is_dir() else None
-    good, bad, effect, cause = args.good, args.bad, None, ""
+    good, bad, effect, cause = options.good, options.bad, None, ""
     if good is None or bad is None:
         told = _told(history, root, machine, str(case))
         cause = one_line(f"{told.cause.label}: {'; '.join(told.cause.why)}")
@@ -163,19 +166,19 @@ def _effect(points: pd.DataFrame, good: str, bad: str) -> float | None:
     return median(ends[1]) / median(ends[0]) - 1
 
 
-def _steps(search: Search, args: Namespace, setup: Setup) -> list[str]:
+def _steps(search: Search, options: BisectOptions, setup: Setup) -> list[str]:
     """Raises UsageError where no threshold can be said."""
-    threshold = args.threshold or (search.effect and half(search.effect))
+    threshold = options.threshold or (search.effect and half(search.effect))
     if not threshold:
         raise UsageError(
             f"{search.case} has no numbers of both {search.good[:8]} and {search.bad[:8]} in "
             f"{setup.results}: --run measures them, or name a --threshold"
         )
     about = partial(repo.about, search.root)
-    case, folder = quote(args.series), "../hostbench-bisect"
-    kept = given(args, *MEASURING, "results")
+    case, folder = quote(options.series), "../hostbench-bisect"
+    kept = given(options, *MEASURING, "results")
     check = (
-        f"{_absolute(program())} bisect {case}{given(args, *MEASURING)} --results "
+        f"{_absolute(program())} bisect {case}{given(options, *MEASURING)} --results "
         f"{quote(str(setup.results))} --check --good {search.good} --threshold {threshold:.4g}"
     )
     return [
@@ -189,7 +192,7 @@ def _steps(search: Search, args: Namespace, setup: Setup) -> list[str]:
         f"  {program()} ab {search.good} {search.bad} --case {quote(str(search.case))}{kept}",
         "find the commit:",
         f"  {program()} bisect {case} --good {search.good} --bad {search.bad}{kept}"
-        f"{given(args, 'threshold')} --run",
+        f"{given(options, 'threshold')} --run",
         "or step by step, in a clone of its own:",
         f"  git clone --quiet --shared . {folder}",
         f"  git -C {folder} bisect start {search.bad} {search.good} -- {bisection.PACKAGE}",

@@ -1,16 +1,15 @@
-"""Doing a bisection: every candidate is measured in turns with the good commit."""
+"""Doing a bisection: every candidate is measured interleaved with the good commit."""
 
 import tempfile
-from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hostbench.cli.interleave import measure
-from hostbench.cli.places import warn
+from hostbench.cli.output import warn
 from hostbench.cli.program import program
-from hostbench.cli.run_setup import Setup, adopt_left_over, planned
+from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HostbenchError, NothingMeasured
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
@@ -24,6 +23,17 @@ from hostbench.vcs.side import Side, comparable, of_commit
 
 MORE = 2
 """How often a commit that is undecided is measured again before it is skipped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectOptions(Measuring):
+    series: str
+    good: str | None = None
+    bad: str | None = None
+    run: bool = False
+    check: bool = False
+    threshold: float | None = None
+    """Relative change from which a commit is bad."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +65,7 @@ class Bench:
 
 @dataclass(slots=True, kw_only=True)
 class Trial:
-    """One candidate, in turns with the good commit, over one or more pairs of runs."""
+    """One candidate, interleaved with the good commit, over one or more pairs of runs."""
 
     commit: str
     side: Side | None = None
@@ -68,11 +78,11 @@ class Trial:
     why: str = ""
 
 
-def run(setup: Setup, search: Search, args: Namespace) -> int:
+def run(setup: Setup, search: Search, options: BisectOptions) -> int:
     """Print each step and the first bad commit. Exit code 3 where it cannot be told."""
-    with _bench(setup, search.root, search.good, args) as bench:
-        ends = _reproduced(bench, search, args.threshold or search.effect)
-        threshold = args.threshold or half(_effect(ends))
+    with _bench(setup, search.root, search.good, options) as bench:
+        ends = _reproduced(bench, search, options.threshold or search.effect)
+        threshold = options.threshold or half(_effect(ends))
         print(f"{_line(bench, ends)}\nfrom {threshold:+.1%} on a commit is bad")
         steps = Bisection(search.root, bench.folder / "clone", search.good, search.bad)
         tried = {search.bad: ends}
@@ -89,19 +99,20 @@ def run(setup: Setup, search: Search, args: Namespace) -> int:
     return EXIT_OK
 
 
-def check(setup: Setup, root: Path, args: Namespace) -> Word:
-    """What HEAD of `root` is, against `args.good`. Raises HostbenchError."""
-    with _bench(setup, root, args.good, args) as bench:
-        trial = _tried(bench, str(repo.commit_of(root, "HEAD")), args.threshold)
+def check(setup: Setup, root: Path, options: BisectOptions) -> Word:
+    """What HEAD of `root` is, against `options.good`. Raises HostbenchError."""
+    assert options.good is not None and options.threshold is not None
+    with _bench(setup, root, options.good, options) as bench:
+        trial = _tried(bench, str(repo.commit_of(root, "HEAD")), options.threshold)
         print(_line(bench, trial))
     return trial.word
 
 
 @contextmanager
-def _bench(setup: Setup, root: Path, good: str, args: Namespace) -> Iterator[Bench]:
+def _bench(setup: Setup, root: Path, good: str, options: BisectOptions) -> Iterator[Bench]:
     become_subreaper()
     adopt_left_over(setup)
-    plan = planned(args, setup)
+    plan = planned(options, setup)
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
         first = of_commit(root, good, Path(name, "good"))
         yield Bench(setup=setup, root=root, plan=plan, good=first, folder=Path(name))
@@ -113,7 +124,7 @@ def _reproduced(bench: Bench, search: Search, sought: float | None) -> Trial:
     trial = Trial(commit=search.bad, word="bad")
     found = _measured(bench, trial)
     said = (
-        f"{search.bad[:8]} is {_words(found)} against {search.good[:8]} when they take turns "
+        f"{search.bad[:8]} is {_words(found)} against {search.good[:8]} when they are interleaved "
         f"({found.verdict})"
     )
     if found.verdict not in ("slower", "faster"):
@@ -194,7 +205,7 @@ def _verdict(bench: Bench, case: Case, trial: Trial) -> list[str]:
         good, bad = (f"run:{run_id}" for run_id in trial.run_ids)
         lines += [
             f"  {case}: {_words(trial.found)} against {str(bench.good.code.commit)[:8]}, "
-            f"{trial.found.num[0]}+{trial.found.num[1]} launches in turns",
+            f"{trial.found.num[0]}+{trial.found.num[1]} launches, interleaved",
             f"  see it: {program()} compare {good} {bad}",
         ]
     return lines

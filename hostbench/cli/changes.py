@@ -2,14 +2,15 @@
 
 import json
 import sys
-from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
 import pandas as pd
 
-from hostbench.cli.places import results_folder, show, warn
+from hostbench.cli.output import show, warn
+from hostbench.cli.results import open_history
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_OK,
@@ -22,6 +23,7 @@ from hostbench.judge import lines
 from hostbench.judge.change import Change, Judgement, Options
 from hostbench.judge.detector import longest_piece
 from hostbench.judge.events import Judged
+from hostbench.judge.grid import Axis
 from hostbench.report import changes, choice
 from hostbench.report.choice import Chosen, Wanted, choose
 from hostbench.report.event_words import no_run, unjudged
@@ -32,33 +34,41 @@ from hostbench.vcs.repo import commit_of, committed_at
 SHORTEST_COMMIT = 7
 _MOST_NAMED = 10
 """Wrong lines that are named; the others are counted."""
-_OF_THE_ARCHIVE = ("series", "machine", "since", "results", "format", "all")
+_WITH_INPUT = ("input", "axis")
+"""Options that may stand beside --input."""
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesOptions:
+    series: tuple[str, ...] = ()
+    machine: str | None = None
+    axis: Axis = "commit"
+    since: str | None = None
+    all: bool = False
+    format: str | None = None
+    input: Path | None = None
+    results: str | None = None
+
+
+def execute(options: ChangesOptions) -> int:
     """Judge what is stored, or the series of --input, and print what changed. 4 where a series that
     had numbers fails in its machine's newest run, else 1 where a confirmed step to slower stayed,
-    is recent, and nobody has taken it up."""
-    if args.input is not None:
-        return _input(args)
-    folder = results_folder(args)
-    if not folder.is_dir():
-        raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
-    wanted = Wanted.read(args.series)
-    history = History(folder)
-    for warning in history.warnings:
-        warn(warning)
-    _check_machines([args.machine, *wanted.machines], history)
-    judged = judge_history(history, args.axis)
-    since = None if args.since is None else _since(args.since, judged)
-    asked = choose(judged, wanted, args.machine)
+    is recent, and has no triage entry."""
+    if options.input is not None:
+        return _input(options, options.input)
+    wanted = Wanted.read(options.series)
+    history = open_history(options.results)
+    _check_machines([options.machine, *wanted.machines], history)
+    judged = judge_history(history, options.axis)
+    since = None if options.since is None else _since(options.since, judged)
+    asked = choose(judged, wanted, options.machine)
     if not any(one.machine and one.judged.grid.cases for one in asked):
-        raise NothingMeasured(_nothing(args, asked))
+        raise NothingMeasured(_nothing(options, asked))
     asked = [one for one in asked if one.machine]
-    explainer, said = explain(history, judged, Path.cwd(), args.axis, since)
+    explainer, said = explain(history, judged, Path.cwd(), options.axis, since)
     for path, text in said.warnings:
         warn(f"{path}: {text}")
-    _print(args, asked, explainer)
+    _print(options, asked, explainer)
     if choice.has_failed(asked):
         return EXIT_FAILED
     if any(explainer.fails(found) for found, _ in choice.events(asked)):
@@ -67,16 +77,16 @@ def execute(args: Namespace) -> int:
     return EXIT_OK
 
 
-def _print(args: Namespace, asked: Sequence[Chosen], explainer: Explainer) -> None:
-    if args.format == "jsonl":
+def _print(options: ChangesOptions, asked: Sequence[Chosen], explainer: Explainer) -> None:
+    if options.format == "jsonl":
         for id, judgement in (*choice.series(asked), *choice.machines(asked)):
             for change in judgement.changes:
                 show(lines.written(id, change))
-    elif args.format == "json":
-        show(json.dumps(changes.as_json(asked, explainer, args.axis), indent=2))
+    elif options.format == "json":
+        show(json.dumps(changes.as_json(asked, explainer, options.axis), indent=2))
     else:
-        markdown = args.format == "md"
-        show(changes.page(asked, explainer, args.axis, markdown=markdown, every=args.all))
+        markdown = options.format == "md"
+        show(changes.page(asked, explainer, options.axis, markdown=markdown, every=options.all))
 
 
 def _check_machines(names: Iterable[str | None], history: History) -> None:
@@ -87,11 +97,11 @@ def _check_machines(names: Iterable[str | None], history: History) -> None:
             raise NothingMeasured(f"no run of machine {name!r} is stored; there are: {there}")
 
 
-def _nothing(args: Namespace, asked: Sequence[Chosen]) -> str:
+def _nothing(options: ChangesOptions, asked: Sequence[Chosen]) -> str:
     grids = [one.judged.grid for one in asked]
-    if args.series and any(grid.cases for grid in grids):
-        where = f" of --machine {args.machine}" if args.machine else ""
-        names = " or ".join(args.series)
+    if options.series and any(grid.cases for grid in grids):
+        where = f" of --machine {options.machine}" if options.machine else ""
+        names = " or ".join(options.series)
         return f"nothing stored{where} is {names}; `hostbench changes --format json` names all"
     said = no_run(grids)
     return said if any(grid.left_out for grid in grids) else f"{said}; `hostbench run`"
@@ -136,17 +146,21 @@ def _check_judged(judged: Sequence[Judgement], pieces: Iterable[int]) -> None:
         raise NothingMeasured(why)
 
 
-def _input(args: Namespace) -> int:
+def _input(options: ChangesOptions, path: Path) -> int:
     """Series from a file, changes as lines; 2 where a line is wrong, which leaves the others to be
     judged, else 1 where a confirmed step is slower."""
-    given = [name for name in _OF_THE_ARCHIVE if getattr(args, name) not in (None, [], False)]
-    if given and (given != ["format"] or args.format != "jsonl"):
+    given = [
+        field.name
+        for field in fields(options)
+        if field.name not in _WITH_INPUT and getattr(options, field.name) not in (None, (), False)
+    ]
+    if given and (given != ["format"] or options.format != "jsonl"):
         raise UsageError(
             f"--input takes its series from a file and writes JSON lines: leave {given[0]} out"
         )
-    series, wrong = _read(args.input)
+    series, wrong = _read(path)
     if not series and not wrong:
-        raise NothingMeasured(f"{_name(args.input)} has no series; one a line: {lines.EXAMPLE}")
+        raise NothingMeasured(f"{_name(path)} has no series; one a line: {lines.EXAMPLE}")
     for text in wrong[:_MOST_NAMED]:
         warn(text)
     if len(wrong) > _MOST_NAMED:

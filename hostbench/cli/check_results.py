@@ -1,21 +1,24 @@
 """`hostbench check-results`: find and explain damage below a results folder."""
 
 import json
-from argparse import Namespace
+from dataclasses import dataclass
 
-from hostbench.cli.places import results_folder
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured
+from hostbench.cli.results import stored_results
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.core.units import one_line
 from hostbench.store import check
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    format: str = "text"
+    results: str | None = None
+
+
+def execute(options: CheckOptions) -> int:
     """Print each finding with its remedy; change nothing. Exit code 4 where there is one."""
-    folder = results_folder(args)
-    if not folder.is_dir():
-        raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
-    checked = check.check(folder)
-    if args.format == "json":
+    checked = check.check(stored_results(options.results))
+    if options.format == "json":
         print(json.dumps(check.as_json(checked), indent=2))
     else:
         for finding in checked.findings:

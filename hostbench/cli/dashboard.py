@@ -3,31 +3,38 @@
 import importlib.util
 import os
 import sys
-from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 
 import hostbench
-from hostbench.cli.places import results_folder
+from hostbench.cli.results import results_folder
 from hostbench.core.errors import UsageError
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DashboardOptions:
+    port: int = 8501
+    headless: bool = False
+    results: str | None = None
+
+
+def execute(options: DashboardOptions) -> int:
     """Replace this process by streamlit. Raises UsageError when streamlit is not installed."""
     if importlib.util.find_spec("streamlit") is None:
         raise UsageError("streamlit is not installed; pip install 'hostbench[dashboard]'")
-    app, results = _app(), results_folder(args)
+    app, results = _app(), results_folder(options.results)
     command = [sys.executable, "-m", "streamlit", "run", str(app)]
-    options = [
+    server = [
         "--server.address=localhost",
-        f"--server.port={args.port}",
-        f"--server.headless={str(args.headless).lower()}",
+        f"--server.port={options.port}",
+        f"--server.headless={str(options.headless).lower()}",
     ]
     quiet = ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
     here = str(Path.cwd())  # whose git knows what landed, as for `hostbench changes`
     os.chdir(app.parent)  # streamlit reads .streamlit/config.toml of the working directory
     os.execv(
         sys.executable,
-        [*command, *options, *quiet, "--", "--results", str(results), "--root", here],
+        [*command, *server, *quiet, "--", "--results", str(results), "--root", here],
     )
 
 

@@ -2,8 +2,7 @@
 
 import json
 import shutil
-from argparse import Namespace
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.facts import (
@@ -19,15 +18,21 @@ from hostbench.limits.verdict import link_verdicts
 from hostbench.report.doctor import coverage, findings, is_broken, render
 
 
-def execute(args: Namespace) -> int:
-    """Print the page (`args.format` is "text" or "json"). 0, or 4 where something is broken."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    machine: str | None = None
+    format: str = "text"
+
+
+def execute(options: DoctorOptions) -> int:
+    """Print the page. 0, or 4 where something is broken."""
     torch = probe_torch()
     facts = with_memory_copy(collect(torch_state=torch))
     hardware = nvidia_hardware()
-    machine = machine_name(args.machine, facts)
+    machine = machine_name(options.machine, facts)
     found = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
     covered = coverage(load().values(), hardware, torch)
-    if args.format == "json":
+    if options.format == "json":
         page = {
             "machine": machine,
             "facts": to_json(facts),

@@ -1,11 +1,12 @@
 """`hostbench import`: another results tree, or what another tool measured, beside ours."""
 
 import sys
-from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench import facts
-from hostbench.cli.places import results_folder, warn
+from hostbench.cli.output import warn
+from hostbench.cli.results import results_folder
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
 from hostbench.core.units import one_line, parse_bytes
 from hostbench.facts.machine import checked_name
@@ -13,18 +14,26 @@ from hostbench.runner.places import CONFIG, asv_results
 from hostbench.store import bring, peers
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    file: Path
+    buffer_size: str | None = None
+    machine: str | None = None
+    results: str | None = None
+
+
+def execute(options: ImportOptions) -> int:
     """Copy a results tree, or keep one file of `nvbandwidth -j`. Again, it changes nothing."""
-    if args.file.is_dir():
-        return _tree(args)
-    size = None if args.buffer_size is None else _size(args.buffer_size)
-    folder = results_folder(args)
-    machine = _machine(args)
-    path, added = peers.add(folder, machine, args.file, size)
+    if options.file.is_dir():
+        return _tree(options)
+    size = None if options.buffer_size is None else _size(options.buffer_size)
+    folder = results_folder(options.results)
+    machine = _machine(options)
+    path, added = peers.add(folder, machine, options.file, size)
     if not added:
-        print(f"{args.file} is there already, as {path}: nothing changed")
+        print(f"{options.file} is there already, as {path}: nothing changed")
         return EXIT_OK
-    print(f"kept {args.file} as {path}, without host names; it is never taken for a run of ours")
+    print(f"kept {options.file} as {path}, without host names; it is never taken for a run of ours")
     if size is None:
         print(
             "hostbench: nvbandwidth does not tell its buffer size, so seconds stay unknown; "
@@ -34,14 +43,14 @@ def execute(args: Namespace) -> int:
     return EXIT_OK
 
 
-def _tree(args: Namespace) -> int:
+def _tree(options: ImportOptions) -> int:
     """Exit code 4 where something could not be read and was left behind."""
-    if args.buffer_size is not None:
-        raise UsageError(f"--buffer-size is for a file of nvbandwidth, {args.file} is a folder")
-    tree = _results_of(args.file)
-    machine = None if args.machine is None else checked_name(args.machine, "--machine")
+    if options.buffer_size is not None:
+        raise UsageError(f"--buffer-size is for a file of nvbandwidth, {options.file} is a folder")
+    tree = _results_of(options.file)
+    machine = None if options.machine is None else checked_name(options.machine, "--machine")
     broken = False
-    for done in bring.bring(results_folder(args), tree, machine):
+    for done in bring.bring(results_folder(options.results), tree, machine):
         said = [f"{len(done.new)} new", f"{len(done.there)} already there"]
         said += [f"{len(done.other)} kept as they are here"] if done.other else []
         said += [f"{len(done.refused)} left behind"] if done.refused else []
@@ -70,9 +79,9 @@ def _results_of(path: Path) -> Path:
     return tree
 
 
-def _machine(args: Namespace) -> str:
-    if args.machine is not None:
-        return checked_name(args.machine, "--machine")
+def _machine(options: ImportOptions) -> str:
+    if options.machine is not None:
+        return checked_name(options.machine, "--machine")
     return facts.machine_name(None, facts.collect())
 
 

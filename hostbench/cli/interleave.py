@@ -1,4 +1,4 @@
-"""Measuring two codes in turns, and keeping a run of each: what `ab` and `bisect --run` share."""
+"""Measuring two codes, interleaved, a run of each kept: what `ab` and `bisect --run` share."""
 
 import time
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hostbench import facts
-from hostbench.cli.places import check_writable
+from hostbench.cli.results import check_writable
 from hostbench.cli.run import End
 from hostbench.cli.run_setup import Setup, header_of
 from hostbench.core.errors import NothingMeasured
@@ -25,7 +25,7 @@ from hostbench.vcs.side import Side
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two archived runs whose launches took turns."""
+    """Two archived runs whose launches were interleaved."""
 
     run_ids: tuple[str, str]
     records: tuple[list[CaseRecord], list[CaseRecord]]

@@ -1,7 +1,7 @@
 """`hostbench list`: the workloads, their axes, and their cases."""
 
 import json
-from argparse import Namespace
+from dataclasses import dataclass
 
 from hostbench.core.errors import EXIT_OK
 from hostbench.families import load
@@ -9,12 +9,19 @@ from hostbench.families.transfer.nvbandwidth import equivalent_of
 from hostbench.measure.workload import Workload
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    families: tuple[str, ...] = ()
+    cases: bool = False
+    format: str = "text"
+
+
+def execute(options: ListOptions) -> int:
     """Print the workloads of the families named, or every case of them with --cases."""
-    workloads = load(tuple(args.families) or None)
-    if args.format == "json":
-        print(json.dumps([_as_json(work, args.cases) for work in workloads.values()], indent=2))
-    elif args.cases:
+    workloads = load(options.families or None)
+    if options.format == "json":
+        print(json.dumps([_as_json(work, options.cases) for work in workloads.values()], indent=2))
+    elif options.cases:
         for work in workloads.values():
             for case in work.cases():
                 print(case)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import sys
-from argparse import Namespace
 from pathlib import Path
 from shlex import quote
 
@@ -19,9 +18,9 @@ def program() -> str:
     return _short(started)
 
 
-def given(args: Namespace, *names: str) -> str:
+def given(options: object, *names: str) -> str:
     """Those of these options that were given, each with a space before it, to be typed again."""
-    values = ((name, getattr(args, name)) for name in names)
+    values = ((name, getattr(options, name)) for name in names)
     return "".join(
         f" --{name}" if value is True else f" --{name} {quote(str(value))}"
         for name, value in values

@@ -1,13 +1,13 @@
 """`hostbench report`: the answer of a stored run, in words and a table."""
 
 import json
-from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from hostbench import facts
-from hostbench.cli.places import results_folder, warn
+from hostbench.cli.results import open_history
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.core.files import write_atomic
 from hostbench.device.simulated_file import MARK
@@ -18,27 +18,32 @@ from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun, WholeRun
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    run: str | None = None
+    machine: str | None = None
+    format: str = "text"
+    html: bool = False
+    output: Path | None = None
+    results: str | None = None
+
+
+def execute(options: ReportOptions) -> int:
     """Print this machine's newest run, or the one asked for. Exit code 3 where there is none.
 
     A simulated run is no measurement of this machine: it is shown only when asked for, by its id or
     by a machine that is simulated.
     """
-    if args.html and args.output is None:
+    if options.html and options.output is None:
         raise UsageError("--html needs a file to write: -o FILE")
-    folder = results_folder(args)
-    if not folder.is_dir():
-        raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
-    history = History(folder)
-    for warning in history.warnings:
-        warn(warning)
-    run = _choose(args, history)
-    text = _text(args, history.rows_of(run), history.whole(run))
-    if args.output is None:
+    history = open_history(options.results)
+    run = _choose(options, history)
+    text = _text(options, history.rows_of(run), history.whole(run))
+    if options.output is None:
         print(text)
     else:
-        _write(args.output, f"{text}\n".encode(errors="replace"))
-        print(f"wrote {args.output}")
+        _write(options.output, f"{text}\n".encode(errors="replace"))
+        print(f"wrote {options.output}")
     return EXIT_OK
 
 
@@ -54,23 +59,23 @@ def _write(path: Path, data: bytes) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error
 
 
-def _text(args: Namespace, rows: pd.DataFrame, run: WholeRun) -> str:
-    if args.html:
+def _text(options: ReportOptions, rows: pd.DataFrame, run: WholeRun) -> str:
+    if options.html:
         return html(rows, run).rstrip("\n")
-    if args.format == "json":
+    if options.format == "json":
         return json.dumps(as_json(rows, run), indent=2)
-    return page(rows, run, markdown=args.format == "md")
+    return page(rows, run, markdown=options.format == "md")
 
 
-def _choose(args: Namespace, history: History) -> AboutRun:
+def _choose(options: ReportOptions, history: History) -> AboutRun:
     runs = history.runs()
-    if args.run and runs:
-        found = [run for run in runs if run.run_id.startswith(args.run)]
+    if options.run and runs:
+        found = [run for run in runs if run.run_id.startswith(options.run)]
         if len(found) != 1:
             newest = ", ".join(run.run_id for run in runs[-5:])
-            raise UsageError(f"--run {args.run!r} names {len(found)} runs; the newest: {newest}")
+            raise UsageError(f"--run {options.run!r} names {len(found)} runs; the newest: {newest}")
         return found[0]
-    machine = facts.machine_name(args.machine, facts.collect())
+    machine = facts.machine_name(options.machine, facts.collect())
     ours = [run for run in runs if run.machine == machine]
     if not ours:
         rows = history.frame()

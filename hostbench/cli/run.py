@@ -2,15 +2,24 @@
 
 import sys
 import time
-from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from hostbench import facts
 from hostbench.cli import asv_record
-from hostbench.cli.places import check_writable, warn
+from hostbench.cli.output import warn
 from hostbench.cli.program import given, program
-from hostbench.cli.run_setup import Setup, adopt_left_over, fresh, look, resumed, set_up
+from hostbench.cli.results import check_writable
+from hostbench.cli.run_setup import (
+    Measuring,
+    Setup,
+    adopt_left_over,
+    fresh,
+    look,
+    resumed,
+    set_up,
+)
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -34,13 +43,18 @@ End = Literal["complete", "interrupted", "stopped"]
 """How a run ended: walked to its end, cut off, or after the time that it was given."""
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(Measuring):
+    no_asv: bool = False
+
+
+def execute(options: RunOptions) -> int:
     """Measure, archive, record, answer. Exit code 4 if a case failed or the run was interrupted, 3
     if none has a number, else 0: also of a part that stopped as it was asked to."""
     become_subreaper()
-    setup = set_up(args)
+    setup = set_up(options)
     adopt_left_over(setup)
-    header, plan = resumed(args, setup) if args.resume else fresh(args, setup)
+    header, plan = resumed(options, setup) if options.resume else fresh(options, setup)
     path = places.journal_path(setup.results, header.run_id)
     check_writable(setup.results / setup.machine / "runs")
     recorded = True
@@ -48,14 +62,14 @@ def execute(args: Namespace) -> int:
         with JournalWriter(path, header) as journal:
             end, scratch = _measure(setup, journal, plan)
             judged = end == "complete" and header.scratch is None and scratch is None
-            if judged and setup.simulation is None and not args.no_asv:
+            if judged and setup.simulation is None and not options.no_asv:
                 whole = _whole(setup.results, header.resumes or header.run_id)
                 recorded = _record_with_asv(whole, setup)
         if not read(path).records:
             path.unlink()
             raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
         part = adopt.archive_journal(setup.results, path, lambda: setup.machine)
-    code = _answer(args, setup.results, part.root_id, end)
+    code = _answer(options, setup.results, part.root_id, end)
     return code if recorded else EXIT_FAILED
 
 
@@ -110,16 +124,16 @@ def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
     return wrong is None
 
 
-def _answer(args: Namespace, results: Path, run_id: str, end: End) -> int:
+def _answer(options: RunOptions, results: Path, run_id: str, end: End) -> int:
     history = History(results)
     chosen = next(run for run in history.runs() if run.run_id == run_id)
     run = history.whole(chosen)
     print(page(history.rows_of(chosen), run))
     folder = results / str(run.header.machine) / "runs"
-    print(f"kept in {folder}; see it: {program()} dashboard{given(args, 'results')}")
+    print(f"kept in {folder}; see it: {program()} dashboard{given(options, 'results')}")
     statuses = [result.status for result in run.results()]
     if end != "complete":
-        rest = f"{program()} run --resume{given(args, 'machine', 'results')}"
+        rest = f"{program()} run --resume{given(options, 'machine', 'results')}"
         warn(f"{end}; what was measured is kept, `{rest}` does the rest")
     if end == "interrupted" or "failed" in statuses:
         return EXIT_FAILED

@@ -3,7 +3,6 @@
 import math
 import os
 import random
-from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from hostbench import __version__, facts
-from hostbench.cli.places import results_folder, warn
+from hostbench.cli.output import warn
+from hostbench.cli.results import results_folder
 from hostbench.cli.simulation import named, simulation_of
 from hostbench.core.case import parse_selector
 from hostbench.core.clock import now
@@ -36,6 +36,26 @@ from hostbench.runner.plan import (
 from hostbench.store import adopt, runs
 from hostbench.store.runs import WholeRun
 from hostbench.vcs.repo import Checkout, checkout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measuring:
+    """Which cases, how, and where they are kept: options that `run`, `ab` and `bisect` share."""
+
+    families: tuple[str, ...] = ()
+    """All of them where none is named."""
+    case: tuple[str, ...] = ()
+    quick: bool = False
+    resume: bool = False
+    stop_after: str | None = None
+    device: str | None = None
+    launches: int | None = None
+    deadline: float | None = None
+    """Seconds a case."""
+    seed: int | None = None
+    identify: bool = False
+    machine: str | None = None
+    results: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,19 +89,19 @@ class Setup:
         return write if self.simulation is None else lambda when, found: None
 
 
-def set_up(args: Namespace) -> Setup:
+def set_up(options: Measuring) -> Setup:
     """Look at the machine and the checkout. Raises UsageError for what cannot be run."""
-    stop_after_s = _stop_after(args.stop_after)
-    families = tuple(args.families) or names()
+    stop_after_s = _stop_after(options.stop_after)
+    families = options.families or names()
     workloads = load(families)
-    results = results_folder(args)
+    results = results_folder(options.results)
     root = places.project_root(Path.cwd())
-    device = _device(args)
+    device = _device(options)
     simulation = simulation_of(device, root, results)
     collect: Callable[[], facts.Facts]
     if simulation is None:
         torch_state = facts.probe_torch()
-        collect = partial(facts.collect, torch_state=torch_state, identify=args.identify or None)
+        collect = partial(facts.collect, torch_state=torch_state, identify=options.identify or None)
         found = facts.with_memory_copy(collect())
     else:
         found = simulation.facts
@@ -89,7 +109,7 @@ def set_up(args: Namespace) -> Setup:
     return Setup(
         root=root,
         results=results,
-        machine=named(facts.machine_name(args.machine, found), device, simulation),
+        machine=named(facts.machine_name(options.machine, found), device, simulation),
         facts=found,
         collect=collect,
         checkout=look(root, results, simulation),
@@ -100,14 +120,14 @@ def set_up(args: Namespace) -> Setup:
     )
 
 
-def _device(args: Namespace) -> str:
+def _device(options: Measuring) -> str:
     """The device that was asked for, or the usual one; a simulation is resumed as one."""
     hardware = facts.nvidia_hardware()
-    if args.device == "cuda" and not hardware.visible:
+    if options.device == "cuda" and not hardware.visible:
         raise UsageError(f"--device cuda: no NVIDIA GPU is visible ({hardware.why})")
-    if args.resume and os.environ.get(simulated_file.VARIABLE):
+    if options.resume and os.environ.get(simulated_file.VARIABLE):
         return "simulated"
-    return str(args.device or default_device(hardware))
+    return str(options.device or default_device(hardware))
 
 
 def look(root: Path | None, results: Path, simulation: Simulation | None) -> Checkout:
@@ -124,20 +144,20 @@ def adopt_left_over(setup: Setup) -> None:
         warn(f"archived run {old.header.run_id}, which had been left in its journal")
 
 
-def planned(args: Namespace, setup: Setup) -> Plan:
+def planned(options: Measuring, setup: Setup) -> Plan:
     """What a new run measures. Raises UsageError."""
     cases = choose(
         setup.workloads,
         setup.device,
-        selectors=[parse_selector(text) for text in args.case],
-        quick=args.quick,
+        selectors=[parse_selector(text) for text in options.case],
+        quick=options.quick,
     )
-    seed = args.seed if args.seed is not None else random.SystemRandom().getrandbits(32)
-    return Plan(profile=_profile(args), cases=cases, stand_in=_stand_in(setup.device), seed=seed)
+    seed = options.seed if options.seed is not None else random.SystemRandom().getrandbits(32)
+    return Plan(profile=_profile(options), cases=cases, stand_in=_stand_in(setup.device), seed=seed)
 
 
-def fresh(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
-    plan = planned(args, setup)
+def fresh(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan]:
+    plan = planned(options, setup)
     return header_of(plan, setup, setup.checkout), plan
 
 
@@ -159,9 +179,9 @@ def header_of(plan: Plan, setup: Setup, code: Checkout) -> RunHeader:
     )
 
 
-def _profile(args: Namespace) -> Profile:
-    profile = with_launches(QUICK if args.quick else STANDARD, args.launches)
-    return _with_deadline(profile, args.deadline)
+def _profile(options: Measuring) -> Profile:
+    profile = with_launches(QUICK if options.quick else STANDARD, options.launches)
+    return _with_deadline(profile, options.deadline)
 
 
 def _stop_after(text: str | None) -> float:
@@ -200,10 +220,15 @@ def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
     return code.scratch
 
 
-def resumed(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
+def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan]:
     """The newest partial run of this machine, commit and facts, less what it has measured."""
-    others = (args.launches, args.device, args.seed)
-    if args.families or args.case or args.quick or any(value is not None for value in others):
+    others = (options.launches, options.device, options.seed)
+    if (
+        options.families
+        or options.case
+        or options.quick
+        or any(value is not None for value in others)
+    ):
         raise UsageError("--resume takes the cases of the run it finishes: leave the others out")
     for run in reversed(runs.load(setup.results, warn)):
         if can_resume(run, setup):
@@ -218,7 +243,7 @@ def resumed(args: Namespace, setup: Setup) -> tuple[RunHeader, Plan]:
     known = {str(case): case for work in setup.workloads.values() for case in work.cases()}
     base = QUICK if old.profile == QUICK.name else STANDARD
     plan = Plan(
-        profile=_with_deadline(with_launches(base, old.launches), args.deadline),
+        profile=_with_deadline(with_launches(base, old.launches), options.deadline),
         cases=tuple(known[text] for text in old.planned if text in known),
         stand_in=_stand_in(old.device),
         seed=old.seed,

@@ -1,20 +1,32 @@
 """`hostbench simulate-history`: a tree of results whose changes are known."""
 
-from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
 
 from hostbench.core.errors import EXIT_OK, UsageError
 from hostbench.testing.histories import story, tree
 from hostbench.testing.histories.made_up import made_up
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryOptions:
+    output: Path
+    story: Path | None = None
+    machines: int | None = None
+    commits: int | None = None
+    series: int | None = None
+    seed: int | None = None
+    git: bool = False
+
+
+def execute(options: HistoryOptions) -> int:
     """Write the tree of --story, or of a story that --seed makes up."""
-    numbers = {name: getattr(args, name) for name in ("machines", "commits", "series", "seed")}
+    numbers = {name: getattr(options, name) for name in ("machines", "commits", "series", "seed")}
     given = {name: value for name, value in numbers.items() if value is not None}
-    if args.story is not None and given:
+    if options.story is not None and given:
         raise UsageError(f"--story says --{next(iter(given))} itself: leave one of the two out")
-    chosen = made_up(**given) if args.story is None else story.read(args.story)
-    written = tree.write(args.output, chosen, git=args.git)
+    chosen = made_up(**given) if options.story is None else story.read(options.story)
+    written = tree.write(options.output, chosen, git=options.git)
     print(
         f"{written.num_runs} simulated runs of {len(chosen.machines)} machines in "
         f"{written.results}; {written.truth} lists {written.num_events} events"

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hostbench.cli.places import warn
+from hostbench.cli.output import warn
 from hostbench.core.errors import UsageError
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name

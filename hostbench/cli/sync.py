@@ -1,7 +1,7 @@
 """`hostbench sync-benchmarks`: write the literal asv classes of benchmarks/ from the registry."""
 
 import sys
-from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench.core.errors import EXIT_OK, EXIT_USAGE, UsageError
@@ -40,7 +40,12 @@ class {class_name}(suite.Suite):
 '''
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncOptions:
+    check: bool = False
+
+
+def execute(options: SyncOptions) -> int:
     """Write the files that differ, or with --check only name them (exit code 2)."""
     root = project_root(Path.cwd())
     if root is None:
@@ -51,11 +56,13 @@ def execute(args: Namespace) -> int:
         text = source(family, load((family,)))
         if not path.is_file() or path.read_text() != text:
             stale.append(path)
-            if not args.check:
+            if not options.check:
                 write_atomic(path, text.encode())
     for path in stale:
-        print(f"{'differs from the registry' if args.check else 'wrote'}: {path.relative_to(root)}")
-    if stale and args.check:
+        print(
+            f"{'differs from the registry' if options.check else 'wrote'}: {path.relative_to(root)}"
+        )
+    if stale and options.check:
         print("run `hostbench sync-benchmarks`", file=sys.stderr)
         return EXIT_USAGE
     return EXIT_OK

@@ -2,13 +2,14 @@
 
 import datetime
 import json
-from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from hostbench.cli.changes import SHORTEST_COMMIT
-from hostbench.cli.places import results_folder, warn
+from hostbench.cli.output import warn
+from hostbench.cli.results import results_folder
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.judge.events import Event, Judged
@@ -22,29 +23,43 @@ from hostbench.vcs.repo import commit_of
 HEADINGS = ("state", "direction", "since", "effect", "until", "owner", "series", "note")
 
 
-def execute(args: Namespace) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriageOptions:
+    action: Literal["list", "set", "clear"] = "list"
+    series: str = ""
+    since: str = ""
+    state: str = ""
+    direction: str = "slower"
+    owner: str | None = None
+    note: str | None = None
+    until: str | None = None
+    format: str = "text"
+    results: str | None = None
+
+
+def execute(options: TriageOptions) -> int:
     """List, set or clear. Exit code 4 where an entry cannot be read; nothing is lost by that."""
-    results = results_folder(args)
-    if args.action == "list":
-        return _list(results, args.format)
+    results = results_folder(options.results)
+    if options.action == "list":
+        return _list(results, options.format)
     history = History(results) if results.is_dir() else None
     judged = judge_history(history, "commit") if history else []
     entry = Entry(
-        series=args.series,
-        since=_commit(args.since, judged),
-        direction=args.direction,
-        state=getattr(args, "state", ""),
+        series=options.series,
+        since=_commit(options.since, judged),
+        direction=options.direction,
+        state=options.state,
     )
     events = _events(entry, judged)
     if history and not events:
         events = _events(entry, judge_history(history, "run-time"))
-    if args.action == "clear":
+    if options.action == "clear":
         paths = triage.clear(results, entry.series, entry.since, entry.direction)
     else:
-        paths = triage.put(results, _whole(args, entry, events))
+        paths = triage.put(results, _whole(options, entry, events))
     for path in paths:
-        print(f"{'deleted' if args.action == 'clear' else 'wrote'} {path}")
-    if args.action == "set":
+        print(f"{'deleted' if options.action == 'clear' else 'wrote'} {path}")
+    if options.action == "set":
         _tell(entry, events)
     _tell_others(results, entry, events, paths)
     return EXIT_OK
@@ -63,15 +78,17 @@ def _events(entry: Entry, judged: Iterable[Judged]) -> list[Event]:
     return [one.event for one in found if entry.is_about(one.event)]
 
 
-def _whole(args: Namespace, entry: Entry, events: Sequence[Event]) -> Entry:
+def _whole(options: TriageOptions, entry: Entry, events: Sequence[Event]) -> Entry:
     until = None
-    if args.until is not None:
+    if options.until is not None:
         try:
-            until = datetime.date.fromisoformat(args.until)
+            until = datetime.date.fromisoformat(options.until)
         except ValueError:
-            raise UsageError(f"--until {args.until!r} is no date: write it as 2027-01-31") from None
+            raise UsageError(
+                f"--until {options.until!r} is no date: write it as 2027-01-31"
+            ) from None
     effect = max((event.effect for event in events), key=abs, default=None)
-    return replace(entry, effect=effect, owner=args.owner, until=until, note=args.note)
+    return replace(entry, effect=effect, owner=options.owner, until=until, note=options.note)
 
 
 def _tell(entry: Entry, events: Sequence[Event]) -> None:

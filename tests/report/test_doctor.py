@@ -1,7 +1,6 @@
 """The doctor: what looks wrong, what runs, and the exit code. No hardware is asked."""
 
 import json
-from argparse import Namespace
 
 import pytest
 
@@ -234,13 +233,13 @@ def stage(monkeypatch):
 
 def test_the_command_exits_0_without_a_gpu(stage, capsys):
     stage(CPU_TORCH, NO_GPU, facts_of())
-    assert command.execute(Namespace(machine=None, format="text")) == 0
+    assert command.execute(command.DoctorOptions()) == 0
     assert "Machine cpu-epyc-2c" in capsys.readouterr().out
 
 
 def test_the_command_exits_4_when_something_is_broken(stage, capsys):
     stage(CPU_TORCH, H200, facts_of(FakeNvml()))
-    assert command.execute(Namespace(machine="desk", format="json")) == 4
+    assert command.execute(command.DoctorOptions(machine="desk", format="json")) == 4
     page = json.loads(capsys.readouterr().out)
     assert (page["machine"], page["findings"][0]["level"]) == ("desk", "broken")
     assert [(link["group"], link["kind"]) for link in page["links"]] == [("gpu0", "fine")]
@@ -250,7 +249,7 @@ def test_the_command_exits_4_when_something_is_broken(stage, capsys):
 def test_the_command_refuses_a_bad_name(stage):
     stage(CPU_TORCH, NO_GPU, facts_of())
     with pytest.raises(UsageError, match="cannot name a machine"):
-        command.execute(Namespace(machine="a/b", format="text"))
+        command.execute(command.DoctorOptions(machine="a/b"))
 
 
 def test_what_the_cpu_device_refuses_is_told_beforehand() -> None:

@@ -1,0 +1,34 @@
+"""What every command says: results on standard output, warnings on stderr."""
+
+import os
+import sys
+
+from hostbench.core.errors import BrokenError
+from hostbench.core.units import one_line
+
+
+def show(text: str, end: str = "\n") -> None:
+    """Print a result. A reader who has read enough of it (`| head`) does not undo it.
+
+    Raises BrokenError where standard output cannot be written, as on a full disk.
+    """
+    try:
+        print(text, end=end, flush=True)
+    except BrokenPipeError:
+        drop_output()
+    except OSError as error:
+        drop_output()
+        raise BrokenError(
+            f"standard output cannot be written: {error.strerror or error}; make room, or send it "
+            "elsewhere"
+        ) from None
+
+
+def drop_output() -> None:
+    """Nobody reads it any more: neither the next line nor Python's flush at exit complains."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def warn(text: str) -> None:
+    """One line on stderr, fit for a terminal: text from files may be in it."""
+    print(f"hostbench: {one_line(text)}", file=sys.stderr)

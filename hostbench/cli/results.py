@@ -1,0 +1,61 @@
+"""The one place that opens what `--results` names."""
+
+import stat
+from pathlib import Path
+
+from hostbench.cli.output import warn
+from hostbench.core.errors import NothingMeasured, UsageError
+from hostbench.runner.places import asv_results, project_root
+from hostbench.store.history import History
+
+
+def results_folder(named: str | None) -> Path:
+    """`--results`, else the one that the nearest asv.conf.json names, else ./results.
+
+    It need not be there yet. Raises UsageError for what is no folder and cannot become one.
+    """
+    if named is not None:
+        return _checked(Path(named).absolute())
+    return _checked(asv_results(project_root(Path.cwd()) or Path.cwd()))
+
+
+def stored_results(named: str | None) -> Path:
+    """The same, and it is there. Raises NothingMeasured where it is not."""
+    folder = results_folder(named)
+    if not folder.is_dir():
+        raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
+    return folder
+
+
+def open_history(named: str | None) -> History:
+    """What is stored there; what cannot be read is a warning. Raises as `stored_results`."""
+    history = History(stored_results(named))
+    for warning in history.warnings:
+        warn(warning)
+    return history
+
+
+def _checked(path: Path) -> Path:
+    why = None
+    try:
+        if not stat.S_ISDIR(path.stat().st_mode):
+            why = "it is a file"
+    except FileNotFoundError:
+        if path.is_symlink():
+            why = "it is a link to nothing"
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+    if why:
+        raise UsageError(f"{path} is no results folder: {why}; name a folder with --results")
+    return path
+
+
+def check_writable(folder: Path) -> None:
+    """Before hours of measuring, not after. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write results to {folder}: {error.strerror}; make it writable or name another "
+            "folder with --results"
+        ) from error
