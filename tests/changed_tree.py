@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from hostbench.testing.histories import tree
-from hostbench.testing.histories.story import Event, Machine, Story
+from hostbench.testing.histories.story import Event, HistoryNoise, Machine, Story
 
 MACHINE = "simulated-a"
 STORY = Story(
     seed=3,
     commits=90,
     series=8,
-    machines=(Machine(name=MACHINE, sigma=0.004, facts={"nvml.driver": "580.1"}),),
+    machines=(Machine(name=MACHINE, noise=HistoryNoise(sigma=0.004)),),
     events=(
         Event(kind="environment", at=25, fact="nvml.driver", value="590.7", effect=0.05),
         Event(kind="code", at=60, effect=0.10, series="transfer.host_to_device"),

@@ -1,22 +1,27 @@
 """HOSTBENCH_SIMULATION=FILE.toml: what the simulated device pretends to be.
 
-docs/simulation.md explains every key.
+docs/simulation.md explains every key. Histories (`hostbench.testing.histories`) share its tables.
 """
 
 import os
-import re
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
 
 from hostbench.core.case import Selector, parse_selector
+from hostbench.core.clock import is_storable, iso
 from hostbench.core.errors import UsageError
-from hostbench.core.noise import FAMILIES
-from hostbench.core.pcie import GT_PER_S, LANES, packet_bytes_per_s
-from hostbench.core.toml_file import Table, load
+from hostbench.core.noise import Family
+from hostbench.core.pcie import Lanes, packet_bytes_per_s
+from hostbench.core.toml import Line, decode_toml, refuse
 from hostbench.core.units import GB
 from hostbench.device.simulated_pace import Noise, Pace
 from hostbench.device.simulated_parts import Link
-from hostbench.facts.record import Facts, Group, known
+from hostbench.facts.record import Facts, known
 
 VARIABLE = "HOSTBENCH_SIMULATION"
 SIDE = "HOSTBENCH_SIMULATION_SIDE"
@@ -27,15 +32,133 @@ MARK = "simulated"
 GROUP = "simulation"
 """The facts' group that says that the others are made up."""
 
-_KEYS = ("date", "commit", "committed_at", "link", "noise", "facts", "slowdown")
-_REMEDY = "docs/simulation.md has every key"
-_MOST_GB_PER_S = 1e6
-_MOST_SLOWER = 100.0
-_GROUP = re.compile(r"host|software|nvml|gpu\d{1,2}")
-_FACT = re.compile(r"[a-z][a-z0-9_]{0,59}")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_WHOLE = {"num_copy_engines": 2, "num_devices": 2}
+REMEDY = "docs/simulation.md has every key"
 _HARDWARE = ("name", "cpu_model")
+
+Spread = Annotated[float, Meta(ge=0.0, le=0.5)]
+"""Standard deviation of the logarithm of seconds: 0.01 is 1 %."""
+Rate = Annotated[float, Meta(ge=1e-6, le=1e6)]
+"""GB/s, 10^9 bytes."""
+Duration = Annotated[float, Meta(ge=0.0, le=1.0)]
+"""Seconds."""
+OneOrTwo = Annotated[int, Meta(ge=1, le=2)]
+GroupName = Annotated[
+    str,
+    Meta(
+        pattern=r"^(host|software|nvml|gpu\d{1,2})\Z",
+        description="host, software, nvml and gpu0, gpu1, ...",
+    ),
+]
+FactName = Annotated[
+    str,
+    Meta(pattern=r"^[a-z][a-z0-9_]{0,59}\Z", description="names of small letters, digits and _"),
+]
+Fact = (
+    bool
+    | Annotated[int, Meta(ge=-(10**18), le=10**18)]
+    | Annotated[float, Meta(ge=-1e18, le=1e18)]
+    | Line
+)
+FactsTable = dict[GroupName, dict[FactName, Fact]]
+
+
+class LinkTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """`[link]`: the figures of `simulated_parts.Link`, rates in GB/s; None is the usual one."""
+
+    generation: Annotated[int, Meta(ge=1, le=6)] | None = None
+    """Of a PCIe link, which gives both directions their rate; 5 where only the width is given."""
+    width: Lanes | None = None
+    host_to_device_gb_per_s: Rate | None = None
+    device_to_host_gb_per_s: Rate | None = None
+    pageable_gb_per_s: Rate | None = None
+    latency_s: Duration | None = None
+    launch_s: Duration | None = None
+    wait_s: Duration | None = None
+    alloc_s: Duration | None = None
+    malloc_s: Duration | None = None
+    pin_gb_per_s: Rate | None = None
+    num_copy_engines: OneOrTwo | None = None
+    host_gb_per_s: Rate | None = None
+    device_gb_per_s: Rate | None = None
+    host_randn_gb_per_s: Rate | None = None
+    device_randn_gb_per_s: Rate | None = None
+    num_devices: OneOrTwo | None = None
+    peer_gb_per_s: Rate | None = None
+    compute_speed: Annotated[float, Meta(ge=1e-3, le=1e3)] | None = None
+
+    @property
+    def pcie(self) -> tuple[int, int] | None:
+        """Generation and width of the PCIe link; None where neither is given."""
+        if self.generation is None and self.width is None:
+            return None
+        return self.generation or 5, self.width or 16
+
+    def link(self) -> Link:
+        values: dict[str, float] = {}
+        if self.pcie is not None:
+            rate = packet_bytes_per_s(*self.pcie)
+            values = dict.fromkeys(
+                ("host_to_device_bytes_per_s", "device_to_host_bytes_per_s"), rate
+            )
+        for name, value in msgspec.structs.asdict(self).items():
+            if value is not None and name not in ("generation", "width"):
+                unit = GB if name.endswith("_gb_per_s") else 1
+                values[name.replace("_gb_per_s", "_bytes_per_s")] = value * unit
+        return Link(**values)  # type: ignore[arg-type]
+
+
+class MachineTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What a machine is, in a run's file and in a story."""
+
+    link: LinkTable = LinkTable()
+    facts: FactsTable = {}
+
+    def all_facts(self) -> Facts:
+        """All that a run on it knows of its machine: nothing of the real one is among them."""
+        found: Facts = {
+            group: {name: known(value) for name, value in members.items()}
+            for group, members in self.facts.items()
+        }
+        if self.link.pcie is not None:
+            generation, width = self.link.pcie
+            pcie = {"pcie_generation": known(generation), "pcie_width": known(width)}
+            found = {**found, "gpu0": {**pcie, **found.get("gpu0", {})}}
+        return machine_facts(found, self.link.link())
+
+
+class NoiseTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """`[noise]` of a run."""
+
+    family: Family = "gauss"
+    launch: Spread = 0.0
+    """From launch to launch."""
+    sample: Spread = 0.0
+    seed: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
+
+
+class RunFile(MachineTable, frozen=True, kw_only=True):
+    """The whole file. Times are with their zone."""
+
+    date: datetime | None = None
+    commit: (
+        Annotated[str, Meta(pattern=r"^[0-9a-f]{40}\Z", description="40 hex digits in lower case")]
+        | None
+    ) = None
+    committed_at: datetime | None = None
+    noise: NoiseTable = NoiseTable()
+    slowdown: dict[str, Annotated[float, Meta(ge=0.01, le=100.0)]] = {}
+
+    def __post_init__(self) -> None:
+        for name in ("date", "committed_at"):
+            check_time(name, getattr(self, name))
+        self.slower()
+
+    def slower(self) -> tuple[tuple[Selector, float], ...]:
+        """Raises ValueError for what is no case."""
+        try:
+            return tuple((parse_selector(text), by) for text, by in self.slowdown.items())
+        except UsageError as error:
+            raise ValueError(f"slowdown: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,21 +190,31 @@ def read(path: Path, side: str | None = None) -> Simulation:
 
     Raises UsageError that names the file, the key, its value, the limit and the remedy.
     """
-    table = load(path, _REMEDY).only(_KEYS)
-    commit = table.text("commit") or None
-    if commit and not _COMMIT.fullmatch(commit):
-        table.refuse("commit", "40 hex digits in lower case")
-    date = table.time("date")
-    link, pcie = _link(table.table("link"))
+    file = decode_toml(path, RunFile, REMEDY)
+    date = iso(file.date.timestamp()) if file.date else None
+    noise = file.noise
     return Simulation(
-        link=link,
-        noise=_noise(table.table("noise"), f"{date} {side or commit}"),
-        slowdown=_slowdown(table.table("slowdown")),
-        facts=_facts(table.table("facts"), link, pcie),
+        link=file.link.link(),
+        noise=Noise(
+            family=noise.family,
+            launch=noise.launch,
+            sample=noise.sample,
+            seed=f"{noise.seed} {date} {side or file.commit}",
+        ),
+        slowdown=file.slower(),
+        facts=file.all_facts(),
         date=date,
-        commit=commit,
-        committed_at=table.time("committed_at") or date,
+        commit=file.commit,
+        committed_at=iso(file.committed_at.timestamp()) if file.committed_at else date,
     )
+
+
+def check_time(key: str, at: datetime | None) -> None:
+    """Raises ValueError for a time without a zone, or one that no archive can hold."""
+    if at is None:
+        return
+    if at.tzinfo is None or at.year < 1970 or not is_storable(at.timestamp()):
+        refuse(key, str(at), "a time with its zone from 1970 to 2261, as in 2026-03-01T02:00:00Z")
 
 
 def machine_facts(declared: Facts, link: Link) -> Facts:
@@ -98,72 +231,3 @@ def machine_facts(declared: Facts, link: Link) -> Facts:
             if name in members and MARK not in str(members[name].value).lower():
                 members[name] = known(f"{MARK.capitalize()} {members[name].value}")
     return {**facts, GROUP: {name: known(value) for name, value in asdict(link).items()}}
-
-
-def _link(table: Table) -> tuple[Link, Group]:
-    """The link, and the facts that go with its PCIe generation and width."""
-    keys = {f.name.replace("_bytes_per_s", "_gb_per_s"): f.name for f in fields(Link)}
-    table.only(("generation", "width", *keys))
-    values, pcie = _pcie(table)
-    for key in keys.keys() & table.values.keys():
-        name = keys[key]
-        if name in _WHOLE:
-            values[name] = table.whole(key, 1, 1, _WHOLE[name])
-        elif key.endswith("_gb_per_s"):
-            values[name] = table.number(key, 1.0, 1e-6, _MOST_GB_PER_S) * GB
-        elif name == "compute_speed":
-            values[name] = table.number(key, 1.0, 1e-3, 1e3)
-        else:
-            values[name] = table.number(key, 0.0, 0.0, 1.0)
-    return Link(**values), pcie  # type: ignore[arg-type]
-
-
-def _pcie(table: Table) -> tuple[dict[str, float], Group]:
-    """Both directions' rates, and the facts; nothing where neither key is there."""
-    if not {"generation", "width"} & table.values.keys():
-        return {}, {}
-    generation = table.whole("generation", 5, 1, max(GT_PER_S))
-    width = table.one_of("width", 16, LANES)
-    rate = packet_bytes_per_s(generation, width)
-    facts = {"pcie_generation": known(generation), "pcie_width": known(width)}
-    return {"host_to_device_bytes_per_s": rate, "device_to_host_bytes_per_s": rate}, facts
-
-
-def _noise(table: Table, run: str) -> Noise:
-    table.only(("family", "launch", "sample", "seed"))
-    return Noise(
-        family=table.text("family", "gauss", FAMILIES),
-        launch=table.number("launch", 0.0, 0.0, 0.5),
-        sample=table.number("sample", 0.0, 0.0, 0.5),
-        seed=f"{table.whole('seed', 0, 0, 1 << 62)} {run}",
-    )
-
-
-def _slowdown(table: Table) -> tuple[tuple[Selector, float], ...]:
-    found = []
-    for text in table.values:
-        try:
-            selector = parse_selector(text)
-        except UsageError as error:
-            raise UsageError(f"{table.file}: slowdown: {error}") from None
-        found.append((selector, table.number(text, 1.0, 1 / _MOST_SLOWER, _MOST_SLOWER)))
-    return tuple(found)
-
-
-def _facts(table: Table, link: Link, pcie: Group) -> Facts:
-    found: Facts = {"gpu0": dict(pcie)}
-    for group in table.values:
-        if not _GROUP.fullmatch(group):
-            table.unknown(group, "host, software, nvml and gpu0, gpu1, ...")
-        members = table.table(group)
-        for name, value in members.values.items():
-            if not _FACT.fullmatch(name):
-                members.unknown(name, "names of small letters, digits and _")
-            if isinstance(value, bool):
-                found.setdefault(group, {})[name] = known(value)
-            elif isinstance(value, int | float):
-                members.number(name, 0, -1e18, 1e18)
-                found.setdefault(group, {})[name] = known(value)
-            else:
-                found.setdefault(group, {})[name] = known(members.text(name))
-    return machine_facts(found, link)

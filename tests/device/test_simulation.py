@@ -92,7 +92,7 @@ def stored() -> list[WholeRun]:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("linkk = 1", ("'linkk' is unknown", "there are date")),
+        ("linkk = 1", ("'linkk' is unknown", "there are link, facts, date")),
         ("x = y", ("no TOML", "line 1")),
         ("date = 2026-01-01", ("'date'", "with its zone", "2026-03-01T02:00:00Z")),
         ("commit = 'abc'", ("'commit' is 'abc'", "40 hex digits")),
@@ -149,6 +149,7 @@ def test_the_examples_of_the_page_can_be_read(tmp_path: Path) -> None:
         page_names = set(re.findall(r"`(\w+)`", PAGE.read_text()))
         usual = {name.replace("_bytes_per_s", "_gb_per_s") for name in Link.__dataclass_fields__}
         assert usual <= page_names
+        assert usual | {"generation", "width"} == set(simulated_file.LinkTable.__struct_fields__)
 
 
 # The device

@@ -14,7 +14,7 @@ import pytest
 from hostbench import facts
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, UsageError
-from hostbench.core.noise import FAMILIES
+from hostbench.core.noise import FAMILIES, Family
 from hostbench.judge.change import Options
 from hostbench.judge.detector import log_seconds
 from hostbench.judge.machine import judge_machine
@@ -279,8 +279,9 @@ def test_git_has_the_commits_under_the_same_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_noise_is_of_the_machine_and_of_its_size(family: str) -> None:
-    machine = story.Machine(name="simulated-1", noise=family, sigma=0.01)
+def test_noise_is_of_the_machine_and_of_its_size(family: Family) -> None:
+    noise = story.HistoryNoise(family=family, sigma=0.01)
+    machine = story.Machine(name="simulated-1", noise=noise)
     plain = story.Story(commits=300, series=4, machines=(machine,))
     values = np.log(seconds(plain, machine, nights(plain, machine), plain.cases()))
     steps = np.abs(np.diff(values, axis=0))
@@ -288,7 +289,8 @@ def test_noise_is_of_the_machine_and_of_its_size(family: str) -> None:
 
 
 def test_shared_effects_move_all_series_together() -> None:
-    machine = story.Machine(name="simulated-1", sigma=0.001, sessions=0.05, throttling=0.1)
+    noise = story.HistoryNoise(sigma=0.001, sessions=0.05, throttling=0.1)
+    machine = story.Machine(name="simulated-1", noise=noise)
     plain = story.Story(commits=200, series=6, machines=(machine,))
     values = np.log(seconds(plain, machine, nights(plain, machine), plain.cases()))
     assert np.corrcoef(values.T).min() > 0.95
@@ -342,19 +344,22 @@ def test_bad_arguments(
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("", ("'machine' is None", "1 to 100 tables")),
+        ("", ("'machine' is []", "1 to 100 tables")),
         ("[[machine]]\n[[machine]]\nname = 'simulated-1'", ("names of their own",)),
         ("[[machine]]\nname = '../x'", ("'simulated-../x' cannot name a machine",)),
-        ("[[machine]]\nwidth = 3", ("machine 1: 'width' is 3", "one of 1, 2")),
-        ("[[machine]]\nnoise = 'pink'", ("'noise' is 'pink'", "gauss")),
-        ("[[machine]]\nfacts.gpu1.x = 'y'", ("facts: 'gpu1' is unknown", "host")),
-        ("[[machine]]\n[[event]]\nat = 1", ("event 1: 'kind' is None", "one of code")),
-        ("[[machine]]\n[[event]]\nkind = 'code'", ("'at' is None", "from 0 to 119")),
+        ("[[machine]]\nwidth = 3", ("machine 1.link: 'width' is 3", "one of 1, 2")),
+        ("[[machine]]\nnoise = 'pink'", ("machine 1.noise: 'family' is 'pink'", "gauss")),
+        ("[[machine]]\nfacts.disk.x = 'y'", ("facts: 'disk' is unknown", "host")),
+        ("[[machine]]\n[[event]]\nat = 1", ("event 1: 'kind' is missing", "one of code")),
+        ("[[machine]]\n[[event]]\nkind = 'code'", ("'at' is missing", "from 0 to")),
         ("[[machine]]\n[[event]]\nkind = 'code'\nat = 120", ("'at' is 120", "0 to 119")),
         ("[[machine]]\n[[event]]\nkind = 'code'\nat = 9\nuntil = 9", ("'until' is 9", "10 to")),
         ("[[machine]]\n[[event]]\nkind = 'code'\nat = 1\neffect = -1", ("'effect' is -1", "-0.9")),
         ("[[machine]]\n[[event]]\nkind = 'missing'\nat = 1", ("'machine'", "simulated-1")),
-        ("[[machine]]\n[[event]]\nkind = 'code'\nrerun = true", ("'rerun' is unknown", "effect")),
+        (
+            "[[machine]]\n[[event]]\nkind = 'code'\nat = 1\nrerun = true",
+            ("'rerun' is unknown", "effect"),
+        ),
         (
             "[[machine]]\n[[event]]\nkind = 'environment'\nat = 1\nmachine = 'simulated-1'\n"
             "fact = 'nvml.x'",
@@ -389,5 +394,18 @@ def test_a_bad_story_is_one_clear_error(text: str, parts: tuple[str, ...], tmp_p
 def test_the_story_of_the_page_can_be_read(tmp_path: Path) -> None:
     (text,) = re.findall(r"```toml\n(# simulate-history.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "story.toml").write_text(text)
-    found = story.read(tmp_path / "story.toml")
-    assert {event.kind for event in found.events} == set(story.KINDS)
+    assert story.read(tmp_path / "story.toml").events
+    assert set(story.KINDS) <= set(re.findall(r"`(\w+)`", PAGE.read_text()))
+
+
+def test_a_machine_of_the_first_form_is_still_read(tmp_path: Path) -> None:
+    old, new = (
+        "width = 8\nnoise = 'heavy'\nsigma = 0.02\ndrift = 0.1",
+        "link.width = 8\nnoise = { family = 'heavy', sigma = 0.02, drift = 0.1 }",
+    )
+    read = []
+    for text in (old, new):
+        (tmp_path / "story.toml").write_text(f"[[machine]]\n{text}\n")
+        read.append(story.read(tmp_path / "story.toml"))
+    assert read[0] == read[1]
+    assert read[0].machines[0].link.pcie == (5, 8)

@@ -6,18 +6,21 @@ import numpy as np
 
 from hostbench.core.errors import UsageError
 from hostbench.core.noise import FAMILIES
-from hostbench.device.simulated_file import MARK
+from hostbench.core.pcie import Lanes
+from hostbench.device.simulated_file import MARK, LinkTable
 from hostbench.testing.histories.story import (
     MOST_COMMITS,
     MOST_MACHINES,
     Event,
+    HistoryNoise,
+    Kind,
     Machine,
     Story,
     most_series,
 )
 
 LEAST_COMMITS = 40
-_LINKS = ((5, 16), (4, 16), (5, 8), (3, 16))
+_LINKS: tuple[tuple[int, Lanes], ...] = ((5, 16), (4, 16), (5, 8), (3, 16))
 _SIGMAS = (0.005, 0.01, 0.02)
 _CHANGES = (0.02, 0.05, 0.10, 0.20)
 _POINTS_A_CHANGE = 5_000
@@ -53,13 +56,14 @@ def _machine(number: int) -> Machine:
     generation, width = _LINKS[number % len(_LINKS)]
     return Machine(
         name=f"{MARK}-{number + 1}",
-        generation=generation,
-        width=width,
-        noise=FAMILIES[number % len(FAMILIES)],
-        sigma=_SIGMAS[number % len(_SIGMAS)],
-        sessions=0.01 if number % 3 == 1 else 0.0,
-        throttling=0.08 if number % 4 == 2 else 0.0,
-        drift=0.02 if number % 5 == 4 else 0.0,
+        link=LinkTable(generation=generation, width=width),
+        noise=HistoryNoise(
+            family=FAMILIES[number % len(FAMILIES)],
+            sigma=_SIGMAS[number % len(_SIGMAS)],
+            sessions=0.01 if number % 3 == 1 else 0.0,
+            throttling=0.08 if number % 4 == 2 else 0.0,
+            drift=0.02 if number % 5 == 4 else 0.0,
+        ),
     )
 
 
@@ -110,11 +114,11 @@ def _elsewhere(story: Story, cases: list[str], rng: np.random.Generator) -> list
             cause=cause,
         )
 
-    def brief(kind: str, at: int, num: int, series: str = "", effect: float = 0.0) -> Event:
+    def brief(kind: Kind, at: int, num: int, series: str = "", effect: float = 0.0) -> Event:
         return Event(
             kind=kind,
             at=at,
-            until=at + num,
+            until=min(at + num, commits),
             machine=next(names),
             series=series,
             effect=effect,

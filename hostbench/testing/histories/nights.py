@@ -7,7 +7,7 @@ import numpy as np
 
 from hostbench.core.case import Case
 from hostbench.core.noise import Floats, noise, sessions, throttled
-from hostbench.core.pcie import packet_bytes_per_s
+from hostbench.device.simulated_file import FactsTable
 from hostbench.device.simulated_parts import Link
 from hostbench.measure.workload import Workload
 from hostbench.testing.histories.story import DAY_S, Event, Machine, Story
@@ -55,12 +55,13 @@ def shows(event: Event, night: Night) -> bool:
     return lasts(event, night.commit) and not before
 
 
-def facts_of(story: Story, machine: Machine, night: Night) -> dict[str, str]:
-    """`group.name` -> value at the time of a run."""
-    found = dict(machine.facts)
+def facts_of(story: Story, machine: Machine, night: Night) -> FactsTable:
+    """At the time of a run."""
+    found = {group: dict(members) for group, members in machine.facts.items()}
     for event in story.events:
         if event.kind == "environment" and event.happens_to(machine) and shows(event, night):
-            found[event.fact] = event.value
+            group, _, name = event.fact.partition(".")
+            found[group][name] = event.value
     return found
 
 
@@ -70,10 +71,10 @@ def seconds(
     """Medians in seconds, shape (runs, series): the story's changes and the machine's noise."""
     rng = np.random.default_rng([story.seed, story.machines.index(machine)])
     num = len(runs)
-    link = link_of(machine)
+    link = machine.link.link()
     logs = np.empty((num, len(works)))
     for place, (work, case) in enumerate(works):
-        own = noise(machine.noise, num, machine.sigma, rng)
+        own = noise(machine.noise.family, num, machine.noise.sigma, rng)
         logs[:, place] = own + math.log(_usual_s(case, work.nbytes(case) or 0, link))
     logs += _shared(machine, num, rng)[:, None]
     for event in story.events:
@@ -92,11 +93,6 @@ def launches(medians: Floats, num: int, sigma: float, rng: np.random.Generator) 
     return found
 
 
-def link_of(machine: Machine) -> Link:
-    rate = packet_bytes_per_s(machine.generation, machine.width)
-    return Link(host_to_device_bytes_per_s=rate, device_to_host_bytes_per_s=rate)
-
-
 def _usual_s(case: Case, nbytes: int, link: Link) -> float:
     """About what the simulated device takes for so many bytes over the link."""
     rate = link.host_to_device_bytes_per_s
@@ -107,6 +103,6 @@ def _usual_s(case: Case, nbytes: int, link: Link) -> float:
 
 def _shared(machine: Machine, num: int, rng: np.random.Generator) -> Floats:
     """What all series of the machine do together, on the logarithm."""
-    slow: Floats = np.linspace(0.0, math.log1p(machine.drift), num)
-    slow = slow + sessions(num, machine.sessions, rng)
-    return slow + math.log1p(machine.throttling) * throttled(num, rng)
+    slow: Floats = np.linspace(0.0, math.log1p(machine.noise.drift), num)
+    slow = slow + sessions(num, machine.noise.sessions, rng)
+    return slow + math.log1p(machine.noise.throttling) * throttled(num, rng)

@@ -1,21 +1,34 @@
 """A story: machines, commits, series, and everything that happens to them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import force_setattr, replace
 
 from hostbench.core.case import Case, parse_selector
-from hostbench.core.clock import END_S, epoch_s
+from hostbench.core.clock import END_S
 from hostbench.core.errors import UsageError
-from hostbench.core.noise import FAMILIES
-from hostbench.core.pcie import GT_PER_S, LANES
-from hostbench.core.toml_file import Table, load
-from hostbench.device.simulated_file import MARK
+from hostbench.core.noise import Family
+from hostbench.core.toml import Line, decode_toml, refuse
+from hostbench.device.simulated_file import (
+    MARK,
+    REMEDY,
+    Fact,
+    LinkTable,
+    MachineTable,
+    Spread,
+    check_time,
+)
 from hostbench.facts.machine import checked_name
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 
-KINDS = {
+Kind = Literal[
+    "code", "environment", "temporary", "version", "failed", "skipped", "missing", "partial"
+]
+KINDS: dict[Kind, tuple[str, ...]] = {
     "code": ("effect", "series"),
     "environment": ("effect", "series", "fact", "value", "rerun"),
     "temporary": ("effect", "series"),
@@ -31,57 +44,83 @@ OF_A_MACHINE = ("environment", "temporary", "missing", "partial")
 BRIEF = ("failed", "skipped", "missing", "partial")
 """Kinds that last for one commit where no end is given."""
 MOST_MACHINES, MOST_COMMITS = 100, 10_000
-START = "2026-01-01T18:00:00.000Z"
+START = datetime(2026, 1, 1, 18, tzinfo=UTC)
 DAY_S = 86_400.0
-_REMEDY = "docs/simulation.md has every key"
-_STORY = ("seed", "commits", "series", "launches", "start", "machine", "event")
-_MACHINE = tuple("name generation width noise sigma sessions throttling drift facts".split())
-_EVENT = ("kind", "at", "until", "machine", "cause")
-_FACTS = {"nvml.driver": "580.1", "software.torch": "2.12", "host.kernel": "6.8.0"}
+_FACTS = {"nvml": {"driver": "580.1"}, "software": {"torch": "2.12"}, "host": {"kernel": "6.8.0"}}
+_MOVED = {"generation": "link", "width": "link", "sigma": "noise"}
+_MOVED |= dict.fromkeys(("sessions", "throttling", "drift"), "noise")
+"""Keys of a machine in the first form of this file -> the table that they stand in now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """A simulated machine and its noise. `sigma` and `sessions` are on the logarithm of seconds."""
+class HistoryNoise(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """`[machine.noise]`: from run to run. Each series has its own of `family` and `sigma`."""
 
-    name: str
-    generation: int = 5
-    width: int = 16
-    noise: str = "gauss"
-    """Family of each series' own noise (`hostbench.core.noise`)."""
-    sigma: float = 0.01
-    sessions: float = 0.0
-    """Standard deviation of a bias that all series share, drawn anew about every 15 runs."""
-    throttling: float = 0.0
+    family: Family = "gauss"
+    sigma: Spread = 0.01
+    """From run to run, and from launch to launch."""
+    sessions: Spread = 0.0
+    """A bias that all series share, drawn anew about every 15 runs."""
+    throttling: Annotated[float, Meta(ge=0.0, le=5.0)] = 0.0
     """How much slower all series are in a state that is entered and left at random."""
-    drift: float = 0.0
+    drift: Annotated[float, Meta(ge=-0.9, le=5.0)] = 0.0
     """How much slower all series are at the end than at the beginning."""
-    facts: dict[str, str] = field(default_factory=lambda: dict(_FACTS))
-    """`group.name` -> value at the beginning."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Machine(MachineTable, frozen=True, kw_only=True):
+    """A simulated machine at the beginning of the history."""
+
+    name: Line = ""
+    link: LinkTable = LinkTable(generation=5, width=16)
+    noise: HistoryNoise = HistoryNoise()
+
+    def __post_init__(self) -> None:
+        usual = {group: {**own, **self.facts.get(group, {})} for group, own in _FACTS.items()}
+        force_setattr(self, "facts", {**self.facts, **usual})
+
+    def fact_names(self) -> list[str]:
+        """`group.name` of each."""
+        return [f"{group}.{name}" for group, members in self.facts.items() for name in members]
+
+
+class Event(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Something that happens from commit `at` on, and before commit `until` where there is one."""
 
-    kind: str
-    at: int
+    kind: Kind
+    at: Annotated[int, Meta(ge=0, le=MOST_COMMITS)]
     until: int | None = None
-    effect: float = 0.0
+    effect: Annotated[float, Meta(ge=-0.9, le=10.0)] = 0.0
     """Relative change of the seconds: 0.1 is 10 % slower."""
-    series: str = ""
+    series: Line = ""
     """Which series, as for --case; "" for all."""
-    machine: str = ""
+    machine: Line = ""
     """"" for all."""
-    fact: str = ""
+    fact: Line = ""
     """`group.name` of the fact that an environment event changes, to `value`."""
-    value: str = ""
+    value: Fact = ""
     rerun: bool = False
     """An environment event: its first commit is measured before it and once more after it."""
-    share: float = 0.5
+    share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
     """How much of a partial run was measured."""
-    cause: str = ""
+    cause: Line = ""
     """In words: the commit's message, what somebody did."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for keys that do not go together."""
+        usual = {"effect": 0.0, "series": "", "fact": "", "value": "", "rerun": False, "share": 0.5}
+        own = KINDS[self.kind]
+        for key, value in usual.items():
+            if key not in own and getattr(self, key) != value:
+                raise ValueError(f"{key!r} is unknown in {self.kind!r}; there are {', '.join(own)}")
+        if self.until is None and self.kind in BRIEF:
+            force_setattr(self, "until", self.at + 1)
+        if self.until is None and self.kind == "temporary":
+            refuse("until", None, "there: a temporary event ends")
+        if self.kind == "version" and "[" in self.series:
+            refuse("series", self.series, "a workload: all of its cases share a version")
+        try:
+            parse_selector(self.series or "any")
+        except UsageError:
+            refuse("series", self.series, "a case, as `hostbench list` prints it")
 
     def selects(self, case: Case) -> bool:
         return not self.series or parse_selector(self.series).selects(case)
@@ -90,18 +129,45 @@ class Event:
         return self.machine in ("", machine.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
-    seed: int = 0
-    commits: int = 120
+class Story(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """The whole file of `simulate-history --story`."""
+
+    seed: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
+    commits: Annotated[int, Meta(ge=1, le=MOST_COMMITS)] = 120
     """One a day."""
     series: int = 24
     """Cases of each machine, spread evenly over all that the simulated device can run."""
-    launches: int = 7
-    start_s: float = epoch_s(START)
-    """When the first commit was made, seconds since the epoch."""
-    machines: tuple[Machine, ...]
-    events: tuple[Event, ...] = ()
+    launches: Annotated[int, Meta(ge=1, le=100)] = 7
+    start: datetime = START
+    """When the first commit was made."""
+    machines: tuple[Machine, ...] = field(name="machine", default=())
+    events: tuple[Event, ...] = field(name="event", default=())
+
+    def __post_init__(self) -> None:
+        """Name the machines. Raises ValueError for what does not go together."""
+        check_time("start", self.start)
+        if self.start_s + self.commits * DAY_S > END_S - DAY_S:
+            days = f"early enough for {self.commits} days before the end of the year 2261"
+            refuse("start", str(self.start), days)
+        if not 1 <= self.series <= most_series():
+            refuse("series", self.series, f"a whole number from 1 to {most_series()}")
+        named = {one.name: one for one in map(_named, self.machines, range(1, MOST_COMMITS))}
+        if not 0 < len(named) == len(self.machines) <= MOST_MACHINES:
+            limit = f"1 to {MOST_MACHINES} tables with names of their own"
+            refuse("machine", [one.name for one in self.machines], limit)
+        force_setattr(self, "machines", tuple(named.values()))
+        cases = [case for _, case in self.cases()] if self.events else []
+        for number, event in enumerate(self.events, 1):
+            try:
+                _check_event(event, self.commits, named, cases)
+                _check_nights(self.events[:number], self.commits)
+            except ValueError as error:
+                raise ValueError(f"event {number}: {error}") from None
+
+    @property
+    def start_s(self) -> float:
+        """Seconds since the epoch."""
+        return self.start.timestamp()
 
     def cases(self) -> list[tuple[Workload, Case]]:
         pool = _pool()
@@ -114,35 +180,17 @@ def most_series() -> int:
 
 def read(path: Path) -> Story:
     """A story that a person wrote. Raises UsageError, which names file, key, value and limit."""
-    table = load(path, _REMEDY).only(_STORY)
-    start = table.time("start") or START
-    machines = tuple(_machine(one, num) for num, one in enumerate(table.tables("machine"), 1))
-    named = {machine.name: machine for machine in machines}
-    if not named or len(named) < len(machines) or len(named) > MOST_MACHINES:
-        table.refuse("machine", f"1 to {MOST_MACHINES} tables with names of their own")
-    commits = table.whole("commits", 120, 1, MOST_COMMITS)
-    story = Story(
-        seed=table.whole("seed", 0, 0, 1 << 62),
-        commits=commits,
-        series=table.whole("series", 24, 1, most_series()),
-        launches=table.whole("launches", 7, 1, 100),
-        start_s=epoch_s(start),
-        machines=machines,
-        events=tuple(_event(one, commits, named) for one in table.tables("event")),
-    )
-    if story.start_s + commits * DAY_S > END_S - DAY_S:
-        table.refuse("start", f"early enough for {commits} days before the end of the year 2261")
-    cases = [case for _, case in story.cases()]
-    missing: dict[str, set[int]] = {}
-    for one, event in zip(table.tables("event"), story.events, strict=True):
-        if not any(map(event.selects, cases)):
-            one.refuse("series", f"one of the {len(cases)} that this story has")
-        if event.kind == "missing" and event.until is not None:
-            nights = missing.setdefault(event.machine, set())
-            nights.update(range(event.at, event.until))
-            if len(nights) == commits:
-                one.refuse("until", f"such that {event.machine} has a run left")
-    return story
+    return decode_toml(path, Story, REMEDY, _upgrade)
+
+
+def _upgrade(raw: Any) -> None:
+    """A machine's link and noise were keys of its own in the first form of this file."""
+    for machine in raw.get("machine", ()):
+        if isinstance(machine.get("noise"), str):
+            machine["noise"] = {"family": machine["noise"]}
+        for key, table in _MOVED.items():
+            if key in machine:
+                machine.setdefault(table, {})[key] = machine.pop(key)
 
 
 def _pool() -> list[tuple[Workload, Case]]:
@@ -152,65 +200,37 @@ def _pool() -> list[tuple[Workload, Case]]:
     return [(work, case) for work, case in pairs if case.values["device"] == "cuda"]
 
 
-def _machine(table: Table, number: int) -> Machine:
-    table.only(_MACHINE)
-    name = table.text("name", f"{MARK}-{number}")
-    declared = {
-        f"{group}.{fact}": table.table("facts").table(group).text(fact)
-        for group in table.table("facts").only(("host", "software", "nvml", "gpu0")).values
-        for fact in table.table("facts").table(group).values
-    }
-    return Machine(
-        name=checked_name(name if MARK in name else f"{MARK}-{name}"),
-        generation=table.whole("generation", 5, 1, max(GT_PER_S)),
-        width=table.one_of("width", 16, LANES),
-        noise=table.text("noise", "gauss", FAMILIES),
-        sigma=table.number("sigma", 0.01, 0.0, 0.5),
-        sessions=table.number("sessions", 0.0, 0.0, 0.5),
-        throttling=table.number("throttling", 0.0, 0.0, 5.0),
-        drift=table.number("drift", 0.0, -0.9, 5.0),
-        facts={**_FACTS, **declared},
-    )
+def _named(machine: Machine, number: int) -> Machine:
+    name = machine.name or str(number)
+    try:
+        return replace(machine, name=checked_name(name if MARK in name else f"{MARK}-{name}"))
+    except UsageError as error:
+        raise ValueError(f"machine {number}: {error}") from None
 
 
-def _event(table: Table, commits: int, machines: Mapping[str, Machine]) -> Event:
-    kind = table.text("kind", choices=tuple(KINDS))
-    table.only((*_EVENT, *KINDS[kind]))
-    at = table.whole("at", -1, 0, commits - 1)
-    end = at + 1 if kind in BRIEF else 0
-    until = table.whole("until", end, at + 1, commits) if end or "until" in table.values else None
-    if kind == "temporary" and until is None:
-        table.refuse("until", "there: a temporary event ends")
-    machine = table.text("machine")
-    if (machine or kind in OF_A_MACHINE) and machine not in machines:
-        table.refuse("machine", f"one of {', '.join(machines)}")
-    fact, value = table.text("fact"), table.text("value")
-    if kind == "environment" and fact not in machines[machine].facts:
-        table.refuse("fact", f"one of {', '.join(machines[machine].facts)}")
-    if kind == "environment" and not value:
-        table.refuse("value", "what the fact is from then on")
-    return Event(
-        kind=kind,
-        at=at,
-        until=until,
-        effect=table.number("effect", 0.0, -0.9, 10.0),
-        series=_series(table, kind),
-        machine=machine,
-        fact=fact,
-        value=value,
-        rerun=table.flag("rerun"),
-        share=table.number("share", 0.5, 0.0, 1.0),
-        cause=table.text("cause"),
-    )
+def _check_event(
+    event: Event, commits: int, machines: dict[str, Machine], cases: list[Case]
+) -> None:
+    if event.at >= commits:
+        refuse("at", event.at, f"a whole number from 0 to {commits - 1}")
+    if event.until is not None and not event.at < event.until <= commits:
+        refuse("until", event.until, f"a whole number from {event.at + 1} to {commits}")
+    if (event.machine or event.kind in OF_A_MACHINE) and event.machine not in machines:
+        refuse("machine", event.machine, f"one of {', '.join(machines)}")
+    if event.kind == "environment":
+        facts = machines[event.machine].fact_names()
+        if event.fact not in facts:
+            refuse("fact", event.fact, f"one of {', '.join(facts)}")
+        if event.value == "":
+            refuse("value", "", "what the fact is from then on")
+    if not any(map(event.selects, cases)):
+        refuse("series", event.series, f"one of the {len(cases)} that this story has")
 
 
-def _series(table: Table, kind: str) -> str:
-    text = table.text("series")
-    if kind == "version" and "[" in text:
-        table.refuse("series", "a workload: all of its cases share a version")
-    if text:
-        try:
-            parse_selector(text)
-        except UsageError:
-            table.refuse("series", "a case, as `hostbench list` prints it")
-    return text
+def _check_nights(events: tuple[Event, ...], commits: int) -> None:
+    """The last event must leave its machine a run."""
+    last = events[-1]
+    missing = [one for one in events if (one.kind, one.machine) == ("missing", last.machine)]
+    nights = {night for one in missing for night in range(one.at, one.until or commits)}
+    if last.kind == "missing" and len(nights) == commits:
+        refuse("until", last.until, f"such that {last.machine} has a run left")

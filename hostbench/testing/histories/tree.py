@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from hostbench import __version__
 from hostbench.core.case import Case
@@ -15,8 +16,8 @@ from hostbench.core.clock import iso
 from hostbench.core.errors import UsageError
 from hostbench.core.files import write_atomic
 from hostbench.core.noise import Floats
-from hostbench.device.simulated_file import MARK, machine_facts
-from hostbench.facts import Facts, asv_machine_entry, known, to_json
+from hostbench.device.simulated_file import MARK, FactsTable
+from hostbench.facts import Facts, asv_machine_entry, to_json
 from hostbench.measure.workload import Workload
 from hostbench.runner.journal import CaseRecord, RunHeader
 from hostbench.runner.places import run_id
@@ -28,7 +29,6 @@ from hostbench.testing.histories.nights import (
     Night,
     facts_of,
     launches,
-    link_of,
     nights,
     seconds,
     shows,
@@ -101,7 +101,7 @@ def _runs(
     medians = seconds(story, machine, every, works)
     rng = np.random.default_rng([story.seed, story.machines.index(machine), 1])
     for night, row in zip(every, medians, strict=True):
-        each = launches(row, story.launches, machine.sigma, rng)
+        each = launches(row, story.launches, machine.noise.sigma, rng)
         yield night, _run(story, machine, night, names[night.commit], works, each)
 
 
@@ -182,16 +182,8 @@ def _records(
     ]
 
 
-def _facts(machine: Machine, values: dict[str, str]) -> Facts:
-    declared: Facts = {
-        "host": {"cpu_model": known("CPU")},
-        "gpu0": {
-            "name": known(f"GPU, PCIe Gen{machine.generation} x{machine.width}"),
-            "pcie_generation": known(machine.generation),
-            "pcie_width": known(machine.width),
-        },
-    }
-    for name, value in values.items():
-        group, _, fact = name.partition(".")
-        declared.setdefault(group, {})[fact] = known(value)
-    return machine_facts(declared, link_of(machine))
+def _facts(machine: Machine, values: FactsTable) -> Facts:
+    pcie = machine.link.pcie
+    gpu = {"name": "GPU" if pcie is None else f"GPU, PCIe Gen{pcie[0]} x{pcie[1]}"}
+    facts = {**values, "gpu0": {**gpu, **values.get("gpu0", {})}}
+    return replace(machine, facts=facts).all_facts()

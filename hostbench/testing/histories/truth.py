@@ -1,7 +1,8 @@
 """What really happened in a story, to hold findings against."""
 
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from hostbench.testing.histories.nights import Night, facts_of, shows
 from hostbench.testing.histories.story import Event, Machine, Story
@@ -13,7 +14,7 @@ def truth(story: Story, commits: list[str], of_machines: dict[str, list[tuple[Ni
         "simulated": True,
         "seed": story.seed,
         "commits": commits,
-        "machines": [asdict(machine) for machine in story.machines],
+        "machines": to_builtins(story.machines),
         "series": [str(case) for _, case in story.cases()],
         "events": [
             about
@@ -41,6 +42,7 @@ def _told(
             return []
         first, last = seen[0], seen[-1] + 1
     before = facts_of(story, machine, runs[max(0, first - 1)][0]) if runs else {}
+    group, _, name = event.fact.partition(".")
     return [
         {
             "kind": "recovered" if event.kind == "code" and event.until else event.kind,
@@ -53,7 +55,7 @@ def _told(
             "until_commit": next(iter(commits[event.until or len(commits) :]), None),
             "until_index": last if event.until is not None else None,
             "fact": event.fact or None,
-            "before": before.get(event.fact),
+            "before": before.get(group, {}).get(name),
             "after": event.value or None,
             "cause": event.cause,
         }
