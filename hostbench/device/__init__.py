@@ -1,10 +1,10 @@
-"""Devices behind one protocol; `open_device` is the one place that imports an implementation."""
+"""Devices behind one base class; `open_device` is the one place that imports an implementation."""
 
 import os
 from pathlib import Path
 
 from hostbench.core.errors import UsageError
-from hostbench.device.protocol import Device
+from hostbench.device.base import Device
 from hostbench.facts.cgroup import cpu_quota_cores, usable_cores
 
 NAMES = ("cuda", "cpu", "simulated")

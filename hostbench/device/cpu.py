@@ -11,21 +11,16 @@ measured under two names. Every number is labelled `cpu` and is no statement abo
 import gc
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 
-from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable
 from hostbench.core.samples import median
-from hostbench.device import tensors
 from hostbench.device.activity import COMPUTE, Activity
-from hostbench.device.cpu_reasons import NO_CACHE, NO_PINNED, NO_TARGET
+from hostbench.device.base import Buffer, DType, Fill, Step, lacking
 from hostbench.device.cpu_streams import CpuEvent, CpuStream, Engine
-from hostbench.device.protocol import Buffer, DType, Fill, Step, Where
 from hostbench.device.scheduling import ask_for_short_slices
+from hostbench.device.torch_device import TorchDevice
 
 _MATRIX = 128
 _CALIBRATION_PRODUCTS = 100
@@ -33,10 +28,11 @@ _CALIBRATION_READINGS = 5
 _SWITCH_INTERVAL_S = 1e-4  # a waiting stream gets the GIL sooner than in 5 ms
 
 
-class CpuDevice:
+class CpuDevice(TorchDevice):
     """See the module's docstring. Sets torch to one intra-op thread, here and in its streams."""
 
     name = "cpu"
+    lacks = lacking("cpu", 1)
 
     def __init__(self) -> None:
         _one_thread()
@@ -48,49 +44,17 @@ class CpuDevice:
         self._engines = {what: Engine() for what in ("H2D pageable", "D2H pageable", COMPUTE)}
         self._seen: list[Activity] | None = None
 
-    def now(self) -> float:
-        return time.perf_counter()
-
-    def settle(self) -> None:
-        """Nothing to bind or to wake: the first warm-up of a case is enough."""
-
-    def enter(self, case: Case) -> None:
-        """Every case runs as fast as it can."""
-
-    def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
-        if pinned:
-            raise Unavailable(NO_PINNED)
-        return torch.empty(nbytes, dtype=torch.uint8).fill_(0)  # touched
-
-    def registered_buffer(self, nbytes: int) -> Buffer:
-        raise Unavailable(NO_PINNED)
-
     def buffer(self, nbytes: int) -> Buffer:
-        return _on_device(self.host_buffer(nbytes, pinned=False))
-
-    def target_buffer(self, nbytes: int, where: Where) -> Buffer:
-        raise Unavailable(NO_TARGET[where])
+        return _on_device(super().buffer(nbytes))
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
-        return _on_device(tensors.typed(buffer, dtype), like=buffer)
+        return _on_device(super().typed(buffer, dtype), like=buffer)
 
     def every_second(self, buffer: Buffer) -> Buffer:
-        return _on_device(tensors.every_second(buffer), like=buffer)
-
-    def fill_pattern(self, buffer: Buffer, seed: int) -> None:
-        tensors.fill(buffer, seed)
-
-    def same_values(self, left: Buffer, right: Buffer) -> bool:
-        return tensors.equal(left, right)
-
-    def marks(self, num: int) -> Buffer:
-        return torch.zeros((num, *tensors.MARK_SHAPE), dtype=torch.uint8)
+        return _on_device(super().every_second(buffer), like=buffer)
 
     def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
-        self.current.enqueue(lambda: _ignore(marks[place].copy_(tensors.ends(buffer))))
-
-    def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
-        return torch.equal(marks[place], tensors.ends(source))
+        self.current.enqueue(partial(super().mark, marks, place, buffer))
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         stream = self.current
@@ -99,20 +63,14 @@ class CpuDevice:
             stream.synchronize()
 
     def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
-        num = nbytes // 4
         if on_host:
-            if fill == "randn":
-                return torch.randn(num)
-            return torch.zeros(num) if fill == "zeros" else torch.empty(num)
-        made = _on_device(torch.empty(num))
+            return super().create(fill, nbytes, on_host=True)
+        made = _on_device(super().create("empty", nbytes, on_host=False))
         if fill == "zeros":
             self.current.enqueue(self._task(lambda: _ignore(made.zero_())))
         elif fill == "randn":
             self.current.enqueue(self._task(lambda: _ignore(made.normal_())))
         return made
-
-    def pin(self, source: Buffer) -> Buffer:
-        raise Unavailable(NO_PINNED)
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         moved = _on_device(torch.empty_like(source))
@@ -123,9 +81,6 @@ class CpuDevice:
         fetched = torch.empty_like(source)
         self.copy(fetched, source, blocking=blocking)
         return fetched
-
-    def drop_caches(self) -> None:
-        raise Unavailable(NO_CACHE)
 
     def keep_for(self, buffer: Buffer, stream: CpuStream) -> None:
         stream.enqueue(lambda: _ignore(buffer))
@@ -142,14 +97,6 @@ class CpuDevice:
         self._streams.append(made)
         return made
 
-    @contextmanager
-    def on(self, stream: CpuStream) -> Iterator[None]:
-        before, self.current = self.current, stream
-        try:
-            yield
-        finally:
-            self.current = before
-
     def event(self, *, timing: bool = True) -> CpuEvent:
         return CpuEvent(lambda: self.current)
 
@@ -164,12 +111,6 @@ class CpuDevice:
         if errors:
             raise errors[0]
 
-    def memory_stats(self) -> dict[str, int]:
-        return {}
-
-    def reset_peak(self) -> None:
-        """Nobody counts."""
-
     def observe(self, work: Step) -> list[Activity]:
         self.synchronize()
         seen: list[Activity] = []
@@ -180,9 +121,6 @@ class CpuDevice:
         finally:
             self._seen = None
         return sorted(seen, key=lambda one: one.start_s)
-
-    def bytes_counted(self) -> tuple[int, int]:
-        raise Unavailable("the cpu device has no link, so nothing counts its bytes")
 
     def reset(self) -> None:
         self.synchronize()

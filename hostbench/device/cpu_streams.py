@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from hostbench.device.protocol import Step
+from hostbench.device.base import Step
 from hostbench.device.scheduling import ask_for_short_slices
 
 

@@ -6,19 +6,18 @@ the SM clock in one block; the first of each calibrates and therefore waits for 
 """
 
 import gc
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any
 
 import torch
 
-from hostbench.core.case import Case
 from hostbench.core.samples import median
 from hostbench.core.units import MIB
-from hostbench.device import kineto, numa, tensors
+from hostbench.device import kineto, numa
 from hostbench.device.activity import Activity
+from hostbench.device.base import SECOND_DEVICE, Buffer, Step, Where, lacking
 from hostbench.device.cuda_compute import Filler
 from hostbench.device.cuda_memory import (
     clear_cublas_workspaces,
@@ -28,7 +27,7 @@ from hostbench.device.cuda_memory import (
 )
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.link_counters import LinkCounters
-from hostbench.device.protocol import Buffer, DType, Fill, Step, Where
+from hostbench.device.torch_device import TorchDevice, equal, fill
 
 _CALIBRATION_CYCLES = 4_000_000  # about 2 ms
 _CALIBRATION_READINGS = 7
@@ -73,7 +72,7 @@ class CudaEvent:
         return float(earlier.raw.elapsed_time(self.raw)) / 1e3
 
 
-class CudaDevice:
+class CudaDevice(TorchDevice):
     """See the module's docstring. Raises BrokenError where torch.cuda does not work."""
 
     name = "cuda"
@@ -81,13 +80,11 @@ class CudaDevice:
     def __init__(self, index: int = 0) -> None:
         require_cuda(index)
         torch.cuda.set_device(index)
-        self._device = torch.device("cuda", index)
-
-    def now(self) -> float:
-        return time.perf_counter()
+        self.torch_device = torch.device("cuda", index)
+        self.lacks = lacking("cuda", torch.cuda.device_count())
 
     def settle(self) -> None:
-        numa.bind_near(pci_address(self._device))
+        numa.bind_near(pci_address(self.torch_device))
         source = self.host_buffer(_SETTLE_BYTES, pinned=True)
         target = self.buffer(_SETTLE_BYTES)
         rounds: list[float] = []
@@ -97,29 +94,17 @@ class CudaDevice:
         del source, target
         self.reset()
 
-    def enter(self, case: Case) -> None:
-        """Every case runs as fast as it can."""
-
-    def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
-        return torch.empty(nbytes, dtype=torch.uint8, pin_memory=pinned).fill_(0)
-
     def registered_buffer(self, nbytes: int) -> Buffer:
         return registered(nbytes)
 
-    def buffer(self, nbytes: int) -> Buffer:
-        return torch.empty(nbytes, dtype=torch.uint8, device=self._device).fill_(0)
-
     def target_buffer(self, nbytes: int, where: Where) -> Buffer:
-        return self.buffer(nbytes) if where == "here" else peer_buffer(self._device, nbytes, where)
-
-    def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
-        return tensors.typed(buffer, dtype)
-
-    def every_second(self, buffer: Buffer) -> Buffer:
-        return tensors.every_second(buffer)
+        if where == "here":
+            return self.buffer(nbytes)
+        self.require(SECOND_DEVICE)
+        return peer_buffer(self.torch_device, nbytes, where)
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
-        tensors.fill(buffer, seed)
+        fill(buffer, seed)
         self.synchronize()
         if buffer.is_cuda:
             torch.cuda.synchronize(buffer.device)
@@ -128,31 +113,16 @@ class CudaDevice:
         where = left.device if left.is_cuda else right.device
         if left.is_cuda and right.is_cuda and left.device != right.device:
             where = torch.device("cpu")  # not by the way that is to be checked
-        return tensors.equal(left.to(where), right.to(where))
-
-    def marks(self, num: int) -> Buffer:
-        return torch.zeros((num, *tensors.MARK_SHAPE), dtype=torch.uint8, device=self._device)
-
-    def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
-        marks[place].copy_(tensors.ends(buffer))
-
-    def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
-        return torch.equal(marks[place].cpu(), tensors.ends(source).cpu())
+        return equal(left.to(where), right.to(where))
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         target.copy_(source, non_blocking=not blocking)
-
-    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
-        makers: dict[str, Callable[..., Buffer]]
-        makers = {"empty": torch.empty, "zeros": torch.zeros, "randn": torch.randn}
-        where = torch.device("cpu") if on_host else self._device
-        return makers[fill](nbytes // 4, dtype=torch.float32, device=where)
 
     def pin(self, source: Buffer) -> Buffer:
         return source.pin_memory()
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
-        return source.to(self._device, non_blocking=not blocking)
+        return source.to(self.torch_device, non_blocking=not blocking)
 
     def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         return source.to("cpu", non_blocking=not blocking)
@@ -172,7 +142,7 @@ class CudaDevice:
         _cuda._sleep(round(seconds * self._cycles_per_s))
 
     def stream(self) -> CudaStream:
-        return CudaStream(_cuda.Stream(self._device))
+        return CudaStream(_cuda.Stream(self.torch_device))
 
     @contextmanager
     def on(self, stream: CudaStream) -> Iterator[None]:
@@ -183,10 +153,10 @@ class CudaDevice:
         return CudaEvent(_cuda.Event(enable_timing=timing))
 
     def synchronize(self) -> None:
-        torch.cuda.synchronize(self._device)
+        torch.cuda.synchronize(self.torch_device)
 
     def memory_stats(self) -> dict[str, int]:
-        stats = torch.cuda.memory_stats(self._device)
+        stats = torch.cuda.memory_stats(self.torch_device)
         return {
             "allocated": stats.get("allocated_bytes.all.current", 0),
             "peak_allocated": stats.get("allocated_bytes.all.peak", 0),
@@ -194,7 +164,7 @@ class CudaDevice:
         }
 
     def reset_peak(self) -> None:
-        torch.cuda.reset_peak_memory_stats(self._device)
+        torch.cuda.reset_peak_memory_stats(self.torch_device)
 
     def observe(self, work: Step) -> list[Activity]:
         self.synchronize()
@@ -207,10 +177,7 @@ class CudaDevice:
         gc.collect()
         clear_cublas_workspaces()
         self.drop_caches()
-        torch.cuda.reset_peak_memory_stats(self._device)
-
-    def close(self) -> None:
-        """Nothing to stop; the process's end gives everything back."""
+        torch.cuda.reset_peak_memory_stats(self.torch_device)
 
     def _settle_round(self, source: Buffer, target: Buffer) -> None:
         self.copy(target, source, blocking=False)
@@ -228,11 +195,11 @@ class CudaDevice:
 
     @cached_property
     def _filler(self) -> Filler:
-        return Filler(self._device, self._seconds)
+        return Filler(self.torch_device, self._seconds)
 
     @cached_property
     def _counters(self) -> LinkCounters:
-        return LinkCounters(uuid_of(self._device))
+        return LinkCounters(uuid_of(self.torch_device))
 
     @cached_property
     def _cycles_per_s(self) -> float:

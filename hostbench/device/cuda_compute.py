@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 
 from hostbench.core.samples import median
-from hostbench.device.protocol import Step
+from hostbench.device.base import Step
 
 ROWS = 2048
 DEPTH = 1024

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from hostbench.core.errors import Unavailable
-from hostbench.device.protocol import Where
+from hostbench.device.base import Where
 
 _cuda: Any = torch.cuda  # torch leaves these calls without types
 
@@ -25,12 +25,10 @@ def registered(nbytes: int) -> torch.Tensor:
 
 
 def peer_buffer(device: torch.device, nbytes: int, where: Where) -> torch.Tensor:
-    """Touched memory of the next GPU. Raises Unavailable where there is none, or for `peer` no
-    direct way to it."""
-    num, here = torch.cuda.device_count(), device.index or 0
-    if num < 2:
-        raise Unavailable(f"needs 2 GPUs, this machine has {num}")
-    other = (here + 1) % num
+    """Touched memory of the next GPU; there are two. Raises Unavailable for `peer` where there is
+    no direct way to it."""
+    here = device.index or 0
+    other = (here + 1) % torch.cuda.device_count()
     if where == "peer" and not torch.cuda.can_device_access_peer(here, other):
         raise Unavailable(
             f"GPU {here} has no direct access to GPU {other}: see nvidia-smi topo -p2p r"

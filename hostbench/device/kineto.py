@@ -11,7 +11,7 @@ import torch.profiler
 
 from hostbench.core.errors import Unavailable
 from hostbench.device.activity import COMPUTE, Activity
-from hostbench.device.protocol import Step
+from hostbench.device.base import Step
 
 _MEMCPY = re.compile(
     r"Memcpy (?P<way>HtoD|DtoH|DtoD|PtoP)(?: \((?P<source>\w+) -> (?P<target>\w+)\))?"

@@ -22,15 +22,12 @@ A declared simulation (`simulated_file`) has other figures, and a pace that mult
 but that of a delay while a case is measured.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable
 from hostbench.device import simulated_copy
 from hostbench.device.activity import COMPUTE, Activity
-from hostbench.device.protocol import DType, Fill, Step, Where
+from hostbench.device.base import SECOND_DEVICE, Device, DType, Fill, Step, Where, lacking
 from hostbench.device.simulated_pace import Pace
 from hostbench.device.simulated_parts import (
     Contents,
@@ -47,13 +44,14 @@ DELAY = "delay"
 """The engine of waiting: it is no work, and never slower than asked."""
 
 
-class SimulatedDevice:
+class SimulatedDevice(Device):
     """See the module's docstring."""
 
     name = "simulated"
 
     def __init__(self, link: Link | None = None, pace: Pace | None = None) -> None:
         self.link = link or Link()
+        self.lacks = lacking(self.name, self.link.num_devices)
         self.pace = pace or Pace()
         self.host_s = 0.0
         self.current = self.default = SimulatedStream(self.wait_until)
@@ -64,9 +62,6 @@ class SimulatedDevice:
 
     def now(self) -> float:
         return self.host_s
-
-    def settle(self) -> None:
-        """A virtual link never sleeps."""
 
     def enter(self, case: Case) -> None:
         self.pace.enter(case)
@@ -82,8 +77,8 @@ class SimulatedDevice:
         return SimulatedBuffer(nbytes, on_host=False)
 
     def target_buffer(self, nbytes: int, where: Where) -> SimulatedBuffer:
-        if where != "here" and self.link.num_devices < 2:
-            raise Unavailable(f"needs 2 devices, this machine has {self.link.num_devices}")
+        if where != "here":
+            self.require(SECOND_DEVICE)
         return SimulatedBuffer(nbytes, on_host=False, device=0 if where == "here" else 1)
 
     def typed(self, buffer: SimulatedBuffer, dtype: DType) -> SimulatedBuffer:
@@ -165,26 +160,12 @@ class SimulatedDevice:
         self._streams.append(made)
         return made
 
-    @contextmanager
-    def on(self, stream: SimulatedStream) -> Iterator[None]:
-        before, self.current = self.current, stream
-        try:
-            yield
-        finally:
-            self.current = before
-
     def event(self, *, timing: bool = True) -> SimulatedEvent:
         return SimulatedEvent(self)
 
     def synchronize(self) -> None:
         self.wait_until(max(stream.free_s for stream in self._streams))
         self.pace.next_sample()
-
-    def memory_stats(self) -> dict[str, int]:
-        return {}
-
-    def reset_peak(self) -> None:
-        """Nobody counts."""
 
     def observe(self, work: Step) -> list[Activity]:
         self.synchronize()
@@ -193,9 +174,6 @@ class SimulatedDevice:
         self.synchronize()
         return self._seen
 
-    def bytes_counted(self) -> tuple[int, int]:
-        raise Unavailable("the simulated device has no NVML counters")
-
     def reset(self) -> None:
         self.synchronize()
         self.pace.leave()
@@ -203,9 +181,6 @@ class SimulatedDevice:
         self.current = self.default
         self._seen = []
         self._cached.clear()
-
-    def close(self) -> None:
-        """Nothing to stop."""
 
     def wait_until(self, end_s: float) -> None:
         """The host waits for `end_s`, then pays for having waited."""

@@ -8,7 +8,7 @@ from hostbench.core.errors import Unavailable
 from hostbench.core.samples import median
 from hostbench.core.units import MIB
 from hostbench.device import open_device
-from hostbench.device.protocol import Buffer, Device
+from hostbench.device.base import Buffer, Device
 from hostbench.gpu_check.record import Answer, answered
 
 NBYTES = 256 * MIB

@@ -9,7 +9,7 @@ from typing import Any
 
 from hostbench.core.errors import Unavailable
 from hostbench.device import open_device
-from hostbench.device.protocol import Device
+from hostbench.device.base import Device
 from hostbench.facts.nvml import Nvml
 from hostbench.gpu_check.nvml import BLOCK, handle_of_device, opened
 from hostbench.gpu_check.record import Answer, answered

@@ -12,7 +12,7 @@ from typing import Any
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import GIB, MIB
 from hostbench.device import open_device
-from hostbench.device.protocol import Device
+from hostbench.device.base import Device
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
 from hostbench.facts.record import Fact
 from hostbench.gpu_check.record import Answer, answered

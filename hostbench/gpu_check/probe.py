@@ -12,7 +12,7 @@ from hostbench.core import units
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB
 from hostbench.device import open_device
-from hostbench.device.protocol import Buffer, Device
+from hostbench.device.base import Buffer, Device
 from hostbench.gpu_check.record import Answer, answered
 
 SIZES = tuple(KIB * 4**power for power in range(10))  # 1 KiB to 256 MiB

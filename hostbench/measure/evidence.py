@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import MIB, format_bytes
 from hostbench.device.activity import COMPUTE, Activity, busy, copied, shared
-from hostbench.device.protocol import Device
+from hostbench.device.base import Device
 from hostbench.measure.measure import Prepared
 
 OVERLAPPED_SHARE = 0.5

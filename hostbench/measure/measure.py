@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostbench.core.samples import Samples, median, relative_iqr
-from hostbench.device.protocol import Device, Step
+from hostbench.device.base import Device, Step
 
 PROBE_DELAY_S = 0.01
 """How long the delay probe keeps the stream busy before the call under test."""

@@ -2,13 +2,13 @@
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import UsageError
-from hostbench.device.protocol import Device, Step
+from hostbench.device.base import Device, Step, lacking
 from hostbench.measure.measure import Prepared
 
 DEVICES = ("cuda", "cpu")
@@ -42,6 +42,8 @@ class Workload:
     """Steps enqueued before one synchronize."""
     host_only: Callable[..., bool] | None = None
     """Cases whose step enqueues nothing: they may be repeated inside one timer reading."""
+    needs: Callable[..., Iterable[str]] | None = None
+    """Abilities of `hostbench.device.base` without which a case is skipped, from the axes."""
     ranks: Callable[..., int] | None = None
     """Ranks of a case; None: the worker itself runs the step. The same for a whole family."""
 
@@ -68,6 +70,16 @@ class Workload:
 
     def is_host_only(self, case: Case) -> bool:
         return self.host_only is not None and self.host_only(**case.values)
+
+    def needed(self, case: Case) -> tuple[str, ...]:
+        """In the order in which the device is asked for them: the first it lacks is the reason."""
+        return tuple(self.needs(**case.values)) if self.needs else ()
+
+    def refusal(self, case: Case, num_devices: int) -> str | None:
+        """Why the case's device will refuse it, where there are that many of its kind; None where
+        it will not. `prepare` raises the same."""
+        lacks = lacking(str(case.values["device"]), num_devices)
+        return next((lacks[ability] for ability in self.needed(case) if ability in lacks), None)
 
     def num_ranks(self, case: Case) -> int | None:
         return self.ranks(**case.values) if self.ranks else None
@@ -114,7 +126,12 @@ def registry() -> dict[str, Workload]:
 
 
 def prepare(work: Workload, device: Device, case: Case) -> Prepared:
-    """Build the case's step on an opened device."""
+    """Build the case's step on an opened device.
+
+    Raises Unavailable before anything is built where the device lacks what the case needs.
+    """
+    for ability in work.needed(case):
+        device.require(ability)
     axes = {name: value for name, value in case.axes if name != "device"}
     built = work.build(device, **axes)
     device.enter(case)

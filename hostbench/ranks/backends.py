@@ -13,6 +13,12 @@ class Backend:
     returns_early: bool
     """A collective may return before its result is there."""
 
+    def refusal(self, num_ranks: int, num_devices: int) -> str | None:
+        """Why that many ranks cannot run on that many devices; None where they can."""
+        if self.own_device and num_devices < num_ranks:
+            return f"needs {num_ranks} GPUs, this machine has {num_devices}"
+        return None
+
 
 BACKENDS = {
     "cuda": Backend("nccl", own_device=True, returns_early=True),

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from hostbench.core.errors import Unavailable
 from hostbench.device import num_devices, open_device
-from hostbench.device.protocol import Device
+from hostbench.device.base import Device
 from hostbench.ranks import pattern
 from hostbench.ranks.backends import BACKENDS
 
@@ -80,8 +80,9 @@ def take(seat: Seat) -> tuple[Device, TorchGroup]:
     """
     backend = BACKENDS[seat.device]
     num = num_devices(seat.device)
-    if backend.own_device and 0 < num < seat.num_ranks:
-        raise Unavailable(f"needs {seat.num_ranks} GPUs, this machine has {num}")
+    reason = backend.refusal(seat.num_ranks, num) if num else None
+    if reason is not None:
+        raise Unavailable(reason)
     device = open_device(seat.device, seat.rank)
     device.settle()
     one: torch.Tensor = device.create("zeros", 4, on_host=False)

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from hostbench.device.protocol import Buffer
+from hostbench.device.base import Buffer
 
 
 class Group(Protocol):

@@ -12,8 +12,8 @@ import torch
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
+from hostbench.device.base import Device
 from hostbench.device.errors import fatal_reason
-from hostbench.device.protocol import Device
 from hostbench.measure import measure
 from hostbench.measure.workload import find, prepare
 from hostbench.ranks.group import CollectiveError, Seat, TorchGroup, take

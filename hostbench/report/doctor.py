@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from hostbench.core.case import Case
 from hostbench.core.units import GB, format_bytes, format_rate
-from hostbench.device.cpu_reasons import refusal as cpu_refusal
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
 from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.cases import ALL_CORES, ONE_THREAD
 from hostbench.measure.workload import Workload
+from hostbench.ranks.backends import BACKENDS
 from hostbench.report.findings import Finding, findings, is_broken
 
 __all__ = ["Coverage", "Finding", "coverage", "findings", "is_broken", "render"]
@@ -38,7 +38,7 @@ def coverage(workloads: Iterable[Workload], hardware: Hardware, torch: TorchStat
     for work in workloads:
         runs[work.name] = 0
         for case in work.cases():
-            reason = _skip_reason(case, hardware, torch)
+            reason = _skip_reason(work, case, hardware, torch)
             if reason is None:
                 runs[work.name] += 1
             else:
@@ -55,26 +55,19 @@ def render(
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def _skip_reason(case: Case, hardware: Hardware, torch: TorchState) -> str | None:
-    axes = case.values
+def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchState) -> str | None:
     if not torch.importable:
         return "needs torch, which cannot be imported"
-    if axes["device"] == "cuda":
-        return _cuda_skip_reason(case, hardware, torch)
-    if hardware.visible:
-        return "measured only with --device cpu, as there is a GPU"
-    return cpu_refusal(case)
-
-
-def _cuda_skip_reason(case: Case, hardware: Hardware, torch: TorchState) -> str | None:
-    if not hardware.visible:
+    device = str(case.values["device"])
+    if device == "cuda" and not hardware.visible:
         return "needs an NVIDIA GPU, none is visible"
-    if not torch.cuda_works:
+    if device == "cuda" and not torch.cuda_works:
         return "torch.cuda does not work"
-    needed = case.values.get("num_ranks", 2 if case.workload == "transfer.between_devices" else 1)
-    if int(needed) > hardware.num_gpus:
-        return f"needs {needed} GPUs, this machine has {hardware.num_gpus}"
-    return None
+    if device == "cpu" and hardware.visible:
+        return "measured only with --device cpu, as there is a GPU"
+    return work.refusal(case, hardware.num_gpus) or BACKENDS[device].refusal(
+        work.num_ranks(case) or 1, hardware.num_gpus
+    )
 
 
 def _machine_lines(facts: Facts, torch: TorchState) -> list[str]:

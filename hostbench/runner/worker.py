@@ -9,8 +9,8 @@ from typing import Any
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.device import open_device
+from hostbench.device.base import Device
 from hostbench.device.errors import fatal_reason
-from hostbench.device.protocol import Device
 from hostbench.families import load
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare

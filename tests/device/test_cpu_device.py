@@ -10,9 +10,9 @@ import torch
 from hostbench.core.errors import Unavailable, UsageError
 from hostbench.core.units import KIB, MIB
 from hostbench.device import NAMES, open_device, scheduling
+from hostbench.device.base import Device
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.cpu_streams import CpuStream
-from hostbench.device.protocol import Device
 
 WAIT_S = 20.0
 """Until a test that hangs gives up."""

@@ -5,7 +5,7 @@ All times are binary fractions, so that sums of them are exact.
 
 import pytest
 
-from hostbench.device.protocol import Device
+from hostbench.device.base import Device
 from hostbench.device.simulated import Link, SimulatedBuffer, SimulatedDevice
 
 LAUNCH, WAIT, LATENCY, ALLOC = 2.0**-10, 2.0**-9, 2.0**-8, 2.0**-11

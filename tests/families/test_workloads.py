@@ -11,7 +11,7 @@ from hostbench import families, suite
 from hostbench.cli.sync import source
 from hostbench.core.case import AxisValue
 from hostbench.core.errors import UsageError
-from hostbench.device.protocol import Device, Step
+from hostbench.device.base import Device, Step
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import workload

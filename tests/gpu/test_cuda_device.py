@@ -1,4 +1,4 @@
-"""The cuda device keeps the protocol. Runs only where torch.cuda works."""
+"""The cuda device does all that a device is asked for. Runs only where torch.cuda works."""
 
 import subprocess
 import sys
@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from hostbench.core.units import KIB, MIB
+from hostbench.device.base import Fill
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
-from hostbench.device.protocol import Fill
 from hostbench.gpu_check.probe import probe
 
 pytestmark = pytest.mark.gpu

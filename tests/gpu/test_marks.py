@@ -3,8 +3,8 @@
 import pytest
 
 from hostbench.core.units import MIB
+from hostbench.device.base import Buffer
 from hostbench.device.cuda import CudaDevice
-from hostbench.device.protocol import Buffer
 
 pytestmark = pytest.mark.gpu
 

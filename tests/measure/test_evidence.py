@@ -8,7 +8,7 @@ import pytest
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB, MIB
 from hostbench.device.activity import Activity, busy, copied, length, shared
-from hostbench.device.protocol import Step
+from hostbench.device.base import Step
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.measure import evidence
 from hostbench.measure.measure import Prepared
@@ -99,7 +99,7 @@ def test_a_copy_of_another_kind_than_declared_is_a_failed_proof() -> None:
     assert proofs["copies"] == (
         f"failed: {MIB} bytes H2D pageable were copied, not {MIB} bytes H2D pinned"
     )
-    assert proofs["link_bytes"] == "unavailable: the simulated device has no NVML counters"
+    assert proofs["link_bytes"].startswith("unavailable: the simulated device has no ")
     none = replace(prepared, step=lambda: None)
     assert "no bytes were copied" in evidence.gather(device, none).proofs["copies"]
 

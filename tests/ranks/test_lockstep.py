@@ -6,7 +6,7 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
-from hostbench.device.protocol import Device
+from hostbench.device.base import Device
 from hostbench.measure.measure import Measurement, Settings
 from hostbench.measure.workload import Workload, workload
 from hostbench.ranks import group, lockstep, membership

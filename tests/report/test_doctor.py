@@ -250,34 +250,3 @@ def test_the_command_refuses_a_bad_name(stage):
     stage(CPU_TORCH, NO_GPU, facts_of())
     with pytest.raises(UsageError, match="cannot name a machine"):
         command.execute(command.DoctorOptions(machine="a/b"))
-
-
-def test_what_the_cpu_device_refuses_is_told_beforehand() -> None:
-    """The doctor's reason is the one that the device gives, for every workload; how a case is run
-    beyond its memory, cache and place plays no part."""
-    pytest.importorskip("torch")
-    from hostbench.core.errors import Unavailable
-    from hostbench.device.cpu import CpuDevice
-    from hostbench.device.cpu_reasons import refusal
-    from hostbench.measure.workload import prepare
-
-    device = CpuDevice()
-    matters = ("memory", "cache", "route", "place")
-    try:
-        for work in load(("transfer", "overlap", "allocation")).values():
-            tried: set[tuple[object, ...]] = set()
-            for case in work.cases():
-                axes = case.values
-                kind = tuple(axes.get(name) for name in matters)
-                if axes["device"] != "cpu" or kind in tried:
-                    continue
-                tried.add(kind)
-                reason = None
-                try:
-                    prepare(work, device, case).step()
-                except Unavailable as refused:
-                    reason = str(refused)
-                device.reset()
-                assert refusal(case) == reason, case
-    finally:
-        device.close()

@@ -8,7 +8,7 @@ import pytest
 
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.errors import Unavailable, UsageError
-from hostbench.device.protocol import Device
+from hostbench.device.base import Device
 from hostbench.facts.hardware import Hardware
 from hostbench.families import load
 from hostbench.families.collectives.workloads import NUM_RANKS

@@ -6,7 +6,7 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable, UsageError
-from hostbench.device.protocol import Device
+from hostbench.device.base import Device
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import Workload

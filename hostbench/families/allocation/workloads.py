@@ -2,7 +2,7 @@
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import MIB
-from hostbench.device.protocol import Buffer, Device, Fill, Step
+from hostbench.device.base import Buffer, Device, Fill, Step
 from hostbench.measure.workload import DEVICES, workload
 
 SIZES = (MIB, 16 * MIB, 64 * MIB)

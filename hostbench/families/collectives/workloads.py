@@ -2,7 +2,7 @@
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB, MIB
-from hostbench.device.protocol import Device
+from hostbench.device.base import Device
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import DEVICES, workload
 from hostbench.ranks import membership

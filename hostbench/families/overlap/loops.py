@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from hostbench.core.samples import median
-from hostbench.device.protocol import Buffer, Device, Step
+from hostbench.device.base import Buffer, Device, Step
 
 NUM_BATCHES = 8
 _SLOTS = 3

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB, MIB
-from hostbench.device.protocol import Device
+from hostbench.device.base import PINNED, Device
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop, Orderings, RoundTrip
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import DEVICES, workload
@@ -33,6 +33,10 @@ _SIDE_STREAMS = ("copy_stream", "streams_2", "streams_4", "three_streams")
 
 def _moves(batch_bytes: int, schedule: str, **_: AxisValue) -> int:
     return 0 if schedule == "compute_only" else batch_bytes * NUM_BATCHES
+
+
+def _needs(memory: str, **_: AxisValue) -> tuple[str, ...]:
+    return (PINNED,) if memory == "pinned" else ()
 
 
 def _usual(device: str, memory: str, **_: AxisValue) -> bool:
@@ -65,6 +69,7 @@ def _expects(
     moves=_moves,
     expects=_expects,
     quick=_quick,
+    needs=_needs,
     version="3",
 )
 def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
@@ -84,6 +89,7 @@ def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Pr
     moves=_moves,
     expects=_expects,
     only=_usual,
+    needs=_needs,
     version="2",
 )
 def ratio(
@@ -104,6 +110,7 @@ def ratio(
     },
     moves=lambda batch_bytes, **_: batch_bytes * NUM_BATCHES,
     only=_usual,
+    needs=_needs,
     version="2",
 )
 def ordered(device: Device, batch_bytes: int, memory: str, ordering: str) -> Prepared:
@@ -135,6 +142,7 @@ def _moves_both(schedule: str, **axes: int) -> int:
     moves=_moves_both,
     expects=_expects,
     only=_usual,
+    needs=_needs,
     version="2",
 )
 def round_trip(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hostbench.device.protocol import Buffer, Device
+from hostbench.device.base import Buffer, Device
 from hostbench.measure.measure import Prepared
 
 

@@ -1,8 +1,18 @@
 """transfer: what one copy between host and device costs, and whether the call waits for it."""
 
+from collections.abc import Iterator
+
 from hostbench.core.case import AxisValue
 from hostbench.core.units import GIB, KIB, MIB
-from hostbench.device.protocol import Buffer, Device, Where
+from hostbench.device.base import (
+    CACHES,
+    OWN_MEMORY,
+    PINNED,
+    SECOND_DEVICE,
+    Buffer,
+    Device,
+    Where,
+)
 from hostbench.families.transfer import expected as expectations
 from hostbench.families.transfer.copies import arrived, checked_copy, host_memory, kind, made_anew
 from hostbench.measure.measure import Prepared
@@ -42,12 +52,26 @@ def _plain(device: str, nbytes: int, memory: str, blocking: bool, **_: AxisValue
     return huge and (memory != "registered" or nbytes in FEW_SIZES)
 
 
+def _needs(memory: str = "pageable", cache: str = "warm", **_: AxisValue) -> Iterator[str]:
+    """What some devices do not have: locked pages, and caches that can be cold."""
+    if memory != "pageable":
+        yield PINNED
+    if cache == "cold":
+        yield CACHES
+
+
 def _quick(nbytes: int, memory: str, **_: AxisValue) -> bool:
     return nbytes == LARGE and memory != "registered"
 
 
 @workload(
-    axes=AXES, moves=_moves, expects=expectations.plain, only=_plain, quick=_quick, version="1"
+    axes=AXES,
+    moves=_moves,
+    expects=expectations.plain,
+    only=_plain,
+    quick=_quick,
+    needs=_needs,
+    version="1",
 )
 def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One host-to-device copy into a preallocated buffer. Timed: the copy, not the allocation."""
@@ -59,7 +83,13 @@ def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> 
 
 
 @workload(
-    axes=AXES, moves=_moves, expects=expectations.plain, only=_plain, quick=_quick, version="1"
+    axes=AXES,
+    moves=_moves,
+    expects=expectations.plain,
+    only=_plain,
+    quick=_quick,
+    needs=_needs,
+    version="1",
 )
 def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One device-to-host copy into a preallocated buffer. Timed: the copy, not the allocation."""
@@ -74,6 +104,7 @@ def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     axes={"device": DEVICES, "nbytes": (MIB, 16 * MIB, 64 * MIB), "memory": MEMORY},
     moves=_twice,
     expects=expectations.both_ways,
+    needs=_needs,
     version="1",
 )
 def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
@@ -109,6 +140,7 @@ def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
     axes={"device": DEVICES, "nbytes": FEW_SIZES, "cache": CACHE, "blocking": BLOCKING},
     moves=_moves,
     expects=expectations.warm,
+    needs=lambda cache, **_: (*_needs(cache=cache), PINNED),
     version="1",
 )
 def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
@@ -137,6 +169,7 @@ def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Pre
     },
     moves=_moves,
     expects=expectations.warm,
+    needs=_needs,
     version="1",
 )
 def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bool) -> Prepared:
@@ -163,6 +196,7 @@ def _has_cache(cache: str, blocking: bool, **_: AxisValue) -> bool:
     moves=_moves,
     expects=expectations.to_host,
     only=_has_cache,
+    needs=_needs,
     version="1",
 )
 def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
@@ -188,6 +222,7 @@ def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared
     },
     moves=_moves,
     expects=expectations.one_call,
+    needs=_needs,
     version="1",
 )
 def many_tensors(
@@ -215,6 +250,7 @@ def many_tensors(
     axes={"device": DEVICES, "nbytes": FEW_SIZES},
     moves=_moves,
     expects=lambda **_: {"asynchronous": True},
+    needs=lambda **_: (OWN_MEMORY,),
     version="1",
 )
 def on_device(device: Device, nbytes: int) -> Prepared:
@@ -226,6 +262,7 @@ def on_device(device: Device, nbytes: int) -> Prepared:
 @workload(
     axes={"device": DEVICES, "nbytes": FEW_SIZES, "route": ("peer", "through_host")},
     moves=_moves,
+    needs=lambda **_: (SECOND_DEVICE,),
     version="1",
 )
 def between_devices(device: Device, nbytes: int, route: Where) -> Prepared:
@@ -263,7 +300,7 @@ def _ends(device: Device, nbytes: int, direction: str, memory: str) -> tuple[Buf
     return device.buffer(2 * nbytes), host_memory(device, nbytes, memory)
 
 
-@workload(axes=CONVERSIONS, moves=_moves, expects=expectations.strided, version="1")
+@workload(axes=CONVERSIONS, moves=_moves, expects=expectations.strided, needs=_needs, version="1")
 def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """Every second float32 of a buffer, copied dense. Timed: gathering and copying.
 
@@ -275,7 +312,7 @@ def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: 
     return checked_copy(device, target, source, blocking=blocking)
 
 
-@workload(axes=CONVERSIONS, moves=_moves, expects=expectations.cast, version="1")
+@workload(axes=CONVERSIONS, moves=_moves, expects=expectations.cast, needs=_needs, version="1")
 def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """float32 to float16 on the way. Timed: casting and copying.
 

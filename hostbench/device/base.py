@@ -2,15 +2,18 @@
 
 Three devices answer it: `cuda` (the real thing), `cpu` (real copies and compute on worker threads,
 for machines without an accelerator) and `simulated` (a virtual clock, exact). Code outside this
-package never asks which it is; what a device cannot do, it refuses with `Unavailable` and a reason.
+package never asks which it is. A device refuses by default: what it does not define raises
+`Unavailable` with a reason, so that a new primitive costs only the devices that can do it.
 A device takes back only the streams and events that it made itself: those parameters are `Any`.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal, Protocol
 
 from hostbench.core.case import Case
+from hostbench.core.errors import Unavailable
 from hostbench.device.activity import Activity
 
 Buffer = Any
@@ -22,6 +25,30 @@ Where = Literal["here", "peer", "through_host"]
 """Where the target of a copy inside the device's memory, or from there to a second device, lies:
 `peer` is reached directly, `through_host` by way of pinned host memory."""
 Step = Callable[[], None]
+
+PINNED = "pinned memory"
+CACHES = "allocator caches"
+OWN_MEMORY = "memory of its own"
+SECOND_DEVICE = "second device"
+"""Abilities: what a workload declares that its cases need, and what some devices do not have."""
+
+
+def lacking(device: str, num_devices: int) -> dict[str, str]:
+    """The abilities that a device does not have, each with the reason; `num_devices` are those of
+    its kind on this machine. It needs no torch: `doctor` tells what will be skipped from here, and
+    the devices refuse from here."""
+    if device == "cpu":
+        return {
+            PINNED: "the cpu device has no pinned memory; it needs a GPU",
+            CACHES: "the cpu device's allocators have no caches: cold and warm are one case",
+            OWN_MEMORY: "the cpu device's memory is host memory: host_to_device is that copy "
+            "already",
+            SECOND_DEVICE: "the cpu device has no peer; it needs 2 GPUs",
+        }
+    if num_devices < 2:
+        units = "GPUs" if device == "cuda" else "devices"
+        return {SECOND_DEVICE: f"needs 2 {units}, this machine has {num_devices}"}
+    return {}
 
 
 class Event(Protocol):
@@ -50,16 +77,28 @@ class Stream(Protocol):
         """Block the host until everything enqueued so far has finished."""
 
 
-class Device(Protocol):
-    """See the module's docstring. All sizes are bytes, all times seconds."""
+class Device:
+    """See the module's docstring. All sizes are bytes, all times seconds. A device compares by
+    identity: what was calibrated on it is kept for its life."""
 
-    name: str
+    name: ClassVar[str]
+    lacks: Mapping[str, str]
+    """The abilities that it does not have, with the reason why not."""
+    current: Any = None
+    """The stream that work is enqueued on, where the device keeps it itself."""
 
-    def __hash__(self) -> int:
-        """By identity: what was calibrated on a device is kept for its life."""
+    def refusal(self, what: str) -> Unavailable:
+        """The error for an ability or a primitive that the device does not have."""
+        return Unavailable(self.lacks.get(what) or f"the {self.name} device has no {what}")
+
+    def require(self, ability: str) -> None:
+        """Raises Unavailable with the reason where the device does not have it."""
+        if ability in self.lacks:
+            raise self.refusal(ability)
 
     def now(self) -> float:
         """The host's clock in seconds, monotonic; virtual on the simulated device."""
+        return time.perf_counter()
 
     def settle(self) -> None:
         """Once per launch, before anything is allocated: bind to the device's NUMA node where it
@@ -71,97 +110,130 @@ class Device(Protocol):
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         """Touched host memory. Raises Unavailable where it cannot be pinned."""
+        raise self.refusal("host memory")
 
     def registered_buffer(self, nbytes: int) -> Buffer:
         """Touched host memory from the ordinary allocator, page-locked in place afterwards
         (cudaHostRegister). Raises Unavailable where it cannot be."""
+        raise self.refusal(PINNED)
 
     def buffer(self, nbytes: int) -> Buffer:
         """Touched device memory."""
+        raise self.refusal("device memory")
 
     def target_buffer(self, nbytes: int, where: Where) -> Buffer:
         """Touched device memory, here or on a second device. Raises Unavailable where there is no
         such memory of its own, no second device, or no direct way to it."""
+        raise self.refusal(OWN_MEMORY if where == "here" else SECOND_DEVICE)
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
         """The same memory seen as `dtype`."""
+        raise self.refusal("typed buffers")
 
     def every_second(self, buffer: Buffer) -> Buffer:
         """A view of every second element of a typed buffer: half of the bytes, not dense."""
+        raise self.refusal("views of buffers")
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
         """Write values that depend on `seed`, and wait until they are there: any bytes, or whole
         numbers below 2048 where the buffer is typed as floats (exact in float16 too)."""
+        raise self.refusal("patterns")
 
     def same_values(self, left: Buffer, right: Buffer) -> bool:
         """Whether two buffers, wherever they are, hold equal values now. Does not synchronize."""
+        raise self.refusal("comparison of buffers")
 
     def marks(self, num: int) -> Buffer:
         """Room on the device for `num` notes of what a buffer held."""
+        raise self.refusal("marks")
 
     def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
         """Enqueue noting the first and last 8 bytes that `buffer` holds at that point."""
+        raise self.refusal("marks")
 
     def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
         """Whether the note in `place` is what `source` holds. Call after a synchronize."""
+        raise self.refusal("marks")
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         """Copy `source` into `target` on the current stream; direction follows from the two."""
+        raise self.refusal("copies")
 
     def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
         """A new float32 tensor of `nbytes` in host memory, or directly on the device."""
+        raise self.refusal("tensors")
 
     def pin(self, source: Buffer) -> Buffer:
         """`tensor.pin_memory()`: a copy in newly allocated pinned memory, from the cache where it
         holds a block. Raises Unavailable where nothing can be pinned."""
+        raise self.refusal(PINNED)
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         """`tensor.to(device, non_blocking=not blocking)`: allocate on the device and copy."""
+        raise self.refusal("tensors")
 
     def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         """`tensor.to("cpu", non_blocking=not blocking)`: allocate host memory and copy."""
+        raise self.refusal("tensors")
 
     def drop_caches(self) -> None:
         """Synchronize and give back what the device's and the pinned allocator cache. Raises
         Unavailable where allocators have no caches, so that cold and warm are one case."""
+        raise self.refusal(CACHES)
 
     def keep_for(self, buffer: Buffer, stream: Any) -> None:
         """`tensor.record_stream(stream)`: not reused before what `stream` has now is done."""
+        raise self.refusal("record_stream")
 
     def compute(self, seconds: float) -> Step:
         """A calibrated step that keeps the device busy about `seconds` on the current stream."""
+        raise self.refusal("compute")
 
     def delay(self, seconds: float) -> None:
         """Enqueue about `seconds` of waiting on the current stream; the call itself returns."""
+        raise self.refusal("delay")
 
     def stream(self) -> Stream:
         """A new stream."""
+        raise self.refusal("streams")
 
-    def on(self, stream: Any) -> AbstractContextManager[None]:
+    @contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
         """Make `stream` the current stream inside the block."""
+        before, self.current = self.current, stream
+        try:
+            yield
+        finally:
+            self.current = before
 
     def event(self, *, timing: bool = True) -> Event:
         """A new event."""
+        raise self.refusal("events")
 
     def synchronize(self) -> None:
         """Block the host until all streams have finished. Raises what the device's work raised."""
+        raise self.refusal("synchronize")
 
     def memory_stats(self) -> dict[str, int]:
         """Bytes: `allocated`, `peak_allocated`, `reserved`; empty where nobody counts."""
+        return {}
 
     def reset_peak(self) -> None:
-        """Let `peak_allocated` begin at what is allocated now."""
+        """Let `peak_allocated` begin at what is allocated now, where somebody counts."""
 
     def observe(self, work: Step) -> list[Activity]:
         """Run `work` and a synchronize, and tell what the device did meanwhile. Changes timings:
         never inside a timer. Raises Unavailable where it cannot be seen."""
+        raise self.refusal("record of what it did")
 
     def bytes_counted(self) -> tuple[int, int]:
         """(into the device, out of it): bytes that the link has carried so far, by the hardware's
         own counters, everybody's. Raises Unavailable where there are none."""
+        raise self.refusal("counters of its link's bytes")
 
     def reset(self) -> None:
         """Between cases: synchronize, drop caches of the device and the host, reset peaks."""
+        raise self.refusal("reset")
 
     def close(self) -> None:
-        """Stop worker threads; the device is not used again."""
+        """Stop worker threads, where it has any; the device is not used again."""

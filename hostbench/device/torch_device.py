@@ -1,0 +1,99 @@
+"""What the devices on torch tensors share: buffers, views, patterns, comparisons and marks."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+
+from hostbench.core.units import MIB
+from hostbench.device.base import PINNED, Buffer, Device, DType, Fill
+
+_MARK_SHAPE = (2, 8)
+_DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
+_PATTERN_BYTES = MIB - 3  # the largest prime under 1 MiB: a misplaced block does not match
+_KEPT_PATTERNS = 16
+_NUMBERS = 2039  # a prime below 2048, up to which float16 holds every whole number
+_HOST = torch.device("cpu")
+
+
+class TorchDevice(Device):
+    """Buffers are tensors; those of the device are on `torch_device`."""
+
+    torch_device = _HOST
+
+    def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
+        if pinned:
+            self.require(PINNED)
+        return torch.empty(nbytes, dtype=torch.uint8, pin_memory=pinned).fill_(0)  # touched
+
+    def buffer(self, nbytes: int) -> Buffer:
+        return torch.empty(nbytes, dtype=torch.uint8, device=self.torch_device).fill_(0)
+
+    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
+        makers: dict[str, Callable[..., Buffer]]
+        makers = {"empty": torch.empty, "zeros": torch.zeros, "randn": torch.randn}
+        where = _HOST if on_host else self.torch_device
+        return makers[fill](nbytes // 4, dtype=torch.float32, device=where)
+
+    def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
+        return buffer.view(_DTYPES[dtype])
+
+    def every_second(self, buffer: Buffer) -> Buffer:
+        return buffer[::2]
+
+    def fill_pattern(self, buffer: Buffer, seed: int) -> None:
+        fill(buffer, seed)
+
+    def same_values(self, left: Buffer, right: Buffer) -> bool:
+        return equal(left, right)
+
+    def marks(self, num: int) -> Buffer:
+        return torch.zeros((num, *_MARK_SHAPE), dtype=torch.uint8, device=self.torch_device)
+
+    def mark(self, marks: Buffer, place: int, buffer: Buffer) -> None:
+        marks[place].copy_(_ends(buffer))
+
+    def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
+        return torch.equal(marks[place].cpu(), _ends(source).cpu())
+
+
+def fill(buffer: torch.Tensor, seed: int) -> None:
+    """Bytes from a seeded generator; in a buffer typed as floats whole numbers from 0 to 2038."""
+    length = min(buffer.numel(), _PATTERN_BYTES)
+    block = _bytes(length, seed) if buffer.dtype == torch.uint8 else _numbers(length, seed)
+    block = block.to(device=buffer.device, dtype=buffer.dtype)
+    for start in range(0, buffer.numel(), max(1, block.numel())):
+        part = buffer[start : start + block.numel()]
+        part.copy_(block[: part.numel()])
+
+
+def equal(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two buffers on one device hold equal values: bytes where both are dense and of one
+    type, else `right` cast to the type of `left`."""
+    if left.dtype == right.dtype and left.is_contiguous() and right.is_contiguous():
+        return torch.equal(_words(left), _words(right))
+    return torch.equal(left.float(), right.to(left.dtype).float())
+
+
+@lru_cache(maxsize=_KEPT_PATTERNS)
+def _bytes(length: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 256, (length,), dtype=torch.uint8, generator=generator)
+
+
+def _numbers(length: int, seed: int) -> torch.Tensor:
+    return (torch.arange(length) * 7 + seed) % _NUMBERS
+
+
+def _ends(buffer: torch.Tensor) -> torch.Tensor:
+    """Shape (2, 8), uint8: the first and the last 8 bytes, as one view: what `mark` notes.
+    `buffer` is uint8, at least 8 long."""
+    return buffer.as_strided(_MARK_SHAPE, (buffer.numel() - _MARK_SHAPE[1], 1))
+
+
+def _words(buffer: torch.Tensor) -> torch.Tensor:
+    """The bits of a dense buffer by eights of bytes, where it divides so: compared as bytes they
+    take seven times as long."""
+    flat = buffer.view(torch.uint8)
+    whole = flat.numel() % 8 == 0 and flat.storage_offset() % 8 == 0
+    return flat.view(torch.int64) if whole else flat

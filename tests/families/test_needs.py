@@ -1,0 +1,88 @@
+"""What a case needs of its device is declared, and what the doctor tells from it comes true."""
+
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import NoReturn
+
+import pytest
+
+from hostbench.core.case import Case
+from hostbench.core.errors import Unavailable
+from hostbench.device.base import PINNED, Device, lacking
+from hostbench.families import load
+from hostbench.measure.workload import Workload, prepare
+
+CpuDevice = pytest.importorskip("hostbench.device.cpu").CpuDevice
+
+
+@pytest.fixture
+def device() -> Iterator[Device]:
+    opened = CpuDevice()
+    yield opened
+    opened.close()
+
+
+def kinds(work: Workload) -> Iterator[Case]:
+    """One case on the cpu device, the smallest, for each choice of words on its axes: numbers and
+    whether a copy blocks play no part in what a device can do."""
+    tried = set()
+    for case in work.cases():
+        kind = tuple(value for value in case.values.values() if isinstance(value, str))
+        if case.values["device"] == "cpu" and kind not in tried:
+            tried.add(kind)
+            yield case
+
+
+def refused(work: Workload, device: Device, case: Case) -> str | None:
+    """What the device itself says when the case is built and run without asking first."""
+    axes = {name: value for name, value in case.axes if name != "device"}
+    try:
+        built = work.build(device, **axes)
+        step = built if callable(built) else built.step
+        step()
+        device.synchronize()
+    except Unavailable as reason:
+        return str(reason)
+    return None
+
+
+@pytest.mark.parametrize(
+    "work", [work for work in load().values() if work.ranks is None], ids=lambda work: work.name
+)
+def test_what_is_told_beforehand_is_what_the_device_does(work: Workload, device: Device) -> None:
+    for case in kinds(work):
+        told = work.refusal(case, 1)
+        said = refused(work, device, case)
+        device.reset()
+        assert (told is None) == (said is None), case
+        assert said is None or said in {device.lacks[ability] for ability in work.needed(case)}
+
+
+def test_a_case_is_refused_before_it_is_built(device: Device) -> None:
+    def build(device: Device) -> NoReturn:
+        raise AssertionError("built")
+
+    work = Workload(
+        name="f.w", axes={"device": ("cpu",)}, version="1", build=build, needs=lambda **_: [PINNED]
+    )
+    case = next(work.cases())
+    with pytest.raises(Unavailable) as refusal:
+        prepare(work, device, case)
+    assert str(refusal.value) == work.refusal(case, 1) == lacking("cpu", 1)[PINNED]
+
+
+def test_a_device_refuses_what_it_does_not_define() -> None:
+    class Bare(Device):
+        name = "bare"
+        lacks = MappingProxyType({})
+
+    primitives = [name for name in vars(Device) if not name.startswith("_")]
+    allowed = {"now", "settle", "enter", "close", "memory_stats", "reset_peak", "on", "require"}
+    allowed |= {"refusal", "current"}
+    for name in set(primitives) - allowed:
+        primitive = getattr(Bare(), name)
+        wanted = primitive.__code__.co_argcount - 1 - len(primitive.__defaults__ or ())
+        only_named = {"host_buffer": "pinned", "copy": "blocking", "create": "on_host"}
+        named = {only_named[name]: True} if name in only_named else {}
+        with pytest.raises(Unavailable, match="the bare device has no "):
+            primitive(*([None] * wanted), **named)
