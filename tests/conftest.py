@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -29,6 +30,15 @@ def soak_seeds(request: pytest.FixtureRequest) -> SoakSeeds:
             yield seed
 
     return seeds
+
+
+@pytest.fixture
+def unread() -> Iterator[IO[str]]:
+    """A pipe whose reader has gone, to print to."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as file:
+        yield file
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest reads `-m soak`

@@ -13,6 +13,8 @@ from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.runner.journal import CaseRecord, RunHeader
 from hostbench.store import archive, peers
+from hostbench.testing.histories import tree
+from hostbench.testing.histories.story import Event, HistoryNoise, Machine, Story
 
 HOSTILE = "<script>alert(1)</script>"
 MARKUP = "[click](javascript:alert(1)) **bold** $x$ :red[x] <img src=x onerror=alert(1)>"
@@ -49,6 +51,29 @@ source = "https://example.org/{HOSTILE}"
     for way in ("host_to_device", "device_to_host")
 )
 START = datetime(2026, 11, 1, 3, 0, tzinfo=UTC)
+CHANGED_MACHINE = "simulated-a"
+CHANGES = Story(
+    seed=3,
+    commits=90,
+    series=8,
+    machines=(Machine(name=CHANGED_MACHINE, noise=HistoryNoise(sigma=0.004)),),
+    events=(
+        Event(
+            kind="environment",
+            machine=CHANGED_MACHINE,
+            at=25,
+            fact="nvml.driver",
+            value="590.7",
+            effect=0.05,
+        ),
+        Event(kind="code", at=60, effect=0.10, series="transfer.host_to_device"),
+        Event(kind="code", at=65, effect=-0.10, series="transfer.device_to_host"),
+        Event(kind="version", at=77, series="allocation.create"),
+    ),
+)
+"""A driver that slows the machine, a commit that slows two series, one that makes one faster, and a
+new version of another."""
+SLOWER = "transfer.host_to_device"
 
 
 def write(results: Path) -> Path:
@@ -60,6 +85,11 @@ def write(results: Path) -> Path:
     (results / "published.toml").write_text(PUBLISHED)
     peers.add(results, GPU_MACHINE, TWO_GPUS, LARGEST)
     return results
+
+
+def write_changes(folder: Path) -> Path:
+    """The results folder of CHANGES; its commits are in no git."""
+    return tree.write(folder, CHANGES).results
 
 
 def gpu_run(day: int) -> archive.Run:

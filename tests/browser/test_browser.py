@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from tests import changed_tree, dashboard_tree
-from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, TREND
+from tests import dashboard_tree
+from tests.dashboard_tree import CHANGED_MACHINE, CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, TREND
 
 pytestmark = pytest.mark.browser
 
@@ -43,8 +43,8 @@ PAGES = {
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     results = dashboard_tree.write(tmp_path_factory.mktemp("results"))
-    history = changed_tree.write(tmp_path_factory.mktemp("history"))
-    shutil.copytree(history / changed_tree.MACHINE, results / changed_tree.MACHINE)
+    history = dashboard_tree.write_changes(tmp_path_factory.mktemp("history"))
+    shutil.copytree(history / CHANGED_MACHINE, results / CHANGED_MACHINE)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -116,7 +116,7 @@ def _query(tab: Any) -> dict[str, str]:
 @pytest.mark.parametrize("name", PAGES)
 def test_each_page_is_drawn_and_fits_a_telephone(page: Any, address: str, name: str) -> None:
     title, text, mark = PAGES[name]
-    machine = changed_tree.MACHINE if name == "changes" else GPU_MACHINE
+    machine = CHANGED_MACHINE if name == "changes" else GPU_MACHINE
     page.goto(f"{address}/{name}?machine={machine}")
     page.get_by_role("heading", name=title).wait_for()
     page.get_by_text(text).first.wait_for()

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -30,8 +30,16 @@ from hostbench.families import load
 from hostbench.runner.launcher import Launch, Outcome
 from hostbench.store import archive, runs
 from hostbench.store.runs import WholeRun
+from hostbench.testing.builders import (
+    COMMIT,
+    FACTS,
+    InProcess,
+    copy_case,
+    record,
+    run,
+    write_journal,
+)
 from hostbench.vcs.repo import Checkout
-from tests.made import COMMIT, FACTS, InProcess, copy_case, record, run, unread, write_journal
 
 ROOT = Path(__file__).parent.parent.parent
 ONE = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
@@ -230,17 +238,18 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(("families", "code"), [((), EXIT_PIPE), (("allocation",), EXIT_OK)])
-def test_a_reader_that_goes_away_is_no_error(families: tuple[str, ...], code: int) -> None:
+def test_a_reader_that_goes_away_is_no_error(
+    families: tuple[str, ...], code: int, unread: IO[str]
+) -> None:
     """`hostbench list --cases | head -1`: more, and less, than Python buffers."""
     buffered = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
-    with unread() as pipe:
-        done = subprocess.run(
-            [sys.executable, "-m", "hostbench", "list", "--cases", *families],
-            env={**buffered, "PYTHONPATH": str(ROOT)},
-            stdout=pipe,
-            stderr=subprocess.PIPE,
-            timeout=60,
-        )
+    done = subprocess.run(
+        [sys.executable, "-m", "hostbench", "list", "--cases", *families],
+        env={**buffered, "PYTHONPATH": str(ROOT)},
+        stdout=unread,
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
     assert (done.returncode, done.stderr) == (code, b"")
 
 
@@ -719,9 +728,8 @@ def code_of(body: str, stdout: Any) -> tuple[int, str]:
         ("print('long ' * 100_000); return 1", EXIT_PIPE),
     ],
 )
-def test_the_exit_code_when_nobody_reads_the_output(body: str, code: int) -> None:
-    with unread() as pipe:
-        found, said = code_of(body, pipe)
+def test_the_exit_code_when_nobody_reads_the_output(body: str, code: int, unread: IO[str]) -> None:
+    found, said = code_of(body, unread)
     assert found == code and "BrokenPipe" not in said, said
 
 

@@ -11,7 +11,7 @@ from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.facts.torch_probe import TorchState
 from hostbench.store import archive
-from tests.made import copy_case, record, run
+from hostbench.testing.builders import copy_case, record, run
 
 TWO = Path(__file__).parent.parent / "data" / "nvbandwidth" / "two_gpus.json"
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hostbench.core.case import Case, parse_selector, parse_series, read_case
 from hostbench.core.errors import UsageError
 from hostbench.families import load
-from tests.made import copy_case, create_case
+from hostbench.testing.builders import copy_case, create_case
 
 calm = settings(deadline=None)  # a busy machine fails nothing
 

@@ -14,7 +14,7 @@ from hostbench.report.answer import answers
 from hostbench.report.page import page
 from hostbench.runner import journal
 from hostbench.store import archive, frame
-from tests.made import COMMIT, copy_case, record, run, write_journal
+from hostbench.testing.builders import COMMIT, copy_case, record, run, write_journal
 from tests.store.test_frame import asv_file
 
 GOOD = run([record(copy_case())], launches=1)

@@ -12,10 +12,10 @@ from streamlit.testing.v1 import AppTest
 
 from hostbench.report.answer import answers
 from hostbench.store import archive, frame, peers
+from hostbench.testing.builders import copy_case, record, run
 from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
 from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, TREND
-from tests.made import copy_case, record, run
 
 FAMILIES = ("transfer", "allocation", "overlap", "collectives")
 PAGES = ("overview", "changes", "trend", *FAMILIES)

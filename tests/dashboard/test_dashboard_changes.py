@@ -13,17 +13,17 @@ from hostbench.cli import main
 from hostbench.core.errors import EXIT_OK, EXIT_REGRESSION
 from hostbench.report import event_words
 from hostbench.store import archive
-from tests import changed_tree, dashboard_page, dashboard_tree
-from tests.changed_tree import MACHINE, SLOWER
+from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
-from tests.dashboard_tree import FOREIGN, GPU_MACHINE, HOSTILE, MARKUP
+from tests.dashboard_tree import CHANGED_MACHINE as MACHINE
+from tests.dashboard_tree import FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, SLOWER
 
 on_the_path = dashboard_page.on_the_path
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return changed_tree.write(tmp_path_factory.mktemp("history"))
+    return dashboard_tree.write_changes(tmp_path_factory.mktemp("history"))
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_break_is_told_on_trend_and_in_a_line(open_page) -> None:
 
 
 def test_what_somebody_said_is_seen_at_once_and_is_text(open_page, tmp_path: Path) -> None:
-    results = changed_tree.write(tmp_path)
+    results = dashboard_tree.write_changes(tmp_path)
     app = open_page(results=results)
     assert tiles(app)["fails now"] == "2"
     first, second = app.code[1].value.splitlines()
@@ -256,13 +256,15 @@ def test_many_causes_are_drawn_in_parts(open_page, monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_to_show_is_a_sentence(open_page, tmp_path: Path) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from hostbench.testing.histories import tree as trees
 
-    quiet = trees.write(tmp_path / "q", replace(changed_tree.STORY, events=()), git=False).results
+    quiet = trees.write(
+        tmp_path / "q", replace(dashboard_tree.CHANGES, events=()), git=False
+    ).results
     assert "No change to show: 8 series judged along commits" in said(open_page(results=quiet))
-    short = replace(changed_tree.STORY, events=(), commits=4)
+    short = replace(dashboard_tree.CHANGES, events=(), commits=4)
     results = trees.write(tmp_path / "s", short, git=False).results
     text = said(open_page(results=results))
     assert "Too few points to judge any series: the longest piece has 4, 11 are needed." in text

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from hostbench.store import archive, frame, peers
+from hostbench.testing.builders import run, simulated_records
 from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import APP
 from tests.dashboard_tree import GPU_MACHINE
-from tests.made import run, simulated_records
 
 on_the_path = dashboard_page.on_the_path
 

@@ -26,7 +26,7 @@ from hostbench.measure.measure import Settings, measure
 from hostbench.measure.workload import prepare
 from hostbench.store import archive, frame, runs
 from hostbench.store.runs import WholeRun
-from tests.made import InProcess, copy_case, record, run
+from hostbench.testing.builders import InProcess, copy_case, record, run
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "simulation.md"

@@ -14,7 +14,7 @@ from hostbench.report.conversions import hidden
 from hostbench.report.side_stream import QUESTION as SNIPPET
 from hostbench.runner.journal import CaseRecord
 from hostbench.store import archive, frame
-from tests.made import failed, run, simulated_records, skipped
+from hostbench.testing.builders import failed, run, simulated_records, skipped
 
 PINNED = "Do copies from pinned memory hide behind compute?"
 PAGEABLE = "Do copies from pageable memory hide behind compute?"

@@ -10,7 +10,7 @@ from hostbench.report.answer import answers
 from hostbench.report.link import QUESTION
 from hostbench.runner.journal import CaseRecord
 from hostbench.store import archive, frame
-from tests.made import FACTS, copy_case, record, run, skipped
+from hostbench.testing.builders import FACTS, copy_case, record, run, skipped
 
 NBYTES = 1 << 28
 GPU = {

@@ -18,7 +18,7 @@ from hostbench.families import load
 from hostbench.families.transfer.nvbandwidth import EQUIVALENTS, equivalent_of
 from hostbench.report.answer import answers
 from hostbench.store import archive, frame, nvbandwidth, peers
-from tests.made import copy_case, record, run
+from hostbench.testing.builders import copy_case, record, run
 
 DATA = Path(__file__).parent.parent / "data" / "nvbandwidth"
 TWO, NEWER = DATA / "two_gpus.json", DATA / "newer.json"

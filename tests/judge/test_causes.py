@@ -12,7 +12,7 @@ from hostbench.judge.events import Found, Judged
 from hostbench.judge.seen import Seen, look
 from hostbench.report.judged import Explainer
 from hostbench.store.runs import AboutRun
-from tests.history_made import Run, judged, nightly, sha
+from hostbench.testing.history import NightlyRun, judged, nightly, sha
 
 DRIVER = Difference(group="nvml", name="driver", before=known("580.1"), after=known("590.2"))
 LANDED = (Commit(commit=sha(60), subject="Copy twice"),)
@@ -41,7 +41,7 @@ def label(
 
 
 def test_a_step_at_the_same_commit_is_the_environments() -> None:
-    runs = [Run(commit=0, day=n, cases=(3,)) for n in range(120)]
+    runs = [NightlyRun(commit=0, day=n, cases=(3,)) for n in range(120)]
     found = judged(runs, lambda case, run: 1.1 if run.day >= 60 else 1.0)
     told = label(found, commits=(), facts=(DRIVER,))
     assert told.label == "environment"
@@ -78,7 +78,7 @@ def test_both_changed_and_one_series_moved() -> None:
 
 def test_both_changed_and_older_commits_were_measured_again() -> None:
     """The same code, under the new driver: it moved, or it did not."""
-    again = [Run(commit=n, day=200 + n) for n in (20, 30, 40)]
+    again = [NightlyRun(commit=n, day=200 + n) for n in (20, 30, 40)]
     slower = judged(
         [*nightly(120), *again], lambda case, run: 1.1 if run.day >= 60 and case == 3 else 1.0
     )
@@ -146,7 +146,7 @@ def test_a_step_between_two_runs_of_one_commit_is_the_environments(
 ) -> None:
     """Commit 60 ran before the driver changed and after it; the neighbours are other commits."""
     found = judged(
-        [*nightly(120), Run(commit=60, day=60.5)],
+        [*nightly(120), NightlyRun(commit=60, day=60.5)],
         lambda case, run: 1.1 if case == 3 and run.day >= 60.5 else 1.0,
     )
 
@@ -185,7 +185,7 @@ def test_without_facts_only_what_else_moved_tells() -> None:
 
 
 def test_where_the_machine_moved_too() -> None:
-    def level(case: int, run: Run) -> float:
+    def level(case: int, run: NightlyRun) -> float:
         return (1.3 if case == 3 else 1.05) if run.commit >= 60 else 1.0
 
     found = judged(nightly(120), level)
@@ -201,7 +201,9 @@ def test_where_the_machine_moved_too() -> None:
 
 
 def test_breaks_say_what_changed() -> None:
-    runs = [Run(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)]
+    runs = [
+        NightlyRun(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)
+    ]
     one = judged(runs).found[0]
     told = cause(one, Seen(), Differences(commits=LANDED, facts=()))
     assert (told.label, told.why) == ("measurement changed", ("version 1 -> 2",))

@@ -4,7 +4,7 @@ import pytest
 
 from hostbench.judge.events import Found, Judged
 from hostbench.judge.seen import look
-from tests.history_made import Level, Run, judged, nightly, sha
+from hostbench.testing.history import Level, NightlyRun, judged, nightly, sha
 
 
 def own(found: Judged) -> list[Found]:
@@ -14,7 +14,7 @@ def own(found: Judged) -> list[Found]:
 def only(case: int, *steps: tuple[int, float]) -> Level:
     """One series moves by these factors from these nights on."""
 
-    def level(which: int, run: Run) -> float:
+    def level(which: int, run: NightlyRun) -> float:
         value = 1.0
         for night, factor in steps:
             value *= factor if which == case and run.commit >= night else 1.0
@@ -66,20 +66,24 @@ def test_recovered_stays_in_the_list() -> None:
 
 
 def test_a_break_ends_what_was_before_it() -> None:
-    runs = [Run(commit=n, day=n, row={"version": "1" if n < 80 else "2"}) for n in range(120)]
+    runs = [
+        NightlyRun(commit=n, day=n, row={"version": "1" if n < 80 else "2"}) for n in range(120)
+    ]
     found = own(judged(runs, only(3, (40, 1.1))))
     assert [one.status for one in found if one.series == 3] == ["ended", "break"]
     assert {one.why for one in found if one.status == "break"} == {"version 1 -> 2"}
 
 
 def test_a_place_stays_as_unsure_when_a_break_ends_the_step() -> None:
-    runs = [Run(commit=n, day=n, row={"version": "1" if n < 80 else "2"}) for n in range(85)]
+    runs = [NightlyRun(commit=n, day=n, row={"version": "1" if n < 80 else "2"}) for n in range(85)]
     (one,) = [one for one in judged(runs, only(3, (40, 1.1))).found if one.status == "ended"]
     assert one.low is None and one.slack == 1 and len(one.event.near) == 6
 
 
 def test_a_version_that_changes_all_numbers_is_no_event_of_the_machine() -> None:
-    runs = [Run(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)]
+    runs = [
+        NightlyRun(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)
+    ]
     found = judged(runs, lambda case, run: 1.3 if run.commit >= 60 else 1.0)
     assert {one.status for one in found.found} == {"break"} and len(found.found) == 10
     assert found.found[0].change.effect == pytest.approx(0.3, abs=0.02)
@@ -94,7 +98,7 @@ def test_a_machine_that_was_replaced_is_a_break_and_no_regression() -> None:
 
 
 def test_the_machines_own_event_says_how_many_series_it_moved() -> None:
-    def level(case: int, run: Run) -> float:
+    def level(case: int, run: NightlyRun) -> float:
         return 1.05 if run.commit >= 60 and case != 7 else 1.0
 
     found = judged(nightly(120), level)
@@ -108,7 +112,7 @@ def test_points_that_hide_the_machines_step_do_not_say_who_went_along() -> None:
     """It gets faster, and is throttled then, as it is now and again."""
     throttled = {15, 33, 34, *range(60, 69), 73, *range(93, 102), 107, 108}
 
-    def level(case: int, run: Run) -> float:
+    def level(case: int, run: NightlyRun) -> float:
         return (1.08 if run.commit in throttled else 1.0) * (0.97 if run.commit >= 60 else 1.0)
 
     found = judged(nightly(120), level)
@@ -119,7 +123,7 @@ def test_points_that_hide_the_machines_step_do_not_say_who_went_along() -> None:
 
 def test_partial_runs_do_not_blur_the_machine() -> None:
     """Every second run holds only a few series; the machine still gets slower at its place."""
-    runs = [Run(commit=n, day=n, cases=range(10 if n % 2 else 4)) for n in range(160)]
+    runs = [NightlyRun(commit=n, day=n, cases=range(10 if n % 2 else 4)) for n in range(160)]
     found = judged(runs, lambda case, run: 1.05 if run.commit >= 81 else 1.0)
     assert [one.event.id for one in found.found] == ["machine:box"]
     assert abs(found.found[0].change.index - 81) <= 1
@@ -137,9 +141,9 @@ def test_a_fall_to_nothing_and_a_jump_to_everything() -> None:
 
 def test_an_old_commit_measured_again_is_named_by_its_run() -> None:
     """Ten runs of one commit before, and thirty after the machine changed."""
-    runs = [Run(commit=0, day=n) for n in range(60)]
+    runs = [NightlyRun(commit=0, day=n) for n in range(60)]
     (one,) = judged(
-        [Run(commit=0, day=r.day, cases=(3,)) for r in runs],
+        [NightlyRun(commit=0, day=r.day, cases=(3,)) for r in runs],
         lambda case, run: 1.1 if run.day >= 30 else 1.0,
     ).found
     assert one.event.commit == "run0030.0" and one.first.commit == one.last.commit == sha(0)

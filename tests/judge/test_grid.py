@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from hostbench.judge.grid import Grid, grids
-from tests.history_made import CASES, Run, flat, grid, nightly, rows, sha
+from hostbench.testing.history import CASES, NightlyRun, flat, grid, nightly, rows, sha
 
 
 def places(found: Grid) -> list[tuple[int, str]]:
@@ -13,7 +13,7 @@ def places(found: Grid) -> list[tuple[int, str]]:
 
 
 def test_columns_are_runs_in_the_order_of_their_commits() -> None:
-    runs = [Run(commit=2, day=5), Run(commit=1, day=4), Run(commit=2, day=6)]
+    runs = [NightlyRun(commit=2, day=5), NightlyRun(commit=1, day=4), NightlyRun(commit=2, day=6)]
     assert places(grid(runs)) == [(1, "run0004.0"), (2, "run0005.0"), (2, "run0006.0")]
     along_time = grid(reversed(runs), axis="run-time")
     assert [number for number, _ in places(along_time)] == [1, 2, 2]
@@ -21,7 +21,7 @@ def test_columns_are_runs_in_the_order_of_their_commits() -> None:
 
 
 def test_a_rerun_of_an_older_commit_is_evidence_and_no_point() -> None:
-    runs = [*nightly(20), Run(commit=5, day=30)]
+    runs = [*nightly(20), NightlyRun(commit=5, day=30)]
     slower = grid(runs, lambda case, run: 1.1 if run.day == 30 else 1.0)
     assert np.isnan(slower.logs[:, [c.run_id for c in slower.columns].index("run0030.0")]).all()
     assert len(slower.reruns) == len(CASES)
@@ -33,22 +33,22 @@ def test_a_rerun_of_an_older_commit_is_evidence_and_no_point() -> None:
 
 def test_a_backfill_fills_its_holes() -> None:
     """Odd commits were measured each night, the even ones all at once much later."""
-    runs = [Run(commit=n, day=n) for n in range(1, 20, 2)]
-    late = [Run(commit=n, day=100 + n) for n in range(0, 20, 2)]
+    runs = [NightlyRun(commit=n, day=n) for n in range(1, 20, 2)]
+    late = [NightlyRun(commit=n, day=100 + n) for n in range(0, 20, 2)]
     found = grid([*runs, *late])
     assert [number for number, _ in places(found)] == list(range(20))
     assert not found.reruns and not np.isnan(found.logs).any()
 
 
 def test_what_was_missing_at_an_older_commit_is_no_rerun() -> None:
-    runs = [*nightly(10, cases=(0, 1)), Run(commit=3, day=40)]
+    runs = [*nightly(10, cases=(0, 1)), NightlyRun(commit=3, day=40)]
     found = grid(runs)
     assert {one.series for one in found.reruns} == {0, 1}
     assert np.isfinite(found.logs).sum() == 10 * 2 + len(CASES) - 2
 
 
 def test_partial_runs_keep_their_columns() -> None:
-    runs = [Run(commit=n, day=n, cases=(0, 1) if n % 2 else range(2, 10)) for n in range(10)]
+    runs = [NightlyRun(commit=n, day=n, cases=(0, 1) if n % 2 else range(2, 10)) for n in range(10)]
     found = grid(runs)
     assert np.isfinite(found.logs[0]).tolist() == [n % 2 == 1 for n in range(10)]
     assert np.isfinite(found.logs[5]).tolist() == [n % 2 == 0 for n in range(10)]
@@ -57,10 +57,10 @@ def test_partial_runs_keep_their_columns() -> None:
 def test_what_is_left_out_is_counted() -> None:
     runs = [
         *nightly(5),
-        Run(commit=5, day=5, row={"scratch": "quick"}),
-        Run(commit=6, day=6, row={"status": "failed"}),
-        Run(commit=7, day=7, cases=(3,), row={"unit": "bytes"}),
-        Run(commit=8, day=8, cases=(0, 1), row={"num_samples": 3}),
+        NightlyRun(commit=5, day=5, row={"scratch": "quick"}),
+        NightlyRun(commit=6, day=6, row={"status": "failed"}),
+        NightlyRun(commit=7, day=7, cases=(3,), row={"unit": "bytes"}),
+        NightlyRun(commit=8, day=8, cases=(0, 1), row={"num_samples": 3}),
     ]
     found = grid(runs)
     assert found.left_out == {
@@ -70,7 +70,7 @@ def test_what_is_left_out_is_counted() -> None:
         "points of fewer than 7 launches, judged all the same": 2,
     }
     assert len(found.columns) == 6
-    nothing = grid([Run(commit=0, day=0, row={"scratch": "dirty"})])
+    nothing = grid([NightlyRun(commit=0, day=0, row={"scratch": "dirty"})])
     assert nothing.cases == () and nothing.left_out == {"points of scratch runs": 10}
 
 
@@ -78,8 +78,8 @@ def test_what_has_no_number_any_more() -> None:
     """Series 0 never fails; 1 does at last; 2 is skipped at last; the newest run came not to 3; 4
     failed once; 5 never had a number; 6 failed at an older commit, run last; 9 was not measured."""
 
-    def run(night: int, case: int, status: str) -> Run:
-        return Run(commit=night, day=night, cases=(case,), row={"status": status})
+    def run(night: int, case: int, status: str) -> NightlyRun:
+        return NightlyRun(commit=night, day=night, cases=(case,), row={"status": status})
 
     runs = [run(n, case, "ok") for n in range(6) for case in (0, 1, 2, 3, 4, 6, 9)]
     runs += [run(n, 0, "ok") for n in range(6, 9)]
@@ -87,23 +87,23 @@ def test_what_has_no_number_any_more() -> None:
     runs += [run(6, 2, "failed"), run(7, 2, "skipped"), run(8, 2, "skipped")]
     runs += [run(6, 3, "failed"), run(7, 3, "failed"), run(6, 4, "failed"), run(8, 4, "ok")]
     runs += [run(n, 5, "failed") for n in range(9)] + [run(8, 9, "not measured")]
-    runs += [Run(commit=2, day=20, cases=(6,), row={"status": "failed"})]
+    runs += [NightlyRun(commit=2, day=20, cases=(6,), row={"status": "failed"})]
     found = grid(runs)
     told = {
         found.cases[one.series]: (one.status, one.commit, one.num_runs, one.is_newest)
         for one in found.stopped
     }
     assert told == {
-        CASES[1]: ("failed", sha(6), 3, True),
-        CASES[2]: ("skipped", sha(7), 2, True),
-        CASES[3]: ("failed", sha(6), 2, False),
+        str(CASES[1]): ("failed", sha(6), 3, True),
+        str(CASES[2]): ("skipped", sha(7), 2, True),
+        str(CASES[3]): ("failed", sha(6), 2, False),
     }
     late = grid(runs, axis="run-time").stopped
     assert [one.commit for one in late if one.is_newest] == [sha(2)]
 
 
 def test_a_new_version_breaks_the_line() -> None:
-    runs = [Run(commit=n, day=n, row={"version": "1" if n < 6 else "2"}) for n in range(12)]
+    runs = [NightlyRun(commit=n, day=n, row={"version": "1" if n < 6 else "2"}) for n in range(12)]
     found = grid(runs)
     assert found.breaks == ((6,),) * len(CASES)
     assert found.why_broken[3, 6] == "version 1 -> 2"
@@ -111,8 +111,8 @@ def test_a_new_version_breaks_the_line() -> None:
 
 def test_where_versions_interleave_the_newer_one_goes_on() -> None:
     """asv ran today's benchmarks on older commits."""
-    runs = [Run(commit=n, day=n, row={"version": "a" * 64}) for n in range(10)]
-    late = [Run(commit=n, day=50 + n, row={"version": "b" * 64}) for n in (4, 6, 8)]
+    runs = [NightlyRun(commit=n, day=n, row={"version": "a" * 64}) for n in range(10)]
+    late = [NightlyRun(commit=n, day=50 + n, row={"version": "b" * 64}) for n in (4, 6, 8)]
     found = grid([replace(run, commit=2 * run.commit) for run in runs] + [
         replace(run, commit=2 * run.commit + 1) for run in late
     ])  # fmt: skip
@@ -126,14 +126,14 @@ def test_another_machine_under_the_same_name_breaks_every_line() -> None:
     known = {f"run{n:06.1f}": {"gpu": "A" if n < 6 else "B"} for n in range(12) if n != 4}
     found = grid(runs, hardware=known)
     assert found.breaks == ((6,),) * len(CASES) and found.why_broken[0, 6] == "gpu: A -> B"
-    later = [Run(commit=n, day=n, cases=(0,) if n == 6 else range(10)) for n in range(12)]
+    later = [NightlyRun(commit=n, day=n, cases=(0,) if n == 6 else range(10)) for n in range(12)]
     assert grid(later, hardware=known).breaks[1] == (7,)
 
 
 def test_environments_of_another_project_are_lines_of_their_own() -> None:
-    def asv(day: int, env: str) -> Run:
+    def asv(day: int, env: str) -> NightlyRun:
         run_id = f"asv-{sha(day)[:8]}-{env}"
-        return Run(commit=day, day=day, row={"source": "asv", "run_id": run_id})
+        return NightlyRun(commit=day, day=day, row={"source": "asv", "run_id": run_id})
 
     one = [asv(n, "conda-py3.11") for n in range(3)]
     assert grid(one).group == "box"
@@ -147,7 +147,7 @@ def test_environments_of_another_project_are_lines_of_their_own() -> None:
 
 
 def test_a_stand_in_is_never_mixed_with_the_machine() -> None:
-    runs = [*nightly(3), Run(commit=4, day=4, row={"device": "simulated"})]
+    runs = [*nightly(3), NightlyRun(commit=4, day=4, row={"device": "simulated"})]
     found = grids(rows(runs, flat), "box", "commit", {})
     assert [g.group for g in found] == ["box", "box/simulated"]
     assert [g.simulated for g in found] == [False, True]

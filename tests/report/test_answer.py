@@ -10,7 +10,7 @@ from hostbench.report.answer import answers
 from hostbench.runner.journal import CaseRecord
 from hostbench.store import archive, frame
 from hostbench.store.columns import COLUMNS
-from tests.made import copy_case, create_case, failed, record, run, skipped
+from hostbench.testing.builders import copy_case, create_case, failed, record, run, skipped
 
 MIB = 1 << 20
 NBYTES = 256 * MIB

@@ -1,18 +1,16 @@
 """`hostbench changes` over what is stored: the page, the exit code, other formats, damage."""
 
 import json
-import math
-import random
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from hostbench.cli.entry import main
-from hostbench.core.case import Case
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -21,49 +19,17 @@ from hostbench.core.errors import (
     EXIT_USAGE,
 )
 from hostbench.store import archive
-from tests import asv_history, made
-from tests.history_made import sha
+from hostbench.testing import asv_project, builders
+from hostbench.testing import history as histories
+from hostbench.testing.history import Level, NightlyRun, date, flat, nightly, sha
 
 NIGHTS = 70
-CASES = [made.copy_case(nbytes=1 << n) for n in range(10, 18)]
+CASES = [builders.copy_case(nbytes=1 << n) for n in range(10, 18)]
 
 
-def date(night: int) -> str:
-    return f"2026-{1 + night // 28:02d}-{1 + night % 28:02d}"
-
-
-Level = Callable[[int, int], float]
-
-
-def store(
-    results: Path,
-    level: Level,
-    *,
-    driver_from: int = NIGHTS,
-    cases: Sequence[Case] = CASES,
-    version: Callable[[int], str] = lambda night: "1",
-    **header: Any,
-) -> None:
-    """A run each night of another commit; `level(case, night)` times 1 ms."""
-    rng = random.Random(1)
-    for night in range(NIGHTS):
-        seconds = (
-            1e-3 * level(i, night) * math.exp(rng.gauss(0, 0.004)) for i in range(len(cases))
-        )
-        records = [
-            made.record(case, 0, number, version=version(night))
-            for case, number in zip(cases, seconds, strict=True)
-        ]
-        facts = {**made.FACTS, "nvml": {"driver": "590.2" if night >= driver_from else "580.1"}}
-        fields = {
-            "commit": sha(night),
-            "committed_at": f"{date(night)}T09:00:00Z",
-            "started_at": f"{date(night)}T21:00:00Z",
-            "launches": 1,
-            "facts": facts,
-            "run_id": f"{date(night).replace('-', '')}T210000Z-{sha(night)[:8]}-0001",
-        }
-        archive.write(results, made.run(records, **{**fields, **header}))
+def store(results: Path, level: Level, **more: Any) -> None:
+    """A run each night of another commit."""
+    histories.write(results, nightly(NIGHTS), level, **{"cases": CASES, **more})
 
 
 @pytest.fixture(scope="module")
@@ -71,15 +37,15 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A code step in one series, one that recovered, one that got faster, and a driver upgrade."""
     results = tmp_path_factory.mktemp("results")
 
-    def level(case: int, night: int) -> float:
+    def level(case: int, run: NightlyRun) -> float:
         own = {
-            1: 1.2 if night >= 40 else 1.0,
-            2: 1.3 if 12 <= night < 42 else 1.0,
-            3: 0.8 if night >= 45 else 1.0,
+            1: 1.2 if run.commit >= 40 else 1.0,
+            2: 1.3 if 12 <= run.commit < 42 else 1.0,
+            3: 0.8 if run.commit >= 45 else 1.0,
         }
-        return own.get(case, 1.0) * (1.05 if night >= 25 else 1.0)
+        return own.get(case, 1.0) * (1.05 if run.commit >= 25 else 1.0)
 
-    store(results, level, driver_from=25)
+    store(results, level, driver=lambda run: "590.2" if run.commit >= 25 else "580.1")
     return results
 
 
@@ -113,7 +79,7 @@ def test_the_page(history: Path, changes: Any) -> None:
 
 
 def test_a_cause_is_told_once_and_its_likely_commits_first(tmp_path: Path, changes: Any) -> None:
-    store(tmp_path, lambda case, night: 1.2 if case in (1, 4) and night >= 40 else 1.0)
+    store(tmp_path, lambda case, run: 1.2 if case in (1, 4) and run.commit >= 40 else 1.0)
     out = changes(tmp_path)[1].splitlines()
     assert all(f"{sha(40)[:8]} {date(40)}" in line for line in out[1:3])
     assert {line.rpartition("  ")[2] for line in out[1:3]} == {f"{CASES[i]}@shelf" for i in (1, 4)}
@@ -129,24 +95,23 @@ def test_medians_that_the_machine_moved_are_told_with_their_own_change(
 ) -> None:
     """The machine gets 5 % slower five nights after a series did by 20 %."""
 
-    def level(case: int, night: int) -> float:
-        own = 1.2 if case == 1 and night >= 40 else 1.0
-        return own * (1.05 if night >= 45 else 1.0)
+    def level(case: int, run: NightlyRun) -> float:
+        own = 1.2 if case == 1 and run.commit >= 40 else 1.0
+        return own * (1.05 if run.commit >= 45 else 1.0)
 
     store(tmp_path, level)
     out = changes(tmp_path)[1]
     line = next(line for line in out.splitlines() if line.endswith(f"{CASES[1]}@shelf"))
-    assert "  +19.9%  " in line and " ms -> 1.26 ms (raw +25.8%)  " in line
+    assert "  +20.0%  " in line and " us -> 1.26 ms (raw +25.9%)  " in line
 
 
 @pytest.mark.parametrize("format", ["text", "json", "jsonl"])
 def test_the_verdict_stands_when_nobody_reads_it(
-    history: Path, format: str, monkeypatch: pytest.MonkeyPatch
+    history: Path, format: str, monkeypatch: pytest.MonkeyPatch, unread: IO[str]
 ) -> None:
-    with made.unread() as pipe:
-        monkeypatch.setattr(sys, "stdout", pipe)
-        args = ["changes", "--format", format, "--results", str(history)]
-        assert main(args) == EXIT_REGRESSION
+    monkeypatch.setattr(sys, "stdout", unread)
+    args = ["changes", "--format", format, "--results", str(history)]
+    assert main(args) == EXIT_REGRESSION
 
 
 def test_all_and_markdown(history: Path, changes: Any) -> None:
@@ -205,7 +170,7 @@ def test_a_machines_own_events(history: Path, changes: Any) -> None:
 
 
 def test_a_machine_of_few_series_has_no_events_of_its_own(tmp_path: Path, changes: Any) -> None:
-    store(tmp_path, lambda case, night: 1.0, cases=CASES[:3])
+    store(tmp_path, flat, cases=CASES[:3])
     assert changes(tmp_path)[0] == EXIT_OK
     code, _, err = changes(tmp_path, "machine:shelf")
     assert code == EXIT_NOTHING_MEASURED and "from 6 series or more: shelf has fewer" in err
@@ -216,7 +181,7 @@ def test_the_other_machines_are_evidence_for_the_one_asked_for(
 ) -> None:
     results = tmp_path / "two"
     shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
-    store(results, lambda case, night: 1.0, machine="attic")
+    store(results, flat, machine="attic")
     out = changes(results, "--machine", "shelf")[1]
     assert "attic passed these commits without it" in out and "@attic" not in out
     assert "8 series judged" in out
@@ -274,7 +239,7 @@ def test_what_triage_has_taken_up_does_not_fail(
 
 
 def test_what_has_outgrown_its_entry_fails_again(tmp_path: Path, changes: Any) -> None:
-    store(tmp_path, lambda case, night: 1.35 if case == 1 and night >= 40 else 1.0)
+    store(tmp_path, lambda case, run: 1.35 if case == 1 and run.commit >= 40 else 1.0)
     about = f"series: {CASES[1]}@shelf\nsince: {sha(40)}\ndirection: slower\nstate: accepted\n"
     path = tmp_path / "triage" / "mine.txt"
     path.parent.mkdir()
@@ -313,25 +278,14 @@ def test_an_entry_is_set_for_what_is_stored(
 
 
 def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
+    def level(case: int, run: NightlyRun) -> float | str:
+        if run.commit < 60 or case not in (1, 2, 3):
+            return 1.0
+        return "skipped" if case == 2 else "failed"
 
-    def at(night: int, place: int) -> Any:
-        case = CASES[place]
-        if night < 60 or place not in (1, 2, 3):
-            return made.record(case, 0, 1e-3)
-        return made.skipped(case) if place == 2 else made.failed(case)
-
-    for night in range(NIGHTS):
-        cases = range(3 if night == NIGHTS - 1 else 8)  # the last run came to three alone
-        archive.write(
-            tmp_path,
-            made.run(
-                [at(night, place) for place in cases],
-                commit=sha(night),
-                committed_at=f"{date(night)}T09:00:00Z",
-                started_at=f"{date(night)}T21:00:00Z",
-                run_id=f"{date(night).replace('-', '')}T210000Z-{sha(night)[:8]}-0001",
-            ),
-        )
+    runs = nightly(NIGHTS)
+    runs[-1] = replace(runs[-1], cases=range(3))  # it came to three alone
+    histories.write(tmp_path, runs, level, cases=CASES, noise=0.0)
     code, out, _ = changes(tmp_path)
     since = f"since {sha(60)[:8]} {date(60)}"
     newest = ", the machine's newest among them"
@@ -346,7 +300,7 @@ def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
 
 
 def test_an_old_regression_is_listed_and_fails_no_more(tmp_path: Path, changes: Any) -> None:
-    store(tmp_path, lambda case, night: 1.2 if case == 1 and night >= 15 else 1.0)
+    store(tmp_path, lambda case, run: 1.2 if case == 1 and run.commit >= 15 else 1.0)
     code, out, _ = changes(tmp_path)
     assert code == EXIT_OK and "confirmed, old" in out
 
@@ -358,8 +312,8 @@ def test_a_break_ends_a_regression_visibly(
     """Too few points since to judge anew; what was before it was judged."""
     store(
         tmp_path,
-        lambda case, night: 1.2 if case == 1 and night >= start else 1.0,
-        version=lambda night: "2" if night >= NIGHTS - 5 else "1",
+        lambda case, run: 1.2 if case == 1 and run.commit >= start else 1.0,
+        version=lambda run: "2" if run.commit >= NIGHTS - 5 else "1",
     )
     code, out, _ = changes(tmp_path)
     assert code == EXIT_OK
@@ -394,9 +348,11 @@ def test_damage_is_named_and_the_rest_judged(history: Path, tmp_path: Path, chan
 def test_nothing_to_judge(tmp_path: Path, changes: Any) -> None:
     code, _, err = changes(tmp_path)
     assert code == EXIT_NOTHING_MEASURED and "no run that may be judged is stored" in err
-    archive.write(tmp_path, made.run([made.record(CASES[0])], scratch="quick"))
+    archive.write(tmp_path, builders.run([builders.record(CASES[0])], scratch="quick"))
     assert "1 points of scratch runs" in changes(tmp_path)[2]
-    archive.write(tmp_path, made.run([made.record(CASES[0])], run_id="20261121T120000Z-x-2"))
+    archive.write(
+        tmp_path, builders.run([builders.record(CASES[0])], run_id="20261121T120000Z-x-2")
+    )
     code, out, err = changes(tmp_path)
     assert code == EXIT_NOTHING_MEASURED and "1 too short" in out
     assert "the longest piece has 1, 11 are needed" in err
@@ -410,12 +366,12 @@ def test_input_takes_nothing_from_the_archive(tmp_path: Path, changes: Any) -> N
 
 def test_another_projects_tree(tmp_path: Path, changes: Any) -> None:
     """No facts, and commits that no git knows."""
-    asv_history.write(tmp_path, [sha(night) for night in range(40)], ["left"])
+    asv_project.write(tmp_path, [sha(night) for night in range(40)], ["left"])
     code, out, err = changes(tmp_path, "suite_1", "--all")
     assert err == "" and code in (EXIT_OK, EXIT_REGRESSION)
     assert "no facts are stored for both sides" in out and "@left" in out
     judged = next(line for line in out.splitlines() if "judged along" in line)
-    assert judged.startswith(f"{sum(map(asv_history.series_of, range(1, 200, 10)))} series")
+    assert judged.startswith(f"{sum(map(asv_project.series_of, range(1, 200, 10)))} series")
 
 
 def test_a_small_foreign_tree_is_too_short(tmp_path: Path, changes: Any) -> None:

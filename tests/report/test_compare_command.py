@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -19,11 +19,11 @@ from hostbench.core.errors import (
 )
 from hostbench.families import load
 from hostbench.store import archive, asv_files
-from tests import made
+from hostbench.testing import builders
 
 OLD, NEW = "a" * 40, "b" * 40
-SHELF = str(made.header().machine)
-CASES = [made.copy_case(nbytes=size) for size in (1024, 2048, 4096)]
+SHELF = str(builders.header().machine)
+CASES = [builders.copy_case(nbytes=size) for size in (1024, 2048, 4096)]
 
 
 def stored(
@@ -31,13 +31,13 @@ def stored(
 ) -> str:
     """A run whose cases take `factors` seconds, with a little noise; returns its id."""
     records = [
-        made.record(case, launch, factor * (1 + 0.001 * ((launch * 7 + place) % 10)))
+        builders.record(case, launch, factor * (1 + 0.001 * ((launch * 7 + place) % 10)))
         for place, (case, factor) in enumerate(zip(CASES, factors, strict=False))
         for launch in range(launches)
     ]
     run_id = f"20261121T000000Z-{commit[:8]}-{len(list(results.rglob('*.gz'))):04d}"
-    part = made.run(records, run_id=run_id, commit=commit, launches=launches, **header)
-    started_ms = int(epoch_s(made.STARTED) * 1000)
+    part = builders.run(records, run_id=run_id, commit=commit, launches=launches, **header)
+    started_ms = int(epoch_s(builders.STARTED) * 1000)
     archive.write(
         results, replace(part, asv_rows=[["transfer.HostToDevice.track_seconds", started_ms]])
     )
@@ -73,14 +73,13 @@ def test_slower_rows_are_named_and_the_exit_code_is_1(
 
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_the_verdict_stands_when_nobody_reads_it(
-    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch, unread: IO[str]
 ) -> None:
     stored(tmp_path, OLD, (1.0, 1.0, 1.0))
     stored(tmp_path, NEW, (1.0, 1.5, 0.8))
     args = ["compare", OLD, NEW, "--format", format, "--results", str(tmp_path)]
-    with made.unread() as pipe:
-        monkeypatch.setattr(sys, "stdout", pipe)
-        assert main(args) == EXIT_REGRESSION
+    monkeypatch.setattr(sys, "stdout", unread)
+    assert main(args) == EXIT_REGRESSION
 
 
 def test_nothing_slower_is_0_and_nothing_decided_is_3(tmp_path: Path) -> None:
@@ -104,7 +103,7 @@ def test_json_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     said = json.loads(capsys.readouterr().out)
     assert said["counts"] == {"slower": 2}
     first = said["series"][0]
-    assert first["series"] == f"{CASES[1]}@{made.header().machine}"
+    assert first["series"] == f"{CASES[1]}@{builders.header().machine}"
     assert first["effect"] == pytest.approx(0.5, abs=0.01) and first["num"] == [10, 10]
     notes = " ".join(said["notes"])
     assert "asv compare says otherwise of 1 of them" in notes
@@ -113,7 +112,7 @@ def test_json_says_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "does not mark it: within its factor of 1.1" in said["series"][1]["asv_differs"]
     assert said["without_number"] == [
         {
-            "series": f"{CASES[2]}@{made.header().machine}",
+            "series": f"{CASES[2]}@{builders.header().machine}",
             "side": "second",
             "status": "not measured",
             "reason": "",
@@ -167,8 +166,8 @@ def test_an_old_version_is_another_series(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stored(tmp_path, OLD, (1.0,))
-    records = [made.record(CASES[0], launch, 2.0, version="2") for launch in range(10)]
-    archive.write(tmp_path, made.run(records, run_id="20261122T000000Z-b-1", commit=NEW))
+    records = [builders.record(CASES[0], launch, 2.0, version="2") for launch in range(10)]
+    archive.write(tmp_path, builders.run(records, run_id="20261122T000000Z-b-1", commit=NEW))
     args = ["compare", OLD, NEW, "--results", str(tmp_path)]
     assert main(args) == EXIT_NOTHING_MEASURED
     out = capsys.readouterr().out
@@ -198,11 +197,11 @@ def test_failed_skipped_and_not_measured_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stored(tmp_path, OLD, (1.0, 1.0, 1.0))
-    records = [made.failed(CASES[0], "it\x1b broke"), made.skipped(CASES[1])]
-    archive.write(tmp_path, made.run(records, run_id="20261122T000000Z-b-1", commit=NEW))
+    records = [builders.failed(CASES[0], "it\x1b broke"), builders.skipped(CASES[1])]
+    archive.write(tmp_path, builders.run(records, run_id="20261122T000000Z-b-1", commit=NEW))
     folder = ["--results", str(tmp_path)]
     assert main(["compare", OLD[:8], NEW[:8], *folder]) == EXIT_FAILED
-    shelf = made.header().machine
+    shelf = builders.header().machine
     assert capsys.readouterr().out.splitlines() == [
         "aaaaaaaa -> bbbbbbbb: no series has numbers on both sides",
         "",
@@ -244,7 +243,7 @@ def test_versions_are_compared_at_the_commits_that_both_measured(
     assert main(["compare", "torch:2.12", "torch:2.13", *folder]) == EXIT_REGRESSION
     said = json.loads(capsys.readouterr().out)
     told = {one["series"]: (one["verdict"], one["provisional"]) for one in said["series"]}
-    shelf = made.header().machine
+    shelf = builders.header().machine
     assert told == {
         f"{CASES[0]}@{shelf}": ("same", False),
         f"{CASES[1]}@{shelf}": ("slower", True),

@@ -18,7 +18,7 @@ from hostbench.core.errors import (
 )
 from hostbench.runner.journal import CaseRecord
 from hostbench.store import archive
-from tests import made
+from hostbench.testing import builders
 from tests.report.test_compare_command import CASES, NEW, OLD, stored
 
 
@@ -30,7 +30,7 @@ def said(capsys: pytest.CaptureFixture[str], results: Path, *args: str) -> tuple
 def on_day(results: Path, day: int, records: Sequence[CaseRecord]) -> None:
     run_id = f"202611{day:02d}T000000Z-{NEW[:8]}-{99 - day:04d}"
     started = {"started_at": f"2026-11-{day:02d}T12:00:00.000Z", "commit": NEW}
-    archive.write(results, made.run(records, run_id=run_id, **started))
+    archive.write(results, builders.run(records, run_id=run_id, **started))
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -43,20 +43,20 @@ def test_a_failure_in_the_newest_run_is_no_number_of_an_older_one(
     if not indexed:
         monkeypatch.setitem(sys.modules, "hostbench.store.index", None)
         monkeypatch.delattr("hostbench.store.index", raising=False)
-    good = [made.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
+    good = [builders.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
     stored(tmp_path, OLD, (1.0,))
     on_day(tmp_path, 27, good)
     code, told = said(capsys, tmp_path, OLD, NEW)
     assert (code, told["without_number"]) == (EXIT_OK, [])
-    on_day(tmp_path, 26, [made.failed(CASES[0])])  # older than a number
+    on_day(tmp_path, 26, [builders.failed(CASES[0])])  # older than a number
     assert said(capsys, tmp_path, OLD, NEW)[0] == EXIT_OK
-    on_day(tmp_path, 28, [made.failed(CASES[0], "illegal address")])
+    on_day(tmp_path, 28, [builders.failed(CASES[0], "illegal address")])
     code, told = said(capsys, tmp_path, OLD, NEW)
     assert (code, told["counts"]) == (EXIT_FAILED, {"same": 1})
     (failed,) = told["without_number"]
     assert (failed["side"], failed["status"]) == ("second", "failed")
     assert (failed["reason"], failed["other_side_has_one"]) == ("illegal address", True)
-    on_day(tmp_path, 29, [made.skipped(CASES[0])])
+    on_day(tmp_path, 29, [builders.skipped(CASES[0])])
     code, told = said(capsys, tmp_path, OLD, NEW)
     assert (code, told["without_number"]) == (EXIT_OK, [])
 
@@ -67,9 +67,9 @@ def test_a_run_that_did_not_come_to_a_series_has_not_failed(
     stored(tmp_path, OLD, (1.0, 1.0))
     stored(tmp_path, NEW, (1.0, 1.0))
     planned = tuple(map(str, CASES[:2]))
-    other = [made.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
+    other = [builders.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
     day = {"started_at": "2026-11-29T12:00:00.000Z", "commit": NEW}
-    part = made.run(other, run_id="20261129T120000Z-b-1", planned=planned, finish=None, **day)
+    part = builders.run(other, run_id="20261129T120000Z-b-1", planned=planned, finish=None, **day)
     archive.write(tmp_path, part)
     code, told = said(capsys, tmp_path, OLD, NEW)
     assert (code, told["without_number"]) == (EXIT_OK, [])
@@ -228,8 +228,8 @@ def test_launches_in_turns_stay_sure_unless_facts_differ(
         second = stored(results, NEW, (1.5,), facts=facts, interleaved_with=first)
         for path in results.rglob(f"{first}*.gz"):
             path.unlink()
-        records = [made.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
+        records = [builders.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
         pair = {"run_id": first, "commit": OLD, "interleaved_with": second}
-        archive.write(results, made.run(records, facts={"software": {"torch": "2.12"}}, **pair))
+        archive.write(results, builders.run(records, facts={"software": {"torch": "2.12"}}, **pair))
         _, told = said(capsys, results, f"run:{first}", f"run:{second}")
         assert verdicts(told) == {("slower", bool(place))}

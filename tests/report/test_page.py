@@ -10,7 +10,15 @@ import pytest
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
 from hostbench.store import archive, frame
-from tests.made import GPU_FACTS, copy_case, create_case, failed, record, run, skipped
+from hostbench.testing.builders import (
+    GPU_FACTS,
+    copy_case,
+    create_case,
+    failed,
+    record,
+    run,
+    skipped,
+)
 
 HOSTILE = (
     "<script>alert(1)</script> | [x](http://y) ~~gone~~ `a` *b* _c_ # \\ &lt;\r\n\x1b[31mred\u202e"

@@ -11,7 +11,7 @@ from hostbench.report.answer import answers
 from hostbench.report.overlap_ways import Ratio, pays_most
 from hostbench.report.winner import differ, fastest
 from hostbench.store import archive, frame
-from tests.made import copy_case, record, run
+from hostbench.testing.builders import copy_case, record, run
 
 NAMES = ("events", "record_stream", "a wait")
 

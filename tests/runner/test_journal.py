@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from hostbench.core.errors import DataError, UsageError
 from hostbench.runner import journal
 from hostbench.runner.journal import Journal, JournalWriter
-from tests.made import FACTS, copy_case, create_case, failed, header, record, skipped
+from hostbench.testing.builders import (
+    FACTS,
+    copy_case,
+    create_case,
+    failed,
+    header,
+    record,
+    skipped,
+)
 
 ROOT = Path(__file__).parent.parent.parent
 RECORDS = [
@@ -165,7 +173,7 @@ def test_the_lock_says_alive(tmp_path: Path) -> None:
 def test_a_killed_writer_gives_up_its_lock(tmp_path: Path) -> None:
     path = tmp_path / "run.journal.jsonl"
     code = (
-        "import pathlib, signal; from tests.made import header; "
+        "import pathlib, signal; from hostbench.testing.builders import header; "
         "from hostbench.runner.journal import JournalWriter; "
         f"JournalWriter(pathlib.Path({str(path)!r}), header()); print(flush=True); signal.pause()"
     )

@@ -24,7 +24,7 @@ from hostbench.runner.plan import (
     with_launches,
 )
 from hostbench.runner.progress import Bar
-from tests.made import InProcess, copy_case
+from hostbench.testing.builders import InProcess, copy_case
 
 WORKLOADS = load(("transfer", "allocation"))
 

@@ -9,7 +9,7 @@ from os import terminal_size
 import pytest
 
 from hostbench.runner.progress import Bar
-from tests.made import copy_case, failed, record
+from hostbench.testing.builders import copy_case, failed, record
 
 
 class Terminal(io.StringIO):

@@ -9,7 +9,7 @@ import pytest
 from hostbench.runner import journal
 from hostbench.runner.journal import JournalWriter
 from hostbench.store import adopt, archive, runs
-from tests.made import COMMIT, copy_case, record, run, write_journal
+from hostbench.testing.builders import COMMIT, copy_case, record, run, write_journal
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
 RUN = run([record(case) for case in CASES])

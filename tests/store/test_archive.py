@@ -10,7 +10,7 @@ import pytest
 from hostbench.core.errors import DataError, UsageError
 from hostbench.core.samples import median_interval
 from hostbench.store import archive
-from tests.made import COMMIT, copy_case, create_case, failed, record, run, skipped
+from hostbench.testing.builders import COMMIT, copy_case, create_case, failed, record, run, skipped
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
 RECORDS = [record(case, n, 0.1 * (n + 1)) for n in range(10) for case in CASES]

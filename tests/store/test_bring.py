@@ -13,7 +13,7 @@ import pytest
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED
 from hostbench.store import archive, check, compact, frame, index
-from tests.made import copy_case, create_case, record, run, skipped, write_journal
+from hostbench.testing.builders import copy_case, create_case, record, run, skipped, write_journal
 from tests.store.test_frame import H2D, STARTED_MS, asv_file
 from tests.store.test_index import plain, same
 

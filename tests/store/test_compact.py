@@ -14,7 +14,7 @@ from hostbench.cli import main
 from hostbench.core.samples import median
 from hostbench.store import archive, compact, frame, index
 from hostbench.store.thin import quantiles
-from tests.made import copy_case, create_case, failed, record, run, skipped
+from hostbench.testing.builders import copy_case, create_case, failed, record, run, skipped
 from tests.store.test_index import plain
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]

@@ -14,7 +14,7 @@ from hostbench.core.samples import median_interval
 from hostbench.store import archive, frame
 from hostbench.store.columns import COLUMNS
 from hostbench.suite import asv_name
-from tests.made import (
+from hostbench.testing.builders import (
     COMMIT,
     GPU_FACTS,
     copy_case,

@@ -11,7 +11,7 @@ import pytest
 from hostbench.core.errors import UsageError
 from hostbench.store import archive, frame, index
 from hostbench.store.history import History
-from tests.made import copy_case, later, record, run
+from hostbench.testing.builders import copy_case, later, record, run
 from tests.store.test_frame import asv_file
 from tests.store.test_index import plain
 

@@ -17,7 +17,7 @@ from hostbench.core.errors import UsageError
 from hostbench.store import archive, frame, index
 from hostbench.store.columns import COLUMNS
 from hostbench.store.index import manifest, series, shards, table
-from tests.made import (
+from hostbench.testing.builders import (
     GPU_FACTS,
     copy_case,
     create_case,

@@ -9,7 +9,7 @@ from hostbench.core.case import Case
 from hostbench.runner.journal import CaseRecord
 from hostbench.store import archive, runs
 from hostbench.store.runs import WholeRun
-from tests.made import (
+from hostbench.testing.builders import (
     copy_case,
     create_case,
     failed,

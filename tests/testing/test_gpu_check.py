@@ -20,8 +20,8 @@ from hostbench.gpu_check.probe import probe_all, table
 from hostbench.gpu_check.record import Answer, Check, Result, answered
 from hostbench.gpu_check.runner import in_child, in_process, run_all
 from hostbench.store.runs import WholeRun
+from hostbench.testing import builders
 from hostbench.testing.fake_nvml import NOT_SUPPORTED, FakeGpu, FakeNvml
-from tests import made
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -154,8 +154,8 @@ def test_junit_counts_are_summed(tmp_path: Path) -> None:
 
 
 def test_a_run_is_told_with_its_failures_surprises_and_missing_proofs() -> None:
-    cases = [made.copy_case(nbytes=size) for size in (1024, 2048, 4096, 8192)]
-    surprising = made.record(
+    cases = [builders.copy_case(nbytes=size) for size in (1024, 2048, 4096, 8192)]
+    surprising = builders.record(
         cases[0],
         measurement={
             "findings": {"asynchronous": True},
@@ -163,8 +163,8 @@ def test_a_run_is_told_with_its_failures_surprises_and_missing_proofs() -> None:
         },
         expected={"asynchronous": False},
     )
-    records = [surprising, made.failed(cases[1]), made.record(cases[2])]
-    whole = WholeRun(parts=(made.run(records, planned=tuple(map(str, cases))),))
+    records = [surprising, builders.failed(cases[1]), builders.record(cases[2])]
+    whole = WholeRun(parts=(builders.run(records, planned=tuple(map(str, cases))),))
     assert list(programs.told([whole])) == [
         "2 ok, 1 failed, 1 not reached",
         f"- surprise: {cases[0]}: asynchronous is True",

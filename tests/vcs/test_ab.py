@@ -25,11 +25,11 @@ from hostbench.runner.launcher import Launch, Outcome
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store import runs
 from hostbench.store.runs import WholeRun
+from hostbench.testing.builders import InProcess, copy_case
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
 from tests import scratch, turns
-from tests.made import InProcess, copy_case
 from tests.turns import CASE, Toy, commit
 
 AB = ("ab", "--device", "simulated", "--case", str(CASE))

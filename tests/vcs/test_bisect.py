@@ -1,6 +1,8 @@
 """Which commit it was: the range from history, the steps, and doing them."""
 
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,10 +11,12 @@ from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.judge.bisect import half, newest_step, side_of
 from hostbench.judge.compare import Comparison
-from hostbench.store import archive, runs
-from tests import history_made, made, turns
-from tests.made import copy_case
-from tests.turns import CASE, JITTER, commit, git
+from hostbench.store import runs
+from hostbench.testing import history as histories
+from hostbench.testing.builders import copy_case
+from hostbench.testing.history import NightlyRun, nightly
+from tests import turns
+from tests.turns import CASE, commit, git
 
 BISECT = ("bisect", str(CASE), "--device", "simulated")
 
@@ -26,8 +30,8 @@ def steps(*levels: tuple[int, float], all_from: int = 999) -> tuple[str, int] | 
     """(whose, since which night) of eight series of which one goes through these levels; from
     `all_from` on all of them are a fifth slower."""
     flat = [level for num, level in levels for _ in range(num)]
-    judged = history_made.judged(
-        history_made.nightly(len(flat)),
+    judged = histories.judged(
+        nightly(len(flat)),
         lambda case, run: (
             (flat[run.commit] if case == 0 else 1.0) * (1.2 if run.commit >= all_from else 1.0)
         ),
@@ -39,7 +43,7 @@ def steps(*levels: tuple[int, float], all_from: int = 999) -> tuple[str, int] | 
 
 
 def test_the_newest_step_is_the_one_that_changes_reports() -> None:
-    own = history_made.CASES[0].partition("[")[0]
+    own = histories.CASES[0].workload
     assert steps((40, 1.0), (40, 1.2), (40, 1.1)) == (own, 40)
     assert steps((40, 1.0), (40, 1.2), (40, 1.5)) == (own, 80)
     assert steps((40, 1.0), (40, 1.2), (40, 1.0)) is None
@@ -81,23 +85,25 @@ def test_half_is_half_of_the_logarithm() -> None:
     assert (1 + half(-0.19)) ** 2 == pytest.approx(0.81)
 
 
+store = partial(histories.write, noise=0.0005)
+
+
+def slower_from(commit: int, factor: float = 1.204) -> Callable[[int, NightlyRun], float]:
+    return lambda case, run: 1000 * (factor if run.day >= commit else 1.0)
+
+
 def history(root: Path, num: int, bad_from: int) -> list[str]:
     """So many commits, each with a run; from `bad_from` on a fifth slower."""
-    commits = []
-    for n in range(num):
-        speed = 1.2 if n >= bad_from else 1.0
-        commits.append(commit(root, str(speed), f"change {n}"))
-        seconds = speed * (1 + 0.001 * JITTER[n % 10])
-        at = f"2026-11-{1 + n // 24:02d}T{n % 24:02d}:00:00Z"
-        part = made.run(
-            [made.record(CASE, launch, seconds) for launch in range(10)],
-            run_id=f"2026110{1 + n // 24}T{n % 24:02d}0000Z-{commits[-1][:8]}-0001",
-            commit=commits[-1],
-            committed_at=at,
-            started_at=at,
-            launches=10,
-        )
-        archive.write(root / "results", part)
+    speeds = [1.2 if n >= bad_from else 1.0 for n in range(num)]
+    commits = [commit(root, str(speed), f"change {n}") for n, speed in enumerate(speeds)]
+    store(
+        root / "results",
+        nightly(num),
+        slower_from(bad_from),
+        cases=[CASE],
+        commits=commits,
+        launches=10,
+    )
     return commits
 
 
@@ -136,19 +142,15 @@ def test_a_step_that_came_with_a_driver_is_not_bisected_unasked(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cases = [copy_case(device="cuda", nbytes=65536 << n, memory="pinned") for n in range(7)]
-    commits = []
-    for n in range(30):
-        commits.append(commit(root, f"1.{n}", f"change {n}"))
-        at = f"2026-11-{1 + n // 24:02d}T{n % 24:02d}:00:00Z"
-        level = 1.2 if n >= 15 else 1.0
-        part = made.run(
-            [made.record(one, 0, level * (1 + 0.001 * JITTER[(n + 3 * place) % 10]))
-             for place, one in enumerate(cases)],
-            run_id=f"2026110{1 + n // 24}T{n % 24:02d}0000Z-{commits[-1][:8]}-0001",
-            commit=commits[-1], committed_at=at, started_at=at, launches=1,
-            facts={"nvml": {"driver": "590.2" if n >= 15 else "580.1"}},
-        )  # fmt: skip
-        archive.write(root / "results", part)
+    commits = [commit(root, f"1.{n}", f"change {n}") for n in range(30)]
+    store(
+        root / "results",
+        nightly(30),
+        slower_from(15),
+        cases=cases,
+        commits=commits,
+        driver=lambda run: "590.2" if run.commit >= 15 else "580.1",
+    )
     assert main(list(BISECT)) == EXIT_NOTHING_MEASURED
     said = capsys.readouterr().err
     assert "machine:shelf" in said and "is no commit's. environment: " in said
@@ -160,17 +162,9 @@ def test_a_step_that_came_with_a_driver_is_not_bisected_unasked(
 def test_a_step_at_one_commit_is_the_environments(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one = git(root, "rev-parse", "HEAD")
-    for n in range(40):
-        at = f"2026-11-{1 + n // 24:02d}T{n % 24:02d}:00:00Z"
-        seconds = (1.2 if n >= 25 else 1.0) * (1 + 0.001 * JITTER[n % 10])
-        part = made.run(
-            [made.record(CASE, launch, seconds) for launch in range(10)],
-            run_id=f"2026110{1 + n // 24}T{n % 24:02d}0000Z-{one[:8]}-0001",
-            commit=one,
-            started_at=at,
-        )
-        archive.write(root / "results", part)
+    runs = [NightlyRun(commit=0, day=day) for day in range(40)]
+    head = git(root, "rev-parse", "HEAD")
+    store(root / "results", runs, slower_from(25), cases=[CASE], commits=[head], launches=10)
     assert main(list(BISECT)) == EXIT_NOTHING_MEASURED
     assert "is no commit's. environment: the same commit on both" in capsys.readouterr().err
 

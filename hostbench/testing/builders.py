@@ -1,11 +1,14 @@
-"""Cases, records, headers and whole runs made by hand or on the simulated device, for tests."""
+"""Cases, records, headers and whole runs made by hand or on the simulated device, for tests.
 
-import os
+Every builder gives something valid as it is, and takes what a test is about as keywords:
+`run([record(copy_case(), launch) for launch in range(10)])` is a run of ten launches of a copy.
+`hostbench.testing.history` makes many of them.
+"""
+
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.samples import median
@@ -120,15 +123,6 @@ def write_journal(results: Path, part: Run, *, finish: bool = True) -> Path:
         if finish:
             journal.finish("complete", "2026-11-21T12:05:00.000Z")
     return path
-
-
-@contextmanager
-def unread() -> Iterator[IO[str]]:
-    """A pipe whose reader has gone, to print to."""
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "w") as file:
-        yield file
 
 
 class InProcess:

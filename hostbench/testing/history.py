@@ -1,0 +1,152 @@
+"""Histories made by hand: the runs of one machine, as rows of the tidy frame or as archives.
+
+A history is a list of `NightlyRun` and a level: a function of the case's place and of the run that
+gives how often 1 ms the case took. `rows` makes the frame that the judge reads, `write` the
+archives that commands read. `hostbench.testing.histories` makes whole trees of many
+machines, with noise and facts; here a test says every number itself.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hostbench.core.case import Case
+from hostbench.judge.events import Judged, judge_grid
+from hostbench.judge.grid import NEEDED, Axis, Grid, Hardware, grids
+from hostbench.store import archive
+from hostbench.testing import builders
+
+START = pd.Timestamp("2026-01-01", tz="UTC")
+CASES = tuple(sorted((builders.copy_case(nbytes=1 << n) for n in range(10, 20)), key=str))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NightlyRun:
+    """One run: of which commit, on which day, and what is special about it."""
+
+    commit: int
+    day: float
+    cases: Sequence[int] = range(len(CASES))
+    """Places of those that it measured."""
+    row: dict[str, Any] = field(default_factory=dict)
+    """Columns of its rows, of `rows` alone."""
+
+    @property
+    def id(self) -> str:
+        return str(self.row.get("run_id", f"run{self.day:06.1f}"))
+
+
+Level = Callable[[int, NightlyRun], Any]
+"""Times 1 ms; of `write` also `failed` or `skipped`."""
+
+
+def sha(number: int) -> str:
+    return f"{number:08x}" + "0" * 32
+
+
+def date(day: float) -> str:
+    """Of a run, and of a commit."""
+    return (START + pd.Timedelta(days=day)).strftime("%Y-%m-%d")
+
+
+def nightly(num: int, **special: Any) -> list[NightlyRun]:
+    """A commit and a run each night."""
+    return [NightlyRun(commit=n, day=n, **special) for n in range(num)]
+
+
+def flat(case: int, run: NightlyRun) -> float:
+    return 1.0
+
+
+def rows(
+    runs: Iterable[NightlyRun], level: Level, noise: float = 0.005, seed: int = 0
+) -> pd.DataFrame:
+    """A row for each run and case."""
+    rng = np.random.default_rng(seed)
+    made = [
+        {
+            "case": str(CASES[case]),
+            "commit": sha(run.commit),
+            "committed_at": START + pd.Timedelta(days=run.commit),
+            "run_id": run.id,
+            "started_at": START + pd.Timedelta(days=run.day, hours=3),
+            "version": "1",
+            "status": "ok",
+            "unit": "seconds",
+            "seconds": 1e-3 * level(case, run) * np.exp(rng.normal(0, noise)),
+            "scratch": None,
+            "source": "archive",
+            "device": "cpu",
+            "num_samples": 10,
+            **run.row,
+        }
+        for run in runs
+        for case in run.cases
+    ]
+    frame = pd.DataFrame(made, columns=NEEDED)
+    texts = set(NEEDED) - {"committed_at", "started_at", "seconds", "num_samples"}
+    return frame.astype(dict.fromkeys(texts, "category"))
+
+
+def grid(
+    runs: Iterable[NightlyRun],
+    level: Level = flat,
+    *,
+    axis: Axis = "commit",
+    hardware: Hardware | None = None,
+    machine: str = "box",
+    **noise: Any,
+) -> Grid:
+    """The only grid of these runs."""
+    (only,) = grids(rows(runs, level, **noise), machine, axis, hardware or {})
+    return only
+
+
+def judged(runs: Iterable[NightlyRun], level: Level = flat, **more: Any) -> Judged:
+    return judge_grid(grid(runs, level, **more))
+
+
+def write(
+    results: Path,
+    runs: Sequence[NightlyRun],
+    level: Level = flat,
+    *,
+    cases: Sequence[Case] = CASES,
+    launches: int = 1,
+    noise: float = 0.004,
+    driver: Callable[[NightlyRun], str] = lambda run: "580.1",
+    version: Callable[[NightlyRun], str] = lambda run: "1",
+    commits: Sequence[str] = (),
+    **header: Any,
+) -> None:
+    """An archive for each run, with `launches` records a case; fields of the header as keywords.
+
+    `commits`: their real names, where a repository has them.
+    """
+    rng = np.random.default_rng(1)
+    for run in runs:
+        records = []
+        for place in (place for place in run.cases if place < len(cases)):
+            factor = level(place, run)
+            if isinstance(factor, str):
+                give = builders.failed if factor == "failed" else builders.skipped
+                records.append(give(cases[place]))
+                continue
+            for launch in range(launches):
+                seconds = 1e-3 * factor * float(np.exp(rng.normal(0, noise)))
+                records.append(builders.record(cases[place], launch, seconds, version=version(run)))
+        commit = commits[run.commit] if commits else sha(run.commit)
+        at = START + pd.Timedelta(days=run.day, hours=21)
+        fields = {
+            "commit": commit,
+            "committed_at": f"{date(run.commit)}T09:00:00Z",
+            "started_at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
+            "launches": launches,
+            "facts": {**builders.FACTS, "nvml": {"driver": driver(run)}},
+            "run_id": f"{at:%Y%m%dT%H%M%SZ}-{commit[:8]}-0001",
+        }
+        archive.write(results, builders.run(records, **{**fields, **header}))
