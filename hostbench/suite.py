@@ -169,7 +169,7 @@ def _measure(family: str) -> list[CaseRecord]:
     )
     bar = Bar(sys.stdout)
     found = list(_other_devices(workloads, device))
-    with Launcher(bar.tick, bar.started) as launcher, _journal(plan, device) as journal:
+    with bar, Launcher(bar.tick, bar.started) as launcher, _journal(plan, device) as journal:
         journal.facts("before", to_json(with_memory_copy(collect())))
         with Watch(journal.facts, off=unwatched(device)) as watch:
             for record in records(plan, workloads, launcher, bar, watch.family):

@@ -41,6 +41,7 @@ OWNERS = {
     "pynvml": {"facts"},
     "asv": {"asv_env"},
     "click": {"cli"},
+    "rich": {"runner", "report"},
     "streamlit": set(),
     "duckdb": {"store"},
     "pyarrow": {"store"},

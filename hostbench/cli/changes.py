@@ -1,6 +1,5 @@
 """`hostbench changes`: every step in every series, and each machine's own events."""
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -10,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from hostbench.cli.output import show, warn
+from hostbench.cli.page import show_page
 from hostbench.cli.results import open_history
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -82,11 +82,13 @@ def _print(options: ChangesOptions, asked: Sequence[Chosen], explainer: Explaine
         for id, judgement in (*choice.series(asked), *choice.machines(asked)):
             for change in judgement.changes:
                 show(lines.written(id, change))
-    elif options.format == "json":
-        show(json.dumps(changes.as_json(asked, explainer, options.axis), indent=2))
-    else:
-        markdown = options.format == "md"
-        show(changes.page(asked, explainer, options.axis, markdown=markdown, every=options.all))
+        return
+    show_page(
+        options.format or "text",
+        lambda: changes.page(asked, explainer, options.axis, every=options.all),
+        lambda: changes.table(asked, explainer),
+        lambda: changes.as_json(asked, explainer, options.axis),
+    )
 
 
 def _check_machines(names: Iterable[str | None], history: History) -> None:

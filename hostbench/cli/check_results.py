@@ -1,12 +1,14 @@
 """`hostbench check-results`: find and explain damage below a results folder."""
 
-import json
 from dataclasses import dataclass
 
+from hostbench.cli.page import show_page
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
-from hostbench.core.units import one_line
+from hostbench.report.table import Column, Table
 from hostbench.store import check
+
+COLUMNS = tuple(Column(title=name, keys=(name,)) for name in ("path", "what", "remedy"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,14 +20,14 @@ class CheckOptions:
 def execute(options: CheckOptions) -> int:
     """Print each finding with its remedy; change nothing. Exit code 4 where there is one."""
     checked = check.check(stored_results(options.results))
-    if options.format == "json":
-        print(json.dumps(check.as_json(checked), indent=2))
-    else:
-        for finding in checked.findings:
-            print(one_line(str(finding)))
-        found = len(checked.findings)
-        print(
-            f"{checked.num_files} files, {checked.num_runs} runs: "
-            + (f"{found} to look at" if found else "all whole")
-        )
-    return EXIT_FAILED if checked.findings else EXIT_OK
+    found = checked.findings
+    said = f"{checked.num_files} files, {checked.num_runs} runs: "
+    said += f"{len(found)} to look at" if found else "all whole"
+    table = Table(columns=COLUMNS, rows=tuple((str(f.path), f.what, f.remedy) for f in found))
+    show_page(
+        options.format,
+        lambda: [table, "", said] if options.format == "md" else [*map(str, found), said],
+        lambda: table,
+        lambda: check.as_json(checked),
+    )
+    return EXIT_FAILED if found else EXIT_OK

@@ -56,10 +56,14 @@ def run(**given: Any) -> Work:
 @COMMANDS.command(help="The answer of a run, in words and a table.")
 @click.option("--run", metavar="RUN_ID", help="default: the newest run")
 @options.machine
-@formats("text", "md", "json")
-@click.option("--html", is_flag=True, help="write one HTML file; needs -o")
+@formats("html", default=None)
+@click.option("--html", is_flag=True, hidden=True)
 @click.option(
-    "-o", "output", type=options.OUTPUT, metavar="FILE", help="write to FILE, not to the terminal"
+    "-o",
+    "output",
+    type=options.OUTPUT,
+    metavar="FILE",
+    help="write to FILE, in the format of its ending unless --format is given",
 )
 @options.results
 def report(**given: Any) -> Work:
@@ -75,7 +79,7 @@ def report(**given: Any) -> Work:
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @options.every
-@formats("text", "md", "json")
+@formats()
 @options.only_machine
 @options.results
 def compare(**given: Any) -> Work:
@@ -94,7 +98,7 @@ def compare(**given: Any) -> Work:
 @options.stop_after
 @options.measuring
 @options.every
-@formats("text", "md", "json")
+@formats()
 def ab(**given: Any) -> Work:
     from hostbench.cli.ab import AbOptions, execute
 
@@ -119,9 +123,7 @@ def ab(**given: Any) -> Work:
     help="only what began then or later makes exit code 1 (default: the machine's newest 50 runs)",
 )
 @click.option("--all", is_flag=True, help="list what is faster, recovered or temporary, too")
-@click.option(
-    "--format", type=click.Choice(("text", "md", "json", "jsonl")), help="[default: text]"
-)
+@formats("jsonl", default=None)
 @click.option(
     "--input",
     type=options.PATH,
@@ -164,7 +166,7 @@ def bisect(**given: Any) -> Work:
     help="What people say of events: list, set, clear. Without an action: list.",
     invoke_without_command=True,
 )
-@formats("text", "json")
+@formats()
 @options.results
 @click.pass_context
 def triage(context: click.Context, /, **given: Any) -> Work | None:
@@ -181,7 +183,7 @@ def _triage(context: click.Context, action: Any, given: dict[str, Any]) -> Work:
 
 
 @triage.command("list", help="Every entry.")
-@click.option("--format", type=click.Choice(("text", "json")))
+@formats(default=None)
 @options.results
 @click.pass_context
 def triage_list(context: click.Context, /, **given: Any) -> Work:
@@ -225,7 +227,7 @@ def triage_clear(context: click.Context, /, **given: Any) -> Work:
 
 @COMMANDS.command(help="What this machine is, what will run, what looks wrong.")
 @options.machine
-@formats("text", "json")
+@formats()
 def doctor(**given: Any) -> Work:
     from hostbench.cli.doctor import DoctorOptions, execute
 
@@ -235,7 +237,7 @@ def doctor(**given: Any) -> Work:
 @COMMANDS.command("list", help="Name the workloads and their cases.")
 @click.argument("families", nargs=-1, metavar="[FAMILY]...")
 @click.option("--cases", is_flag=True, help="every case, one a line")
-@formats("text", "json")
+@formats()
 def list_(**given: Any) -> Work:
     from hostbench.cli.list import ListOptions, execute
 
@@ -254,6 +256,7 @@ def list_(**given: Any) -> Work:
     help="what nvbandwidth was given with -b, as in 512MiB; its file does not tell",
 )
 @options.machine
+@formats()
 @options.results
 def import_(**given: Any) -> Work:
     from hostbench.cli.import_results import ImportOptions, execute
@@ -274,6 +277,7 @@ def import_(**given: Any) -> Work:
     help="of each launch's samples keep the median alone, not five quantiles",
 )
 @click.option("--dry-run", is_flag=True, help="only say how much it would save")
+@formats()
 @options.results
 def compact(**given: Any) -> Work:
     from hostbench.cli.compact import CompactOptions, execute
@@ -282,7 +286,7 @@ def compact(**given: Any) -> Work:
 
 
 @COMMANDS.command("check-results", help="Find and explain damage in results/.")
-@formats("text", "json")
+@formats()
 @options.results
 def check_results(**given: Any) -> Work:
     from hostbench.cli.check_results import CheckOptions, execute

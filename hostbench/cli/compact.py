@@ -4,10 +4,19 @@ import math
 from dataclasses import dataclass
 
 from hostbench.cli.output import warn
+from hostbench.cli.page import show_page
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.core.units import format_bytes
+from hostbench.report.table import Cell, Column, Table
 from hostbench.store import compact
+from hostbench.store.compact import Compacted
+
+COLUMNS = (
+    Column(title="archive", keys=("archive",)),
+    Column(title="before", keys=("before_bytes",), right=True),
+    Column(title="after", keys=("after_bytes",), right=True),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +26,7 @@ class CompactOptions:
     keep: int = 20
     median: bool = False
     dry_run: bool = False
+    format: str = "text"
     results: str | None = None
 
 
@@ -42,8 +52,19 @@ def execute(options: CompactOptions) -> int:
         warn(text)
     before, after = sum(one.before for one in done), sum(one.after for one in done)
     would = "would become" if options.dry_run else "became"
-    print(
+    total = (
         f"{len(done)} archive(s) {would} smaller: {format_bytes(before)} to {format_bytes(after)}; "
         f"of each launch's samples the {kept} stay{'s' if options.median else ''}"
     )
+    table = Table(columns=COLUMNS, rows=tuple(map(_row, done)))
+    show_page(
+        options.format,
+        lambda: [total] if options.format == "text" else [table, "", total],
+        lambda: table,
+    )
     return EXIT_FAILED if said else EXIT_OK
+
+
+def _row(done: Compacted) -> tuple[str | Cell, ...]:
+    sizes = (Cell(format_bytes(size), (size,)) for size in (done.before, done.after))
+    return (str(done.path), *sizes)

@@ -1,10 +1,9 @@
 """`hostbench compare A B`: what became slower or faster from A to B, and how sure that is."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostbench.cli.output import show
+from hostbench.cli.page import show_page
 from hostbench.cli.results import open_history
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -14,7 +13,7 @@ from hostbench.core.errors import (
 )
 from hostbench.judge.compare import compare
 from hostbench.report.chosen import chosen
-from hostbench.report.comparison import as_json, text
+from hostbench.report.comparison import as_json, page, table
 from hostbench.report.sides import both
 from hostbench.vcs.repo import commit_of
 
@@ -43,10 +42,12 @@ def execute(options: CompareOptions) -> int:
     sides = both(first, second, history)
     found = compare(sides.series, sides.in_turns, sides.confounded)
     names = (options.a, options.b)
-    if options.format == "json":
-        show(json.dumps(as_json(found, sides, names), indent=2))
-    else:
-        show(text(found, sides, names, markdown=options.format == "md", every=options.all))
+    show_page(
+        options.format,
+        lambda: page(found, sides, names, every=options.all),
+        lambda: table(found, sides),
+        lambda: as_json(found, sides, names),
+    )
     if sides.broke:
         return EXIT_FAILED
     verdicts = {one.verdict for one in found.values()}

@@ -1,9 +1,11 @@
 """`hostbench doctor`: what this machine is, what will run on it, and what looks wrong."""
 
-import json
 import shutil
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from hostbench.cli.output import show
+from hostbench.cli.page import show_page
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.facts import (
     collect,
@@ -15,7 +17,7 @@ from hostbench.facts import (
 )
 from hostbench.families import load
 from hostbench.limits.verdict import link_verdicts
-from hostbench.report.doctor import coverage, findings, is_broken, render
+from hostbench.report.doctor import Finding, coverage, findings, is_broken, page, render
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +34,12 @@ def execute(options: DoctorOptions) -> int:
     machine = machine_name(options.machine, facts)
     found = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
     covered = coverage(load().values(), hardware, torch)
-    if options.format == "json":
-        page = {
+    if options.format == "text":
+        show(render(machine, facts, torch, found, covered), end="")
+        return _code(found)
+
+    def document() -> dict[str, Any]:
+        return {
             "machine": machine,
             "facts": to_json(facts),
             "hardware": asdict(hardware),
@@ -43,7 +49,12 @@ def execute(options: DoctorOptions) -> int:
             "links": [asdict(each) for each in link_verdicts(facts)],
             "findings": [asdict(each) for each in found],
         }
-        print(json.dumps(page, indent=2))
-    else:
-        print(render(machine, facts, torch, found, covered), end="")
+
+    show_page(
+        options.format, lambda: page(machine, facts, torch, found, covered), document=document
+    )
+    return _code(found)
+
+
+def _code(found: list[Finding]) -> int:
     return EXIT_FAILED if is_broken(found) else EXIT_OK

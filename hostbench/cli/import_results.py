@@ -1,17 +1,28 @@
 """`hostbench import`: another results tree, or what another tool measured, beside ours."""
 
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench import facts
 from hostbench.cli.output import warn
+from hostbench.cli.page import show_page
 from hostbench.cli.results import results_folder
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
-from hostbench.core.units import one_line, parse_bytes
+from hostbench.core.units import parse_bytes
 from hostbench.facts.machine import checked_name
+from hostbench.report.table import Cell, Column, Table
 from hostbench.runner.places import CONFIG, asv_results
 from hostbench.store import bring, peers
+from hostbench.store.bring import Brought
+
+COLUMNS = (
+    Column(title="machine", keys=("machine",)),
+    Column(title="new", keys=("new",), right=True),
+    Column(title="already there", keys=("already_there",), right=True),
+    Column(title="kept as they are here", keys=("kept",), right=True),
+    Column(title="left behind", keys=("left_behind",), right=True),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +30,7 @@ class ImportOptions:
     file: Path
     buffer_size: str | None = None
     machine: str | None = None
+    format: str = "text"
     results: str | None = None
 
 
@@ -27,18 +39,18 @@ def execute(options: ImportOptions) -> int:
     if options.file.is_dir():
         return _tree(options)
     size = None if options.buffer_size is None else _size(options.buffer_size)
-    folder = results_folder(options.results)
     machine = _machine(options)
-    path, added = peers.add(folder, machine, options.file, size)
-    if not added:
-        print(f"{options.file} is there already, as {path}: nothing changed")
-        return EXIT_OK
-    print(f"kept {options.file} as {path}, without host names; it is never taken for a run of ours")
-    if size is None:
-        print(
-            "hostbench: nvbandwidth does not tell its buffer size, so seconds stay unknown; "
-            "--buffer-size 512MiB (its default) would tell it",
-            file=sys.stderr,
+    path, added = peers.add(results_folder(options.results), machine, options.file, size)
+    done = Brought(machine=machine)
+    (done.new if added else done.there).append(path)
+    line = f"{options.file} is there already, as {path}: nothing changed"
+    if added:
+        line = f"kept {options.file} as {path}, without host names; it is never taken for our run"
+    _show(options.format, [done], [line])
+    if added and size is None:
+        warn(
+            "nvbandwidth does not tell its buffer size, so seconds stay unknown; "
+            "--buffer-size 512MiB (its default) would tell it"
         )
     return EXIT_OK
 
@@ -49,21 +61,34 @@ def _tree(options: ImportOptions) -> int:
         raise UsageError(f"--buffer-size is for a file of nvbandwidth, {options.file} is a folder")
     tree = _results_of(options.file)
     machine = None if options.machine is None else checked_name(options.machine, "--machine")
-    broken = False
-    for done in bring.bring(results_folder(options.results), tree, machine):
-        said = [f"{len(done.new)} new", f"{len(done.there)} already there"]
-        said += [f"{len(done.other)} kept as they are here"] if done.other else []
-        said += [f"{len(done.refused)} left behind"] if done.refused else []
-        print(f"{one_line(done.machine)}: {', '.join(said)}")
+    every = list(bring.bring(results_folder(options.results), tree, machine))
+    for done in every:
         for path in done.other:
             warn(f"{path} differs from the file of that name here, which stays")
         for text in done.refused:
             warn(text)
-        broken = broken or bool(done.refused)
+    _show(options.format, every, [_line(done) for done in every])
     journals = len(list(tree.rglob("*.journal.jsonl")))
     if journals:
         warn(f"{journals} run(s) in progress stay there: `hostbench run` there archives them")
-    return EXIT_FAILED if broken else EXIT_OK
+    return EXIT_FAILED if any(done.refused for done in every) else EXIT_OK
+
+
+def _show(form: str, every: Sequence[Brought], lines: Sequence[str]) -> None:
+    table = Table(columns=COLUMNS, rows=tuple(map(_row, every)))
+    show_page(form, lambda: [table] if form == "md" else lines, lambda: table)
+
+
+def _line(done: Brought) -> str:
+    said = [f"{len(done.new)} new", f"{len(done.there)} already there"]
+    said += [f"{len(done.other)} kept as they are here"] if done.other else []
+    said += [f"{len(done.refused)} left behind"] if done.refused else []
+    return f"{done.machine}: {', '.join(said)}"
+
+
+def _row(done: Brought) -> tuple[str | Cell, ...]:
+    counts = (len(files) for files in (done.new, done.there, done.other, done.refused))
+    return (done.machine, *(Cell(str(num), (num,)) for num in counts))
 
 
 def _results_of(path: Path) -> Path:

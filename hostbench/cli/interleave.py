@@ -83,6 +83,7 @@ def _measure(
     watch = facts.Watch(setup.watched(both), off=facts.unwatched(setup.device))
     try:
         with ExitStack() as stack:
+            stack.enter_context(bar)
             stack.enter_context(watch)
             first, second = (
                 stack.enter_context(
@@ -100,8 +101,6 @@ def _measure(
                     break
     except KeyboardInterrupt:
         end = "interrupted"
-    if end != "complete":
-        bar.end()
     both("after", facts.to_json(setup.collect()))
     for journal in journals:
         journal.finish("complete" if end == "complete" else "interrupted", setup.now())

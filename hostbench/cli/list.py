@@ -1,12 +1,14 @@
 """`hostbench list`: the workloads, their axes, and their cases."""
 
-import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hostbench.cli.page import show_page
 from hostbench.core.errors import EXIT_OK
 from hostbench.families import load
 from hostbench.families.transfer.nvbandwidth import equivalent_of
 from hostbench.measure.workload import Workload
+from hostbench.report.table import Column, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,16 +20,40 @@ class ListOptions:
 
 def execute(options: ListOptions) -> int:
     """Print the workloads of the families named, or every case of them with --cases."""
-    workloads = load(options.families or None)
-    if options.format == "json":
-        print(json.dumps([_as_json(work, options.cases) for work in workloads.values()], indent=2))
-    elif options.cases:
-        for work in workloads.values():
-            for case in work.cases():
-                print(case)
+    works = load(options.families or None).values()
+    table = _cases(works) if options.cases else _table(works)
+    if options.format == "text":
+        lines = (str(case) for work in works for case in work.cases())
+        print("\n".join(lines if options.cases else map(_as_text, works)))
     else:
-        print("\n".join(_as_text(work) for work in workloads.values()))
+        show_page(
+            options.format,
+            lambda: [table],
+            document=lambda: [_as_json(work, options.cases) for work in works],
+        )
     return EXIT_OK
+
+
+def _cases(works: Iterable[Workload]) -> Table:
+    rows = [(str(case), str(work.is_quick(case))) for work in works for case in work.cases()]
+    return Table(columns=_columns("case", "quick"), rows=tuple(rows))
+
+
+def _table(works: Iterable[Workload]) -> Table:
+    names = ("workload", "version", "cases", "quick", "axes", "question", "nvbandwidth")
+    return Table(columns=_columns(*names), rows=tuple(map(_row, works)))
+
+
+def _columns(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(title=name, keys=(name,)) for name in names)
+
+
+def _row(work: Workload) -> tuple[str, ...]:
+    cases = list(work.cases())
+    quick = sum(work.is_quick(case) for case in cases)
+    axes = "; ".join(f"{name}: {', '.join(map(str, each))}" for name, each in work.axes.items())
+    about = (axes, work.question, equivalent_of(work.name) or "")
+    return (work.name, work.version, str(len(cases)), str(quick), *about)
 
 
 def _as_text(work: Workload) -> str:

@@ -8,6 +8,7 @@ import click
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+FORMATS = ("text", "md", "json", "csv")
 SERIES = "a series: family.workload[axis=value,...] or that with @machine"
 PATH = click.Path(path_type=Path)
 
@@ -36,10 +37,13 @@ class _Output(click.Path):
 OUTPUT = _Output(path_type=Path)
 
 
-def formats(*choices: str) -> Decorator:
-    """`--format`; the first is the default."""
+def formats(*more: str, default: str | None = "text") -> Decorator:
+    """`--format`: the same choices everywhere, and what one command has beside them."""
     return click.option(
-        "--format", "format", type=click.Choice(choices), default=choices[0], show_default=True
+        "--format",
+        type=click.Choice((*FORMATS, *more)),
+        default=default,
+        help="[default: text]",
     )
 
 

@@ -17,12 +17,15 @@ from hostbench.store.history import History
 from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun, WholeRun
 
+_ENDINGS = {".md": "md", ".json": "json", ".csv": "csv", ".html": "html", ".htm": "html"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
     run: str | None = None
     machine: str | None = None
-    format: str = "text"
+    format: str | None = None
+    """Unless given, what the ending of `output` says, else text."""
     html: bool = False
     output: Path | None = None
     results: str | None = None
@@ -34,11 +37,12 @@ def execute(options: ReportOptions) -> int:
     A simulated run is no measurement of this machine: it is shown only when asked for, by its id or
     by a machine that is simulated.
     """
-    if options.html and options.output is None:
-        raise UsageError("--html needs a file to write: -o FILE")
+    form = _format(options)
+    if form == "html" and options.output is None:
+        raise UsageError("html needs a file to write: -o FILE")
     history = open_history(options.results)
     run = _choose(options, history)
-    text = _text(options, history.rows_of(run), history.whole(run))
+    text = _text(form, history.rows_of(run), history.whole(run))
     if options.output is None:
         print(text)
     else:
@@ -59,12 +63,27 @@ def _write(path: Path, data: bytes) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error
 
 
-def _text(options: ReportOptions, rows: pd.DataFrame, run: WholeRun) -> str:
+def _format(options: ReportOptions) -> str:
     if options.html:
+        return "html"
+    ending = options.output.suffix.lower() if options.output else ""
+    return options.format or _ENDINGS.get(ending, "text")
+
+
+def _text(form: str, rows: pd.DataFrame, run: WholeRun) -> str:
+    if form == "html":
         return html(rows, run).rstrip("\n")
-    if options.format == "json":
+    if form == "json":
         return json.dumps(as_json(rows, run), indent=2)
-    return page(rows, run, markdown=options.format == "md")
+    if form == "csv":
+        return _csv(rows)
+    return page(rows, run, markdown=form == "md")
+
+
+def _csv(rows: pd.DataFrame) -> str:
+    """A line for each case, with the columns of the tidy frame."""
+    cells = rows.map(lambda cell: json.dumps(cell) if isinstance(cell, dict | list) else cell)
+    return cells.to_csv(index=False, lineterminator="\n").rstrip("\n")
 
 
 def _choose(options: ReportOptions, history: History) -> AboutRun:

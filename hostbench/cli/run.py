@@ -85,7 +85,7 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str
     late_s = time.monotonic() + setup.stop_after_s
     try:
         watch = facts.Watch(setup.watched(journal.facts), off=facts.unwatched(setup.device))
-        with watch, Launcher(bar.tick, bar.started) as launcher:
+        with bar, watch, Launcher(bar.tick, bar.started) as launcher:
             for record in records(plan, setup.workloads, launcher, bar, watch.family):
                 journal.case(setup.dated(record))
                 if time.monotonic() > late_s:
@@ -93,8 +93,6 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str
                     break
     except KeyboardInterrupt:
         end = "interrupted"
-    if end != "complete":
-        bar.end()
     journal.facts("after", facts.to_json(setup.collect()))
     unchanged = look(setup.root, setup.results, setup.simulation) == setup.checkout
     scratch = None if unchanged else "the checkout changed during the run"

@@ -1,7 +1,6 @@
 """`hostbench triage`: what people say of events: accepted, expected, noise, investigating."""
 
 import datetime
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,18 +8,26 @@ from typing import Literal
 
 from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.output import warn
+from hostbench.cli.page import show_page
 from hostbench.cli.results import results_folder
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
 from hostbench.judge.events import Event, Judged
 from hostbench.report import changes
 from hostbench.report.judged import judge_history
+from hostbench.report.table import Cell, Column, Table
 from hostbench.store import triage
 from hostbench.store.history import History
 from hostbench.store.triage import Entry
 from hostbench.vcs.repo import commit_of
 
-HEADINGS = ("state", "direction", "since", "effect", "until", "owner", "series", "note")
+COLUMNS = (
+    Column(title="state", keys=("state", "expired")),
+    *(
+        Column(title=name, keys=(name,))
+        for name in ("direction", "since", "effect", "until", "owner", "series", "note")
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,29 +127,27 @@ def _list(results: Path, form: str) -> int:
     found = triage.read(results)
     for path, text in found.warnings:
         warn(f"{path}: {text}")
-    entries, day = found.entries.values(), today()
-    if form == "json":
-        listed = [{**changes.plain(one), "expired": one.is_expired(day)} for one in entries]
-        print(json.dumps(listed, indent=2))
-    elif entries:
-        table = [HEADINGS, *map(_row, entries)]
-        widths = [max(len(row[place]) for row in table) for place in range(len(HEADINGS))]
-        for row in table:
-            print("  ".join(map(str.ljust, row, widths)).rstrip())
-    else:
-        print(f"no triage entries in {results / triage.FOLDER}")
+    entries, day = list(found.entries.values()), today()
+    table = Table(columns=COLUMNS, rows=tuple(_row(one, day) for one in entries))
+    show_page(
+        form,
+        lambda: [table if entries else f"no triage entries in {results / triage.FOLDER}"],
+        lambda: table,
+        lambda: [{**changes.plain(one), "expired": one.is_expired(day)} for one in entries],
+    )
     return EXIT_FAILED if found.warnings else EXIT_OK
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
-    expired = " (expired)" if entry.is_expired(today()) else ""
+def _row(entry: Entry, day: datetime.date) -> tuple[Cell, ...]:
+    expired = entry.is_expired(day)
+    effect = "" if entry.effect is None else f"{entry.effect:+.1%}"
     return (
-        entry.state + expired,
-        entry.direction,
-        entry.since if "T" in entry.since else entry.since[:12],
-        "" if entry.effect is None else f"{entry.effect:+.1%}",
-        str(entry.until or ""),
-        entry.owner or "",
-        entry.series,
-        entry.note or "",
+        Cell(entry.state + (" (expired)" if expired else ""), (entry.state, expired)),
+        Cell(entry.direction, (entry.direction,)),
+        Cell(entry.since if "T" in entry.since else entry.since[:12], (entry.since,)),
+        Cell(effect, (entry.effect,)),
+        Cell(str(entry.until or ""), (entry.until and entry.until.isoformat(),)),
+        Cell(entry.owner or "", (entry.owner,)),
+        Cell(entry.series, (entry.series,)),
+        Cell(entry.note or "", (entry.note,)),
     )

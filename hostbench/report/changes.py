@@ -1,4 +1,5 @@
-"""The events of a results folder as text, Markdown or JSON; the machines' own come first."""
+"""The events of a results folder as a page, a table or a document for JSON; the machines' own come
+first."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,55 +12,56 @@ from hostbench.report import event_words as words
 from hostbench.report.choice import Chosen, events, series, stopped
 from hostbench.report.event_words import is_listed, summary
 from hostbench.report.judged import Explainer, Told
-from hostbench.report.table import aligned, piped, shown
+from hostbench.report.table import Cell, Column, Part, Table
 from hostbench.store.triage import Entry
 
-CAUSE = "cause"
+CAUSE = Column(title="cause", keys=("cause",), below=True)
 
 
 def page(
-    chosen: Sequence[Chosen],
-    explainer: Explainer,
-    axis: Axis,
-    *,
-    markdown: bool = False,
-    every: bool = False,
-) -> str:
-    """Text or Markdown. Breaks are told in a line each kind; `every` lists the rest too."""
+    chosen: Sequence[Chosen], explainer: Explainer, axis: Axis, *, every: bool = False
+) -> list[Part]:
+    """Baseline resets are a line each kind; `every` lists the rest too."""
     found = events(chosen)
     steps = [pair for pair in found if pair[0].change.kind != "break"]
     listed = [every or is_listed(one, explainer.is_recent(one)) for one, _ in steps]
     told = [explainer.tell(*pair) for pair in itertools.compress(steps, listed)]
-    lines = _table(told, markdown) if told else ["no change to show"]
     more = [words.stopped_in_words(*pair) for pair in stopped(chosen)]
     more += words.breaks(one for one, _ in found if one.change.kind == "break")
     left = words.rest(one for (one, _), is_told in zip(steps, listed, strict=True) if not is_told)
     more += [f"{left}; --all lists them"] if left else []
     more += summary(chosen, axis)
-    return "\n".join([*lines, "", *(shown(line, markdown) for line in more)])
+    return [_table(told) if told else "no change to show", "", *more]
 
 
-def _table(told: Sequence[Told], markdown: bool) -> list[str]:
-    """A cause is told once for all series of one state that have it: below them, or beside the
-    first in Markdown."""
+def table(chosen: Sequence[Chosen], explainer: Explainer) -> Table:
+    """A row for each event but the baseline resets."""
+    steps = [pair for pair in events(chosen) if pair[0].change.kind != "break"]
+    return _table([explainer.tell(*pair) for pair in steps])
+
+
+def _table(told: Sequence[Told]) -> Table:
+    """Series of one state with the same cause are neighbours: it is said once for all of them."""
     groups = words.by_cause(told)
-    whys = [shown("; ".join(words.why(own)), markdown) for own in groups]
-    rows = [words.cells(one, markdown) for own in groups for one in own]
-    if markdown:
-        causes = [[w, *["as above"] * (len(own) - 1)] for w, own in zip(whys, groups, strict=True)]
-        beside = zip(rows, itertools.chain(*causes), strict=True)
-        return piped((*words.HEADINGS, CAUSE), [(*row, why) for row, why in beside])
-    head, *lines = aligned([words.HEADINGS, *rows])
-    place = iter(lines)
-    below = [
-        [*itertools.islice(place, len(own)), f"    {_these(len(own))}{why}"]
-        for why, own in zip(whys, groups, strict=True)
-    ]
-    return [head, *itertools.chain(*below)]
+    causes = ["; ".join(words.why(own)) for own in groups]
+    rows: list[tuple[str | Cell, ...]] = []
+    for own, why in zip(groups, causes, strict=True):
+        rows += [(*_cells(one), why) for one in own]
+    return Table(columns=(*words.COLUMNS, CAUSE), rows=tuple(rows))
 
 
-def _these(num: int) -> str:
-    return f"these {num}: " if num > 1 else ""
+def _cells(told: Told) -> tuple[Cell, ...]:
+    one = told.found
+    values: tuple[tuple[Any, ...], ...] = (
+        (words.state(told),),
+        (one.event.commit, one.first.committed_at.isoformat()),
+        (one.change.effect,),
+        (one.low, one.high),
+        (one.before_s, one.after_s),
+        (one.detectable,),
+        (one.event.id, *(one.moved or (None, None))),
+    )
+    return tuple(map(Cell, words.cells(told), values))
 
 
 def as_json(chosen: Sequence[Chosen], explainer: Explainer, axis: Axis) -> dict[str, Any]:

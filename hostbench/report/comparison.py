@@ -1,8 +1,7 @@
-"""A comparison as a table: terminal, Markdown or JSON, the largest changes first."""
+"""A comparison as a page, a table or a document for JSON: the largest changes first."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hostbench.judge.asv_rule import Mark
@@ -10,38 +9,39 @@ from hostbench.judge.breaks import short_version
 from hostbench.judge.compare import Comparison
 from hostbench.report.places import Key
 from hostbench.report.sides import Lacking, Sides
-from hostbench.report.table import aligned, piped, shown
+from hostbench.report.table import Cell, Column, Part, Table
 
-HEADINGS = ("verdict", "change", "99 % interval", "n", "series")
+COLUMNS = (
+    Column(title="verdict", keys=("verdict", "provisional")),
+    Column(title="change", keys=("effect",), right=True),
+    Column(title="99 % interval", keys=("low", "high"), right=True),
+    Column(title="n", keys=("num_first", "num_second", "unit"), right=True),
+    Column(title="series", keys=("series", "why", "asv_differs")),
+)
 _CHANGED = ("slower", "faster")
 _FEW = 10
 """Series that are named where there may be many; --all names them all."""
 _ORDER: tuple[str, ...] = ("slower", "faster", "undecided", "same")
 
 
-def text(
-    found: Mapping[Key, Comparison],
-    sides: Sides,
-    names: tuple[str, str],
-    *,
-    markdown: bool = False,
-    every: bool = False,
-) -> str:
+def page(
+    found: Mapping[Key, Comparison], sides: Sides, names: tuple[str, str], *, every: bool = False
+) -> list[Part]:
     """`every` shows the series that are the same or undecided, too. Where none changed, a few that
     are undecided are shown."""
-    ordered = _sorted(found)
-    told = [(key, one) for key, one in ordered if every or one.verdict in _CHANGED]
-    told = told or [(key, one) for key, one in ordered if one.verdict == "undecided"][:_FEW]
-    lines = [f"{shown(' -> '.join(names), markdown=False)}: {counts(found)}"]
-    table = [_cells(key, one, sides.asv.get(key), markdown) for key, one in told]
-    if table:
-        lines += ["", *(piped(HEADINGS, table) if markdown else aligned([HEADINGS, *table]))]
-    lines += [
-        "",
-        *_lacking(sides.lacking, names, markdown, every),
-        *_notes(found, sides, partial(shown, markdown=markdown)),
-    ]
-    return "\n".join(lines)
+    listed = {key: one for key, one in found.items() if every or one.verdict in _CHANGED}
+    if not listed:
+        undecided = [(key, one) for key, one in _sorted(found) if one.verdict == "undecided"]
+        listed = dict(undecided[:_FEW])
+    parts: list[Part] = [f"{' -> '.join(names)}: {counts(found)}"]
+    parts += ["", table(listed, sides)] if listed else []
+    return [*parts, "", *_lacking(sides.lacking, names, every), *_notes(found, sides)]
+
+
+def table(found: Mapping[Key, Comparison], sides: Sides) -> Table:
+    """A row for each series."""
+    rows = tuple(_cells(key, one, sides.asv.get(key)) for key, one in _sorted(found))
+    return Table(columns=COLUMNS, rows=rows)
 
 
 def as_json(
@@ -52,7 +52,7 @@ def as_json(
         "first": names[0],
         "second": names[1],
         "counts": Counter(one.verdict for one in found.values()),
-        "notes": _notes(found, sides, str),
+        "notes": _notes(found, sides),
         "without_number": [
             {
                 "series": _name(one.key),
@@ -97,9 +97,7 @@ def _sorted(found: Mapping[Key, Comparison]) -> list[tuple[Key, Comparison]]:
     return sorted(found.items(), key=place)
 
 
-def _lacking(
-    lacking: Sequence[Lacking], names: tuple[str, str], markdown: bool, every: bool
-) -> Iterator[str]:
+def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) -> Iterator[str]:
     """Each kind with its number, and the series."""
     groups: dict[tuple[str, int, bool], list[Lacking]] = {}
     for one in sorted(lacking, key=lambda one: (one.status, not one.place, not one.other)):
@@ -107,17 +105,17 @@ def _lacking(
     for (status, place, other), own in groups.items():
         has = f", with a number at {names[1 - place]}" if other else ""
         num = "1 case" if len(own) == 1 else f"{len(own)} cases"
-        yield shown(f"{status} at {names[place]}{has}: {num}", markdown)
+        yield f"{status} at {names[place]}{has}: {num}"
         for one in own if every else own[:_FEW]:
             why = f": {one.reason}" if one.reason else ""
-            yield ("- " if markdown else "  ") + shown(_name(one.key) + why, markdown)
+            yield f"  {_name(one.key)}{why}"
         if len(own) > _FEW and not every:
-            yield f"{'- ' if markdown else '  '}and {len(own) - _FEW} more; --all names them"
+            yield f"  and {len(own) - _FEW} more; --all names them"
 
 
-def _notes(found: Mapping[Key, Comparison], sides: Sides, clean: Callable[[str], str]) -> list[str]:
+def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
     """What has to be known to read the verdicts, and how often asv's own rule says otherwise."""
-    said = list(map(clean, sides.remarks))
+    said = list(sides.remarks)
     provisional = {
         k for k, one in found.items() if one.is_provisional and one.verdict != "undecided"
     }
@@ -125,7 +123,7 @@ def _notes(found: Mapping[Key, Comparison], sides: Sides, clean: Callable[[str],
         what for key in found if key in provisional for what in sides.confounded.get(key, ())
     )
     if why:
-        named = clean("; ".join(why))
+        named = "; ".join(why)
         said.append(
             f"provisional: the sides differ in more than what is compared ({named}), and all of it "
             "counts; runs that differ in nothing else settle it"
@@ -164,16 +162,19 @@ def _against_asv(one: Comparison, asv: Mark | None) -> str:
     return f"asv compare calls it {asv.says}: {here}"
 
 
-def _cells(key: Key, one: Comparison, asv: Mark | None, markdown: bool) -> tuple[str, ...]:
+def _cells(key: Key, one: Comparison, asv: Mark | None) -> tuple[Cell, ...]:
     mark = "?" if one.is_provisional and one.verdict in ("slower", "faster", "same") else ""
     interval = "-" if one.low is None or one.high is None else f"{one.low:+.1%} to {one.high:+.1%}"
-    because = "; ".join(filter(None, (one.why, _against_asv(one, asv))))
+    change = "-" if one.effect is None else f"{one.effect:+.1%}"
+    num = f"{one.num[0]}+{one.num[1]} {one.unit}{'es' if one.unit == 'launch' else 's'}"
+    name, differs = _name(key), _against_asv(one, asv)
+    because = "; ".join(filter(None, (one.why, differs)))
     return (
-        one.verdict + mark,
-        "-" if one.effect is None else f"{one.effect:+.1%}",
-        interval,
-        f"{one.num[0]}+{one.num[1]} {one.unit}{'es' if one.unit == 'launch' else 's'}",
-        shown(_name(key), markdown) + (f" ({because})" if because else ""),
+        Cell(one.verdict + mark, (one.verdict, one.is_provisional)),
+        Cell(change, (one.effect,)),
+        Cell(interval, (one.low, one.high)),
+        Cell(num, (*one.num, one.unit)),
+        Cell(name + (f" ({because})" if because else ""), (name, one.why, differs)),
     )
 
 

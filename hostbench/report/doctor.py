@@ -1,4 +1,4 @@
-"""The doctor's page in plain text: the machine, what runs, what is skipped, what looks wrong."""
+"""The doctor's page: the machine, what runs, what is skipped, what looks wrong."""
 
 import textwrap
 from collections import Counter
@@ -14,8 +14,9 @@ from hostbench.limits.cases import ALL_CORES, ONE_THREAD
 from hostbench.measure.workload import Workload
 from hostbench.ranks.backends import BACKENDS
 from hostbench.report.findings import Finding, findings, is_broken
+from hostbench.report.table import Cell, Column, Part, Table
 
-__all__ = ["Coverage", "Finding", "coverage", "findings", "is_broken", "render"]
+__all__ = ["Coverage", "Finding", "coverage", "findings", "is_broken", "page", "render"]
 
 WIDTH = 100
 _MARKS = {"broken": "BROKEN", "warn": "warn", "note": "note", "ok": "ok"}
@@ -53,6 +54,34 @@ def render(
     blocks = [[f"Machine {machine}", *_machine_lines(facts, torch)], _coverage_lines(covered)]
     blocks.append(["What to know", *[line for each in found for line in _finding_lines(each)]])
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def page(
+    machine: str, facts: Facts, torch: TorchState, found: list[Finding], covered: Coverage
+) -> list[Part]:
+    """The same for Markdown and CSV: what to know first, then what runs and what is skipped."""
+    levels = tuple((each.level, each.text, each.remedy) for each in found)
+    counted = covered.runs.items(), covered.skipped.items()
+    runs, skipped = (
+        tuple((name, Cell(str(num), (num,))) for name, num in each if num) for each in counted
+    )
+    lines = (" ".join(line.split()) for line in _machine_lines(facts, torch))
+    return [
+        f"Machine {machine}",
+        "",
+        *(f"  {line}" for line in lines),
+        "",
+        _table(("level", "what to know", "remedy"), levels),
+        "",
+        _table(("will run", "cases"), runs),
+        "",
+        _table(("skipped", "cases"), skipped),
+    ]
+
+
+def _table(names: tuple[str, ...], rows: tuple[tuple[str | Cell, ...], ...]) -> Table:
+    columns = (Column(title=name, keys=(name.replace(" ", "_"),)) for name in names)
+    return Table(columns=tuple(columns), rows=rows)
 
 
 def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchState) -> str | None:

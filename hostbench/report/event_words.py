@@ -14,10 +14,19 @@ from hostbench.judge.lines import MACHINE
 from hostbench.judge.stopped import Stopped
 from hostbench.report.choice import Chosen
 from hostbench.report.judged import Told
-from hostbench.report.table import shown
+from hostbench.report.table import Column
 from hostbench.store.triage import Entry
 
-HEADINGS = ("state", "since", "change", "99 % interval", "before -> after", "detects", "series")
+COLUMNS = (
+    Column(title="state", keys=("state",)),
+    Column(title="since", keys=("commit", "committed_at"), right=True),
+    Column(title="change", keys=("effect",), right=True),
+    Column(title="99 % interval", keys=("low", "high"), right=True),
+    Column(title="before -> after", keys=("before_s", "after_s"), right=True),
+    Column(title="detects", keys=("detects",), right=True),
+    Column(title="series", keys=("series", "num_moved", "num_series")),
+)
+HEADINGS = tuple(column.title for column in COLUMNS)
 
 
 def is_listed(one: Found, is_recent: bool) -> bool:
@@ -59,19 +68,19 @@ def entry_in_words(entry: Entry, sized: bool = True) -> str:
     return f"{entry.state}{size}{owner}{until}{f': {entry.note}' if entry.note else ''}"
 
 
-def cells(told: Told, markdown: bool = False) -> tuple[str, ...]:
-    """Under HEADINGS."""
+def cells(told: Told) -> tuple[str, ...]:
+    """Under COLUMNS."""
     one = told.found
     known = one.low is not None and one.high is not None
     name = one.event.id + (f" ({one.moved[0]} of {one.moved[1]} series)" if one.moved else "")
     return (
         state(told),
-        shown(f"{one.first.commit[:8]} {one.first.committed_at:%Y-%m-%d}", markdown),
+        f"{one.first.commit[:8]} {one.first.committed_at:%Y-%m-%d}",
         f"{one.change.effect:+.1%}",
         f"{one.low:+.1%} to {one.high:+.1%}" if known else "-",
         _levels(one),
         "-" if one.detectable is None else f"{one.detectable:.1%}",
-        shown(name, markdown),
+        name,
     )
 
 

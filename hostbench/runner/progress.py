@@ -1,9 +1,9 @@
 """Progress on a terminal: a bar with what runs now and the time left; plain lines elsewhere."""
 
-import shutil
+import os
 import sys
 import time
-from typing import TextIO
+from typing import Any, TextIO
 
 from hostbench.core import units
 from hostbench.core.case import Case
@@ -14,14 +14,24 @@ _LINE_EVERY_S = 9.0  # asked about once a second: 10 s are never passed
 
 
 class Bar:
-    """Redraws one line on a terminal; elsewhere prints a flushed line at least every 10 s."""
+    """Redraws a bar on a terminal; elsewhere prints a flushed line at least every 10 s.
+
+    As a context manager it leaves the terminal as it was, also after an error.
+    """
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out or sys.stderr
-        self._live = self._out.isatty()
+        live = self._out.isatty() and os.environ.get("TERM") != "dumb"
+        self._drawn = _Drawn(self._out) if live else None
         self._total = self._done = 0
         self._launch = self._what = ""
         self._began_s = self._said_s = time.monotonic()
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     def begin(self, total: int) -> None:
         self._total = total
@@ -29,11 +39,11 @@ class Bar:
 
     def launch(self, number: int, of: int, family: str) -> None:
         self._launch = self._what = f"launch {number + 1}/{of} {family}"
-        self._say(always=not self._live)
+        self._say(always=True)
 
     def observing(self, family: str) -> None:
         self._launch = self._what = f"observing {family}"
-        self._say(always=not self._live)
+        self._say(always=True)
 
     def started(self, case: Case) -> None:
         """A worker begins with this case."""
@@ -54,30 +64,76 @@ class Bar:
         self._say()
 
     def end(self) -> None:
-        if self._live:
-            self._out.write("\r\033[K")
+        if self._drawn:
+            self._drawn.stop()
         self._out.flush()
 
     def _say(self, always: bool = False) -> None:
         now_s = time.monotonic()
-        if self._live:
-            width = shutil.get_terminal_size().columns - 1
-            self._out.write("\r\033[K" + self._text(now_s)[:width])
+        left = f"{self._left(now_s)} left"
+        if self._drawn:
+            self._drawn.draw(self._done, self._total, left, self._what)
         elif always or now_s - self._said_s >= _LINE_EVERY_S:
-            self._out.write(self._text(now_s) + "\n")
-        else:
-            return
-        self._said_s = now_s
-        self._out.flush()
+            filled = round(_BAR * self._share())
+            bar = "#" * filled + "." * (_BAR - filled)
+            self._line(f"[{bar}] {self._done}/{self._total}  {left}  {self._what}")
+            self._said_s = now_s
 
     def _line(self, text: str) -> None:
-        self._out.write(("\r\033[K" if self._live else "") + text + "\n")
+        if self._drawn:
+            self._drawn.line(text)
+            return
+        self._out.write(text + "\n")
         self._out.flush()
 
-    def _text(self, now_s: float) -> str:
-        share = self._done / self._total if self._total else 1.0
-        filled = round(_BAR * share)
-        spent_s = now_s - self._began_s
-        left = units.format_duration(spent_s / share - spent_s) if share > 0 else "?"
-        bar = "#" * filled + "." * (_BAR - filled)
-        return f"[{bar}] {self._done}/{self._total}  {left} left  {self._what}"
+    def _share(self) -> float:
+        return self._done / self._total if self._total else 1.0
+
+    def _left(self, now_s: float) -> str:
+        share, spent_s = self._share(), now_s - self._began_s
+        return units.format_duration(spent_s / share - spent_s) if share > 0 else "?"
+
+
+class _Drawn:
+    """rich's progress bar, of which nothing is markup; rich is imported only on a terminal."""
+
+    def __init__(self, out: TextIO) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
+
+        def text(field: str, **column: Any) -> TextColumn:
+            return TextColumn(field, markup=False, table_column=Column(no_wrap=True, **column))
+
+        self._progress = Progress(
+            BarColumn(bar_width=_BAR),
+            text("{task.fields[done]}"),
+            text("{task.fields[left]}"),
+            text("{task.description}", overflow="ellipsis"),
+            console=Console(file=out, highlight=False),
+            auto_refresh=False,  # no thread beside the measurement
+            transient=True,
+            redirect_stdout=out is sys.stdout,
+            redirect_stderr=out is sys.stderr,
+        )
+        self._task = self._progress.add_task("", done="", left="")
+
+    def draw(self, done: int, total: int, left: str, what: str) -> None:
+        self._progress.update(
+            self._task,
+            completed=done,
+            total=total,
+            done=f"{done}/{total}",
+            left=left,
+            description=what,
+        )
+        self._progress.start()
+        self._progress.refresh()
+
+    def line(self, text: str) -> None:
+        from rich.text import Text
+
+        self._progress.console.print(Text(text), soft_wrap=True)
+
+    def stop(self) -> None:
+        self._progress.stop()

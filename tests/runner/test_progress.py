@@ -2,9 +2,8 @@
 
 import io
 import re
-import shutil
+import sys
 import time
-from os import terminal_size
 
 import pytest
 
@@ -30,10 +29,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(time, "monotonic", made)
     return made
-
-
-def wide(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: terminal_size((columns, 24)))
 
 
 def test_plain_lines_come_at_least_every_10_seconds(clock: Clock) -> None:
@@ -94,8 +89,7 @@ def test_what_is_dropped_counts_as_done(clock: Clock) -> None:
     assert "3/4" in out.getvalue() and "0:20 left" in out.getvalue()
 
 
-def test_a_failure_is_said_at_once_and_stays(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    wide(monkeypatch, 80)
+def test_a_failure_is_said_at_once_and_stays(clock: Clock) -> None:
     for out in (io.StringIO(), Terminal()):
         bar = Bar(out)
         bar.begin(2)
@@ -103,23 +97,53 @@ def test_a_failure_is_said_at_once_and_stays(clock: Clock, monkeypatch: pytest.M
         assert f"failed: {copy_case()}: out of memory\n" in out.getvalue()
 
 
+def drawn(text: str) -> list[str]:
+    """What each redrawing showed, without its control sequences."""
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    return [line for line in plain.replace("\r", "\n").split("\n") if line.strip()]
+
+
 def test_the_bar_redraws_one_line_that_fits(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    wide(monkeypatch, 40)
+    monkeypatch.setenv("COLUMNS", "60")
     out = Terminal()
-    bar = Bar(out)
-    bar.begin(4)
-    bar.launch(0, 1, "transfer")
-    for _ in range(4):
-        clock.now_s += 1
-        bar.case(record(copy_case()))
-    bar.tick()
-    bar.end()
-    assert "\n" not in out.getvalue()
-    drawn = out.getvalue().split("\r\033[K")
-    assert drawn[0] == drawn[-1] == ""
-    assert all(len(text) <= 39 for text in drawn)
-    shares = [re.match(r"\[(#*)", text) for text in drawn[1:-1]]
-    assert [len(share[1]) for share in shares if share] == [0, 6, 12, 18, 24, 24]
+    with Bar(out) as bar:
+        bar.begin(4)
+        bar.launch(0, 1, "[red]transfer")
+        for _ in range(4):
+            clock.now_s += 1
+            bar.case(record(copy_case()))
+        bar.tick()
+    lines = drawn(out.getvalue())
+    assert all(len(line) <= 60 for line in lines)
+    shares = [re.findall(r"\d/4", line)[0] for line in lines]
+    assert list(dict.fromkeys(shares)) == ["0/4", "1/4", "2/4", "3/4", "4/4"]
+    lines = [line for line in lines if "1/4" in line]
+    assert "0:03 left" in lines[0] and "launch 1/1 [red]" in lines[0]
+    assert out.getvalue().count("\x1b[?25h") == 1, "the cursor is shown again"
+
+
+def test_an_error_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    out, before = Terminal(), (sys.stdout, sys.stderr)
+    monkeypatch.setattr(sys, "stderr", out)
+    with pytest.raises(ZeroDivisionError), Bar() as bar:
+        bar.begin(4)
+        bar.launch(0, 1, "transfer")
+        print("above the bar", file=sys.stderr)
+        raise ZeroDivisionError
+    assert sys.stderr is out and sys.stdout is before[0]
+    assert "above the bar\n" in out.getvalue() and out.getvalue().count("\x1b[?25h") == 1
+
+
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+def test_no_colour_and_dumb_terminals(terminal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", terminal)
+    out = Terminal()
+    with Bar(out) as bar:
+        bar.begin(4)
+        bar.launch(0, 1, "transfer")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", out.getvalue())
+    assert ("\x1b" in out.getvalue()) is (terminal == "xterm")
 
 
 def test_an_empty_plan_is_done(clock: Clock) -> None:
