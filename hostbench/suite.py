@@ -18,6 +18,7 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
+from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.facts import (
     Watch,
     collect,
@@ -28,7 +29,7 @@ from hostbench.facts import (
 )
 from hostbench.families import load, names
 from hostbench.runner import places
-from hostbench.runner.journal import CaseRecord, Journal, JournalWriter, RunHeader, read
+from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device, with_launches
 from hostbench.runner.progress import Bar
@@ -147,10 +148,10 @@ def selection(cases: Sequence[Case]) -> list[str]:
 
 def _key(case: Case) -> str:
     """The case without the order of its axes, which may differ between commits."""
-    return str(Case(case.workload, tuple(sorted(case.axes))))
+    return str(Case(case.workload, dict(sorted(case.axes))))
 
 
-def _recorded(path: Path) -> Journal:
+def _recorded(path: Path) -> Run:
     journal = read(path)
     commit = os.environ.get("ASV_COMMIT")
     if commit and journal.header.commit != commit:

@@ -3,15 +3,16 @@
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from hostbench.core.case import Case
+from hostbench.core.records import CaseRecord, Finish, Measurement, Run, RunHeader
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
-from hostbench.runner.journal import CaseRecord, RunHeader
 from hostbench.store import archive, peers
 from hostbench.testing.histories import tree
 from hostbench.testing.histories.story import Event, HistoryNoise, Machine, Story
@@ -92,7 +93,7 @@ def write_changes(folder: Path) -> Path:
     return tree.write(folder, CHANGES).results
 
 
-def gpu_run(day: int) -> archive.Run:
+def gpu_run(day: int) -> Run:
     """The same commit on days 4 to 6, with a slower driver from day 6 on; day 7 is scratch.
 
     Only the newest run has all families: it keeps the tests quick.
@@ -117,26 +118,22 @@ def gpu_run(day: int) -> archive.Run:
     return _run(replace(header, planned=planned), kept, facts)
 
 
-def one_gpu_run() -> archive.Run:
+def one_gpu_run() -> Run:
     """All-reduce where more than one rank finds no GPU."""
     header = _header(0, machine=GPU_MACHINE, commit="1" * 40, launches=3, device="cuda")
     reason = "needs more GPUs, this machine has 1"
     records = [
-        one
-        if one.case.values["num_ranks"] == 1
-        else replace(one, status="skipped", reason=reason, seconds=None, measurement={})
+        one if one.case.values["num_ranks"] == 1 else _skipped(one, reason)
         for one in _records(header, "cuda", 1.0, 1, ("collectives",))
     ]
     planned = tuple(dict.fromkeys(str(one.case) for one in records))
     return _run(replace(header, planned=planned), records, FACTS)
 
 
-def cpu_run() -> archive.Run:
+def cpu_run() -> Run:
     header = _header(0, machine=CPU_MACHINE, commit="c" * 40, launches=3, device="cpu")
     records = [
-        replace(one, status="skipped", reason=f"{HOSTILE} {MARKUP}", seconds=None, measurement={})
-        if one.case.values.get("memory") == "pinned"
-        else one
+        _skipped(one, f"{HOSTILE} {MARKUP}") if one.case.values.get("memory") == "pinned" else one
         for one in _records(header, "cpu", 3.0, 99, ALL_FAMILIES)
     ]
     return _run(
@@ -160,11 +157,9 @@ def _header(day: int, **changes: Any) -> RunHeader:
     return RunHeader(**{**fields, **changes})
 
 
-def _run(header: RunHeader, records: Any, facts: dict[str, Any]) -> archive.Run:
-    finish = {"at": header.started_at, "status": "complete"}
-    return archive.Run(
-        header=header, records=tuple(records), facts={"before": facts}, finish=finish
-    )
+def _run(header: RunHeader, records: Any, facts: dict[str, Any]) -> Run:
+    finish = Finish(at=header.started_at, status="complete")
+    return Run(header=header, records=tuple(records), facts={"before": facts}, finish=finish)
 
 
 def _records(
@@ -177,7 +172,6 @@ def _records(
         if case.values["device"] == device:
             whole = _seconds(case) * slower
             call_s = whole * (0.05 if _is_asynchronous(work, case) else 0.95)
-            findings = {"findings": _findings(work, case), "memory": _memory(case)}
             for launch in range(header.launches):
                 seconds = whole * noise.uniform(0.98, 1.02) * _drift(case, launch)
                 yield CaseRecord(
@@ -190,12 +184,12 @@ def _records(
                     started_at=header.started_at,
                     seconds=seconds,
                     nbytes=work.nbytes(case),
-                    measurement={
-                        "end_to_end_s": [seconds],
-                        "call_s": [call_s],
-                        "device_s": [],
-                        **findings,
-                    },
+                    measurement=Measurement(
+                        end_to_end_s=(seconds,),
+                        call_s=(call_s,),
+                        findings=_findings(work, case),
+                        memory=_memory(case),
+                    ),
                     expected=work.expected(case),
                 )
 
@@ -277,6 +271,11 @@ def _seconds(case: Case) -> float:
     return 1e-5 + int(axes["nbytes"]) / rate
 
 
+def _skipped(record: CaseRecord, reason: str) -> CaseRecord:
+    none = Measurement()
+    return replace(record, status="skipped", reason=reason, seconds=None, measurement=none)
+
+
 def _odd(record: CaseRecord, day: int) -> CaseRecord:
     """Day 2 skips the trend's case, day 3 and the newest fail a proof, the newest surprises.
 
@@ -286,15 +285,15 @@ def _odd(record: CaseRecord, day: int) -> CaseRecord:
     axes = record.case.values
     if axes.get("num_ranks") == 8:
         reason = "needs 8 GPUs, this machine has 4"
-        return replace(record, status="skipped", reason=reason, seconds=None, measurement={})
+        return _skipped(record, reason)
     if text == TREND and day == 2:
         reason = f"{HOSTILE} another process uses the GPU"
-        return replace(record, status="skipped", reason=reason, seconds=None, measurement={})
+        return _skipped(record, reason)
     if (text == TREND and day == 3) or (text in (STRUCK, STRUCK_LOOP, STRUCK_RANKS) and day == 8):
         return replace(record, status="failed", reason=f"target differs from source {HOSTILE}")
     if text == TREND and day == 8:
-        found = {**record.measurement, "findings": {"asynchronous": False}}
-        return replace(record, measurement=found)
+        found = {"asynchronous": False}
+        return replace(record, measurement=replace(record.measurement, findings=found))
     return record
 
 

@@ -46,7 +46,7 @@ OWNERS = {
     "duckdb": {"store"},
     "pyarrow": {"store"},
 }
-HEAVY = ("torch", "numpy", "pandas", "streamlit", "pynvml", "duckdb", "pyarrow")
+HEAVY = ("torch", "msgspec", "numpy", "pandas", "streamlit", "pynvml", "duckdb", "pyarrow")
 MAX_FUNCTION_LINES = 60
 
 

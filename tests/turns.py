@@ -12,9 +12,9 @@ import pytest
 
 from hostbench import facts
 from hostbench.cli import ab, bisect_run, interleave
+from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
-from hostbench.runner.launcher import Launch, Outcome
 from hostbench.testing.builders import InProcess, copy_case
 from hostbench.vcs import side
 
@@ -61,8 +61,6 @@ class Toy(InProcess):
                 status="ok" if number else "failed",
                 reason=None if number else self.speed,
                 seconds=float(self.speed) * far if number else None,
-                measurement={},
-                traceback=None,
             )
 
 

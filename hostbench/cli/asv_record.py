@@ -5,8 +5,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 import hostbench
 from hostbench import suite
@@ -28,7 +29,7 @@ def record(run: WholeRun, root: Path, results: Path) -> str | None:
     began_ms = time.time() * 1000
     with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
         recorded = Path(folder) / "recorded.journal.jsonl"
-        with JournalWriter(recorded, replace(run.header, resumes=None)) as journal:
+        with JournalWriter(recorded, structs.replace(run.header, resumes=None)) as journal:
             for one in run.winners().values():
                 journal.case(one)
         cases = [result.case for result in run.results()]

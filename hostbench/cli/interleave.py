@@ -3,18 +3,21 @@
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from hostbench import facts
 from hostbench.cli.results import check_writable
 from hostbench.cli.run import End
 from hostbench.cli.run_setup import Setup, header_of
 from hostbench.core.errors import NothingMeasured
+from hostbench.core.records import CaseRecord, RunHeader
 from hostbench.device.simulated_file import SIDE
 from hostbench.runner import places
-from hostbench.runner.journal import CaseRecord, JournalWriter, RunHeader
+from hostbench.runner.journal import JournalWriter
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
@@ -56,11 +59,11 @@ def _headers(
     setup: Setup, sides: tuple[Side, Side], plan: Plan, scratch: str | None
 ) -> tuple[RunHeader, RunHeader]:
     first, second = (
-        replace(header_of(plan, setup, side.code), by="hostbench ab") for side in sides
+        structs.replace(header_of(plan, setup, side.code), by="hostbench ab") for side in sides
     )
     return (
-        replace(first, interleaved_with=second.run_id, scratch=first.scratch or scratch),
-        replace(second, interleaved_with=first.run_id, scratch=second.scratch or scratch),
+        structs.replace(first, interleaved_with=second.run_id, scratch=first.scratch or scratch),
+        structs.replace(second, interleaved_with=first.run_id, scratch=second.scratch or scratch),
     )
 
 
@@ -93,7 +96,7 @@ def _measure(
             )
             turns = interleaved(plan, setup.workloads, (first, second), bar, watch.family)
             for place, found in turns:
-                record = replace(found, version=sides[place].versions[str(found.case)])
+                record = structs.replace(found, version=sides[place].versions[str(found.case)])
                 journals[place].case(setup.dated(record))
                 records[place].append(record)
                 if time.monotonic() > late_s and all(records):

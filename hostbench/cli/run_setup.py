@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from hostbench import __version__, facts
 from hostbench.cli.output import warn
 from hostbench.cli.results import results_folder
@@ -16,13 +18,13 @@ from hostbench.cli.simulation import named, simulation_of
 from hostbench.core.case import parse_selector
 from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
+from hostbench.core.records import CaseRecord, RunHeader
 from hostbench.core.units import parse_seconds
 from hostbench.device import simulated_file
 from hostbench.device.simulated_file import Simulation
 from hostbench.families import load, names
 from hostbench.measure.workload import Workload
 from hostbench.runner import places
-from hostbench.runner.journal import CaseRecord, RunHeader
 from hostbench.runner.plan import (
     MIN_LAUNCHES_FOR_VERDICT,
     QUICK,
@@ -81,7 +83,7 @@ class Setup:
     def dated(self, record: CaseRecord) -> CaseRecord:
         """The record as measured now, or at the simulation's time."""
         date = self.simulation and self.simulation.date
-        return replace(record, started_at=date) if date else record
+        return structs.replace(record, started_at=date) if date else record
 
     def watched(self, write: Callable[[str, Mapping[str, Any]], None]) -> Callable[..., None]:
         """Where the facts go that are read meanwhile. A simulation tells its own: what this host
@@ -250,7 +252,7 @@ def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan]:
         done=run.done(),
     )
     run_id = places.run_id(setup.checkout.commit, setup.now())
-    header = replace(old, run_id=run_id, started_at=setup.now(), resumes=run.run_id)
+    header = structs.replace(old, run_id=run_id, started_at=setup.now(), resumes=run.run_id)
     return header, plan
 
 

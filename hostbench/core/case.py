@@ -7,11 +7,14 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
 
 from hostbench.core import units
 from hostbench.core.errors import UsageError
 
-AxisValue = str | int | bool
+AxisValue = str | bool | Annotated[int, Meta(ge=1 - (1 << 63), le=(1 << 63) - 1)]
 
 _NAME = re.compile(r"^(?P<workload>[a-z0-9_]+(\.[a-z0-9_]+)?)(\[(?P<axes>[^\[\]]*)\])?$")
 _INT = re.compile(r"-?\d{1,19}", re.ASCII)
@@ -20,24 +23,26 @@ _SERIES = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One choice on every axis of one workload. `axes` keeps the order of the declaration."""
+class Case(Struct, frozen=True):
+    """One choice on every axis of one workload, in the order of the declaration."""
 
     workload: str
-    axes: tuple[tuple[str, AxisValue], ...]
+    values: Mapping[str, AxisValue] = field(name="axes")
 
     @classmethod
     def of(cls, workload: str, axes: Mapping[str, AxisValue]) -> "Case":
-        return cls(workload, tuple(axes.items()))
+        return cls(workload, dict(axes))
+
+    def __hash__(self) -> int:
+        return hash((self.workload, frozenset(self.values.items())))
+
+    @property
+    def axes(self) -> tuple[tuple[str, AxisValue], ...]:
+        return tuple(self.values.items())
 
     @property
     def family(self) -> str:
         return self.workload.partition(".")[0]
-
-    @property
-    def values(self) -> dict[str, AxisValue]:
-        return dict(self.axes)
 
     def __str__(self) -> str:
         inner = ",".join(f"{name}={value}" for name, value in self.axes)
@@ -110,7 +115,7 @@ def read_case(text: str) -> Case | None:
         return None
     if selector is None:
         return None
-    return Case(selector.workload, tuple((name, _read(value)) for name, value in selector.axes))
+    return Case(selector.workload, {name: _read(value) for name, value in selector.axes})
 
 
 def _read(text: str) -> AxisValue:

@@ -1,28 +1,7 @@
-"""Samples of one case in one launch, and plain statistics on them. Pure: no clock, no device."""
+"""Plain statistics on samples. Pure: no clock, no device."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Samples:
-    """What the three clocks said, in seconds per step. Shape of every tuple: (num_samples,)."""
-
-    end_to_end_s: tuple[float, ...]
-    """Host clock around `depth` steps and one synchronize, over `depth`: what asv gets."""
-    call_s: tuple[float, ...]
-    """Host clock until the last of the `depth` calls returned, over `depth`."""
-    device_s: tuple[float, ...]
-    """Between two events on the device, over `depth`. Empty when `device_reason` says why."""
-    device_reason: str | None
-    """Why there is no device time; None when there is."""
-    first_s: float
-    """The very first step with its synchronize: allocation, first touch, lazy loading."""
-    depth: int
-    """Steps enqueued before one synchronize: fixed by the case."""
-    number: int
-    """Repetitions of `depth` inside one timer reading; above 1 only for host-only steps."""
 
 
 def quantile(values: Sequence[float], share: float) -> float:

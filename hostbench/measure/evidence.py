@@ -7,9 +7,9 @@ two readings of the counters.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from hostbench.core.errors import Unavailable
+from hostbench.core.records import Finding, Measurement
 from hostbench.core.units import MIB, format_bytes
 from hostbench.device.activity import COMPUTE, Activity, busy, copied, shared
 from hostbench.device.base import Device
@@ -27,19 +27,10 @@ UNSEEN_SHARE = 0.05
 COUNTER_WAIT_S = 0.25
 """How long the counters get to catch up."""
 
-Finding = bool | float | str | None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """Findings and proofs of one case, as in `hostbench.measure.measure.Measurement`."""
-
-    findings: dict[str, Finding] = field(default_factory=dict)
-    proofs: dict[str, str] = field(default_factory=dict)
-
-
-def gather(device: Device, prepared: Prepared) -> Evidence:
-    """Observe one reading of the step. Raises what running the step raises."""
+def gather(device: Device, prepared: Prepared) -> Measurement:
+    """Observe one reading of the step: findings and proofs, no times. Raises what running the step
+    raises."""
     _ready(device, prepared)
     prepared.step()
     device.synchronize()
@@ -47,9 +38,9 @@ def gather(device: Device, prepared: Prepared) -> Evidence:
         seen = _observed(device, prepared)
     except Unavailable as reason:
         proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
-        return Evidence(proofs=proofs | _link_proof(device, prepared))
+        return Measurement(proofs=proofs | _link_proof(device, prepared))
     proofs = _copies_proof(prepared, seen) | _link_proof(device, prepared)
-    return Evidence(findings=_findings(seen), proofs=proofs)
+    return Measurement(findings=_findings(seen), proofs=proofs)
 
 
 def _observed(device: Device, prepared: Prepared) -> list[Activity]:

@@ -5,10 +5,10 @@ filling, the delay probe, the device clock's pass and the check of the data are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from hostbench.core.samples import Samples, median, relative_iqr
+from hostbench.core.records import Measurement
+from hostbench.core.samples import median, relative_iqr
 from hostbench.device.base import Device, Step
 
 PROBE_DELAY_S = 0.01
@@ -63,20 +63,6 @@ class Prepared:
     clock, which act on that stream, can say anything about it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
-    """Everything learned about one case in one launch."""
-
-    samples: Samples
-    findings: dict[str, bool | float | None] = field(default_factory=dict)
-    """What the case turned out to do; None where it could not be found out."""
-    proofs: dict[str, str] = field(default_factory=dict)
-    """Proof name to `passed`, `failed: why` or `unavailable: why`."""
-    memory: dict[str, int] = field(default_factory=dict)
-    ranks: dict[str, float] = field(default_factory=dict)
-    """Rank -> median end-to-end seconds of that rank alone; empty without ranks."""
-
-
 def measure(device: Device, prepared: Prepared, settings: Settings) -> Measurement:
     """Measure a prepared step on its device. Raises what running the step raises."""
     run = _Run(device, prepared.step, prepared.depth, prepared.before)
@@ -94,7 +80,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         asynchronous = any(_returns_early(run, call_s) for _ in range(PROBES))
         delay_s = EVENT_DELAY_S + call_s * run.depth if asynchronous else 0.0
         device_s = _device_clock(run, settings, delay_s)
-    samples = Samples(
+    return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
         device_s=device_s,
@@ -102,9 +88,6 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         first_s=first_s,
         depth=prepared.depth,
         number=number,
-    )
-    return Measurement(
-        samples=samples,
         findings={"asynchronous": asynchronous},
         proofs=_proofs(device, prepared),
         memory=memory,
@@ -237,27 +220,4 @@ def _proofs(device: Device, prepared: Prepared) -> dict[str, str]:
 
 def summary_s(measurement: Measurement) -> float:
     """The one number of a launch: the median of its end-to-end samples, in seconds per step."""
-    return median(measurement.samples.end_to_end_s)
-
-
-def as_json(measurement: Measurement) -> dict[str, Any]:
-    """The measurement as plain JSON values, for the worker's pipe and the journal."""
-    samples = measurement.samples
-    return {
-        "end_to_end_s": _rounded(samples.end_to_end_s),
-        "call_s": _rounded(samples.call_s),
-        "device_s": _rounded(samples.device_s),
-        "device_reason": samples.device_reason,
-        "first_s": samples.first_s,
-        "depth": samples.depth,
-        "number": samples.number,
-        "findings": measurement.findings,
-        "proofs": measurement.proofs,
-        "memory": measurement.memory,
-        **({"ranks": measurement.ranks} if measurement.ranks else {}),
-    }
-
-
-def _rounded(seconds: tuple[float, ...]) -> list[float]:
-    """Seven digits, which no clock here exceeds; full ones would double the archive."""
-    return [float(f"{value:.7g}") for value in seconds]
+    return median(measurement.end_to_end_s)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
-from hostbench.core.samples import Samples, median
-from hostbench.measure.measure import MAX_WARMUPS, Measurement, Settings, is_enough
+from hostbench.core.records import Measurement
+from hostbench.core.samples import median
+from hostbench.measure.measure import MAX_WARMUPS, Settings, is_enough
 from hostbench.measure.workload import Workload
 from hostbench.ranks.group import is_oversubscribed
 from hostbench.ranks.pool import Deadline, Pool
@@ -86,18 +87,14 @@ def _measure(
     one_s = _warm_up(pool, settings, first_s, deadline)
     per_rank = _sample(pool, settings, one_s, deadline)
     timed = slowest(per_rank)
-    samples = Samples(
+    finished = pool.ask(deadline, "finish")
+    return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
         call_s=tuple(call for _, call in timed),
-        device_s=(),
         device_reason=NO_DEVICE_CLOCK,
         first_s=first_s,
         depth=work.depth,
         number=1,
-    )
-    finished = pool.ask(deadline, "finish")
-    return Measurement(
-        samples=samples,
         findings={"oversubscribed": is_oversubscribed(*place)},
         proofs={"data": proof([wrong for wrong, _ in finished])} if is_checked else {},
         memory=finished[0][1],

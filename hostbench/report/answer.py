@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hostbench.core.records import DAMAGE
 from hostbench.report.allocation import allocation
 from hostbench.report.collectives import collectives
 from hostbench.report.overlap import overlap
 from hostbench.report.transfer import transfer
-from hostbench.runner.journal import DAMAGE
 
 _Make = Callable[[pd.DataFrame], Iterator[tuple[str, str]]]
 

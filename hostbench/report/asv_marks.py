@@ -4,9 +4,9 @@ import math
 from collections.abc import Collection
 from pathlib import Path
 
+from hostbench.core.records import DAMAGE
 from hostbench.judge.asv_rule import Mark, Point, mark
 from hostbench.report.places import Key, Places
-from hostbench.runner.journal import DAMAGE
 from hostbench.store import asv_rows, asv_tree
 
 

@@ -76,7 +76,7 @@ def choose(judged: Sequence[Judged], wanted: Wanted, machine: str | None = None)
 
 
 def _case(text: str) -> Case:
-    return read_case(text) or Case(text.partition("[")[0], ())  # parameters that are no axes
+    return read_case(text) or Case(text.partition("[")[0], {})  # parameters that are no axes
 
 
 def _check(selector: SeriesSelector) -> None:

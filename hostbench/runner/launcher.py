@@ -8,51 +8,32 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+
+from msgspec import convert
+from msgspec.structs import replace
 
 import hostbench
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError
 from hostbench.core.processes import children, describe_exit, kill_group, kill_strays
+from hostbench.core.records import (
+    EVENTS,
+    AnyMessage,
+    Exited,
+    Forked,
+    Launch,
+    Outcome,
+    Ready,
+    Started,
+    encoded,
+)
 from hostbench.runner.boot import BOOT, environment
 
 _SERVE = BOOT + "from hostbench.runner.server import main; main()"
 _START_DEADLINE_S = 120.0
 _TICK_S = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """One fresh worker's work: the cases of one family, in the order they are measured."""
-
-    family: str
-    number: int
-    cases: tuple[Case, ...]
-    settings: dict[str, Any]
-    device: str | None
-    """A device that stands in for the one each case names (`simulated`); None: as named."""
-    observe: bool = False
-    """Gather evidence (`hostbench.measure.evidence`) instead of timing."""
-    deadline_s: float
-    """A case that takes longer is killed and failed; the rest goes on in a new worker."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What one case came to in one launch."""
-
-    case: Case
-    position: int
-    started_at: float
-    """Seconds since the epoch."""
-    status: str
-    reason: str | None
-    seconds: float | None
-    measurement: dict[str, Any]
-    traceback: str | None
 
 
 class Launcher:
@@ -112,8 +93,8 @@ class Launcher:
 
     def _attempt(self, launch: Launch, cases: Sequence[Case], done: int) -> Iterator[Outcome]:
         """One worker, until it has walked the cases or ended otherwise."""
-        self._request(launch, cases)
-        current: tuple[Case, float] | None = None
+        self._request(replace(launch, cases=tuple(cases)))
+        current: Started | None = None
         deadline = time.monotonic() + launch.deadline_s
         late = False
         while True:
@@ -127,43 +108,32 @@ class Launcher:
                 late = True
                 deadline = time.monotonic() + launch.deadline_s
                 self._kill_worker()
-                continue
-            event = message["event"]
-            if event == "worker":
-                self.worker = message["pid"]
-            elif event == "start":
-                current = (_case(message["case"]), message["at"])
-                self._started(current[0])
+            elif isinstance(message, Forked):
+                self.worker = message.pid
+            elif isinstance(message, Started):
+                current = message
+                self._started(current.case)
                 deadline = time.monotonic() + launch.deadline_s
-            elif event == "case":
+            elif isinstance(message, Outcome):
                 assert current is not None
-                yield _outcome(message, current, done)
+                yield replace(message, case=current.case, position=done, started_at=current.at)
                 done, current = done + 1, None
-            elif event == "exit":
+            elif isinstance(message, Exited):
                 self.worker = None
                 if current is not None:
                     why = (
                         f"missed its deadline of {launch.deadline_s:g} s"
                         if late
-                        else f"the worker process was lost: {describe_exit(message['status'])}"
+                        else f"the worker process was lost: {describe_exit(message.status)}"
                     )
                     yield _lost(current, done, why)
                 return
 
-    def _request(self, launch: Launch, cases: Sequence[Case]) -> None:
+    def _request(self, launch: Launch) -> None:
         if self._server is None or self._server.poll() is not None:
             self._start()
         assert self._server is not None and self._server.stdin is not None
-        request = {
-            "family": launch.family,
-            "number": launch.number,
-            "settings": launch.settings,
-            "device": launch.device,
-            "deadline_s": launch.deadline_s,
-            "observe": launch.observe,
-            "cases": [{"workload": case.workload, "axes": case.values} for case in cases],
-        }
-        self._server.stdin.write(json.dumps(request).encode() + b"\n")
+        self._server.stdin.write(encoded(launch))
         self._server.stdin.flush()
 
     def _start(self) -> None:
@@ -178,31 +148,34 @@ class Launcher:
         assert self._server.stdout is not None
         self._pipe = _Pipe(self._server.stdout.fileno())
         message = self._next(time.monotonic() + _START_DEADLINE_S)
-        if message is None or message.get("event") != "ready":
+        if not isinstance(message, Ready):
             raise BrokenError(f"the fork server did not start: {self._tail()}")
         wanted = self._root / "hostbench" / "__init__.py"
-        if not Path(message["hostbench"]).samefile(wanted):
+        if not Path(message.hostbench).samefile(wanted):
             raise BrokenError(
-                f"the worker imported {message['hostbench']}, it was to measure {wanted}; "
+                f"the worker imported {message.hostbench}, it was to measure {wanted}; "
                 "uninstall one of the two"
             )
 
-    def _next(self, deadline: float) -> dict[str, Any] | None:
+    def _next(self, deadline: float) -> AnyMessage | None:
         """The next message; None at the deadline. A server that is gone reads as an exit."""
         while True:
             wait = min(_TICK_S, deadline - time.monotonic())
             if wait <= 0:
                 return None
             line = self._pipe.line(wait)
-            if line is not None:
-                return self._ended() if line == b"" else _message(line)
-            self._tick()
+            if line is None:
+                self._tick()
+                continue
+            message = _message(line) if line else self._ended()
+            if message is not None:
+                return message
 
-    def _ended(self) -> dict[str, Any]:
+    def _ended(self) -> Exited:
         assert self._server is not None
         code = self._server.wait()
         self._kill_worker()
-        return {"event": "exit", "status": -code if code < 0 else code << 8}
+        return Exited(status=-code if code < 0 else code << 8)
 
     def _kill_worker(self) -> None:
         if self.worker is not None:
@@ -266,30 +239,29 @@ class _Pipe:
         return line + b"\n"
 
 
-def _message(line: bytes) -> dict[str, Any]:
-    """One message. A worker killed while it wrote leaves half of one before the server's."""
+def _message(line: bytes) -> AnyMessage | None:
+    """One message; None for an event that only another commit's hostbench knows.
+
+    A worker killed while it wrote leaves half of one before the server's. What the records of this
+    hostbench cannot hold (a time below zero) fails its case.
+    """
     half, exit_event, rest = line.rpartition(b'{"event": "exit"')
-    return dict(json.loads(exit_event + rest if half and exit_event else line))
+    values = json.loads(exit_event + rest if half and exit_event else line)
+    kind = EVENTS.get(values["event"])
+    try:
+        return None if kind is None else convert(values, kind)
+    except ValueError as error:
+        if kind is not Outcome:
+            raise
+        failed = {"status": "failed", "reason": f"what the worker sent cannot be kept: {error}"}
+        return convert({"case": values["case"], "position": 0, **failed}, Outcome)
 
 
-def _case(raw: dict[str, Any]) -> Case:
-    return Case.of(raw["workload"], raw["axes"])
-
-
-def _outcome(message: dict[str, Any], current: tuple[Case, float], position: int) -> Outcome:
-    case, started_at = current
+def _lost(current: Started, position: int, reason: str) -> Outcome:
     return Outcome(
-        case=case,
+        case=current.case,
         position=position,
-        started_at=started_at,
-        status=message["status"],
-        reason=message.get("reason"),
-        seconds=message.get("seconds"),
-        measurement=message.get("measurement", {}),
-        traceback=message.get("traceback"),
+        status="failed",
+        reason=reason,
+        started_at=current.at,
     )
-
-
-def _lost(current: tuple[Case, float], position: int, reason: str) -> Outcome:
-    message = {"status": "failed", "reason": reason}
-    return _outcome(message, current, position)

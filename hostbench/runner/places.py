@@ -10,10 +10,10 @@ from typing import Any
 
 from hostbench.core.clock import stamp
 from hostbench.core.errors import UsageError
-from hostbench.runner.journal import SUFFIX
 
 CONFIG = "asv.conf.json"
 JOURNALS = ".journals"
+SUFFIX = ".journal.jsonl"
 
 
 def run_id(commit: str | None, at: str | None = None, digits: str | None = None) -> str:

@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from hostbench.core import units
 from hostbench.core.case import Case
-from hostbench.runner.journal import CaseRecord
+from hostbench.core.records import CaseRecord
 
 _BAR = 24
 _LINE_EVERY_S = 9.0  # asked about once a second: 10 s are never passed

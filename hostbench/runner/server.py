@@ -11,7 +11,6 @@ own parent is killed, which is why that death reaches it as SIGTERM and not as S
 
 import gc
 import importlib
-import json
 import os
 import signal
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 
 import hostbench
 from hostbench.core.processes import become_subreaper, die_with_parent, kill_strays
+from hostbench.core.records import Exited, Forked, Launch, Message, Ready, decoded, encoded
 
 _BEFORE_THE_FIRST_FORK = ("torch", "hostbench.device.cpu", "hostbench.device.cuda")
 """Imported once: every launch of a run measures the same code, whatever happens to the files."""
@@ -53,17 +53,17 @@ def _serve() -> None:
     worker.load()  # every family: what is edited on disk from now on is not measured
     gc.collect()
     gc.freeze()  # what torch made is here to stay: collecting between cases need not look at it
-    send(out, {"event": "ready", "hostbench": hostbench.__file__, "pid": os.getpid()})
+    send(out, Ready(hostbench=hostbench.__file__, pid=os.getpid()))
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            _work(worker, out, json.loads(line))
+            _work(worker, out, line)
         _, status = os.waitpid(pid, 0)
         kill_strays(keep=set())
-        send(out, {"event": "exit", "pid": pid, "status": status})
+        send(out, Exited(status=status))
 
 
-def _work(worker: Any, out: int, request: dict[str, Any]) -> None:
+def _work(worker: Any, out: int, request: str) -> None:
     """The forked worker: never returns."""
     code = 1
     try:
@@ -71,8 +71,8 @@ def _work(worker: Any, out: int, request: dict[str, Any]) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        send(out, {"event": "worker", "pid": os.getpid()})
-        worker.walk(request, lambda message: send(out, message))
+        send(out, Forked(pid=os.getpid()))
+        worker.walk(decoded(request, Launch), lambda message: send(out, message))
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -82,7 +82,7 @@ def _work(worker: Any, out: int, request: dict[str, Any]) -> None:
         os._exit(code)
 
 
-def send(out: int, message: dict[str, Any]) -> None:
-    data = json.dumps(message).encode() + b"\n"
+def send(out: int, message: Message) -> None:
+    data = encoded(message)
     while data:
         data = data[os.write(out, data) :]

@@ -1,14 +1,16 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from hostbench.core.case import Case
 from hostbench.core.clock import iso
+from hostbench.core.records import CaseRecord, Launch, Measurement, Outcome
 from hostbench.measure.workload import Workload
-from hostbench.runner.journal import CaseRecord
-from hostbench.runner.launcher import Launch, Launcher, Outcome
+from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 
 MAX_LOST = 3
@@ -123,7 +125,7 @@ def _observe(
             continue
         progress.observing(family)
         for outcome in launcher.run(_launch(plan, family, number, cases, observe=True)):
-            if outcome.status == "failed" and not outcome.measurement:
+            if outcome.status == "failed" and not outcome.measurement.proofs:
                 broken.append(outcome)
                 outcome = _unavailable(outcome, f"the observing pass failed: {outcome.reason}")
             left.discard(outcome.case)
@@ -144,10 +146,8 @@ def _observe(
 
 
 def _unavailable(outcome: Outcome, why: str) -> Outcome:
-    proofs = {"copies": f"unavailable: {why}"}
-    return replace(
-        outcome, status="ok", reason=None, traceback=None, measurement={"proofs": proofs}
-    )
+    measurement = Measurement(proofs={"copies": f"unavailable: {why}"})
+    return replace(outcome, status="ok", reason=None, traceback=None, measurement=measurement)
 
 
 def _launch(
@@ -165,9 +165,6 @@ def _launch(
 
 
 def _record(work: Workload, launch: int, outcome: Outcome) -> CaseRecord:
-    measurement = dict(outcome.measurement)
-    if outcome.traceback:
-        measurement["traceback"] = outcome.traceback
     return CaseRecord(
         case=outcome.case,
         version=work.version,
@@ -178,6 +175,6 @@ def _record(work: Workload, launch: int, outcome: Outcome) -> CaseRecord:
         started_at=iso(outcome.started_at),
         seconds=outcome.seconds,
         nbytes=work.nbytes(outcome.case),
-        measurement=measurement,
+        measurement=replace(outcome.measurement, traceback=outcome.traceback),
         expected=work.expected(outcome.case),
     )

@@ -4,10 +4,15 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from msgspec import convert
+from msgspec.structs import replace
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
+from hostbench.core.records import Launch, Measurement, Message, Outcome, Started
 from hostbench.device import open_device
 from hostbench.device.base import Device
 from hostbench.device.errors import fatal_reason
@@ -17,55 +22,57 @@ from hostbench.measure.workload import Workload, prepare
 from hostbench.ranks.lockstep import Room
 from hostbench.ranks.replies import RankFailure
 
-Emit = Callable[[dict[str, Any]], None]
-_DEADLINE_S = 60.0
+Emit = Callable[[Message], None]
 
 
-def walk(request: Mapping[str, Any], emit: Emit) -> None:
-    """Measure `request["cases"]` in order.
+def walk(launch: Launch, emit: Emit) -> None:
+    """Measure the cases of a launch in order.
 
-    Before each case a `start` message, after it a `case` message with status, reason and numbers.
-    Stops early with `"fatal": true` when the process can no longer be trusted.
+    Before each case `Started` is emitted, after it its `Outcome`. Stops early with a fatal one when
+    the process can no longer be trusted.
     """
-    workloads = load((request["family"],))
-    settings = measure.Settings(**request["settings"])
+    workloads = load((launch.family,))
+    settings = convert(launch.settings, measure.Settings)
     devices: dict[str, Device | Unavailable] = {}
-    room = Room(request.get("deadline_s", _DEADLINE_S))
-    place = _Place(
-        devices, room, request.get("device"), bool(request.get("observe")), request.get("number", 0)
-    )
-    for position, raw in enumerate(request["cases"]):
-        case = Case.of(raw["workload"], raw["axes"])
-        emit({"event": "start", "case": raw, "at": time.time()})
-        outcome = _one(workloads, place, case, settings)
+    place = _Place(devices, Room(launch.deadline_s), launch.device, launch.observe, launch.number)
+    for position, case in enumerate(launch.cases):
+        emit(Started(case=case, at=time.time()))
+        outcome = _one(workloads, place, case, position, settings)
         outcome = _leave_nothing(devices, outcome)
-        emit({"event": "case", "case": raw, "position": position, **outcome})
-        if outcome.get("fatal"):
+        emit(outcome)
+        if outcome.fatal:
             return  # ranks that are left die with this process
-    room.close()
+    place.room.close()
     for device in devices.values():
         if not isinstance(device, Unavailable):
             device.close()
 
 
 def _one(
-    workloads: Mapping[str, Workload], place: "_Place", case: Case, settings: measure.Settings
-) -> dict[str, Any]:
+    workloads: Mapping[str, Workload],
+    place: "_Place",
+    case: Case,
+    position: int,
+    settings: measure.Settings,
+) -> Outcome:
+    outcome = partial(Outcome, case=case, position=position)
     try:
-        if place.observe:
-            return _evidence(workloads[case.workload], place, case)
-        result = _measured(workloads[case.workload], place, case, settings)
+        work = workloads[case.workload]
+        measured = _evidence if place.observe else _measured
+        found = measured(work, place, case, settings)
     except Unavailable as reason:
-        return {"status": "skipped", "reason": str(reason)}
+        return outcome(status="skipped", reason=str(reason))
     except RankFailure as failure:  # the ranks are gone, this process is as good as new
-        return {"status": "failed", "reason": str(failure), "traceback": failure.traceback}
+        return outcome(status="failed", reason=str(failure), traceback=failure.traceback)
     except Exception as error:
-        return {"status": "failed", **_failure(error)}
-    return {
-        **_judged(result.proofs),
-        "seconds": measure.summary_s(result),
-        "measurement": measure.as_json(result),
-    }
+        return outcome(status="failed", **_failure(error))
+    broken = [f"{name} {said}" for name, said in found.proofs.items() if said.startswith("failed")]
+    return outcome(
+        status="failed" if broken else "ok",
+        reason="; ".join(broken) or None,
+        seconds=None if place.observe else measure.summary_s(found),
+        measurement=found.rounded(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +86,13 @@ class _Place:
     launch: int = 0
 
 
-def _evidence(work: Workload, place: _Place, case: Case) -> dict[str, Any]:
+def _evidence(work: Workload, place: _Place, case: Case, settings: measure.Settings) -> Measurement:
     """A pass that observes the case; its proofs are judged like those of the timed passes."""
     device = _open(place, case)
-    found = evidence.gather(device, prepare(work, device, case))
-    return {
-        **_judged(found.proofs),
-        "measurement": {"findings": found.findings, "proofs": found.proofs},
-    }
+    return evidence.gather(device, prepare(work, device, case))
 
 
-def _judged(proofs: Mapping[str, str]) -> dict[str, Any]:
-    broken = [f"{name} {said}" for name, said in proofs.items() if said.startswith("failed")]
-    return {"status": "failed" if broken else "ok", "reason": "; ".join(broken) or None}
-
-
-def _measured(
-    work: Workload, place: _Place, case: Case, settings: measure.Settings
-) -> measure.Measurement:
+def _measured(work: Workload, place: _Place, case: Case, settings: measure.Settings) -> Measurement:
     if work.ranks is None:
         device = _open(place, case)
         return measure.measure(device, prepare(work, device, case), settings)
@@ -105,19 +101,19 @@ def _measured(
     return place.room.measure(work, case, settings)
 
 
-def _leave_nothing(
-    devices: Mapping[str, Device | Unavailable], outcome: dict[str, Any]
-) -> dict[str, Any]:
+def _leave_nothing(devices: Mapping[str, Device | Unavailable], outcome: Outcome) -> Outcome:
     """Reset after every case, also a failed one; a device that cannot be ends the process."""
-    if outcome.get("fatal"):
+    if outcome.fatal:
         return outcome
     try:
         for device in devices.values():
             if not isinstance(device, Unavailable):
                 device.reset()
     except Exception as error:
-        failure = outcome if outcome["status"] == "failed" else _failure(error)
-        return {**failure, "status": "failed", "fatal": True}
+        if outcome.status == "failed":
+            return replace(outcome, fatal=True)
+        broken = {**_failure(error), "fatal": True}
+        return Outcome(case=outcome.case, position=outcome.position, status="failed", **broken)
     return outcome
 
 
@@ -137,6 +133,7 @@ def _open(place: _Place, case: Case) -> Device:
 
 
 def _failure(error: Exception) -> dict[str, Any]:
+    """The fields of an `Outcome` that say how it failed."""
     fatal = fatal_reason(error)
     reason = fatal or f"{type(error).__name__}: {error}"
     return {

@@ -1,29 +1,31 @@
 """Journals become archives: after a run, and for runs that were killed or made by asv alone."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
+from hostbench.core.records import Count, Run
 from hostbench.runner import journal
 from hostbench.store import archive, asv_tree
 from hostbench.suite import asv_name
 
 
-def from_journal(results: Path, path: Path) -> archive.Run:
+def from_journal(results: Path, path: Path) -> Run:
     """The run as a journal holds it, with the rows that asv stored of it and asv's machine name."""
-    run = archive.of_journal(journal.read(path))
+    run = journal.read(path)
     owner, rows = _asv_rows(results, run)
-    header = replace(run.header, machine=run.header.machine or owner)
-    return replace(run, header=header, asv_rows=rows)
+    header = structs.replace(run.header, machine=run.header.machine or owner)
+    return structs.replace(run, header=header, asv_rows=rows)
 
 
-def archive_journal(results: Path, path: Path, machine: Callable[[], str]) -> archive.Run:
+def archive_journal(results: Path, path: Path, machine: Callable[[], str]) -> Run:
     """Archive one journal and remove it; `machine()` names a machine that nobody else named."""
     run = from_journal(results, path)
     if run.header.machine is None:
-        run = replace(run, header=replace(run.header, machine=machine()))
+        run = structs.replace(run, header=structs.replace(run.header, machine=machine()))
     archive.write(results, run)
     path.unlink(missing_ok=True)
     return run
@@ -31,7 +33,7 @@ def archive_journal(results: Path, path: Path, machine: Callable[[], str]) -> ar
 
 def adopt_orphans(
     results: Path, machine: Callable[[], str], warn: Callable[[str], None]
-) -> list[archive.Run]:
+) -> list[Run]:
     """Archive every journal whose writer is gone. An unreadable one is named and left alone.
 
     `machine()` names the machine of a run that asv made by itself and stored nowhere.
@@ -53,7 +55,7 @@ def adopt_orphans(
     return adopted
 
 
-def _asv_rows(results: Path, run: archive.Run) -> tuple[str | None, list[list[object]]]:
+def _asv_rows(results: Path, run: Run) -> tuple[str | None, list[list[str | Count]]]:
     """(machine, [[benchmark, started_at ms]]) that asv wrote since the run began.
 
     Whatever our environment stored for this commit after the journal was begun was read from it.
@@ -64,7 +66,7 @@ def _asv_rows(results: Path, run: archive.Run) -> tuple[str | None, list[list[ob
     since_ms = epoch_s(header.started_at) * 1000
     names = {asv_name(record.case.workload) for record in run.records}
     for file in asv_tree.files_of_commit(results, header.commit, header.machine):
-        rows: list[list[object]] = [
+        rows: list[list[str | Count]] = [
             [name, started]
             for name, started in file.started
             if name in names and started >= since_ms

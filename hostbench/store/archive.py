@@ -10,20 +10,19 @@ import json
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import convert, to_builtins
 
 from hostbench.core.case import AxisValue
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
 from hostbench.core.files import write_atomic
+from hostbench.core.records import DAMAGE, FORMAT, Archived, CaseRecord, Run
 from hostbench.core.samples import median, median_interval, quantile
-from hostbench.core.shapes import check_archive, check_header
-from hostbench.runner.journal import DAMAGE, CaseRecord, Journal, RunHeader
 from hostbench.suite import asv_name
 
-FORMAT = 1
 SUFFIX = ".json.gz"
 UPDATE = "update hostbench to read it"
 COLUMNS = (
@@ -42,38 +41,6 @@ COLUMNS = (
     "profile",
 )
 """asv's result columns, in asv's order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One part of a run as archived, or as its journal holds it so far."""
-
-    header: RunHeader
-    records: Sequence[CaseRecord]
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    finish: Mapping[str, Any] | None = None
-    """None when the writer was killed."""
-    asv_rows: Sequence[Sequence[Any]] = ()
-    """[benchmark, started_at in ms] of the rows in asv's own file that hold the same points."""
-    damaged: Sequence[int] = ()
-    archived: bool = field(default=False, compare=False)
-    """Read from an archive; else from a journal."""
-
-    @property
-    def root_id(self) -> str:
-        """Parts of a resumed run share the first part's run_id."""
-        return self.header.resumes or self.header.run_id
-
-
-def of_journal(journal: Journal) -> Run:
-    """The run that a journal holds so far."""
-    return Run(
-        header=journal.header,
-        records=tuple(journal.records),
-        facts=journal.facts,
-        finish=journal.finish,
-        damaged=tuple(journal.damaged),
-    )
 
 
 def path_of(results: Path, run: Run) -> Path:
@@ -97,7 +64,7 @@ def packed(content: Mapping[str, Any]) -> bytes:
     return zlib.compress(text, level=9, wbits=31)  # gzip, whose own module writes other headers
 
 
-def read(path: Path) -> Run:
+def read(path: Path) -> Archived:
     """Read an archive. Raises DataError that names the file when it is damaged."""
     try:
         return parse(path, path.read_bytes())
@@ -105,7 +72,7 @@ def read(path: Path) -> Run:
         raise _damaged(path, error) from error
 
 
-def parse(path: Path, content: bytes) -> Run:
+def parse(path: Path, content: bytes) -> Archived:
     """The run in an archive's bytes; what a newer hostbench says besides is left out.
 
     Raises DataError, which names `path`, where there is none, or none that this hostbench can read.
@@ -113,19 +80,7 @@ def parse(path: Path, content: bytes) -> Run:
     try:
         data = json.loads(gzip.decompress(content))["hostbench"]
         check_format(path, data["format"], FORMAT)
-        check_header(data["header"])
-        known = RunHeader.__dataclass_fields__
-        header = {key: value for key, value in data["header"].items() if key in known}
-        check_archive(data)
-        return Run(
-            header=RunHeader(**{**header, "planned": tuple(header["planned"])}),
-            records=tuple(CaseRecord.from_json(record) for record in data["records"]),
-            facts=data["facts"],
-            finish=data["finish"],
-            asv_rows=data["asv_rows"],
-            damaged=data["damaged"],
-            archived=True,
-        )
+        return convert(data, Archived)
     except (OSError, EOFError, zlib.error, *DAMAGE) as error:
         raise _damaged(path, error) from error
 
@@ -161,22 +116,8 @@ def content_of(run: Run) -> dict[str, Any]:
         "results": _rows(run.records),
         "durations": {},
         "version": 2,
-        "hostbench": {
-            "format": FORMAT,
-            "header": asdict(header),
-            "facts": run.facts,
-            "finish": run.finish,
-            "asv_rows": list(run.asv_rows),
-            "damaged": list(run.damaged),
-            "records": [_record(record) for record in run.records],
-        },
+        "hostbench": to_builtins(run),
     }
-
-
-def _record(record: CaseRecord) -> dict[str, Any]:
-    line = record.to_json()
-    del line["kind"]
-    return line
 
 
 def _rows(records: Sequence[CaseRecord]) -> dict[str, list[Any]]:

@@ -9,9 +9,9 @@ from typing import Any
 from hostbench.core import units
 from hostbench.core.case import Case
 from hostbench.core.clock import iso
+from hostbench.core.records import DAMAGE
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
-from hostbench.runner.journal import DAMAGE
 from hostbench.store import asv_tree
 from hostbench.store.asv_tree import Params, Point
 from hostbench.store.columns import Row, axes_of

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.core.errors import DataError
+from hostbench.core.records import Run
 from hostbench.runner import journal
 from hostbench.store import archive, check_asv, frame, peers, triage
-from hostbench.store.archive import Run
 from hostbench.store.check_asv import FROM_GIT, Finding, as_damage
 from hostbench.store.runs import put_together
 
@@ -134,12 +134,12 @@ def _journals(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Findi
         yield Finding(path, said, _fate(held))
 
 
-def _fate(orphan: journal.Journal) -> str:
+def _fate(orphan: Run) -> str:
     """What becomes of it: hostbench.store.adopt archives it, hostbench.cli.run_setup resumes it."""
     by, next_one = orphan.header.by, "the next `hostbench run` or `hostbench ab`"
     if not orphan.records:
         return f"{next_one} deletes it"
-    if (orphan.finish or {}).get("status") == "complete":
+    if orphan.is_complete:
         return f"{next_one} archives it"
     if by == "hostbench run":
         return f"{next_one} archives it, and `hostbench run --resume` finishes it"

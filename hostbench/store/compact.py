@@ -14,11 +14,11 @@ from typing import Any
 from hostbench.core.clock import epoch_s, now
 from hostbench.core.errors import DataError
 from hostbench.core.files import write_atomic
+from hostbench.core.records import CLOCKS, Run
 from hostbench.core.samples import median
 from hostbench.store import archive
-from hostbench.store.archive import Run
 from hostbench.store.runs import Warn, WholeRun
-from hostbench.store.thin import CLOCKS, quantiles
+from hostbench.store.thin import quantiles
 
 QUANTILES, MEDIAN = "quantiles", "median"
 _DAY_S = 86_400.0

@@ -43,9 +43,9 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.errors import UsageError
+from hostbench.core.records import DAMAGE
 from hostbench.core.samples import median, median_interval, quantile
 from hostbench.limits import published
-from hostbench.runner.journal import DAMAGE
 from hostbench.store import asv_rows, peers
 from hostbench.store.archive import path_of
 from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, Row, axes_of

@@ -20,9 +20,9 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.core.clock import now, stamp
 from hostbench.core.errors import DataError, UsageError
 from hostbench.core.files import write_atomic
+from hostbench.core.records import DAMAGE
 from hostbench.core.units import GB
 from hostbench.families.transfer.nvbandwidth import EQUIVALENTS
-from hostbench.runner.journal import DAMAGE
 from hostbench.store import nvbandwidth
 from hostbench.store.archive import check_format
 from hostbench.store.nvbandwidth import Point

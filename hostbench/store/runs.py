@@ -7,13 +7,12 @@ from typing import Any
 
 from hostbench.core.case import Case
 from hostbench.core.errors import DataError
+from hostbench.core.records import CaseRecord, FactGroups, Run, RunHeader
 from hostbench.core.samples import median
 from hostbench.facts import causes
 from hostbench.facts.record import Facts, from_json
-from hostbench.runner import journal
-from hostbench.runner.journal import CaseRecord, RunHeader
+from hostbench.runner import journal, places
 from hostbench.store import adopt, archive
-from hostbench.store.archive import Run
 
 Warn = Callable[[str], None]
 
@@ -74,10 +73,9 @@ class WholeRun:
         return self.header.run_id
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> FactGroups:
         """Facts before the first part."""
-        before: dict[str, Any] = self.parts[0].facts.get("before", {})
-        return before
+        return self.parts[0].facts.get("before", {})
 
     def winners(self) -> dict[tuple[Case, int], CaseRecord]:
         """The record that counts for each case and launch: the latest part's."""
@@ -113,7 +111,7 @@ class WholeRun:
         """Every planned case timed, and the observing pass walked to its end."""
         done, launches = self.done(), self.header.launches
         timed = sum(launch < launches for _, launch in done)
-        ended = any((part.finish or {}).get("status") == "complete" for part in self.parts)
+        ended = any(part.is_complete for part in self.parts)
         return timed >= len(self.header.planned) * launches and (
             ended or {case for case, _ in done} == {c for c, launch in done if launch == launches}
         )
@@ -163,7 +161,7 @@ def of_files(results: Path, paths: Iterable[Path]) -> WholeRun | None:
     """The run whose archives and journals these are; None where none can be read (any more)."""
     parts: list[Run] = []
     for path in paths:
-        if path.name.endswith(journal.SUFFIX):
+        if path.name.endswith(places.SUFFIX):
             _try(parts, lambda path=path: adopt.from_journal(results, path), _silent)  # type: ignore[misc]
         else:
             _try(parts, lambda path=path: archive.read(path), _silent)  # type: ignore[misc]
@@ -240,7 +238,7 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
 
 
 def _medians(records: list[CaseRecord], clock: str) -> tuple[float, ...]:
-    inner = [record.measurement.get(clock) for record in records]
+    inner = [getattr(record.measurement, clock) for record in records]
     return tuple(median(values) for values in inner if values)
 
 
@@ -248,7 +246,7 @@ def _findings(records: list[CaseRecord]) -> dict[str, Any]:
     """What all launches agree on; None where they do not."""
     found: dict[str, Any] = {}
     for record in records:
-        for name, value in record.measurement.get("findings", {}).items():
+        for name, value in record.measurement.findings.items():
             found[name] = value if found.get(name, value) == value else None
     return found
 
@@ -256,7 +254,7 @@ def _findings(records: list[CaseRecord]) -> dict[str, Any]:
 def _mixed(records: list[CaseRecord]) -> dict[str, tuple[int, int]]:
     said: dict[str, list[bool]] = {}
     for record in records:
-        for name, value in record.measurement.get("findings", {}).items():
+        for name, value in record.measurement.findings.items():
             if isinstance(value, bool):
                 said.setdefault(name, []).append(value)
     return {
@@ -271,7 +269,7 @@ def _proofs(records: list[CaseRecord]) -> dict[str, str]:
     order = ("passed", "unavailable", "failed")
     found: dict[str, str] = {}
     for record in records:
-        for name, said in record.measurement.get("proofs", {}).items():
+        for name, said in record.measurement.proofs.items():
             rank = order.index(said.partition(":")[0])
             if name not in found or rank > order.index(found[name].partition(":")[0]):
                 found[name] = said
@@ -279,6 +277,6 @@ def _proofs(records: list[CaseRecord]) -> dict[str, str]:
 
 
 def _peak(records: list[CaseRecord]) -> int | None:
-    peaks = [record.measurement.get("memory", {}).get("peak_allocated") for record in records]
+    peaks = [record.measurement.memory.get("peak_allocated") for record in records]
     known = [peak for peak in peaks if peak is not None]
     return max(known) if known else None

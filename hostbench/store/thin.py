@@ -5,12 +5,12 @@ facts; the inner samples are for pictures of the spread inside a launch.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from msgspec import structs
+
+from hostbench.core.records import CLOCKS, CaseRecord
 from hostbench.core.samples import median, quantile
-from hostbench.runner.journal import CaseRecord
 
-CLOCKS = ("end_to_end_s", "call_s", "device_s")
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -25,8 +25,5 @@ def quantiles(samples: Sequence[float]) -> list[float]:
 
 def thinned(record: CaseRecord) -> CaseRecord:
     """The record with each clock's samples as quantiles."""
-    measurement = dict(record.measurement)
-    for clock in CLOCKS:
-        if measurement.get(clock):
-            measurement[clock] = quantiles(measurement[clock])
-    return replace(record, measurement=measurement)
+    clocks = {clock: tuple(quantiles(getattr(record.measurement, clock))) for clock in CLOCKS}
+    return structs.replace(record, measurement=structs.replace(record.measurement, **clocks))

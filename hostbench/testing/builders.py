@@ -6,20 +6,30 @@ Every builder gives something valid as it is, and takes what a test is about as 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import convert
+from msgspec.structs import replace
+
 from hostbench.core.case import AxisValue, Case
+from hostbench.core.records import (
+    CaseRecord,
+    Finish,
+    Launch,
+    Measurement,
+    Message,
+    Outcome,
+    Run,
+    RunHeader,
+)
 from hostbench.core.samples import median
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
 from hostbench.runner import places, worker
-from hostbench.runner.journal import CaseRecord, JournalWriter, RunHeader
-from hostbench.runner.launcher import Launch, Outcome
-from hostbench.store.archive import Run
+from hostbench.runner.journal import JournalWriter
 
 COMMIT = "1a2b3c4d" + "0" * 32
 STARTED = "2026-11-21T12:00:00.000Z"
@@ -84,8 +94,10 @@ def record(case: Case, launch: int = 0, seconds: float | None = 0.5, **changes: 
         "nbytes": nbytes,
     }
     if seconds is not None:
-        fields["measurement"] = {"end_to_end_s": [seconds], "call_s": [call_s], "device_s": []}
-    return CaseRecord(case=case, launch=launch, seconds=seconds, **{**fields, **changes})
+        fields["measurement"] = {"end_to_end_s": [seconds], "call_s": [call_s]}
+    fields |= changes
+    fields["measurement"] = convert(fields.get("measurement", {}), Measurement)
+    return CaseRecord(case=case, launch=launch, seconds=seconds, **fields)
 
 
 def skipped(case: Case, reason: str = "needs a GPU", launch: int = 0) -> CaseRecord:
@@ -101,7 +113,7 @@ def run(records: Sequence[CaseRecord], **changes: Any) -> Run:
     """A finished part of a run that planned just these cases; header and Run fields as keywords."""
     own = {name: changes.pop(name) for name in ("asv_rows", "damaged") if name in changes}
     facts = changes.pop("facts", FACTS)
-    finish = changes.pop("finish", {"at": "2026-11-21T12:05:00.000Z", "status": "complete"})
+    finish = changes.pop("finish", Finish(at="2026-11-21T12:05:00.000Z", status="complete"))
     planned = tuple(dict.fromkeys(str(one.case) for one in records))
     return Run(
         header=header(**{"planned": planned, **changes}),
@@ -139,25 +151,11 @@ class InProcess:
 
     def run(self, launch: Launch) -> Iterator[Outcome]:
         self.launches.append(launch)
-        cases = [{"workload": case.workload, "axes": case.values} for case in launch.cases]
-        messages: list[dict[str, Any]] = []
-        settings = launch.settings
-        about = {"family": launch.family, "number": launch.number, "device": launch.device}
-        request = {**about, "settings": settings}
-        worker.walk({**request, "cases": cases}, messages.append)
+        messages: list[Message] = []
+        worker.walk(replace(launch, observe=False), messages.append)
         for message in messages:
-            if message["event"] == "case":
-                raw = message["case"]
-                yield Outcome(
-                    case=Case.of(raw["workload"], raw["axes"]),
-                    position=message["position"],
-                    started_at=1_795_262_400.0,
-                    status=message["status"],
-                    reason=message.get("reason"),
-                    seconds=message.get("seconds"),
-                    measurement=message.get("measurement", {}),
-                    traceback=message.get("traceback"),
-                )
+            if isinstance(message, Outcome):
+                yield replace(message, started_at=1_795_262_400.0)
 
 
 def later(part: Run, minutes: int, number: int, records: Sequence[CaseRecord]) -> Run:
@@ -187,10 +185,12 @@ def simulated_records(
 def _simulated(device: SimulatedDevice, work: Workload, case: Case, launch: int) -> CaseRecord:
     found = measure.measure(device, prepare(work, device, case), measure.Settings())
     seen = evidence.gather(device, prepare(work, device, case))
-    measurement = measure.as_json(found)
-    measurement["findings"] = {**found.findings, **seen.findings}
-    measurement["proofs"] = {**found.proofs, **seen.proofs}
-    seconds = median(found.samples.end_to_end_s)
+    measurement = replace(
+        found.rounded(),
+        findings={**found.findings, **seen.findings},
+        proofs={**found.proofs, **seen.proofs},
+    )
+    seconds = median(found.end_to_end_s)
     return record(
         case,
         launch,

@@ -7,11 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from msgspec.structs import replace
 
 from hostbench import facts, families
 from hostbench.cli import main, run_setup
@@ -25,9 +25,9 @@ from hostbench.core.errors import (
     BrokenError,
     HostbenchError,
 )
+from hostbench.core.records import Launch, Measurement, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
-from hostbench.runner.launcher import Launch, Outcome
 from hostbench.store import archive, runs
 from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import (
@@ -258,7 +258,8 @@ class Refusing(InProcess):
 
     def run(self, launch: Launch) -> Iterator[Outcome]:
         for one in super().run(launch):
-            yield replace(one, status="skipped", reason="not here", seconds=None, measurement={})
+            none = Measurement()
+            yield replace(one, status="skipped", reason="not here", seconds=None, measurement=none)
 
 
 class Failing(InProcess):

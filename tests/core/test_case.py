@@ -139,6 +139,6 @@ def test_series_that_cannot_be_read(text: str) -> None:
 def test_a_stored_case_is_read_back() -> None:
     assert read_case(TEXT) == CASE
     assert read_case("a.b[x=-3,y=007,z=" + "9" * 30 + "]") == Case(
-        "a.b", (("x", -3), ("y", 7), ("z", "9" * 30))
+        "a.b", {"x": -3, "y": 7, "z": "9" * 30}
     )
     assert read_case("a[b]") is None and read_case("a[b=[1]]") is None

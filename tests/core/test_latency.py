@@ -30,7 +30,7 @@ def simulated(workload: str, sizes: tuple[int, ...], **axes: str | bool) -> Time
     for nbytes in sizes:
         case = Case.of(work.name, {"device": "cuda", "nbytes": nbytes, **axes})
         device = SimulatedDevice(LINK)
-        samples = measure(device, prepare(work, device, case), Settings()).samples
+        samples = measure(device, prepare(work, device, case), Settings())
         found[nbytes] = median(samples.end_to_end_s)
     return found
 

@@ -158,7 +158,7 @@ def test_the_examples_of_the_page_can_be_read(tmp_path: Path) -> None:
 def seconds_of(case: Case, launch: int = 0) -> float:
     device = open_device("simulated", launch=launch)
     work = load((case.family,))[case.workload]
-    return measure(device, prepare(work, device, case), Settings()).samples.end_to_end_s[0]
+    return measure(device, prepare(work, device, case), Settings()).end_to_end_s[0]
 
 
 def test_a_slowdown_is_exact_and_of_its_cases_only(declare: Any) -> None:

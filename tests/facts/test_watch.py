@@ -4,8 +4,9 @@ import threading
 from typing import Any
 
 import pytest
+from msgspec import convert
 
-from hostbench.core.shapes import check_facts
+from hostbench.core.records import FactGroups
 from hostbench.core.units import MIB
 from hostbench.facts.record import Facts, Value, from_json, known, unknown
 from hostbench.facts.watch import Watch, unwatched
@@ -23,7 +24,7 @@ class Kept:
         self.order: list[str] = []
 
     def write(self, when: str, found: Any) -> None:
-        check_facts(found)
+        convert(found, FactGroups)
         self.order.append(when)
         self.sets[when] = from_json(found)
 

@@ -1,18 +1,18 @@
 """What the families transfer and overlap say of the simulated device, whose answers are known."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hostbench.core.case import AxisValue, Case
+from hostbench.core.records import CaseRecord
 from hostbench.device.simulated import Link
 from hostbench.families import load
 from hostbench.report.answer import answers
 from hostbench.report.conversions import hidden
 from hostbench.report.side_stream import QUESTION as SNIPPET
-from hostbench.runner.journal import CaseRecord
 from hostbench.store import archive, frame
 from hostbench.testing.builders import failed, run, simulated_records, skipped
 
@@ -137,8 +137,8 @@ def test_a_size_that_is_not_async_is_named(transfers: list[CaseRecord], tmp_path
         axes = one.case.values
         if axes["nbytes"] not in (4096, 16384) or axes.get("memory") != "pinned":
             return one
-        found = {**one.measurement["findings"], "asynchronous": False}
-        return replace(one, measurement={**one.measurement, "findings": found})
+        found = {**one.measurement.findings, "asynchronous": False}
+        return replace(one, measurement=replace(one.measurement, findings=found))
 
     plain = [odd(one) for one in transfers if one.case.workload == "transfer.host_to_device"]
     text = told(tmp_path, plain)["Is non_blocking=True from pinned memory asynchronous?"]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from hostbench.core.case import Case
+from hostbench.core.records import CaseRecord
 from hostbench.report.answer import answers
 from hostbench.report.link import QUESTION
-from hostbench.runner.journal import CaseRecord
 from hostbench.store import archive, frame
 from hostbench.testing.builders import FACTS, copy_case, record, run, skipped
 

@@ -6,13 +6,14 @@ import pytest
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Unavailable
+from hostbench.core.records import Measurement
 from hostbench.core.samples import median
 from hostbench.core.units import GB, KIB, MIB
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import evidence
-from hostbench.measure.measure import Measurement, Settings, asyncness, measure
+from hostbench.measure.measure import Settings, asyncness, measure
 from hostbench.measure.workload import Workload, find, prepare
 
 load(("transfer",))
@@ -36,7 +37,7 @@ def measured(name: str, link: Link = LINK, /, **axes: AxisValue) -> Measurement:
 
 
 def seconds(name: str, /, **axes: AxisValue) -> float:
-    return median(measured(name, **axes).samples.end_to_end_s)
+    return median(measured(name, **axes).end_to_end_s)
 
 
 def pinned_s(nbytes: float, rate: float = 50 * GB) -> float:
@@ -56,7 +57,7 @@ def test_an_async_copy_from_pinned_memory_leaves_the_host_free_and_one_from_page
     fast = measured("host_to_device", nbytes=256 * MIB, memory="pinned", blocking=False)
     slow = measured("host_to_device", nbytes=256 * MIB, memory="pageable", blocking=False)
     assert (fast.findings["asynchronous"], slow.findings["asynchronous"]) == (True, False)
-    shares = [asyncness(m.samples.call_s[0], m.samples.end_to_end_s[0]) for m in (fast, slow)]
+    shares = [asyncness(m.call_s[0], m.end_to_end_s[0]) for m in (fast, slow)]
     assert shares[0] > 0.999 and shares[1] < 0.001
 
 
@@ -65,7 +66,7 @@ def test_both_ways_take_turns_on_one_engine(num_engines: int, together: int) -> 
     link = Link(num_copy_engines=num_engines, launch_s=0.0, wait_s=0.0)
     found = measured("both_ways", link, nbytes=64 * MIB, memory="pinned")
     one_way = link.latency_s + 64 * MIB / (50 * GB)
-    assert median(found.samples.end_to_end_s) == pytest.approx(together * one_way, rel=1e-9)
+    assert median(found.end_to_end_s) == pytest.approx(together * one_way, rel=1e-9)
     ((work, case),) = cases("both_ways", device="cuda", nbytes=64 * MIB, memory="pinned")
     device = SimulatedDevice(link)
     seen = evidence.gather(device, prepare(work, device, case))

@@ -31,7 +31,7 @@ def test_one_rank_has_its_sum_and_two_do_not_share_a_gpu(cuda: CudaDevice, tmp_p
     (run,) = runs.load(results, pytest.fail)
     records = {int(record.case.values["num_ranks"]): record for record in run.parts[0].records}
     one, two = records[1], records[2]
-    assert one.status == "ok" and one.measurement["proofs"] == {"data": "passed"}, one
-    assert list(one.measurement["ranks"]) == ["0"] and one.nbytes == 0
+    assert one.status == "ok" and one.measurement.proofs == {"data": "passed"}, one
+    assert list(one.measurement.ranks) == ["0"] and one.nbytes == 0
     assert one.seconds is not None and one.seconds > 0
     assert (two.status, two.reason) == ("skipped", "needs 2 GPUs, this machine has 1")

@@ -1,11 +1,12 @@
 """Measuring on the simulated device and on scripted steps: exact clocks, stop rule, findings."""
 
 import itertools
-import json
 from collections.abc import Callable, Iterable
 
 import pytest
+from msgspec.structs import replace
 
+from hostbench.core.records import CLOCKS, Measurement
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import measure
@@ -34,7 +35,7 @@ def exact_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "EVENT_DELAY_S", 2.0**-4)
 
 
-def copied(*, pinned: bool, blocking: bool, depth: int = 1) -> measure.Measurement:
+def copied(*, pinned: bool, blocking: bool, depth: int = 1) -> Measurement:
     device = SimulatedDevice(LINK)
     host, there = device.host_buffer(N, pinned=pinned), device.buffer(N)
     device.fill_pattern(host, 1)
@@ -48,7 +49,7 @@ def copied(*, pinned: bool, blocking: bool, depth: int = 1) -> measure.Measureme
 
 def test_three_clocks_of_an_asynchronous_copy() -> None:
     result = copied(pinned=True, blocking=False)
-    samples = result.samples
+    samples = result
     end_s = LAUNCH + PINNED_S + WAIT
     assert samples.end_to_end_s == (end_s,) * 3
     assert samples.call_s == (LAUNCH,) * 3
@@ -73,15 +74,15 @@ def test_three_clocks_of_a_copy_that_waits(
     pinned: bool, blocking: bool, call_s: float, end_s: float
 ) -> None:
     result = copied(pinned=pinned, blocking=blocking)
-    assert set(result.samples.end_to_end_s) == {end_s}
-    assert set(result.samples.call_s) == {call_s}
+    assert set(result.end_to_end_s) == {end_s}
+    assert set(result.call_s) == {call_s}
     # Its calls wait, so the events stand around all of the call.
-    assert set(result.samples.device_s) == {call_s}
+    assert set(result.device_s) == {call_s}
     assert result.findings == {"asynchronous": False}
 
 
 def test_depth_is_per_step() -> None:
-    samples = copied(pinned=True, blocking=False, depth=4).samples
+    samples = copied(pinned=True, blocking=False, depth=4)
     assert set(samples.end_to_end_s) == {(LAUNCH + 4 * PINNED_S + WAIT) / 4}
     assert set(samples.call_s) == {LAUNCH}
     assert set(samples.device_s) == {PINNED_S}
@@ -102,7 +103,7 @@ def test_the_probe_finds_what_cuda_does_at_every_size(name: str) -> None:
 
 def scripted(
     durations: Iterable[float], settings: Settings, *, host_only: bool = False
-) -> measure.Measurement:
+) -> Measurement:
     """A step that takes what the script says: first, one warm-up, then the samples; 1 s at last."""
     device = SimulatedDevice(FREE)
     script = itertools.chain(durations, itertools.repeat(1.0))
@@ -118,7 +119,7 @@ NO_WARMUP = {"warmup_s": 0.0}
 
 def sampled(durations: Iterable[float], **settings: float) -> tuple[float, ...]:
     chosen = Settings(**{**NO_WARMUP, **settings})  # type: ignore[arg-type]
-    return scripted((9.0, 9.0, *durations), chosen).samples.end_to_end_s
+    return scripted((9.0, 9.0, *durations), chosen).end_to_end_s
 
 
 def test_it_stops_when_samples_agree() -> None:
@@ -138,7 +139,7 @@ def test_it_stops_when_there_are_many() -> None:
 
 
 def test_the_first_step_and_warm_up_are_apart() -> None:
-    samples = scripted((50.0, 7.0, 3.0, 2.0, 2.0, 2.0), Settings(warmup_s=10, budget_s=9)).samples
+    samples = scripted((50.0, 7.0, 3.0, 2.0, 2.0, 2.0), Settings(warmup_s=10, budget_s=9))
     assert samples.first_s == 50.0
     assert samples.end_to_end_s == (2.0, 2.0, 2.0)
 
@@ -147,7 +148,7 @@ def test_warm_up_of_a_step_that_takes_no_time_ends() -> None:
     calls = []
     device = SimulatedDevice(FREE)
     prepared = Prepared(step=lambda: calls.append(1), host_only=True)
-    samples = measure.measure(device, prepared, Settings()).samples
+    samples = measure.measure(device, prepared, Settings())
     assert samples.number == measure.MAX_NUMBER
     assert len(calls) < 2 * measure.MAX_WARMUPS + 50 * measure.MAX_NUMBER
 
@@ -156,7 +157,7 @@ def test_warm_up_of_a_step_that_takes_no_time_ends() -> None:
     ("step_s", "number"), [(1e-3, 1), (2.1e-4, 1), (1.9e-4, 2), (1e-6, 256), (1e-9, 10_000)]
 )
 def test_host_only_steps_are_repeated_until_a_reading_is_long(step_s: float, number: int) -> None:
-    samples = scripted(itertools.repeat(step_s), Settings(), host_only=True).samples
+    samples = scripted(itertools.repeat(step_s), Settings(), host_only=True)
     assert samples.number == number
     assert samples.end_to_end_s[0] == pytest.approx(step_s)
     assert (samples.device_s, samples.depth) == ((), 1)
@@ -170,16 +171,16 @@ def test_the_host_only_case_of_allocation() -> None:
     for case in work.cases():
         result = measure.measure(device, prepare(work, device, case), Settings())
         host_only = (case.values["fill"], case.values["place"]) == ("empty", "direct")
-        assert result.samples.number == (256 if host_only else 1)
+        assert result.number == (256 if host_only else 1)
         assert (result.findings["asynchronous"] is None) is host_only
         if host_only:
             assert summary_s(result) == pytest.approx((256 * 1e-6 + 3e-6) / 256, rel=1e-9)
 
 
 def test_device_samples_end_after_a_quarter_of_the_budget() -> None:
-    few = scripted((), Settings(**NO_WARMUP, budget_s=8.0, device_samples=9)).samples  # type: ignore[arg-type]
+    few = scripted((), Settings(**NO_WARMUP, budget_s=8.0, device_samples=9))  # type: ignore[arg-type]
     assert len(few.device_s) == 2
-    one = scripted((), Settings(**NO_WARMUP, budget_s=0.0, device_samples=9)).samples  # type: ignore[arg-type]
+    one = scripted((), Settings(**NO_WARMUP, budget_s=0.0, device_samples=9))  # type: ignore[arg-type]
     assert len(one.device_s) == 1
 
 
@@ -230,15 +231,13 @@ def test_a_missing_event_fails_its_data_proof() -> None:
     assert proof(ordered=False) == "failed: stale"
 
 
-def test_the_measurement_is_plain_json() -> None:
-    result = copied(pinned=True, blocking=False)
-    data = measure.as_json(result)
-    assert json.loads(json.dumps(data)) == data
-    assert data["end_to_end_s"] == pytest.approx(list(result.samples.end_to_end_s), rel=1e-6)
-    assert set(data) == {
-        *("end_to_end_s", "call_s", "device_s", "device_reason", "first_s", "depth", "number"),
-        *("findings", "proofs", "memory"),
-    }
+def test_what_is_kept_has_seven_digits() -> None:
+    result = replace(copied(pinned=True, blocking=False), call_s=(0.123456789, 2e-7))
+    kept = result.rounded()
+    assert kept.call_s == (0.1234568, 2e-7)
+    assert kept.end_to_end_s == pytest.approx(result.end_to_end_s, rel=1e-6)
+    clocks = {name: getattr(result, name) for name in CLOCKS}
+    assert replace(kept, **clocks) == result
 
 
 def test_what_a_step_raises_comes_out() -> None:
@@ -263,5 +262,5 @@ def test_what_a_step_uses_up_is_put_back_outside_the_timer() -> None:
 
     prepared = Prepared(step=step, before=before)
     result = measure.measure(device, prepared, Settings(max_samples=3))
-    assert max(result.samples.end_to_end_s) < 0.01
+    assert max(result.end_to_end_s) < 0.01
     assert calls == ["before", "step"] * (len(calls) // 2)

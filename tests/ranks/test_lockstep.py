@@ -6,8 +6,9 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
+from hostbench.core.records import Launch, Measurement, Message, Outcome
 from hostbench.device.base import Device
-from hostbench.measure.measure import Measurement, Settings
+from hostbench.measure.measure import Settings
 from hostbench.measure.workload import Workload, workload
 from hostbench.ranks import group, lockstep, membership
 from hostbench.ranks.group import Seat
@@ -90,7 +91,7 @@ def measured(room: lockstep.Room, kind: str = "fine") -> Measurement:
 
 def test_the_measurement_is_of_the_slowest_rank(room: lockstep.Room) -> None:
     found = measured(room)
-    samples = found.samples
+    samples = found
     assert samples.first_s == 9.0 and set(samples.end_to_end_s) == {2.0}
     assert set(samples.call_s) == {0.25} and samples.device_s == ()
     assert found.ranks == {"0": 1.0, "1": 2.0}
@@ -159,12 +160,12 @@ def test_more_cpu_ranks_than_cores_are_oversubscribed(monkeypatch: pytest.Monkey
 
 def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "load", lambda families: {WORK.name: WORK})
-    messages: list[dict[str, Any]] = []
-    case = {"workload": WORK.name, "axes": {"device": "cpu", "kind": "fine"}}
-    request = {"family": "pairs", "settings": {}, "device": "simulated", "cases": [case]}
-    worker.walk(request, messages.append)
-    expected = ("skipped", "the simulated device has no ranks")
-    assert (messages[-1]["status"], messages[-1]["reason"]) == expected
+    messages: list[Message] = []
+    case = Case.of(WORK.name, {"device": "cpu", "kind": "fine"})
+    launch = Launch(family="pairs", settings={}, device="simulated", cases=(case,))
+    worker.walk(launch, messages.append)
+    (skip,) = [message for message in messages if isinstance(message, Outcome)]
+    assert (skip.status, skip.reason) == ("skipped", "the simulated device has no ranks")
 
 
 def test_a_process_that_is_no_rank_has_no_group() -> None:

@@ -140,8 +140,8 @@ def test_every_rank_has_the_exact_sum_and_the_slowest_counts(
     assert len(records) == 2 * len(NUM_RANKS)
     for record in records:
         num_ranks = int(record.case.values["num_ranks"])
-        per_rank = record.measurement["ranks"]
-        assert record.measurement["proofs"] == {"data": "passed"}
+        per_rank = record.measurement.ranks
+        assert record.measurement.proofs == {"data": "passed"}
         assert list(per_rank) == [str(rank) for rank in range(num_ranks)]
         assert record.seconds is not None and record.seconds >= max(per_rank.values())
         assert record.nbytes == (record.case.values["nbytes"] if num_ranks > 1 else 0)
@@ -235,4 +235,4 @@ def test_nccl_over_two_gpus(checkout: Scratch, results: Path) -> None:
     done = checkout.hostbench(*args, "--results", str(results), CUDA_VISIBLE_DEVICES=visible)
     assert done.returncode == 0, done.stdout
     (record,) = only_run(results).parts[0].records
-    assert record.measurement["proofs"] == {"data": "passed"}
+    assert record.measurement.proofs == {"data": "passed"}

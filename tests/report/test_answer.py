@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from hostbench.core.case import Case
+from hostbench.core.records import CaseRecord
 from hostbench.report.answer import answers
-from hostbench.runner.journal import CaseRecord
 from hostbench.store import archive, frame
 from hostbench.store.columns import COLUMNS
 from hostbench.testing.builders import copy_case, create_case, failed, record, run, skipped

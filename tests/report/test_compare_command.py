@@ -2,11 +2,11 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from msgspec.structs import replace
 
 from hostbench.cli.entry import main
 from hostbench.core.clock import epoch_s

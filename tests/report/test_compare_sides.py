@@ -16,7 +16,7 @@ from hostbench.core.errors import (
     EXIT_REGRESSION,
     EXIT_USAGE,
 )
-from hostbench.runner.journal import CaseRecord
+from hostbench.core.records import CaseRecord
 from hostbench.store import archive
 from hostbench.testing import builders
 from tests.report.test_compare_command import CASES, NEW, OLD, stored

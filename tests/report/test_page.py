@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hostbench.core.records import Run
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
 from hostbench.store import archive, frame
@@ -27,7 +28,7 @@ FINE, SURPRISE = copy_case(), copy_case(blocking=False)
 SKIPPED, FAILED = copy_case(memory="pinned"), create_case(fill="randn")
 
 
-def mixed(reason: str = "needs a GPU", **changes: Any) -> archive.Run:
+def mixed(reason: str = "needs a GPU", **changes: Any) -> Run:
     records = [
         record(FINE, 0, 0.5, call_s=0.25),
         record(FINE, 1, 1.5, call_s=0.75),
@@ -47,7 +48,7 @@ def mixed(reason: str = "needs a GPU", **changes: Any) -> archive.Run:
     return run(records, planned=planned, **changes)
 
 
-def made(folder: Path, one: archive.Run, *, markdown: bool = False) -> str:
+def made(folder: Path, one: Run, *, markdown: bool = False) -> str:
     archive.write(folder, one)
     tree = frame.read(folder)
     return page(tree.frame, tree.runs[0], markdown=markdown)

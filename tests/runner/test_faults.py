@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from hostbench.core.records import Run
 from hostbench.runner import journal
 from hostbench.store import runs
 from hostbench.store.runs import WholeRun
@@ -144,7 +145,7 @@ def start_run(checkout: Scratch, results: Path, *args: str) -> subprocess.Popen[
     )  # fmt: skip
 
 
-def wait_for_records(results: Path, at_least: int) -> journal.Journal:
+def wait_for_records(results: Path, at_least: int) -> Run:
     for _ in range(3000):
         for path in journal.find(results):
             with contextlib.suppress(Exception):
@@ -187,7 +188,7 @@ def test_interrupted_hostbench_archives_at_once(
     assert running.returncode == 4 and "--resume" in out
     assert not list(journal.find(results))
     run = only_run(results)
-    assert run.parts[0].finish and run.parts[0].finish["status"] == "interrupted"
+    assert run.parts[0].finish and run.parts[0].finish.status == "interrupted"
     assert not run.is_complete
 
 

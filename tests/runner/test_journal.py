@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostbench.core.errors import DataError, UsageError
+from hostbench.core.records import Finish, Run
 from hostbench.runner import journal
-from hostbench.runner.journal import Journal, JournalWriter
+from hostbench.runner.journal import JournalWriter
 from hostbench.testing.builders import (
     FACTS,
     copy_case,
@@ -24,12 +25,12 @@ from hostbench.testing.builders import (
 )
 
 ROOT = Path(__file__).parent.parent.parent
-RECORDS = [
+RECORDS = (
     record(copy_case(), 0, 0.25, call_s=0.125),
     record(copy_case(blocking=False), 1, 0.5, expected={"asynchronous": True}),
     skipped(copy_case(memory="pinned"), "keine: \u00e4\n\u2028"),
     failed(create_case(), "out of memory", seconds=1.5),
-]
+)
 
 
 def written(folder: Path, *, finish: bool = True) -> Path:
@@ -44,7 +45,7 @@ def written(folder: Path, *, finish: bool = True) -> Path:
     return path
 
 
-def edit(path: Path, change: Callable[[list[bytes]], None]) -> Journal:
+def edit(path: Path, change: Callable[[list[bytes]], None]) -> Run:
     lines = path.read_bytes().splitlines(keepends=True)
     change(lines)
     path.write_bytes(b"".join(lines))
@@ -58,8 +59,8 @@ def test_the_round_trip(tmp_path: Path) -> None:
     assert read.records == RECORDS
     assert [str(one.case) for one in read.records] == [str(one.case) for one in RECORDS]
     assert read.facts == {"before": FACTS, "after": {}}
-    assert read.finish == {"at": "2026-11-21T12:05:00.000Z", "status": "complete"}
-    assert (read.damaged, read.path) == ([], path)
+    assert read.finish == Finish(at="2026-11-21T12:05:00.000Z", status="complete")
+    assert read.damaged == []
     assert list(journal.find(tmp_path)) == [path]
 
 
@@ -104,7 +105,7 @@ def test_a_half_written_last_line_loses_that_line_only(tmp_path: Path) -> None:
 def test_a_damaged_middle_line_is_counted_and_the_rest_read(tmp_path: Path, damage: bytes) -> None:
     path = written(tmp_path)
     read = edit(path, lambda lines: lines.__setitem__(3, damage))
-    assert read.records == [RECORDS[0], *RECORDS[2:]]
+    assert read.records == (RECORDS[0], *RECORDS[2:])
     assert read.damaged == ([] if damage == b"\n" else [4])
     assert read.finish is not None
 

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.errors import Unavailable, UsageError
+from hostbench.core.records import Launch, Measurement, Outcome
 from hostbench.device.base import Device
 from hostbench.facts.hardware import Hardware
 from hostbench.families import load
 from hostbench.families.collectives.workloads import NUM_RANKS
 from hostbench.runner import session, worker
-from hostbench.runner.launcher import Launch, Outcome
 from hostbench.runner.plan import (
     MIN_LAUNCHES_FOR_VERDICT,
     QUICK,
@@ -169,8 +170,8 @@ class Breaking(InProcess):
     def run(self, launch: Launch) -> Iterator[Outcome]:
         for outcome in super().run(launch):
             if launch.observe:
-                outcome = replace(
-                    outcome, status="failed", reason="the profiler broke", measurement={}
+                outcome = structs.replace(
+                    outcome, status="failed", reason="the profiler broke", measurement=Measurement()
                 )
             yield outcome
 
@@ -181,7 +182,7 @@ def test_observing_gives_up_but_says_so_of_every_case() -> None:
     observed = [record for record in found if record.launch == whole.profile.launches]
     assert {record.case for record in observed} == set(whole.cases)
     assert {record.status for record in observed} == {"ok"}
-    said = [str(record.measurement["proofs"]["copies"]) for record in observed]
+    said = [str(record.measurement.proofs["copies"]) for record in observed]
     assert (
         said[: session.MAX_LOST]
         == ["unavailable: the observing pass failed: the profiler broke"] * session.MAX_LOST

@@ -6,6 +6,7 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable, UsageError
+from hostbench.core.records import Launch, Message, Outcome, Started
 from hostbench.device.base import Device
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.measure.measure import Prepared
@@ -41,38 +42,36 @@ def odd_family(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "load", lambda families: {WORK.name: WORK})
 
 
-def walk(*kinds: str, device: str | None = "simulated") -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    cases = [{"workload": WORK.name, "axes": {"device": "cuda", "kind": kind}} for kind in kinds]
-    worker.walk(
-        {"family": "odd", "settings": {}, "device": device, "cases": cases}, messages.append
-    )
+def walk(*kinds: str, device: str | None = "simulated") -> list[Message]:
+    messages: list[Message] = []
+    cases = tuple(Case.of(WORK.name, {"device": "cuda", "kind": kind}) for kind in kinds)
+    worker.walk(Launch(family="odd", settings={}, device=device, cases=cases), messages.append)
     return messages
 
 
-def outcomes(*kinds: str) -> list[dict[str, Any]]:
-    return [message for message in walk(*kinds) if message["event"] == "case"]
+def outcomes(*kinds: str, device: str | None = "simulated") -> list[Outcome]:
+    return [message for message in walk(*kinds, device=device) if isinstance(message, Outcome)]
 
 
 def test_each_case_starts_and_ends_in_order() -> None:
     messages = walk("fine", "fine")
-    assert [message["event"] for message in messages] == ["start", "case"] * 2
-    done = [message for message in messages if message["event"] == "case"]
-    assert [message["position"] for message in done] == [0, 1]
-    assert {message["status"] for message in done} == {"ok"}
-    assert done[0]["seconds"] == pytest.approx(1e-3 + 5e-6)
+    assert [type(message) for message in messages] == [Started, Outcome] * 2
+    done = [message for message in messages if isinstance(message, Outcome)]
+    assert [message.position for message in done] == [0, 1]
+    assert {message.status for message in done} == {"ok"}
+    assert done[0].seconds == pytest.approx(1e-3 + 5e-6)
 
 
 def test_a_skip_says_why() -> None:
     (skip,) = outcomes("skips")
-    assert (skip["status"], skip["reason"]) == ("skipped", "not here")
+    assert (skip.status, skip.reason) == ("skipped", "not here")
 
 
 def test_a_failure_is_one_line_and_the_next_case_goes_on() -> None:
     wrong, fine = outcomes("raises", "fine")
-    assert (wrong["status"], wrong["reason"]) == ("failed", "ValueError: two lines")
-    assert "Traceback" in wrong["traceback"]
-    assert fine["status"] == "ok"
+    assert (wrong.status, wrong.reason) == ("failed", "ValueError: two lines")
+    assert "Traceback" in str(wrong.traceback)
+    assert fine.status == "ok"
 
 
 def test_a_failed_case_leaves_nothing_to_the_next() -> None:
@@ -80,19 +79,19 @@ def test_a_failed_case_leaves_nothing_to_the_next() -> None:
     (alone,) = outcomes("fine")
     for first in ("raises", "skips", "wrong"):
         _, after = outcomes(first, "fine")
-        assert after["measurement"]["first_s"] == pytest.approx(alone["measurement"]["first_s"])
+        assert after.measurement.first_s == pytest.approx(alone.measurement.first_s)
 
 
 def test_a_failed_proof_fails_the_case_and_keeps_the_number() -> None:
     (wrong,) = outcomes("wrong")
-    assert (wrong["status"], wrong["reason"]) == ("failed", "data failed: stale")
-    assert wrong["seconds"] == pytest.approx(1e-3 + 5e-6)
+    assert (wrong.status, wrong.reason) == ("failed", "data failed: stale")
+    assert wrong.seconds == pytest.approx(1e-3 + 5e-6)
 
 
 def test_out_of_memory_ends_the_walk() -> None:
     (memory,) = outcomes("memory", "fine")
-    assert (memory["status"], memory["fatal"]) == ("failed", True)
-    assert memory["reason"] == "out of memory: no more of it"
+    assert (memory.status, memory.fatal) == ("failed", True)
+    assert memory.reason == "out of memory: no more of it"
 
 
 def test_a_device_that_is_refused_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,9 +102,9 @@ def test_a_device_that_is_refused_is_asked_once(monkeypatch: pytest.MonkeyPatch)
         raise Unavailable(f"there is no {name}")
 
     monkeypatch.setattr(worker, "open_device", refuse)
-    messages = [m for m in walk("fine", "wrong", device=None) if m["event"] == "case"]
+    messages = outcomes("fine", "wrong", device=None)
     assert asked == ["cuda"]
-    assert {(m["status"], m["reason"]) for m in messages} == {("skipped", "there is no cuda")}
+    assert {(m.status, m.reason) for m in messages} == {("skipped", "there is no cuda")}
 
 
 def test_a_device_that_does_not_settle_is_refused_and_a_broken_one_fails(
@@ -116,24 +115,21 @@ def test_a_device_that_does_not_settle_is_refused_and_a_broken_one_fails(
             raise Unavailable("never steady")
 
     monkeypatch.setattr(worker, "open_device", lambda name, launch: Unsettled())
-    assert [o["reason"] for o in outcomes("fine", "fine")] == ["never steady"] * 2
+    assert [o.reason for o in outcomes("fine", "fine")] == ["never steady"] * 2
 
     def broken(name: str, **_: int) -> Device:
         raise UsageError("no driver")
 
     monkeypatch.setattr(worker, "open_device", broken)
-    assert [(o["status"], o["reason"]) for o in outcomes("fine")] == [
-        ("failed", "UsageError: no driver")
-    ]
+    assert [(o.status, o.reason) for o in outcomes("fine")] == [("failed", "UsageError: no driver")]
 
 
 def test_a_case_of_an_unknown_workload_is_failed() -> None:
     case = Case.of("odd.gone", {"device": "cuda"})
-    messages: list[dict[str, Any]] = []
-    raw = {"workload": case.workload, "axes": case.values}
-    worker.walk({"family": "odd", "settings": {}, "cases": [raw]}, messages.append)
-    assert messages[-1]["status"] == "failed"
-    assert "odd.gone" in messages[-1]["reason"]
+    messages: list[Message] = []
+    worker.walk(Launch(family="odd", settings={}, cases=(case,)), messages.append)
+    assert isinstance(messages[-1], Outcome) and messages[-1].status == "failed"
+    assert "odd.gone" in str(messages[-1].reason)
 
 
 def test_a_device_that_cannot_be_reset_ends_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,10 +139,10 @@ def test_a_device_that_cannot_be_reset_ends_the_walk(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(worker, "open_device", lambda name, launch: Stuck())
     (fine,) = outcomes("fine", "fine")
-    assert (fine["status"], fine["reason"], fine["fatal"]) == (
+    assert (fine.status, fine.reason, fine.fatal) == (
         "failed",
         "RuntimeError: stuck",
         True,
     )
     (raises,) = outcomes("raises", "fine")
-    assert (raises["reason"], raises["fatal"]) == ("ValueError: two lines", True)
+    assert (raises.reason, raises.fatal) == ("ValueError: two lines", True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hostbench.core.records import Run
 from hostbench.runner import journal
 from hostbench.runner.journal import JournalWriter
 from hostbench.store import adopt, archive, runs
@@ -19,7 +20,7 @@ def nobody() -> str:
     pytest.fail("nobody asked for a machine's name")
 
 
-def orphans(results: Path, machine: Any = nobody) -> tuple[list[archive.Run], list[str]]:
+def orphans(results: Path, machine: Any = nobody) -> tuple[list[Run], list[str]]:
     warnings: list[str] = []
     return adopt.adopt_orphans(results, machine, warnings.append), warnings
 
@@ -72,7 +73,7 @@ def test_damaged_lines_are_remembered(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('{"kind": "ca')
     (adopted,), _ = orphans(tmp_path)
-    assert adopted.damaged == (5,)
+    assert adopted.damaged == [5]
     assert archive.read(archive.path_of(tmp_path, adopted)).damaged == [5]
 
 
@@ -138,7 +139,7 @@ def test_without_a_commit_there_are_no_rows(tmp_path: Path) -> None:
     bare = run([record(CASES[0])], commit=None, committed_at=None)
     path = write_journal(tmp_path, bare)
     assert adopt.from_journal(tmp_path, path).asv_rows == []
-    assert journal.read(path).records == list(bare.records)
+    assert journal.read(path).records == bare.records
 
 
 def test_a_broken_file_of_asv_stops_nothing(tmp_path: Path) -> None:

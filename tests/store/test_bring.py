@@ -4,11 +4,11 @@ import gzip
 import json
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED

@@ -192,7 +192,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
     (half_asv, f"shelf/{FILE}: cannot be read", "restore it from git"),
     (no_results, "shelf/12345678-other.json: is no asv result file", "restore it from git"),
     (half_archive, f"shelf/runs/{NAME}: is damaged", "restore it from git"),
-    (wrong_shape, f"shelf/runs/{NAME}: is damaged (seconds", "restore it from git"),
+    (wrong_shape, f"shelf/runs/{NAME}: is damaged (Expected", "restore it from git"),
     (no_date, f"shelf/{FILE}: has date 9999999999999, no time in", "until it is corrected"),
     (far_away, f"shelf/runs/{NAME}: is damaged ('9999-01-01T00:00:00Z' is not in", "from git"),
     (newer, f"shelf/runs/{NAME}: was written by a newer hostbench (format 2", "; update hostbench"),

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from hostbench.cli import main
+from hostbench.core.records import Run
 from hostbench.core.samples import median
 from hostbench.store import archive, compact, frame, index
 from hostbench.store.thin import quantiles
@@ -24,7 +25,7 @@ def samples(seed: int, num: int) -> list[float]:
     return [random.Random(seed + n).lognormvariate(-9, 0.1) for n in range(num)]
 
 
-def a_run(day: int, **changes: Any) -> archive.Run:
+def a_run(day: int, **changes: Any) -> Run:
     records = []
     for launch in range(3):
         for place, case in enumerate(CASES):

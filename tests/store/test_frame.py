@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from hostbench.core.errors import UsageError
+from hostbench.core.records import Run
 from hostbench.core.samples import median_interval
 from hostbench.store import archive, frame
 from hostbench.store.columns import COLUMNS
@@ -37,7 +38,7 @@ OK, SKIP, FAIL, NOT = (
 )
 
 
-def read(folder: Path, *runs: archive.Run) -> pd.DataFrame:
+def read(folder: Path, *runs: Run) -> pd.DataFrame:
     for one in runs:
         archive.write(folder, one)
     tree = frame.read(folder)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostbench.core.errors import UsageError
+from hostbench.core.records import Run
 from hostbench.store import archive, frame, index
 from hostbench.store.columns import COLUMNS
 from hostbench.store.index import manifest, series, shards, table
@@ -55,7 +56,7 @@ def plain(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.where(rows.notna(), None)
 
 
-def a_run(number: int = 1, **changes: Any) -> archive.Run:
+def a_run(number: int = 1, **changes: Any) -> Run:
     records = [record(OK, n, s) for n, s in enumerate((0.25, 0.5, 0.125))]
     records += [skipped(SKIP), failed(FAIL, "proof", seconds=0.5), record(create_case())]
     planned = tuple(map(str, (OK, SKIP, FAIL, create_case(), NOT)))

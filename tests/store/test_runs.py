@@ -1,12 +1,12 @@
 """Runs as they are read: parts put together, what counts, what is done, what is missing."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hostbench.core.case import Case
-from hostbench.runner.journal import CaseRecord
+from hostbench.core.records import CaseRecord, Run
 from hostbench.store import archive, runs
 from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import (
@@ -24,7 +24,7 @@ A, B, C = (copy_case(nbytes=nbytes) for nbytes in (1, 2, 3))
 PLANNED = tuple(map(str, (A, B, C)))
 
 
-def whole(*parts: archive.Run) -> WholeRun:
+def whole(*parts: Run) -> WholeRun:
     (one,) = runs.put_together(parts)
     return one
 

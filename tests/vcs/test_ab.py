@@ -19,9 +19,9 @@ from hostbench.core.errors import (
     EXIT_REGRESSION,
     EXIT_USAGE,
 )
+from hostbench.core.records import Launch, Outcome
 from hostbench.device.simulated_file import VARIABLE
 from hostbench.judge.compare import MIN_RUNS, compare
-from hostbench.runner.launcher import Launch, Outcome
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store import runs
 from hostbench.store.runs import WholeRun

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from hostbench.core import units
-from hostbench.runner.journal import DAMAGE
+from hostbench.core.records import DAMAGE
 from hostbench.store import asv_rows, asv_tree
 from hostbench.store.columns import COLUMNS
 from hostbench.store.index.table import AXES, PLACE, UNIT, as_int, axes_json

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import hostbench
-from hostbench.runner.journal import DAMAGE
+from hostbench.core.records import DAMAGE
 
 FORMAT = 1
 FOLDER = ".index"

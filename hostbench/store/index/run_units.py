@@ -1,14 +1,16 @@
 """Runs as units of the index: archives and journals, the parts of a resumed run together."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from hostbench.core.errors import DataError
+from hostbench.core.records import Run
 from hostbench.limits import published
 from hostbench.store import adopt, archive, asv_rows, runs
-from hostbench.store.archive import Run
 from hostbench.store.columns import Row
 from hostbench.store.index.manifest import Manifest, Part
 from hostbench.store.index.scan import Scan, stat_of
@@ -106,5 +108,5 @@ class Runs:
         run_id = run.header.run_id
         if not run.records:
             return Part(seen=seen, key=None, run_id=run_id)
-        self._opened[path] = replace(run, records=tuple(map(thinned, run.records)))
+        self._opened[path] = structs.replace(run, records=tuple(map(thinned, run.records)))
         return Part(seen=seen, key=f"run {run.header.machine} {run.root_id}", run_id=run_id)

@@ -16,13 +16,12 @@ from hostbench.core.clock import iso
 from hostbench.core.errors import UsageError
 from hostbench.core.files import write_atomic
 from hostbench.core.noise import Floats
+from hostbench.core.records import CaseRecord, Finish, Run, RunHeader, Status
 from hostbench.device.simulated_file import MARK, FactsTable
 from hostbench.facts import Facts, asv_machine_entry, to_json
 from hostbench.measure.workload import Workload
-from hostbench.runner.journal import CaseRecord, RunHeader
 from hostbench.runner.places import run_id
 from hostbench.store import archive, asv_files
-from hostbench.store.archive import Run
 from hostbench.suite import asv_name
 from hostbench.testing.histories import commits
 from hostbench.testing.histories.nights import (
@@ -39,7 +38,10 @@ from hostbench.testing.histories.truth import truth
 TRUTH = "truth.json"
 RESULTS = "results"
 _LASTED_S = 1800.0
-_WHY = {"failed": "simulated: it broke", "skipped": "simulated: it cannot run here"}
+_WHY: dict[Status, str] = {
+    "failed": "simulated: it broke",
+    "skipped": "simulated: it cannot run here",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +141,9 @@ def _run(
     held = dict.fromkeys(record.case.workload for record in kept)
     return Run(
         header=header,
-        records=kept,
+        records=tuple(kept),
         facts={"before": to_json(_facts(machine, facts_of(story, machine, night)))},
-        finish={"at": iso(night.started_s + _LASTED_S), "status": status},
+        finish=Finish(at=iso(night.started_s + _LASTED_S), status=status),
         asv_rows=[[asv_name(workload), started_ms] for workload in held],
     )
 
@@ -160,7 +162,8 @@ def _records(
     for work, case in works:
         own = [event for event in now if event.selects(case)]
         bumps = sum(event.kind == "version" for event in own)
-        status = next((event.kind for event in own if event.kind in _WHY), "ok")
+        known = (status for event in own for status in _WHY if status == event.kind)
+        status: Status = next(known, "ok")
         version = str(int(work.version) + bumps) if bumps else work.version
         abouts.append((case, version, status, work.nbytes(case), work.expected(case)))
     return [

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from hostbench.cli.entry import main
+from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_OK
 from hostbench.report.answer import answers
 from hostbench.report.page import page
@@ -18,6 +20,7 @@ from hostbench.testing.builders import COMMIT, copy_case, record, run, write_jou
 from tests.store.test_frame import asv_file
 
 GOOD = run([record(copy_case())], launches=1)
+LINE = {"kind": "case", **to_builtins(record(copy_case()))}
 BAD = run([record(copy_case())], launches=1, run_id="20261122T120000Z-1a2b3c4d-0002")
 
 
@@ -89,9 +92,9 @@ def test_a_wrong_type_in_an_archive(
         {"kind": "facts", "when": "before", "facts": 3},
         {"kind": "facts", "when": "before", "facts": {"host": 3}},
         {"kind": "finish", "at": [], "status": "complete"},
-        {**record(copy_case()).to_json(), "started_at": "then"},
-        {**record(copy_case()).to_json(), "seconds": "x"},
-        {**record(copy_case()).to_json(), "case": 3},
+        {**LINE, "started_at": "then"},
+        {**LINE, "seconds": "x"},
+        {**LINE, "case": 3},
     ],
 )
 def test_a_wrong_type_in_a_journal(line: dict[str, Any], tmp_path: Path) -> None:
@@ -150,9 +153,8 @@ def test_a_run_whose_rows_cannot_be_made_is_left_out(
 
 
 def test_rows_without_their_axes_are_said_to_be_odd(tmp_path: Path) -> None:
-    odd = record(copy_case()).to_json()
-    odd["case"]["axes"] = {"device": "cpu"}
-    archive.write(tmp_path, run([journal.CaseRecord.from_json(odd)], launches=1))
+    odd = record(Case.of("transfer.host_to_device", {"device": "cpu"}))
+    archive.write(tmp_path, run([odd], launches=1))
     tree = frame.read(tmp_path)
     (answer,) = answers(tree.frame)
     assert "cannot be told" in answer.text

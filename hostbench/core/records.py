@@ -1,0 +1,275 @@
+"""What is kept of a run, from the worker's pipe to the archive: one struct a record.
+
+A struct is the schema, the validation and the JSON of its record. Keys that it does not have are
+passed over, so that files and workers of other commits may say more; keys that are missing get the
+field's default. Text becomes JSON by the standard library, not by msgspec: asv's part of an archive
+has a bare NaN for what was skipped, which msgspec's JSON refuses to read and writes as null.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from msgspec import Meta, Struct, convert, structs, to_builtins
+
+from hostbench.core.case import Case
+from hostbench.core.clock import YEARS, epoch_s, is_storable
+
+FORMAT = 1
+"""Of journals and archives."""
+MAX_LAUNCHES = 10_000
+CLOCKS = ("end_to_end_s", "call_s", "device_s")
+DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What reading raises that is not, or no longer, what a writer wrote; msgspec's are ValueErrors."""
+
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Seconds = Annotated[float, Meta(ge=0, le=1e300)]
+Name = Annotated[str, Meta(pattern=r"^(?!\.)[^/\\*?\[\]\x00-\x1f]+\Z")]
+"""Fit for one part of a path, and no pattern."""
+Commit = Annotated[str, Meta(pattern=r"^[0-9a-f]{8,64}\Z")]
+Proof = Annotated[str, Meta(pattern=r"^(passed|failed|unavailable)(:|\Z)")]
+Finding = bool | int | float | str | None
+Status = Literal["ok", "skipped", "failed"]
+FactGroups = Mapping[str, Mapping[str, Any]]
+"""Group -> name -> what `hostbench.facts.record.from_json` reads."""
+
+T = TypeVar("T")
+
+
+class RunHeader(Struct, frozen=True, kw_only=True):
+    """What is known of a run before its first case. Times are ISO 8601 in UTC."""
+
+    run_id: Name
+    """`<UTC start>-<commit8 or nogit>-<4 hex digits>`."""
+    machine: Name | None
+    """None while asv measures by itself: which machine it files under shows only afterwards."""
+    commit: Commit | None
+    """40 hex digits; None without git."""
+    committed_at: str | None
+    scratch: str | None
+    """Why the run is never judged nor given to asv (`quick`, `uncommitted changes`, ...)."""
+    profile: str
+    launches: Annotated[int, Meta(ge=1, le=MAX_LAUNCHES)]
+    device: str
+    seed: int
+    started_at: str
+    hostbench: str
+    planned: tuple[str, ...] = ()
+    """Every case the run means to measure, so that what is missing can be told."""
+    resumes: Name | None = None
+    """run_id of the run whose missing launches this one adds."""
+    by: str = "hostbench run"
+    """`hostbench run`, `hostbench ab`, or `asv` when asv measured by itself."""
+    interleaved_with: Name | None = None
+    """run_id of the run of another code whose launches took turns with this one's."""
+
+    def __post_init__(self) -> None:
+        _check_time(self.started_at)
+        if self.committed_at is not None:
+            _check_time(self.committed_at)
+
+
+class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything learned about one case in one launch.
+
+    The three clocks are in seconds per step, shape (num_samples,) each.
+    """
+
+    end_to_end_s: tuple[Seconds, ...] = ()
+    """Host clock around `depth` steps and one synchronize, over `depth`: what asv gets."""
+    call_s: tuple[Seconds, ...] = ()
+    """Host clock until the last of the `depth` calls returned, over `depth`."""
+    device_s: tuple[Seconds, ...] = ()
+    """Between two events on the device, over `depth`. Empty when `device_reason` says why."""
+    device_reason: str | None = None
+    """Why there is no device time; None when there is."""
+    first_s: Seconds | None = None
+    """The very first step with its synchronize: allocation, first touch, lazy loading."""
+    depth: Count | None = None
+    """Steps enqueued before one synchronize: fixed by the case."""
+    number: Count | None = None
+    """Repetitions of `depth` inside one timer reading; above 1 only for host-only steps."""
+    findings: dict[str, Finding] = {}
+    """What the case turned out to do; None where it could not be found out."""
+    proofs: dict[str, Proof] = {}
+    """Proof name to `passed`, `failed: why` or `unavailable: why`."""
+    memory: dict[str, Count] = {}
+    ranks: dict[str, Seconds] = {}
+    """Rank -> median end-to-end seconds of that rank alone; empty without ranks."""
+    traceback: str | None = None
+
+    def rounded(self) -> Self:
+        """Samples to seven digits, which no clock here exceeds; full ones would double the
+        archive."""
+        digits = {
+            clock: tuple(float(f"{value:.7g}") for value in getattr(self, clock))
+            for clock in CLOCKS
+        }
+        return structs.replace(self, **digits)
+
+
+class CaseRecord(Struct, frozen=True, kw_only=True):
+    """One case in one launch."""
+
+    case: Case
+    version: str
+    launch: Annotated[int, Meta(ge=0, lt=MAX_LAUNCHES)]
+    position: Count
+    """Place in the launch's random order, from 0."""
+    status: Status
+    """A case that was not measured has no record."""
+    reason: str | None
+    started_at: str
+    seconds: Seconds | None
+    """Median of the launch's end-to-end samples; None unless ok, or failed by a proof."""
+    nbytes: Count | None = None
+    measurement: Measurement = Measurement()
+    expected: dict[str, bool] = {}
+
+    def __post_init__(self) -> None:
+        _check_time(self.started_at)
+
+
+class FactsLine(Struct, frozen=True, kw_only=True):
+    """A line of the journal: the facts as they were `before`, `during`, `after`, ..."""
+
+    when: str
+    facts: FactGroups
+
+
+class Finish(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a run ended; there is none where the writer was killed."""
+
+    at: str
+    status: str
+    """`complete` or `interrupted`."""
+    scratch: str | None = None
+    """Of a journal: why the run turned out to be scratch only while it went on."""
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """One part of a run as its journal holds it so far, or as it is archived."""
+
+    archived: ClassVar[bool] = False
+    format: int = FORMAT
+    header: RunHeader
+    facts: dict[str, FactGroups] = {}
+    """`before`, `after`, ... -> facts."""
+    finish: Finish | None = None
+    asv_rows: list[list[str | Count]] = []
+    """[benchmark, started_at in ms] of the rows in asv's own file that hold the same points."""
+    damaged: list[Count] = []
+    """Numbers of the journal's lines that could not be read; a half-written last one is normal."""
+    records: tuple[CaseRecord, ...]
+
+    @property
+    def root_id(self) -> str:
+        """Parts of a resumed run share the first part's run_id."""
+        return self.header.resumes or self.header.run_id
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its writer walked to the end."""
+        return self.finish is not None and self.finish.status == "complete"
+
+
+class Archived(Run, frozen=True, kw_only=True):
+    """A part as an archive holds it."""
+
+    archived: ClassVar[bool] = True
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """What a fresh worker is asked for: the cases of one family, in the order they are measured."""
+
+    family: str
+    number: int = 0
+    settings: Mapping[str, Any]
+    """Of `hostbench.measure.measure.Settings`."""
+    device: str | None = None
+    """A device that stands in for the one each case names (`simulated`); None: as named."""
+    deadline_s: float = 60.0
+    """A case that takes longer is killed and failed; the rest goes on in a new worker."""
+    observe: bool = False
+    """Gather evidence (`hostbench.measure.evidence`) instead of timing."""
+    cases: tuple[Case, ...]
+
+
+class Message(Struct, frozen=True, kw_only=True, tag_field="event"):
+    """What comes back from the fork server and its workers, a line each."""
+
+
+class Ready(Message, frozen=True, kw_only=True, tag="ready"):
+    """The server has imported everything."""
+
+    hostbench: str
+    """The file that it imported."""
+    pid: int
+
+
+class Forked(Message, frozen=True, kw_only=True, tag="worker"):
+    """A launch has its worker."""
+
+    pid: int
+
+
+class Started(Message, frozen=True, kw_only=True, tag="start"):
+    """A worker begins with a case."""
+
+    case: Case
+    at: float
+    """Seconds since the epoch."""
+
+
+class Outcome(Message, frozen=True, kw_only=True, tag="case"):
+    """What one case came to in one launch."""
+
+    case: Case
+    position: Count
+    status: Status
+    reason: str | None = None
+    seconds: Seconds | None = None
+    measurement: Measurement = Measurement()
+    traceback: str | None = None
+    fatal: bool = False
+    """The worker can no longer be trusted, and ends."""
+    started_at: float = 0.0
+    """Seconds since the epoch; set by the launcher."""
+
+
+class Exited(Message, frozen=True, kw_only=True, tag="exit"):
+    """A worker is gone."""
+
+    status: int
+    """A wait status."""
+
+
+AnyMessage = Ready | Forked | Started | Outcome | Exited
+EVENTS: Mapping[str, type[AnyMessage]] = {
+    "ready": Ready,
+    "worker": Forked,
+    "start": Started,
+    "case": Outcome,
+    "exit": Exited,
+}
+LINES: Mapping[str, type[CaseRecord | FactsLine | Finish]] = {
+    "case": CaseRecord,
+    "facts": FactsLine,
+    "finish": Finish,
+}
+"""Kinds of lines of a journal after its header."""
+
+
+def encoded(record: Struct | Mapping[str, Any]) -> bytes:
+    """One line of JSON."""
+    return json.dumps(to_builtins(record)).encode() + b"\n"
+
+
+def decoded(text: str | bytes, kind: type[T]) -> T:
+    """The record in a line of JSON. Raises ValueError, which says where it is wrong."""
+    return convert(json.loads(text), kind)
+
+
+def _check_time(text: str) -> None:
+    if not is_storable(epoch_s(text)):
+        raise ValueError(f"{text!r:.60} is not in {YEARS}")
