@@ -3,7 +3,7 @@
 from typing import Any
 
 from hostbench.core.errors import Unavailable
-from hostbench.facts.gpu_reads import COUNTERS
+from hostbench.facts.gpu import FIELDS
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
 from hostbench.facts.record import Fact
 
@@ -29,7 +29,7 @@ class LinkCounters:
         """(into the GPU, out of it), bytes since some time. Raises Unavailable with the reason."""
         if self._why is not None:
             raise Unavailable(self._why)
-        ids = {name: COUNTERS[name] for name in (_INTO, _OUT_OF)}
+        ids = {name: FIELDS[name] for name in (_INTO, _OUT_OF)}
         found = self._nvml.fields(self._handle, ids)
         for fact in found.values():
             if not isinstance(fact.value, int):

@@ -4,23 +4,23 @@ Importing this imports none of torch, numpy and pynvml.
 """
 
 import os
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hostbench.facts.affinity import near_cuda_device
-from hostbench.facts.cuda_order import shown_order
-from hostbench.facts.gpu import Asking, no_driver_facts, nvml_facts, unread_gpu_facts
+from hostbench.facts.causes import differences
+from hostbench.facts.cpu_time import cpu_counters
+from hostbench.facts.files import read_text
+from hostbench.facts.gpu import NOT_ASKED, Asking, no_driver_facts, nvml_facts, unread_gpu_facts
 from hostbench.facts.hardware import Hardware, hidden_by_user, nvidia_hardware
-from hostbench.facts.host import host_facts
-from hostbench.facts.identity import host_identity, is_asked
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
 from hostbench.facts.memory import with_memory_copy
 from hostbench.facts.record import (
     Fact,
     Facts,
+    Group,
     counter_deltas,
-    differences,
     from_json,
     gpu_groups,
     known,
@@ -28,6 +28,7 @@ from hostbench.facts.record import (
     unknown,
 )
 from hostbench.facts.software import software_facts
+from hostbench.facts.spec import HOST, Spec
 from hostbench.facts.torch_probe import TorchState, probe_torch
 from hostbench.facts.watch import Watch, unwatched
 
@@ -43,14 +44,11 @@ __all__ = [
     "differences",
     "from_json",
     "hidden_by_user",
-    "host_facts",
     "known",
     "machine_name",
     "nvidia_hardware",
-    "nvml_facts",
     "probe_torch",
     "register_with_asv",
-    "software_facts",
     "to_json",
     "unknown",
     "unwatched",
@@ -58,8 +56,10 @@ __all__ = [
 ]
 
 
+IDENTIFY = "HOSTBENCH_IDENTIFY"
+
+
 def collect(
-    with_torch: bool = False,
     root: Path = Path("/"),
     nvml: Any = None,
     *,
@@ -73,7 +73,7 @@ def collect(
     What names the machine is stored only with `identify`, which HOSTBENCH_IDENTIFY=1 stands in for.
     """
     environ = os.environ if environ is None else environ
-    asked = is_asked(identify, environ)
+    asked = environ.get(IDENTIFY) == "1" if identify is None else identify
     asking = Asking(
         own_pids=own_pids,
         root=root,
@@ -81,22 +81,38 @@ def collect(
         environ=environ,
         uuid_hashes=torch_state.uuid_hashes if torch_state else None,
     )
-    host = {**host_facts(root), **host_identity(asked)}
     hidden = hidden_by_user(environ)
     read = {"nvml": no_driver_facts(hidden)} if hidden else nvml_facts(nvml, asking)
     if not hidden and "gpu0" not in read:
         read.update(_gpus_without_nvml(root, nvml, environ))
-    gpus = {name: read[name] for name in gpu_groups(read)}
-    why = str(read["nvml"]["num_gpus"].why or "there is no GPU")
-    indices = {name: group["cuda_index"] for name, group in gpus.items()}
-    return {
-        "host": {**host, "numa_nodes_near_gpu": near_cuda_device(gpus.values())},
-        "software": {
-            **software_facts(with_torch, environ, torch_state),
-            "cuda_device_order": shown_order(indices, why),
-        },
-        **read,
-    }
+    host = host_facts(root)
+    host["numa_nodes_near_gpu"] = _near_cuda_device([read[name] for name in gpu_groups(read)])
+    host["hostname"] = _hostname() if asked else NOT_ASKED
+    return {"host": host, "software": software_facts(environ, torch_state), **read}
+
+
+def host_facts(root: Path = Path("/")) -> Group:
+    """Everything that is known of the host by itself; `root` stands in for / in tests."""
+    return {row.name: _of_host(row, root) for row in HOST if row.read} | cpu_counters(root)
+
+
+def _of_host(row: Spec, root: Path) -> Fact:
+    (read,) = row.read
+    value = read_text(root / read) if isinstance(read, str) else read(root)
+    if isinstance(value, Fact):
+        return value
+    return unknown(row.why) if value is None else known(value)
+
+
+def _hostname() -> Fact:
+    name = platform.node()
+    return known(name) if name else unknown("the host has no name")
+
+
+def _near_cuda_device(gpus: list[Group]) -> Fact:
+    """The NUMA nodes beside CUDA device 0, or beside the first GPU where the order is not known."""
+    first = [each for each in gpus if each["cuda_index"].value == 0] or gpus
+    return first[0]["numa_nodes"] if first else unknown("no GPU is read")
 
 
 def _gpus_without_nvml(root: Path, nvml: Any, environ: Mapping[str, str] | None) -> Facts:

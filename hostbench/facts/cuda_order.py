@@ -40,16 +40,6 @@ def cuda_indices(
     ]
 
 
-def shown_order(indices: Mapping[str, Fact], why: str) -> Fact:
-    """`gpu1,gpu0`: the GPUs in CUDA's order, by group name. `why`: the reason without any GPU."""
-    placed = sorted(
-        (fact.value, name) for name, fact in indices.items() if isinstance(fact.value, int)
-    )
-    if placed:
-        return known(",".join(name for _, name in placed))
-    return next((fact for fact in indices.values()), unknown(why))
-
-
 def _from_environment(
     num: int, owners: Mapping[str, int], environ: Mapping[str, str]
 ) -> list[int] | str:

@@ -1,46 +1,37 @@
-"""Facts about NVIDIA GPUs and their driver, read through an opened NVML.
+"""Facts about NVIDIA GPUs and their driver, read through an opened NVML by the rows of `spec`.
 
-Which name is which call is in `gpu_reads`. Bus id, serial number and UUID stay out of stored facts
-unless they are asked for.
+What needs more than one call (NVLink, C2C, other GPUs, the way through PCI) is read here. Bus id,
+serial number and UUID stay out of stored facts unless they are asked for.
 """
 
-import ctypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostbench.facts import affinity, links, pci, words
+from hostbench.facts import pci, spec
 from hostbench.facts.cuda_order import cuda_indices
-from hostbench.facts.gpu_reads import COUNTERS, IDENTITY, READS, Read
-from hostbench.facts.identity import NOT_ASKED, gpu_identity
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
-from hostbench.facts.record import Fact, Facts, Group, Value, is_counter, unknown
-from hostbench.facts.words import switch, word
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
+from hostbench.facts.record import Fact, Facts, Group, is_counter, known, unknown
+from hostbench.facts.spec import GPU, NVML, Spec
+from hostbench.facts.words import switch
 
-_NAMES = (
-    *READS,
-    *links.NAMES,
-    *pci.NAMES,
-    *affinity.NAMES,
-    "num_mig_devices",
-    "num_other_processes",
-    "cuda_index",
-    *COUNTERS,
-)
-_DRIVER = (
-    "num_gpus",
-    "driver",
-    "nvml_version",
-    "cuda_driver",
-    "nvlink_bandwidth_mode",
-    "confidential_computing",
-    "confidential_environment",
-    "confidential_devtools",
-    "confidential_multi_gpu",
-)
+NOT_ASKED = unknown("not asked for (--identify)")
+
+FIELDS = {row.name: row.field for row in GPU if row.field is not None}
+_READ = {row.name: row for row in GPU if row.read and not row.identity}
+_COUNTED = [name for name in _READ if is_counter(name)]
+_IDENTITY = [row for row in GPU if row.identity]
+
+MAX_NVLINKS = 36
+_NVLINK_COUNT, _SPEED_COMMON, _LINK_SPEED = 91, 90, 164
+_SPEED_BY_LINK = (84, 85, 86, 87, 88, 89, 132, 133, 134, 135, 136, 137)
+"""What drivers from before field 164 know, in MB/s."""
+_C2C_COUNT, _C2C_STATUS, _C2C_MAX = 170, 171, 172
+_NODE_SCOPE, _MASK_WORDS = 0, 128
+"""Room for 8,192 NUMA nodes in words of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,68 +47,6 @@ class Asking:
     """Of the CUDA devices in order, as the torch probe tells them."""
 
 
-def gpu_facts(nvml: Nvml, index: int, asking: Asking | None = None) -> Group:
-    """Everything about one GPU, but its CUDA index."""
-    asking = asking or Asking()
-    handle = nvml.handle(index)
-    if isinstance(handle, Fact):
-        return _unread(handle, handle if asking.identify else NOT_ASKED)
-    address = _address(nvml, handle)
-    pids = asking.own_pids | {os.getpid()}
-    group = {name: _read(nvml, calls, handle) for name, calls in READS.items()}
-    group |= links.link_facts(nvml, index, handle)
-    group |= pci.pci_facts(asking.root, address)
-    group |= affinity.affinity_facts(nvml, handle, asking.root, address)
-    group["num_mig_devices"] = nvml.read(lambda: nvml.num_mig_devices(handle))
-    library = nvml.library
-    group["num_other_processes"] = nvml.read(
-        lambda: _others(library.nvmlDeviceGetComputeRunningProcesses(handle), pids),
-        lambda: _others(library.nvmlDeviceGetComputeRunningProcesses_v2(handle), pids),
-    )
-    group["cuda_index"] = unknown("not asked")
-    group |= _fields(nvml, handle)
-    return group | gpu_identity(nvml, handle, asking.identify)
-
-
-def gpu_counters(nvml: Nvml, index: int) -> Group:
-    """Only what grows, for reading often."""
-    handle = nvml.handle(index)
-    names = [name for name in READS if is_counter(name)]
-    if isinstance(handle, Fact):
-        return dict.fromkeys((*names, *COUNTERS), handle)
-    group = {name: _read(nvml, READS[name], handle) for name in names}
-    return group | _fields(nvml, handle)
-
-
-def gpu_reads(nvml: Nvml, index: int, names: Sequence[str]) -> Group:
-    """Only these facts of READS."""
-    handle = nvml.handle(index)
-    if isinstance(handle, Fact):
-        return dict.fromkeys(names, handle)
-    return {name: _read(nvml, READS[name], handle) for name in names}
-
-
-def driver_facts(nvml: Nvml) -> Group:
-    """The driver, the CUDA version that it supports, and confidential computing."""
-    library = nvml.library
-
-    def state() -> Any:
-        return library.nvmlSystemGetConfComputeState()
-
-    calls = (
-        lambda: library.nvmlDeviceGetCount(),
-        lambda: library.nvmlSystemGetDriverVersion(),
-        lambda: library.nvmlSystemGetNVMLVersion(),
-        lambda: words.cuda_version(library.nvmlSystemGetCudaDriverVersion_v2()),
-        lambda: word(words.NVLINK_BANDWIDTH, library.nvmlSystemGetNvlinkBwMode()),
-        lambda: switch(state().ccFeature),
-        lambda: word(words.CONFIDENTIAL_ENVIRONMENT, state().environment),
-        lambda: switch(state().devToolsMode),
-        lambda: _multi_gpu(library),
-    )
-    return {name: nvml.read(call) for name, call in zip(_DRIVER, calls, strict=True)}
-
-
 def nvml_facts(library: Any = None, asking: Asking | None = None) -> Facts:
     """The group `nvml` and one group per GPU. Opens NVML and closes it; never raises."""
     asking = asking or Asking()
@@ -126,7 +55,7 @@ def nvml_facts(library: Any = None, asking: Asking | None = None) -> Facts:
     except NvmlUnavailable as error:
         return {"nvml": no_driver_facts(str(error))}
     try:
-        facts = {"nvml": driver_facts(nvml)}
+        facts = {"nvml": {row.name: nvml.read(*_bound(nvml, row)) for row in NVML}}
         order = cuda_indices(nvml, asking.environ, asking.uuid_hashes)
         for index, place in enumerate(order):
             facts[f"gpu{index}"] = gpu_facts(nvml, index, asking) | {"cuda_index": place}
@@ -135,8 +64,42 @@ def nvml_facts(library: Any = None, asking: Asking | None = None) -> Facts:
         nvml.close()
 
 
+def gpu_facts(nvml: Nvml, index: int, asking: Asking | None = None) -> Group:
+    """Everything about one GPU, but its CUDA index."""
+    asking = asking or Asking()
+    handle = nvml.handle(index)
+    if isinstance(handle, Fact):
+        return _unread(handle, handle if asking.identify else NOT_ASKED)
+    read = {name: _read(nvml, row, handle) for name, row in _READ.items()}
+    read |= _nvlink(nvml, handle) | _c2c(nvml, handle) | _way_to_the_cpu(nvml, handle, asking.root)
+    read["peer_read"] = _peers(nvml, index)
+    read["num_mig_devices"] = nvml.read(lambda: nvml.num_mig_devices(handle))
+    read["num_other_processes"] = _others(nvml, handle, asking.own_pids | {os.getpid()})
+    read["cuda_index"] = unknown("not asked")
+    read |= _fields(nvml, handle)
+    for row in _IDENTITY:
+        read[row.name] = _read(nvml, row, handle) if asking.identify else NOT_ASKED
+    return {row.name: read[row.name] for row in GPU}
+
+
+def gpu_counters(nvml: Nvml, index: int) -> Group:
+    """Only what grows, for reading often."""
+    handle = nvml.handle(index)
+    if isinstance(handle, Fact):
+        return dict.fromkeys((*_COUNTED, *FIELDS), handle)
+    return {name: _read(nvml, _READ[name], handle) for name in _COUNTED} | _fields(nvml, handle)
+
+
+def gpu_reads(nvml: Nvml, index: int, names: Sequence[str]) -> Group:
+    """Only these facts, each with a reader of its own."""
+    handle = nvml.handle(index)
+    if isinstance(handle, Fact):
+        return dict.fromkeys(names, handle)
+    return {name: _read(nvml, _READ[name], handle) for name in names}
+
+
 def no_driver_facts(why: str) -> Group:
-    return dict.fromkeys(_DRIVER, unknown(why))
+    return dict.fromkeys(spec.names(NVML), unknown(why))
 
 
 def unread_gpu_facts(name: Fact, why: str) -> Group:
@@ -145,21 +108,48 @@ def unread_gpu_facts(name: Fact, why: str) -> Group:
 
 
 def _unread(fact: Fact, identity: Fact) -> Group:
-    return dict.fromkeys(_NAMES, fact) | dict.fromkeys(IDENTITY, identity)
+    return {row.name: identity if row.identity else fact for row in GPU}
 
 
-def _read(nvml: Nvml, calls: tuple[Read, ...], handle: Any) -> Fact:
-    return nvml.read(*[partial(call, nvml.library, handle) for call in calls])
+def _read(nvml: Nvml, row: Spec, handle: Any) -> Fact:
+    return nvml.read(*_bound(nvml, row, handle))
+
+
+def _bound(nvml: Nvml, row: Spec, *handle: Any) -> list[Callable[[], Any]]:
+    return [
+        partial(_call, nvml.library, call, *handle)
+        if isinstance(call, str)
+        else partial(call, nvml.library, *handle)
+        for call in row.read
+    ]
+
+
+def _call(library: Any, function: str, *handle: Any) -> Any:
+    return getattr(library, function)(*handle)
 
 
 def _fields(nvml: Nvml, handle: Any) -> Group:
     """The counters that are fields; replays have an older call too."""
-    group = nvml.fields(handle, COUNTERS)
+    group = nvml.fields(handle, FIELDS)
     if group["pcie_replay_total"].value is None:
         older = nvml.read(lambda: nvml.library.nvmlDeviceGetPcieReplayCounter(handle))
         if older.value is not None:
             group["pcie_replay_total"] = older
     return group
+
+
+def _way_to_the_cpu(nvml: Nvml, handle: Any, root: Path) -> Group:
+    """`numa_nodes` is a list such as `0` or `0,1`, of NVML or else of sysfs; a virtual machine
+    often tells neither."""
+    library = nvml.library
+    group = pci.pci_facts(root, _address(nvml, handle))
+    nodes = nvml.read(
+        lambda: _bits(library.nvmlDeviceGetMemoryAffinity(handle, _MASK_WORDS, _NODE_SCOPE))
+    )
+    slot = group["pci_numa_node"].value
+    if nodes.value is None and slot is not None:
+        nodes = known(str(slot))
+    return {**group, "numa_nodes": nodes}
 
 
 def _address(nvml: Nvml, handle: Any) -> str | Fact:
@@ -173,14 +163,97 @@ def _address(nvml: Nvml, handle: Any) -> str | Fact:
         return unknown("NVML's PCI address cannot be read")
 
 
-def _others(processes: Any, own_pids: frozenset[int]) -> int:
-    return sum(process.pid not in own_pids for process in processes)
+def _bits(mask: Iterable[int]) -> str | None:
+    found = [
+        at * 64 + bit for at, word in enumerate(mask) for bit in range(64) if int(word) >> bit & 1
+    ]
+    return ",".join(map(str, found)) or None
 
 
-def _multi_gpu(library: Any) -> Value:
-    """pynvml hands this structure on as it is, and does not look at the return code."""
-    settings = library.c_nvmlSystemConfComputeSettings_v1_t()
-    code = library.nvmlSystemGetConfComputeSettings(ctypes.byref(settings))
-    if code:
-        raise library.NVMLError(code)
-    return word(words.CONFIDENTIAL_MULTI_GPU, settings.multiGpuMode)
+def _others(nvml: Nvml, handle: Any, own_pids: frozenset[int]) -> Fact:
+    """How many processes compute on it that are not ours."""
+    library = nvml.library
+
+    def count(processes: Any) -> int:
+        return sum(process.pid not in own_pids for process in processes)
+
+    return nvml.read(
+        lambda: count(library.nvmlDeviceGetComputeRunningProcesses(handle)),
+        lambda: count(library.nvmlDeviceGetComputeRunningProcesses_v2(handle)),
+    )
+
+
+def _nvlink(nvml: Nvml, handle: Any) -> Group:
+    """Active links, and their MB/s in one direction."""
+    links = _active_nvlinks(nvml, handle)
+    if isinstance(links, Fact):
+        return dict.fromkeys(("nvlink_links", "nvlink_mb_per_s"), links)
+    rate = unknown("no active NVLink")
+    if links:
+        rate = nvml.read(*_nvlink_speeds(nvml.library, handle, links))
+    return {"nvlink_links": known(len(links)), "nvlink_mb_per_s": rate}
+
+
+def _active_nvlinks(nvml: Nvml, handle: Any) -> list[int] | Fact:
+    """Numbers of the links that are up, or why that cannot be told."""
+    count = nvml.read(lambda: field_value(nvml.library, handle, _NVLINK_COUNT))
+    known_count = count.value if isinstance(count.value, int) else None
+    found = []
+    for link in range(MAX_NVLINKS if known_count is None else min(known_count, MAX_NVLINKS)):
+        state = nvml.read(partial(_call, nvml.library, "nvmlDeviceGetNvLinkState", handle, link))
+        if state.value is None:
+            if link == 0:
+                return state
+            break  # past the last link
+        if state.value:
+            found.append(link)
+    return found
+
+
+def _nvlink_speeds(library: Any, handle: Any, links: list[int]) -> list[Callable[[], float]]:
+    """Ways to sum the links' MB/s in one direction, newest first."""
+
+    def total(fields: Iterable[int | tuple[int, int]]) -> float:
+        return sum(_number(field_value(library, handle, field)) for field in fields)
+
+    ways: list[Callable[[], float]] = [lambda: total((_LINK_SPEED, link) for link in links)]
+    if max(links) < len(_SPEED_BY_LINK):
+        ways.append(lambda: total(_SPEED_BY_LINK[link] for link in links))
+    return [*ways, lambda: len(links) * total([_SPEED_COMMON])]
+
+
+def _c2c(nvml: Nvml, handle: Any) -> Group:
+    """Grace's link to the CPU: where it is, PCIe is not the way to the host."""
+    library = nvml.library
+    count = nvml.read(lambda: field_value(library, handle, _C2C_COUNT))
+    links = range(count.value if isinstance(count.value, int) else 0)
+
+    def maximum() -> float | None:
+        up = [link for link in links if field_value(library, handle, (_C2C_STATUS, link))]
+        speeds = [_number(field_value(library, handle, (_C2C_MAX, link))) for link in up]
+        return sum(speeds) or None
+
+    none = count if count.value is None else unknown("no C2C link")
+    enabled = nvml.read(lambda: switch(library.nvmlDeviceGetC2cModeInfoV(handle).isC2cEnabled))
+    if enabled.value is None and count.value is not None:
+        enabled = nvml.read(
+            lambda: switch(any(field_value(library, handle, (_C2C_STATUS, at)) for at in links))
+        )
+    return {"c2c_enabled": enabled, "c2c_max_mb_per_s": nvml.read(maximum) if links else none}
+
+
+def _peers(nvml: Nvml, index: int) -> Fact:
+    """Whose memory it reads directly: `gpu1,gpu2`."""
+    others = [other for other in range(nvml.count()) if other != index]
+    if not others:
+        return unknown("there is no other GPU")
+    reads = {other: nvml.can_read_peer(index, other) for other in others}
+    refused = next((fact for fact in reads.values() if fact.value is None), None)
+    readable = [f"gpu{other}" for other, fact in reads.items() if fact.value]
+    return refused if refused and not readable else known(",".join(readable) or "none")
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float):
+        raise ValueError(f"a link's speed is no {value!r}")
+    return value

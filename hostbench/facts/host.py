@@ -1,61 +1,58 @@
-"""Facts about the host, from /proc and /sys. Never its name, serial numbers or a user's paths."""
+"""Readers of facts about the host, from /proc and /sys below a root; None where it does not say.
 
-import platform
+Which fact each is for, and the reason where there is none, stands in `spec`. Never the host's name,
+serial numbers or a user's paths.
+"""
+
 from pathlib import Path
 
 from hostbench.facts import cgroup
-from hostbench.facts.cpu_time import cpu_counters
 from hostbench.facts.files import count_list, entries, read_fields, read_int, read_text
-from hostbench.facts.kernel import kernel_facts
-from hostbench.facts.record import Fact, Group, Value, known, unknown
-from hostbench.facts.virtual import container, hypervisor, virtualized
+from hostbench.facts.record import Fact, known, unknown
 
 _ARM_CORES = {"0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd49": "Neoverse-N2"} | {
     "0xd4f": "Neoverse-V2",
     "0xd84": "Neoverse-V3",
 }
 
+KNOWN_FLAGS = (
+    frozenset({"iommu=pt", "iommu=off", "iommu=on", "iommu=force", "iommu=soft"})
+    | {"iommu.passthrough=1", "iommu.passthrough=0", "iommu.strict=0", "iommu.strict=1"}
+    | {"intel_iommu=on", "intel_iommu=off", "amd_iommu=on", "amd_iommu=off"}
+    | {"mitigations=off", "mitigations=auto", "pcie_aspm=off", "pcie_aspm=force", "pci=noaer"}
+    | {"pci=noacs", "pci=nommconf", "numa_balancing=disable", "numa_balancing=enable", "numa=off"}
+    | {"idle=poll", "processor.max_cstate=1", "intel_idle.max_cstate=0", "nosmt", "nohz=off"}
+    | {"transparent_hugepage=always", "transparent_hugepage=never", "clocksource=tsc"}
+    | {"transparent_hugepage=madvise", "intel_pstate=disable", "amd_pstate=active"}
+    | {"init_on_alloc=1", "init_on_alloc=0", "preempt=full", "preempt=none", "preempt=voluntary"}
+)
+"""What is told of the command line: these words where they are in it, and nothing else."""
+_NAMES_ALONE = ("isolcpus", "nohz_full", "rcu_nocbs", "hugepages", "default_hugepagesz", "mem")
+"""Of these only that they are set."""
 
-def host_facts(root: Path = Path("/")) -> Group:
-    """Everything that is known of the host; `root` stands in for / in tests."""
-    return {
-        "os": known(platform.system() or "unknown"),
-        "arch": known(platform.machine() or "unknown"),
-        "kernel": _fact(read_text(root / "proc/sys/kernel/osrelease"), "no /proc"),
-        **_cpu(root),
-        **_memory(root),
-        **_policy(root),
-        "virtualized": virtualized(root),
-        "hypervisor": hypervisor(root),
-        "container": container(root),
-        **kernel_facts(root),
-        "load_average_1min": _load_average(root),
-        **cpu_counters(root),
-    }
+_VENDORS = (
+    ("QEMU", "kvm"),
+    ("KVM", "kvm"),
+    ("Amazon EC2", "amazon-ec2"),
+    ("Google", "google"),
+    ("VMware", "vmware"),
+    ("innotek", "virtualbox"),
+    ("Xen", "xen"),
+    ("OpenStack", "openstack"),
+    ("Virtual Machine", "hyper-v"),
+)
+"""What the firmware's vendor and product contain, and the word for it. Nothing else is stored."""
 
-
-def _fact(value: Value, why: str) -> Fact:
-    return unknown(why) if value is None else known(value)
-
-
-def _cpu(root: Path) -> Group:
-    online = read_text(root / "sys/devices/system/cpu/online")
-    allowed = read_fields(root / "proc/self/status").get("Cpus_allowed_list")
-    num_online = count_list(online) if online else None
-    num_allowed = count_list(allowed) if allowed else None
-    quota = cgroup.cpu_quota_cores(root)
-    usable = cgroup.usable_cores(num_allowed, quota)
-    nodes = len(entries(root / "sys/devices/system/node", "node[0-9]*"))
-    return {
-        "cpu_model": _fact(_cpu_model(root), "/proc/cpuinfo names no model"),
-        "num_logical_cores": _fact(num_online, "the kernel does not list its cores"),
-        "num_usable_cores": _fact(usable, "neither affinity nor quota can be read"),
-        "cpu_quota_cores": _fact(quota, "no cgroup CPU quota is set"),
-        "num_numa_nodes": _fact(nodes or None, "the kernel shows no NUMA nodes"),
-    }
+_CGROUP_HINTS = (
+    ("kubepods", "kubernetes"),
+    ("docker", "docker"),
+    ("containerd", "containerd"),
+    ("libpod", "podman"),
+    ("lxc", "lxc"),
+)
 
 
-def _cpu_model(root: Path) -> str | None:
+def cpu_model(root: Path) -> str | None:
     fields = read_fields(root / "proc/cpuinfo")
     part = fields.get("CPU part")
     named = fields.get("model name") or fields.get("cpu model") or fields.get("Model")
@@ -64,39 +61,104 @@ def _cpu_model(root: Path) -> str | None:
     return _ARM_CORES.get(part, f"ARM {fields.get('CPU implementer', '')} {part}")
 
 
-def _memory(root: Path) -> Group:
+def num_online(root: Path) -> int | None:
+    return count_list(read_text(root / "sys/devices/system/cpu/online") or "")
+
+
+def num_usable(root: Path) -> int | None:
+    """By affinity and quota; a fraction of a core counts as one."""
+    allowed = count_list(read_fields(root / "proc/self/status").get("Cpus_allowed_list", ""))
+    return cgroup.usable_cores(allowed, cgroup.cpu_quota_cores(root))
+
+
+def memory_bytes(root: Path) -> int | None:
     words = read_fields(root / "proc/meminfo").get("MemTotal", "").split()
-    total = int(words[0]) * 1024 if words and words[0].isdigit() else None
-    pages = read_text(root / "sys/kernel/mm/transparent_hugepage/enabled")
-    chosen = pages.partition("[")[2].partition("]")[0] if pages else ""
-    return {
-        "memory_bytes": _fact(total, "/proc/meminfo has no MemTotal"),
-        "memory_limit_bytes": _fact(cgroup.memory_limit_bytes(root), "no cgroup limit is set"),
-        "transparent_huge_pages": _fact(chosen or None, "the kernel has none"),
-    }
+    return int(words[0]) * 1024 if words and words[0].isdigit() else None
 
 
-def _policy(root: Path) -> Group:
+def num_huge_pages(root: Path) -> int | None:
+    text = read_fields(root / "proc/meminfo").get("HugePages_Total", "")
+    return int(text) if text.isdigit() else None
+
+
+def chosen(path: Path) -> str | None:
+    """Of a file such as `always [madvise] never` the word in brackets."""
+    return (read_text(path) or "").partition("[")[2].partition("]")[0] or None
+
+
+def flag(path: Path) -> bool | None:
+    """Of a file that holds a number whether it is not 0."""
+    number = read_int(path)
+    return None if number is None else number != 0
+
+
+def governors(root: Path) -> str | None:
+    cores = entries(root / "sys/devices/system/cpu", "cpu[0-9]*/cpufreq/scaling_governor")
+    return ",".join(sorted({name for path in cores if (name := read_text(path))})) or None
+
+
+def boost(root: Path) -> bool | None:
     cpus = root / "sys/devices/system/cpu"
-    found = {read_text(path) for path in entries(cpus, "cpu[0-9]*/cpufreq/scaling_governor")}
-    governors = sorted(name for name in found if name)
-    hidden = "no cpufreq: the hypervisor or the firmware sets the clocks"
-    return {
-        "cpu_governor": _fact(",".join(governors) or None, hidden),
-        "cpu_boost": _fact(_boost(cpus), hidden),
-    }
-
-
-def _boost(cpus: Path) -> bool | None:
     no_turbo = read_int(cpus / "intel_pstate/no_turbo")
-    if no_turbo is not None:
-        return no_turbo == 0
-    boost = read_int(cpus / "cpufreq/boost")
-    return None if boost is None else boost == 1
+    return flag(cpus / "cpufreq/boost") if no_turbo is None else no_turbo == 0
 
 
-def _load_average(root: Path) -> Fact:
+def load_average(root: Path) -> float | None:
     try:
-        return known(float((read_text(root / "proc/loadavg") or "").split()[0]))
+        return float((read_text(root / "proc/loadavg") or "").split()[0])
     except (IndexError, ValueError):
-        return unknown("no /proc/loadavg")
+        return None
+
+
+def kernel_flags(root: Path) -> str | None:
+    line = read_text(root / "proc/cmdline")
+    if line is None:
+        return None
+    found = []
+    for word in line.split():
+        name = word.partition("=")[0]
+        if word in KNOWN_FLAGS:
+            found.append(word)
+        elif name in _NAMES_ALONE:
+            found.append(name)
+    return ",".join(dict.fromkeys(found)) or "none known"
+
+
+def virtualized(root: Path) -> Fact:
+    """True or False on x86, where the CPU says so; elsewhere True where the firmware names one."""
+    fields = read_fields(root / "proc/cpuinfo")
+    if "flags" in fields:
+        return known("hypervisor" in fields["flags"].split())
+    if hypervisor(root).value is not None:
+        return known(True)
+    return unknown("this CPU does not tell")
+
+
+def hypervisor(root: Path) -> Fact:
+    """Who runs the virtual machine, where that can be read."""
+    xen = read_text(root / "sys/hypervisor/type")
+    if xen:
+        return known(xen)
+    if "microsoft" in (read_text(root / "proc/sys/kernel/osrelease") or "").lower():
+        return known("wsl")
+    if "hypervisor" not in read_fields(root / "proc/cpuinfo").get("flags", "hypervisor").split():
+        return unknown("not a virtual machine")
+    firmware = root / "sys/class/dmi/id"
+    text = f"{read_text(firmware / 'sys_vendor')} {read_text(firmware / 'product_name')}"
+    for hint, word in _VENDORS:
+        if hint in text and "metal" not in text:
+            return known(word)
+    return unknown("nothing names it")
+
+
+def container(root: Path) -> Fact:
+    """The container's kind, or "none seen"."""
+    if (root / "var/run/secrets/kubernetes.io").exists():
+        return known("kubernetes")
+    if (root / "run/.containerenv").exists():
+        return known("podman")
+    cgroups = read_text(root / "proc/1/cgroup") or ""
+    for hint, word in _CGROUP_HINTS:
+        if hint in cgroups:
+            return known(word)
+    return known("docker" if (root / ".dockerenv").exists() else "none seen")

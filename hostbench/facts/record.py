@@ -1,8 +1,6 @@
 """One fact: a value, or the reason why there is none. A facts set is group -> name -> Fact.
 
-Groups are `host`, `software`, `nvml` and `gpu0`, `gpu1`, ... Names carry their unit (`_bytes`,
-`_s`, `_ns`, `_mhz`, `_w`, `_mj`, `_c`, `_mb_per_s`); a name with `_total` is a counter that only
-grows.
+Groups are `host`, `software`, `nvml` and `gpu0`, `gpu1`, ...; `spec` has a row for each name.
 """
 
 from collections.abc import Mapping
@@ -12,23 +10,6 @@ from typing import Any
 from hostbench.core.errors import DataError
 
 Value = str | int | float | bool | None
-
-VOLATILE = frozenset(
-    {"load_average_1min", "steal_share_since_boot", "swap_used_bytes", "num_huge_pages_free"}
-    | {"temperature_c", "memory_temperature_c", "slowdown_margin_c", "power_w", "power_average_w"}
-    | {"sm_clock_mhz", "memory_clock_mhz", "graphics_clock_mhz", "performance_state"}
-    | {"throttle_reasons", "pcie_generation", "pcie_speed_mbps_per_lane", "num_other_processes"}
-    | {"pcie_tx_kb_per_s", "pcie_rx_kb_per_s", "gpu_utilization_percent"}
-    | {"memory_utilization_percent", "memory_reserved_bytes"}
-    | {"memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_per_s"}
-)
-"""Facts that move from minute to minute; counters do too. `differences` leaves both out.
-
-An idle link sleeps, so its generation now is among them; its maximum and its width are not.
-"""
-
-IDENTITY = frozenset({"hostname", "serial", "pci_bus_id", "uuid"})
-"""Stored only if asked for: having asked is no difference between two machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +29,6 @@ class Fact:
 
 Group = dict[str, Fact]
 Facts = dict[str, Group]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One fact that changed; None on a side where it was not recorded at all."""
-
-    group: str
-    name: str
-    before: Fact | None
-    after: Fact | None
 
 
 def known(value: str | int | float | bool) -> Fact:
@@ -126,24 +97,6 @@ def from_json(data: Any) -> Facts:
             raise DataError(f"facts group {group!r} holds no named values")
         facts[group] = {name: _fact(group, name, stored) for name, stored in members.items()}
     return facts
-
-
-def differences(a: Facts, b: Facts, *, volatile: bool = False) -> list[Difference]:
-    """Facts whose value changed from `a` to `b`, in the order of the records.
-
-    Reasons are not compared: a fact that is unknown on both sides has not changed. Counters and
-    VOLATILE facts only where asked for.
-    """
-    changed = []
-    for group in {**a, **b}:
-        before, after = a.get(group, {}), b.get(group, {})
-        for name in {**before, **after}:
-            if name in IDENTITY or (not volatile and (name in VOLATILE or is_counter(name))):
-                continue
-            old, new = before.get(name), after.get(name)
-            if (old.value if old else None) != (new.value if new else None):
-                changed.append(Difference(group=group, name=name, before=old, after=new))
-    return changed
 
 
 def counter_deltas(before: Facts, after: Facts) -> Facts:

@@ -5,12 +5,10 @@ from dataclasses import dataclass, field
 
 from hostbench.core.units import MIB
 from hostbench.facts.record import Fact, Group, Value, known, unknown
+from hostbench.facts.spec import GPU, Watched
 from hostbench.facts.words import THROTTLE_WORDS
 
-HIGHEST = ("pcie_generation", "pcie_width", "pcie_speed_mbps_per_lane", "temperature_c", "power_w")
-LOWEST_UNDER_LOAD = ("sm_clock_mhz", "memory_clock_mhz")
-UNION_UNDER_LOAD = ("throttle_reasons",)
-READ = (*HIGHEST, *LOWEST_UNDER_LOAD, *UNION_UNDER_LOAD)
+WATCHED = {row.name: row.watched for row in GPU if row.watched}
 BYTES = ("pcie_tx_total_bytes", "pcie_rx_total_bytes")
 LOAD_BYTES = MIB
 """So much through the link since the reading before is load: NVML's own traffic stays far below."""
@@ -26,22 +24,18 @@ class Seen:
     _bytes: float | None = None
 
     def add(self, sample: Group) -> None:
-        """Take in one reading of READ and BYTES."""
+        """Take in one reading of WATCHED and BYTES."""
         self.num_samples += 1
-        for name in HIGHEST:
-            self._fold(name, sample[name], _highest)
-        if not self._is_under_load(sample):
-            return
-        self.num_under_load += 1
-        for name in LOWEST_UNDER_LOAD:
-            self._fold(name, sample[name], _lowest)
-        for name in UNION_UNDER_LOAD:
-            self._fold(name, sample[name], _union)
+        loaded = self._is_under_load(sample)
+        self.num_under_load += loaded
+        for name, how in WATCHED.items():
+            if loaded or how == "highest":
+                self._fold(name, sample[name], _CHOOSE[how])
 
     def facts(self) -> Group:
         idle = unknown("no load was seen while the GPU was watched")
         return {
-            **{name: self.group.get(name, idle) for name in READ},
+            **{name: self.group.get(name, idle) for name in WATCHED},
             "num_watch_samples": known(self.num_samples),
             "num_watch_samples_under_load": known(self.num_under_load),
         }
@@ -85,3 +79,10 @@ def _union(a: Value, b: Value) -> Value:
     order = [*THROTTLE_WORDS.values()]
     listed = [word for word in order if word in found]
     return ",".join([*listed, *sorted(found - set(order))]) or "none"
+
+
+_CHOOSE: dict[Watched, Callable[[Value, Value], Value]] = {
+    "highest": _highest,
+    "lowest under load": _lowest,
+    "union under load": _union,
+}

@@ -1,37 +1,27 @@
 """Facts about the software: versions, and the environment variables that change a measurement."""
 
 import os
-import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import metadata
 
-import hostbench
 from hostbench.facts.environment import variables
 from hostbench.facts.record import Fact, Group, known, unknown
+from hostbench.facts.spec import SOFTWARE
 from hostbench.facts.torch_probe import TorchState
 
-PACKAGES = {"torch": "torch", "numpy": "numpy", "asv": "asv", "asv_runner": "asv_runner"} | {
-    "nvidia_ml_py": "nvidia-ml-py"
-}
+PACKAGES = ("torch", "numpy", "asv")
+_TORCH = ("cuda_runtime", "cudnn", "nccl", "allocator_backend")
 
 
 def software_facts(
-    with_torch: bool = False,
-    environ: Mapping[str, str] | None = None,
-    torch_state: TorchState | None = None,
+    environ: Mapping[str, str] | None = None, torch_state: TorchState | None = None
 ) -> Group:
-    """Versions and settings. Imports torch only where `with_torch` says that this process may.
-
-    `torch_state` (of `probe_torch`) tells a process that must not import torch what torch says.
-    """
-    group = {"python": known(platform.python_version()), "hostbench": known(hostbench.__version__)}
-    group.update({name: _version(package) for name, package in PACKAGES.items()})
-    if with_torch:
-        group.update(_imported_torch())
-    else:
-        group.update(_torch_group(torch_state))
-    group.update(variables(os.environ if environ is None else environ))
-    return group
+    """Versions and settings. `torch_state` (of `probe_torch`) is what torch says; none is imported
+    here."""
+    own = {row.name: known(read()) for row in SOFTWARE for read in row.read if callable(read)}
+    packages = {name: _version(name) for name in PACKAGES}
+    torch = {f"torch_{name}": _of_torch(torch_state, name) for name in _TORCH}
+    return own | packages | torch | variables(os.environ if environ is None else environ)
 
 
 def _version(package: str) -> Fact:
@@ -41,40 +31,14 @@ def _version(package: str) -> Fact:
         return unknown("not installed")
 
 
-def _torch_group(state: TorchState | None) -> Group:
-    names = ("torch_cuda_runtime", "torch_cudnn", "torch_nccl", "torch_allocator_backend")
+def _of_torch(state: TorchState | None, name: str) -> Fact:
     if state is None:
-        return {name: unknown("torch was not imported to read it") for name in names}
+        return unknown("torch was not imported to read it")
     if not state.importable:
-        return {name: unknown(state.error or "torch cannot be imported") for name in names}
-    values = (state.cuda_runtime, state.cudnn, state.nccl, state.allocator_backend)
-    group = {
-        name: known(value) if value else unknown("this torch was built without it")
-        for name, value in zip(names, values, strict=True)
-    }
-    if state.cuda_runtime and not state.allocator_backend:
-        group["torch_allocator_backend"] = unknown("torch.cuda was not started to read it")
-    return group
-
-
-def _imported_torch() -> Group:
-    """Reads an imported torch; touches no CUDA context."""
-    try:
-        import torch
-
-        read_cudnn: Callable[[], int | None] = torch.backends.cudnn.version
-        read_nccl: Callable[[], tuple[int, ...]] = torch.cuda.nccl.version
-        cudnn, dist = read_cudnn(), torch.distributed
-        has_nccl = torch.version.cuda and dist.is_available() and dist.is_nccl_available()
-        nccl = ".".join(map(str, read_nccl())) if has_nccl else None
-    except (ImportError, OSError, RuntimeError) as error:
-        return _torch_group(TorchState(installed=False, importable=False, error=str(error)))
-    return _torch_group(
-        TorchState(
-            installed=True,
-            importable=True,
-            cuda_runtime=torch.version.cuda,
-            cudnn=str(cudnn) if cudnn else None,
-            nccl=nccl,
-        )
-    )
+        return unknown(state.error or "torch cannot be imported")
+    value = getattr(state, name)
+    if value:
+        return known(value)
+    if name == "allocator_backend" and state.cuda_runtime:
+        return unknown("torch.cuda was not started to read it")
+    return unknown("this torch was built without it")

@@ -15,8 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from hostbench.facts.cpu_time import cpu_counters, cpu_shares
 from hostbench.facts.cuda_order import cuda_indices
-from hostbench.facts.gpu import gpu_counters, gpu_reads
-from hostbench.facts.gpu_reads import COUNTERS
+from hostbench.facts.gpu import FIELDS, gpu_counters, gpu_reads
 from hostbench.facts.hardware import hidden_by_user
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
 from hostbench.facts.record import (
@@ -29,14 +28,14 @@ from hostbench.facts.record import (
     to_json,
     unknown,
 )
-from hostbench.facts.seen import BYTES, READ, Seen
+from hostbench.facts.seen import BYTES, WATCHED, Seen
 
 INTERVAL_S = 0.25
 PATIENCE_S = 10.0
 """A reading that takes longer hangs: NVML is not asked again."""
 VARIABLE = "HOSTBENCH_WATCH"
 """`0` leaves the sampling out, to see that it changes nothing."""
-_BYTES = {name: COUNTERS[name] for name in BYTES}
+_BYTES = {name: FIELDS[name] for name in BYTES}
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -164,8 +163,8 @@ class Watch:
     def _reading(self, nvml: Nvml, index: int) -> Group:
         handle = nvml.handle(index)
         if isinstance(handle, Fact):
-            return dict.fromkeys((*READ, *BYTES), handle)
-        return gpu_reads(nvml, index, READ) | nvml.fields(handle, _BYTES)
+            return dict.fromkeys((*WATCHED, *BYTES), handle)
+        return gpu_reads(nvml, index, [*WATCHED]) | nvml.fields(handle, _BYTES)
 
     def _counters(self) -> Facts:
         found: Facts = {"host": cpu_counters(self._root)}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hostbench.facts.record import Difference
+from hostbench.facts.causes import Difference
 from hostbench.judge.events import Found
 from hostbench.judge.seen import Facts, Seen
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hostbench.facts.record import Difference
+from hostbench.facts.causes import Difference
 from hostbench.judge.change import Options
 from hostbench.judge.events import Found, Judged
 

@@ -10,7 +10,8 @@ import pandas as pd
 
 from hostbench.core.clock import today
 from hostbench.facts import causes as possible_causes
-from hostbench.facts.record import Difference, Facts
+from hostbench.facts.causes import Difference
+from hostbench.facts.record import Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause
 from hostbench.judge.events import Found, Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Axis, Column, grids

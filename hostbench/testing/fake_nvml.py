@@ -5,59 +5,149 @@ code, an unknown GPU is an error, and NVML_P2P_CAPS_INDEX_READ is the tuple that
 """
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
-from hostbench.testing.fake_calls import MoreCalls
-from hostbench.testing.fake_gpu import (
-    DRIVER_NOT_LOADED,
-    FUNCTION_NOT_FOUND,
-    GPU_IS_LOST,
-    INVALID_ARGUMENT,
-    LIB_RM_VERSION_MISMATCH,
-    LIBRARY_NOT_FOUND,
-    NEWER_CALLS,
-    NO_PERMISSION,
-    NOT_FOUND,
-    NOT_SUPPORTED,
-    UNVERSIONED,
-    VGPU_REFUSES,
-    ConfidentialSettings,
-    FabricInfo,
-    FakeGpu,
-    Field,
-    NVMLError,
-    NVMLLibraryMismatchError,
-    Record,
-    Union,
-)
+NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 3, 4, 9, 12
+FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH = 13, 15, 18
+INVALID_ARGUMENT, NOT_FOUND = 2, 6
 
-__all__ = [
-    "DRIVER_NOT_LOADED",
-    "FUNCTION_NOT_FOUND",
-    "GPU_IS_LOST",
-    "INVALID_ARGUMENT",
-    "LIBRARY_NOT_FOUND",
-    "LIB_RM_VERSION_MISMATCH",
-    "NEWER_CALLS",
-    "NOT_FOUND",
-    "NOT_SUPPORTED",
-    "NO_PERMISSION",
-    "VGPU_REFUSES",
-    "FakeGpu",
-    "FakeNvml",
-    "NVMLError",
-    "Record",
-    "Union",
-    "library_missing",
-    "old_driver",
-    "vgpu",
-]
+NEWER_CALLS = (
+    "nvmlDeviceGetTemperatureV",
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetMemoryInfo_v2",
+    "nvmlDeviceGetMemoryBusWidth",
+    "nvmlDeviceGetGspFirmwareMode",
+    "nvmlDeviceGetGspFirmwareVersion",
+    "nvmlDeviceGetAddressingMode",
+    "nvmlDeviceGetC2cModeInfoV",
+    "nvmlSystemGetNvlinkBwMode",
+    "nvmlSystemGetConfComputeState",
+)
+"""What a driver from before CUDA 12 lacks."""
+
+UNVERSIONED = ("nvmlDeviceGetComputeRunningProcesses",)
+"""pynvml calls the newest version of these, and says so in its own way where there is none."""
+
+VGPU_REFUSES = (
+    "nvmlDeviceGetSerial",
+    "nvmlDeviceGetCurrPcieLinkGeneration",
+    "nvmlDeviceGetCurrPcieLinkWidth",
+    "nvmlDeviceGetMaxPcieLinkGeneration",
+    "nvmlDeviceGetMaxPcieLinkWidth",
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration",
+    "nvmlDeviceGetPcieReplayCounter",
+    "nvmlDeviceGetNvLinkState",
+    "nvmlDeviceGetMaxClockInfo",
+    "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetTotalEnergyConsumption",
+    "nvmlDeviceGetFieldValues",
+)
+"""What a vGPU in a VM commonly does not answer."""
+
+Field = int | tuple[int, int]
+_RX = 198
+
+
+class NVMLError(Exception):
+    """`value` is NVML's return code."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(f"NVML return code {value}")
+        self.value = value
+
+
+class NVMLLibraryMismatchError(Exception):
+    """What pynvml raises for FUNCTION_NOT_FOUND in the calls of UNVERSIONED: no NVMLError."""
+
+
+class Union(ctypes.Union):
+    """c_nvmlValue_t."""
+
+    _fields_ = (
+        ("dVal", ctypes.c_double),
+        ("uiVal", ctypes.c_uint),
+        ("ulVal", ctypes.c_ulong),
+        ("ullVal", ctypes.c_ulonglong),
+        ("sllVal", ctypes.c_longlong),
+        ("siVal", ctypes.c_int),
+        ("usVal", ctypes.c_ushort),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeGpu:
+    """One GPU: an idle H200 in a full slot, unless told otherwise."""
+
+    name: str = "NVIDIA H200"
+    uuid: str = "GPU-00000000-1111-2222-3333-444444444444"
+    mig_uuids: tuple[str, ...] = ()
+    serial: str = "1654000000000"
+    bus_id: str = "00000000:18:00.0"
+    memory_bytes: int = 150_754_820_096
+    link: tuple[int, int] = (5, 16)
+    """Generation and width now, or under load where `sleeping_link` says that it sleeps."""
+    sleeping_link: tuple[int, int] | None = None
+    max_link: tuple[int, int] = (5, 16)
+    gpu_max_generation: int = 5
+    nvlinks: int = 18
+    nvlinks_up: int = 18
+    nvlink_mb_per_s: int = 26_562
+    c2c_mb_per_s: tuple[int, ...] = ()
+    """Of each C2C link."""
+    nodes_mask: int = 0b1
+    ecc: bool = True
+    ecc_uncorrected: int = 0
+    mig: bool = False
+    virtualization: int = 0
+    clocks_mhz: tuple[int, int] = (345, 3201)
+    """SM and memory, now."""
+    busy_clocks_mhz: tuple[int, int] = (1755, 3201)
+    max_clocks_mhz: tuple[int, int] = (1980, 3201)
+    power_limit_mw: int = 700_000
+    temperature_c: int = 31
+    busy_temperature_c: int = 44
+    throttle_bits: int = 0x1
+    energy_mj: int = 1_000_000
+    counter_bits: int = 64
+    """Width of the byte counters: they wrap there."""
+    field_values: dict[Any, int] = field(default_factory=dict)
+    """By field id, or by field id and scope; a field that is not named is derived, or 0."""
+    field_errors: dict[Any, int] = field(default_factory=dict)
+    """Return code by field id."""
+    unknown_fields: tuple[int, ...] = ()
+    """The driver refuses a whole call that names one of these."""
+    pids: tuple[int, ...] = ()
+    """Compute processes on it."""
+    errors: dict[str, int] = field(default_factory=dict)
+    """Return code by function name."""
+    lost: bool = False
+
+    def field(self, wanted: Field, copied_bytes: int) -> SimpleNamespace:
+        """The answer for one field, with its own return code."""
+        number, scope = wanted if isinstance(wanted, tuple) else (wanted, 0)
+        code = self.field_errors.get(wanted, self.field_errors.get(number, 0))
+        value = self.field_values.get(wanted, self.field_values.get(number))
+        if value is None:
+            is_link = scope < len(self.c2c_mb_per_s)
+            value = {
+                91: self.nvlinks,
+                164: self.nvlink_mb_per_s,
+                170: len(self.c2c_mb_per_s),
+                171: int(is_link),
+                172: self.c2c_mb_per_s[scope] if is_link else 0,
+            }.get(number, 0)
+        if number == _RX:
+            value = (value + copied_bytes) % (1 << self.counter_bits)
+        return SimpleNamespace(nvmlReturn=code, valueType=3, value=Union(ullVal=value))
 
 
 @dataclass(slots=True, kw_only=True)
-class FakeNvml(MoreCalls):
-    """Pass it where pynvml is expected."""
+class FakeNvml:
+    """Pass it where pynvml is expected; DRIVER and DEVICE hold its functions."""
 
     gpus: tuple[FakeGpu, ...] = (FakeGpu(),)
     driver: str = "580.95.05"
@@ -76,9 +166,7 @@ class FakeNvml(MoreCalls):
     NVMLError: type[NVMLError] = NVMLError
     NVMLLibraryMismatchError: type[NVMLLibraryMismatchError] = NVMLLibraryMismatchError
     NVML_P2P_CAPS_INDEX_READ: tuple[int] = (0,)
-
-    c_nvmlGpuFabricInfoV_t: type[FabricInfo] = FabricInfo
-    c_nvmlSystemConfComputeSettings_v1_t: type[ConfidentialSettings] = ConfidentialSettings
+    nvmlMemory_v2: int = 0x02000028
 
     @property
     def is_open(self) -> bool:
@@ -96,147 +184,28 @@ class FakeNvml(MoreCalls):
             raise NVMLError(self.init_error)
         self.opened += 1
 
-    def nvmlShutdown(self) -> None:
-        self._enter("nvmlShutdown")
-        self.opened -= 1
+    def __getattr__(self, function: str) -> Any:
+        """Of an NVML function: what the table says, after the errors that were asked for."""
+        if function in self.lacks or function not in {**DRIVER, **DEVICE}:
+            raise AttributeError(f"module 'pynvml' has no attribute {function!r}")
+        return partial(self._driver if function in DRIVER else self._device, function)
 
-    def nvmlDeviceGetCount(self) -> int:
-        self._enter("nvmlDeviceGetCount")
-        return len(self.gpus)
+    def _driver(self, function: str, *arguments: Any) -> Any:
+        self._enter(function)
+        return DRIVER[function](self, *arguments)
 
-    def nvmlSystemGetDriverVersion(self) -> str:
-        self._enter("nvmlSystemGetDriverVersion")
-        return self.driver
-
-    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:
-        self._enter("nvmlSystemGetCudaDriverVersion_v2")
-        return self.cuda_driver
-
-    def nvmlSystemGetNVMLVersion(self) -> str:
-        self._enter("nvmlSystemGetNVMLVersion")
-        return f"13.{self.driver}"
-
-    def nvmlSystemGetNvlinkBwMode(self) -> int:
-        self._enter("nvmlSystemGetNvlinkBwMode")
-        return 0
-
-    def nvmlSystemGetConfComputeState(self) -> Record:
-        self._enter("nvmlSystemGetConfComputeState")
-        return Record(ccFeature=int(self.confidential), environment=2 * self.confidential)
-
-    def nvmlSystemGetConfComputeSettings(self, settings: Any) -> int:
-        """Wants a reference and answers with a return code, as the real one does."""
-        try:
-            self._enter("nvmlSystemGetConfComputeSettings")
-        except NVMLError as error:
-            return error.value
-        settings._obj.multiGpuMode = int(self.confidential)
-        return 0
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-        self._enter("nvmlDeviceGetHandleByIndex")
-        self._gpu(index, "nvmlDeviceGetHandleByIndex")
-        return index
-
-    def nvmlDeviceGetName(self, handle: int) -> str:
-        return self._gpu(handle, "nvmlDeviceGetName").name
-
-    def nvmlDeviceGetUUID(self, handle: int | str) -> str:
+    def _device(self, function: str, handle: Any, *arguments: Any) -> Any:
+        if function == "nvmlDeviceGetMemoryInfo" and arguments:
+            self.gpu(handle, f"{function}_v2")  # a function of its own in the driver
         if isinstance(handle, str):
-            return handle  # of a MIG device
-        return self._gpu(handle, "nvmlDeviceGetUUID").uuid
+            return handle  # a MIG device's handle is its UUID here
+        return DEVICE[function](self, self.gpu(handle, function), *arguments)
 
-    def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: int) -> int:
-        self._gpu(handle, "nvmlDeviceGetCurrPcieLinkGeneration")
-        return self._link(handle)[0]
-
-    def nvmlDeviceGetCurrPcieLinkWidth(self, handle: int) -> int:
-        self._gpu(handle, "nvmlDeviceGetCurrPcieLinkWidth")
-        return self._link(handle)[1]
-
-    def nvmlDeviceGetMaxPcieLinkGeneration(self, handle: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetMaxPcieLinkGeneration").max_link[0]
-
-    def nvmlDeviceGetMaxPcieLinkWidth(self, handle: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetMaxPcieLinkWidth").max_link[1]
-
-    def nvmlDeviceGetGpuMaxPcieLinkGeneration(self, handle: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetGpuMaxPcieLinkGeneration").gpu_max_generation
-
-    def nvmlDeviceGetVirtualizationMode(self, handle: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetVirtualizationMode").virtualization
-
-    def nvmlDeviceGetMigMode(self, handle: int) -> list[int]:
-        return [int(self._gpu(handle, "nvmlDeviceGetMigMode").mig)] * 2
-
-    def nvmlDeviceGetPersistenceMode(self, handle: int) -> int:
-        self._gpu(handle, "nvmlDeviceGetPersistenceMode")
-        return 1
-
-    def nvmlDeviceGetEccMode(self, handle: int) -> list[int]:
-        return [int(self._gpu(handle, "nvmlDeviceGetEccMode").ecc)] * 2
-
-    def nvmlDeviceGetTotalEccErrors(self, handle: int, kind: int, counter: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetTotalEccErrors").ecc_uncorrected
-
-    def nvmlDeviceGetClockInfo(self, handle: int, clock: int) -> int:
-        gpu = self._gpu(handle, "nvmlDeviceGetClockInfo")
-        return (gpu.busy_clocks_mhz if self.busy else gpu.clocks_mhz)[clock == 2]
-
-    def nvmlDeviceGetMaxClockInfo(self, handle: int, clock: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetMaxClockInfo").max_clocks_mhz[clock == 2]
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetEnforcedPowerLimit").power_limit_mw
-
-    def nvmlDeviceGetTemperatureV(self, handle: int, sensor: int) -> int:
-        gpu = self._gpu(handle, "nvmlDeviceGetTemperatureV")
-        return gpu.busy_temperature_c if self.busy else gpu.temperature_c
-
-    def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:
-        gpu = self._gpu(handle, "nvmlDeviceGetTemperature")
-        return gpu.busy_temperature_c if self.busy else gpu.temperature_c
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:
-        bits = self._gpu(handle, "nvmlDeviceGetCurrentClocksEventReasons").throttle_bits
-        return bits & ~0x1 if self.busy else bits
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int) -> int:
-        bits = self._gpu(handle, "nvmlDeviceGetCurrentClocksThrottleReasons").throttle_bits
-        return bits & ~0x1 if self.busy else bits
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle: int) -> int:
-        return self._gpu(handle, "nvmlDeviceGetTotalEnergyConsumption").energy_mj
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[Record]:
-        pids = self._gpu(handle, "nvmlDeviceGetComputeRunningProcesses").pids
-        return [Record(pid=pid) for pid in pids]
-
-    def nvmlDeviceGetComputeRunningProcesses_v2(self, handle: int) -> list[Record]:
-        pids = self._gpu(handle, "nvmlDeviceGetComputeRunningProcesses_v2").pids
-        return [Record(pid=pid) for pid in pids]
-
-    def nvmlDeviceGetFieldValues(self, handle: int, fieldIds: list[Field]) -> list[Record]:
-        gpu = self._gpu(handle, "nvmlDeviceGetFieldValues")
-        if any(each in gpu.unknown_fields for each in fieldIds):
-            raise NVMLError(INVALID_ARGUMENT)
-        return [gpu.field(each, self.busy, self.copied_bytes) for each in fieldIds]
-
-    def nvmlDeviceGetP2PStatus(self, a: int, b: int, capability: int) -> int:
-        if not isinstance(capability, int):
-            raise ctypes.ArgumentError(f"argument 3: wrong type {type(capability).__name__}")
-        self._gpu(a, "nvmlDeviceGetP2PStatus")
-        self._gpu(b, "nvmlDeviceGetP2PStatus")
-        return 0
-
-    def _link(self, handle: int) -> tuple[int, int]:
-        gpu = self.gpus[handle]
-        return gpu.link if self.busy or gpu.sleeping_link is None else gpu.sleeping_link
-
-    def _gpu(self, handle: Any, function: str) -> FakeGpu:
+    def gpu(self, handle: Any, function: str) -> FakeGpu:
+        """The GPU, where that function is answered for it."""
         self._enter(function)
         if not 0 <= handle < len(self.gpus):
-            raise NVMLError(6)
+            raise NVMLError(NOT_FOUND)
         gpu: FakeGpu = self.gpus[handle]
         if gpu.lost:
             raise NVMLError(GPU_IS_LOST)
@@ -245,8 +214,6 @@ class FakeNvml(MoreCalls):
         return gpu
 
     def _enter(self, function: str) -> None:
-        if function in self.lacks:
-            raise AttributeError(f"module 'pynvml' has no attribute {function!r}")
         if not self.opened:
             raise NVMLError(1)
         if function in self.errors:
@@ -257,6 +224,120 @@ def _error(function: str, code: int) -> Exception:
     if code == FUNCTION_NOT_FOUND and function in UNVERSIONED:
         return NVMLLibraryMismatchError(function)
     return NVMLError(code)
+
+
+def _shut_down(nvml: FakeNvml) -> None:
+    nvml.opened -= 1
+
+
+def _handle(nvml: FakeNvml, index: int) -> int:
+    nvml.gpu(index, "nvmlDeviceGetHandleByIndex")
+    return index
+
+
+def _link(nvml: FakeNvml, gpu: FakeGpu) -> tuple[int, int]:
+    return gpu.link if nvml.busy or gpu.sleeping_link is None else gpu.sleeping_link
+
+
+def _temperature(nvml: FakeNvml, gpu: FakeGpu, sensor: int) -> int:
+    return gpu.busy_temperature_c if nvml.busy else gpu.temperature_c
+
+
+def _clock(nvml: FakeNvml, gpu: FakeGpu, clock: int) -> int:
+    return (gpu.busy_clocks_mhz if nvml.busy else gpu.clocks_mhz)[clock == 2]
+
+
+def _reasons(nvml: FakeNvml, gpu: FakeGpu) -> int:
+    return gpu.throttle_bits & ~0x1 if nvml.busy else gpu.throttle_bits
+
+
+def _processes(nvml: FakeNvml, gpu: FakeGpu) -> list[SimpleNamespace]:
+    return [SimpleNamespace(pid=pid) for pid in gpu.pids]
+
+
+def _fields(nvml: FakeNvml, gpu: FakeGpu, fields: list[Field]) -> list[SimpleNamespace]:
+    if any(each in gpu.unknown_fields for each in fields):
+        raise NVMLError(INVALID_ARGUMENT)
+    return [gpu.field(each, nvml.copied_bytes) for each in fields]
+
+
+def _nvlink(nvml: FakeNvml, gpu: FakeGpu, link: int) -> int:
+    if link >= gpu.nvlinks:
+        raise NVMLError(INVALID_ARGUMENT)
+    return int(link < gpu.nvlinks_up)
+
+
+def _mig_device(nvml: FakeNvml, gpu: FakeGpu, index: int) -> str:
+    if index >= len(gpu.mig_uuids):
+        raise NVMLError(NOT_FOUND)
+    return gpu.mig_uuids[index]
+
+
+def _peer(nvml: FakeNvml, gpu: FakeGpu, other: int, capability: int) -> int:
+    if not isinstance(capability, int):
+        raise ctypes.ArgumentError(f"argument 3: wrong type {type(capability).__name__}")
+    nvml.gpu(other, "nvmlDeviceGetP2PStatus")
+    return 0
+
+
+DRIVER: dict[str, Callable[..., Any]] = {
+    "nvmlShutdown": _shut_down,
+    "nvmlDeviceGetCount": lambda n: len(n.gpus),
+    "nvmlDeviceGetHandleByIndex": _handle,
+    "nvmlSystemGetDriverVersion": lambda n: n.driver,
+    "nvmlSystemGetCudaDriverVersion_v2": lambda n: n.cuda_driver,
+    "nvmlSystemGetNvlinkBwMode": lambda n: 0,
+    "nvmlSystemGetConfComputeState": lambda n: SimpleNamespace(ccFeature=int(n.confidential)),
+}
+"""The driver's functions: the fake and the other arguments in."""
+
+DEVICE: dict[str, Callable[..., Any]] = {
+    "nvmlDeviceGetName": lambda n, gpu: gpu.name,
+    "nvmlDeviceGetUUID": lambda n, gpu: gpu.uuid,
+    "nvmlDeviceGetSerial": lambda n, gpu: gpu.serial,
+    "nvmlDeviceGetPciInfo": lambda n, gpu: SimpleNamespace(busId=gpu.bus_id),
+    "nvmlDeviceGetVbiosVersion": lambda n, gpu: "96.00.A5.00.01",
+    "nvmlDeviceGetMemoryInfo": lambda n, gpu, version=0: SimpleNamespace(total=gpu.memory_bytes),
+    "nvmlDeviceGetBAR1MemoryInfo": lambda n, gpu: SimpleNamespace(bar1Total=256 << 30),
+    "nvmlDeviceGetMemoryBusWidth": lambda n, gpu: 6144,
+    "nvmlDeviceGetMaxClockInfo": lambda n, gpu, clock: gpu.max_clocks_mhz[clock == 2],
+    "nvmlDeviceGetClockInfo": _clock,
+    "nvmlDeviceGetCurrPcieLinkGeneration": lambda n, gpu: _link(n, gpu)[0],
+    "nvmlDeviceGetCurrPcieLinkWidth": lambda n, gpu: _link(n, gpu)[1],
+    "nvmlDeviceGetMaxPcieLinkGeneration": lambda n, gpu: gpu.max_link[0],
+    "nvmlDeviceGetMaxPcieLinkWidth": lambda n, gpu: gpu.max_link[1],
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration": lambda n, gpu: gpu.gpu_max_generation,
+    "nvmlDeviceGetPcieReplayCounter": lambda n, gpu: gpu.field_values.get(94, 0),
+    "nvmlDeviceGetVirtualizationMode": lambda n, gpu: gpu.virtualization,
+    "nvmlDeviceGetMigMode": lambda n, gpu: [int(gpu.mig)] * 2,
+    "nvmlDeviceGetMaxMigDeviceCount": lambda n, gpu: 7 if gpu.mig else 0,
+    "nvmlDeviceGetMigDeviceHandleByIndex": _mig_device,
+    "nvmlDeviceGetPersistenceMode": lambda n, gpu: 1,
+    "nvmlDeviceGetComputeMode": lambda n, gpu: 0,
+    "nvmlDeviceGetGspFirmwareMode": lambda n, gpu: [1, 1],
+    "nvmlDeviceGetGspFirmwareVersion": lambda n, gpu: b"580.95.05",
+    "nvmlDeviceGetAddressingMode": lambda n, gpu: 1,
+    "nvmlDeviceGetEccMode": lambda n, gpu: [int(gpu.ecc)] * 2,
+    "nvmlDeviceGetTotalEccErrors": lambda n, gpu, kind, counter: gpu.ecc_uncorrected,
+    "nvmlDeviceGetEnforcedPowerLimit": lambda n, gpu: gpu.power_limit_mw,
+    "nvmlDeviceGetTemperatureV": _temperature,
+    "nvmlDeviceGetTemperature": _temperature,
+    "nvmlDeviceGetCurrentClocksEventReasons": _reasons,
+    "nvmlDeviceGetCurrentClocksThrottleReasons": _reasons,
+    "nvmlDeviceGetTotalEnergyConsumption": lambda n, gpu: gpu.energy_mj,
+    "nvmlDeviceGetComputeRunningProcesses": _processes,
+    "nvmlDeviceGetComputeRunningProcesses_v2": _processes,
+    "nvmlDeviceGetFieldValues": _fields,
+    "nvmlDeviceGetP2PStatus": _peer,
+    "nvmlDeviceGetC2cModeInfoV": lambda n, gpu: SimpleNamespace(
+        isC2cEnabled=int(bool(gpu.c2c_mb_per_s))
+    ),
+    "nvmlDeviceGetNvLinkState": _nvlink,
+    "nvmlDeviceGetMemoryAffinity": lambda n, gpu, size, scope: (ctypes.c_ulonglong * size)(
+        gpu.nodes_mask
+    ),
+}
+"""Functions of one GPU: the fake, the GPU and the arguments after the handle in."""
 
 
 def library_missing() -> FakeNvml:
@@ -273,5 +354,6 @@ def old_driver(gpu: FakeGpu | None = None) -> FakeNvml:
 def vgpu() -> FakeNvml:
     """A virtual GPU in a VM, which refuses link, limits and counters."""
     errors = dict.fromkeys(VGPU_REFUSES, NOT_SUPPORTED)
-    gpu = FakeGpu(name="NVIDIA A40-48Q", architecture=7, capability=(8, 6), virtualization=2)
-    return FakeNvml(gpus=(replace(gpu, errors=errors),))
+    return FakeNvml(
+        gpus=(replace(FakeGpu(name="NVIDIA A40-48Q", virtualization=2), errors=errors),)
+    )

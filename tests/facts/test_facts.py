@@ -9,16 +9,14 @@ import pytest
 
 from hostbench import facts as room
 from hostbench.core.errors import DataError
-from hostbench.facts import cgroup, files
-from hostbench.facts.host import host_facts
-from hostbench.facts.record import Fact, counter_deltas, differences, from_json, known, unknown
+from hostbench.facts import cgroup, files, host_facts
+from hostbench.facts.causes import differences
+from hostbench.facts.record import Fact, counter_deltas, from_json, known, unknown
 from hostbench.testing.fake_nvml import FakeNvml, library_missing
 
 EPYC = {
     "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654 96-Core Processor\nflags\t: fpu\n",
-    "proc/meminfo": "MemTotal:       24684092 kB\nMemFree: 1 kB\n"
-    "SwapTotal: 1024 kB\nSwapFree: 1000 kB\nHugePages_Total: 8\nHugePages_Free: 3\n"
-    "Hugepagesize: 2048 kB\n",
+    "proc/meminfo": "MemTotal:       24684092 kB\nMemFree: 1 kB\nHugePages_Total: 8\n",
     "proc/loadavg": "0.50 0.40 0.30 1/200 4321\n",
     "proc/stat": "cpu  100 0 50 800 30 0 10 10 0 0\ncpu0 1 2 3\n",
     "proc/self/status": "Name:\tpython\nCpus_allowed_list:\t0-3,8\n",
@@ -138,10 +136,6 @@ def test_a_host_is_read_from_proc_and_sys(tmp_path):
         "cpu_total_ticks": 1000,
         "own_cpu_total_ticks": None,
         "num_huge_pages": 8,
-        "num_huge_pages_free": 3,
-        "huge_page_bytes": 2 << 20,
-        "swap_bytes": 1 << 20,
-        "swap_used_bytes": 24 << 10,
         "numa_balancing": False,
         "smt": True,
         "clocksource": "tsc",

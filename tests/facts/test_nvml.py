@@ -3,18 +3,21 @@
 import ctypes
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from hostbench.facts import pci
-from hostbench.facts.gpu import Asking, gpu_facts, nvml_facts
-from hostbench.facts.gpu_reads import COUNTERS, IDENTITY
+from hostbench.facts.gpu import FIELDS, Asking, gpu_facts, nvml_facts
 from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
 from hostbench.facts.nvml import NvmlUnavailable, open_nvml
 from hostbench.facts.record import Fact, known, unknown
+from hostbench.facts.spec import GPU
 from hostbench.facts.words import throttle_words
 from hostbench.testing import fake_nvml as fake
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+
+IDENTITY = {row.name for row in GPU if row.identity}
 
 
 def why(fact: Fact) -> str:
@@ -29,8 +32,8 @@ def test_a_healthy_gpu():
     assert facts["nvml"]["confidential_computing"] == known("off")
     gpu = {name: fact.value for name, fact in facts["gpu0"].items()}
     unread = {name for name, fact in facts["gpu0"].items() if fact.value is None}
-    no_peer_no_c2c_no_sysfs = {"peer_read", "peer_topology", "c2c_max_mb_per_s", *pci.NAMES}
-    assert unread == no_peer_no_c2c_no_sysfs | set(IDENTITY)
+    no_peer_no_c2c_no_sysfs = {"peer_read", "c2c_max_mb_per_s", *pci.NAMES}
+    assert unread == no_peer_no_c2c_no_sysfs | IDENTITY
     expected = {
         "name": "NVIDIA H200",
         "memory_bytes": 150_754_820_096,
@@ -98,7 +101,7 @@ def test_a_vgpu_refuses_without_failing():
     gpu = nvml_facts(fake.vgpu())["gpu0"]
     assert gpu["virtualization"] == known("vgpu")
     assert gpu["pcie_width"] == unknown("not supported by this GPU or VM")
-    assert {why(gpu[name]) for name in COUNTERS} == {"not supported by this GPU or VM"}
+    assert {why(gpu[name]) for name in FIELDS} == {"not supported by this GPU or VM"}
     assert gpu["temperature_c"] == known(31)
 
 
@@ -118,16 +121,16 @@ def test_a_lost_gpu_leaves_the_other_readable():
 
 
 def test_one_field_fails_alone():
-    gpu = FakeGpu(field_errors={198: fake.NOT_SUPPORTED, 95: 777}, field_values={197: 5})
+    gpu = FakeGpu(field_errors={198: fake.NOT_SUPPORTED, 94: 777, 74: 777}, field_values={197: 5})
     facts = nvml_facts(FakeNvml(gpus=(gpu,)))["gpu0"]
     assert facts["pcie_rx_total_bytes"] == unknown("not supported by this GPU or VM")
-    assert facts["pcie_replay_rollover_total"] == unknown("NVML error 777 (NVML return code 777)")
+    assert facts["throttle_power_cap_total_ns"] == unknown("NVML error 777 (NVML return code 777)")
     assert facts["pcie_tx_total_bytes"] == known(5)
 
 
 def test_a_field_of_an_unknown_type():
     nvml = open_nvml(FakeNvml())
-    answer = fake.Record(valueType=42)
+    answer = SimpleNamespace(nvmlReturn=0, valueType=42)
     assert "value type 42" in why(nvml._field(answer))
 
 
@@ -170,18 +173,17 @@ def test_peer_access_avoids_the_tuple_constant():
     assert "lost" in why(nvml.can_read_peer(0, 2))
     index = library.NVML_P2P_CAPS_INDEX_READ
     with pytest.raises(ctypes.ArgumentError):
-        library.nvmlDeviceGetP2PStatus(0, 1, index)  # type: ignore[arg-type]
-    trapped = nvml.read(lambda: library.nvmlDeviceGetP2PStatus(0, 1, index))  # type: ignore[arg-type]
+        library.nvmlDeviceGetP2PStatus(0, 1, index)
+    trapped = nvml.read(lambda: library.nvmlDeviceGetP2PStatus(0, 1, index))
     assert "refuses its own argument" in why(trapped)
 
 
 def test_the_fake_has_the_real_names():
     pynvml = pytest.importorskip("pynvml")
-    names = [name for name in dir(FakeNvml) if name.lower().startswith(("nvml", "c_nvml"))]
-    assert len(names) > 70
+    names = [*fake.DRIVER, *fake.DEVICE, "nvmlInit", "NVML_P2P_CAPS_INDEX_READ"]
     assert [name for name in names if not hasattr(pynvml, name)] == []
     assert pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN == 270
-    assert pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES == COUNTERS["pcie_rx_total_bytes"]
+    assert pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES == FIELDS["pcie_rx_total_bytes"]
     assert pynvml.c_nvmlValue_t._fields_ == list(fake.Union._fields_)
 
 

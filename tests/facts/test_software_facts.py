@@ -1,7 +1,6 @@
 """Facts of the software, and what torch says of itself in a process of its own."""
 
 import json
-import sys
 
 import pytest
 
@@ -44,22 +43,9 @@ def test_torch_is_told_or_unknown():
 
 
 def test_an_absent_package_is_unknown(monkeypatch):
-    monkeypatch.setitem(software.PACKAGES, "asv", "no-such-package-anywhere")
-    assert software.software_facts()["asv"] == unknown("not installed")
-
-
-def test_torch_facts_of_this_process():
-    pytest.importorskip("torch")
-    group = software.software_facts(with_torch=True)
-    assert all(
-        (group[f"torch_{name}"].value is None) != (group[f"torch_{name}"].why is None)
-        for name in ("cuda_runtime", "cudnn", "nccl")
-    )
-
-
-def test_a_broken_torch_is_a_reason(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    assert "torch" in (software.software_facts(with_torch=True)["torch_cudnn"].why or "")
+    name = "no-such-package-anywhere"
+    monkeypatch.setattr(software, "PACKAGES", (name,))
+    assert software.software_facts()[name] == unknown("not installed")
 
 
 def ask(code: str, **options: float) -> TorchState:

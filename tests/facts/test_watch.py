@@ -60,9 +60,7 @@ def test_a_link_that_sleeps_is_read_under_load(kept, tmp_path):
     expected = {
         "pcie_generation": 5,
         "pcie_width": 16,
-        "pcie_speed_mbps_per_lane": 32_000,
         "temperature_c": 44,
-        "power_w": 180.0,
         "sm_clock_mhz": 1755,  # not the idle 345
         "throttle_reasons": "none",
         "num_watch_samples_under_load": 1,

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hostbench.facts.record import Difference, known
+from hostbench.facts.causes import Difference
+from hostbench.facts.record import known
 from hostbench.judge.causes import Cause, Commit, Differences, cause
 from hostbench.judge.events import Found, Judged
 from hostbench.judge.seen import Seen, look

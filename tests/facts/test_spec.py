@@ -1,0 +1,59 @@
+"""One row per fact: what is collected, the documentation and the rows say the same."""
+
+from pathlib import Path
+
+import pytest
+
+from hostbench import facts as room
+from hostbench.facts import spec
+from hostbench.facts.causes import differences, possible
+from hostbench.facts.record import from_json, is_counter
+from hostbench.testing.fake_nvml import FakeNvml
+
+DOCS = Path(__file__).parent.parent.parent / "docs" / "facts.md"
+
+
+def table(rows: tuple[spec.Spec, ...]) -> str:
+    lines = [f"| `{row.name}` | {row.about} |" for row in rows]
+    return "\n".join(["| fact | what |", "|---|---|", *lines])
+
+
+@pytest.mark.parametrize("rows", [spec.HOST, spec.SOFTWARE, spec.NVML, spec.GPU])
+def test_the_documentation_lists_every_fact(rows: tuple[spec.Spec, ...]) -> None:
+    assert table(rows) in DOCS.read_text()
+
+
+def test_every_collected_fact_has_a_row_in_its_group_and_every_row_is_collected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOSTBENCH_MEMORY_COPY", "0")
+    facts = room.with_memory_copy(room.collect(nvml=FakeNvml(), environ={}))
+    found = {(group.rstrip("0123456789"), name) for group in facts for name in facts[group]}
+    variables = {each for each in found if each[1].startswith("env_")}
+    rows = {(row.group, row.name) for row in spec.ROWS}
+    of_a_watch = {("host", "foreign_cpu_share"), ("host", "steal_share")}
+    assert found - variables | {("software", "env_*")} | of_a_watch == rows
+
+
+def test_names_and_places_among_the_causes_are_unique() -> None:
+    names = [(row.group, row.name) for row in spec.ROWS]
+    assert len(names) == len(set(names))
+    places = [row.cause for row in spec.ROWS if row.cause not in (spec.NEVER, spec.LAST)]
+    assert len(places) == len(set(places))
+    assert not [row.name for row in spec.ROWS if row.watched and not row.moved]
+    assert not spec.RETIRED & {row.name for row in spec.ROWS}
+
+
+@pytest.mark.parametrize("name", sorted(spec.RETIRED))
+def test_what_only_older_archives_hold_and_always_moved_is_no_cause(name: str) -> None:
+    before, after = (from_json({"gpu0": {name: value}}) for value in (1, 200))
+    assert possible({"before": before}, {"before": after}) == differences(before, after) == []
+
+
+def test_what_only_older_archives_hold_comes_last_among_the_causes() -> None:
+    old = {"gpu0": {"pci_max_payload_bytes": 256, "ecc": "on", "aer_fatal_total": 1}}
+    new = {"gpu0": {"pci_max_payload_bytes": 128, "ecc": "off", "aer_fatal_total": 9}}
+    found = possible({"before": from_json(old)}, {"before": from_json(new)})
+    assert [each.name for each in found] == ["ecc", "pci_max_payload_bytes"]
+    assert spec.cause("pci_max_payload_bytes") == spec.LAST
+    assert is_counter("aer_fatal_total") and spec.cause("aer_fatal_total") == spec.NEVER
