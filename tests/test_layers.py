@@ -43,10 +43,10 @@ OWNERS = {
     "click": {"cli"},
     "rich": {"runner", "report"},
     "streamlit": set(),
-    "duckdb": {"store"},
+    "deltalake": {"store"},
     "pyarrow": {"store"},
 }
-HEAVY = ("torch", "msgspec", "numpy", "pandas", "streamlit", "pynvml", "duckdb", "pyarrow")
+HEAVY = ("torch", "msgspec", "numpy", "pandas", "streamlit", "pynvml", "deltalake", "pyarrow")
 MAX_FUNCTION_LINES = 60
 
 

@@ -1,7 +1,7 @@
-"""A results folder as the commands and pages read it: through the index, where there can be one.
+"""A results folder as the commands and pages read it: through the table, where there can be one.
 
-Without duckdb and pyarrow, or where the folder cannot be written, every file is read instead: the
-answers are the same.
+Without deltalake and pyarrow, or where the folder cannot be written, every file is read instead:
+the answers are the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from hostbench.core.errors import UsageError
 from hostbench.facts.record import Facts
 from hostbench.store import frame, runs
 from hostbench.store.columns import NUMBERS, SIDES, TIMES
-from hostbench.store.counts import SERIES_NEED, count, series_of
+from hostbench.store.counts import count, series_of
 from hostbench.store.frame import Tree
 from hostbench.store.runs import AboutRun, WholeRun
 
 if TYPE_CHECKING:
-    from hostbench.store.index import Index
+    from hostbench.store.table import Table
 
 T = TypeVar("T")
 
@@ -31,24 +31,24 @@ class History:
         if not results.is_dir():
             raise UsageError(f"there is no results folder {results}; name one with --results")
         self.results = results
-        self._index = _open(results)
-        self._tree: Tree | None = None if self._index else frame.read(results)
+        self._table = _open(results)
+        self._tree: Tree | None = None if self._table else frame.read(results)
 
     @property
     def warnings(self) -> list[str]:
         """What could not be read; each names its file."""
-        found = self._index.warnings if self._index else self._whole().warnings
+        found = self._table.warnings if self._table else self._whole().warnings
         return list(dict.fromkeys(found))
 
     def runs(self) -> list[AboutRun]:
         """Every run that can be shown, the oldest first."""
-        if self._index:
-            return self._index.runs()
+        if self._table:
+            return self._table.runs()
         return [runs.about(run) for run in self._whole().runs]
 
     def frame(self) -> pd.DataFrame:
         """The tidy frame of everything."""
-        return self._ask(lambda index: index.frame(), lambda tree: tree.frame)
+        return self._ask(lambda table: table.frame(), lambda tree: tree.frame)
 
     def rows_of(self, run: AboutRun) -> pd.DataFrame:
         """The rows of one run."""
@@ -57,7 +57,7 @@ class History:
     def of_runs(self, run_ids: Sequence[str], machine: str | None) -> pd.DataFrame:
         """The rows of these runs of one machine."""
         return self._ask(
-            lambda index: index.of_runs(run_ids, machine),
+            lambda table: table.of_runs(run_ids, machine),
             lambda tree: tree.frame[
                 tree.frame["run_id"].isin(run_ids)
                 & ((tree.frame["machine"] == machine) | (machine is None))
@@ -67,14 +67,14 @@ class History:
     def machines(self) -> list[str]:
         """Every machine that has rows and a name."""
         return self._ask(
-            lambda index: index.machines(),
+            lambda table: table.machines(),
             lambda tree: sorted({str(name) for name in tree.frame["machine"].dropna()}),
         )
 
     def points(self, machine: str, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all rows of one machine, text as categories, in no order."""
         return self._ask(
-            lambda index: index.points(machine, columns),
+            lambda table: table.points(machine, columns),
             lambda tree: _as_categories(
                 tree.frame.loc[tree.frame["machine"] == machine, list(columns)]
             ),
@@ -82,17 +82,17 @@ class History:
 
     def sides(self) -> pd.DataFrame:
         """One row for each run, the oldest first: the columns SIDES."""
-        return self._ask(lambda index: index.sides(), lambda tree: _sides(tree.frame))
+        return self._ask(lambda table: table.sides(), lambda tree: _sides(tree.frame))
 
     def counts(self) -> pd.DataFrame:
         """A row for each run, family and device: the columns hostbench.store.counts.COUNTS."""
-        return self._ask(lambda index: count(index.frame()), lambda tree: count(tree.frame))
+        return self._ask(lambda table: table.counts(), lambda tree: count(tree.frame))
 
     def series(self, machine: str) -> pd.DataFrame:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number."""
         return self._ask(
-            lambda index: series_of(index.points(machine, SERIES_NEED)),
+            lambda table: table.series(machine),
             lambda tree: series_of(tree.frame[tree.frame["machine"] == machine]),
         )
 
@@ -103,8 +103,9 @@ class History:
 
     def whole(self, run: AboutRun) -> WholeRun:
         """The run itself, with its records and facts. Raises UsageError for one that has gone."""
-        if self._index:
-            found = runs.of_files(self.results, self._index.parts_of(run.run_id))
+        if self._table:
+            paths = self._table.parts_of(run.run_id)
+            found = runs.of_files(self.results, [self.results / path for path in paths])
         else:
             found = next((w for w in self._whole().runs if w.run_id == run.run_id), None)
         if found is None:
@@ -114,23 +115,23 @@ class History:
     def trend(self, machine: str, case: str) -> pd.DataFrame:
         """The rows of one series, the oldest first."""
         return self._ask(
-            lambda index: index.trend(machine, case),
+            lambda table: table.trend(machine, case),
             lambda tree: tree.frame[
                 (tree.frame["machine"] == machine) & (tree.frame["case"] == case)
             ],
         )
 
-    def _ask(self, indexed: "Callable[[Index], T]", read: "Callable[[Tree], T]") -> T:
-        """Ask the index; one that is damaged is made anew, once; else read the files."""
+    def _ask(self, asked: "Callable[[Table], T]", read: "Callable[[Tree], T]") -> T:
+        """Ask the table; one that is damaged is made anew, once; else read the files."""
         for again in (False, True):
-            if self._index is None:
+            if self._table is None:
                 break
             try:
-                return indexed(self._index)
+                return asked(self._table)
             except Exception as error:
                 if not _is_damage(error):
                     raise
-                self._index = None if again else _open(self.results, rebuild=True)
+                self._table = None if again else _open(self.results, rebuild=True)
         return read(self._whole())
 
     def _whole(self) -> Tree:
@@ -151,18 +152,18 @@ def _sides(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether the index was to blame."""
-    from hostbench.store import index
+    """Whether the table was to blame."""
+    from hostbench.store import table
 
-    return isinstance(error, index.DAMAGE)
+    return isinstance(error, table.DAMAGE)
 
 
-def _open(results: Path, rebuild: bool = False) -> "Index | None":
+def _open(results: Path, rebuild: bool = False) -> "Table | None":
     try:
-        from hostbench.store import index
+        from hostbench.store import table
     except ImportError:  # the extra `dashboard` is not installed
         return None
     try:
-        return index.open_index(results, rebuild)
-    except (UsageError, *index.DAMAGE):  # not writable, or no room
+        return table.open_table(results, rebuild)
+    except (UsageError, *table.DAMAGE):  # not writable, or no room
         return None

@@ -329,8 +329,8 @@ def test_the_other_axis_without_an_index(
     history: Path, changes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = changes(history, "--format", "json")
-    monkeypatch.setitem(sys.modules, "hostbench.store.index", None)
-    monkeypatch.delattr("hostbench.store.index")
+    monkeypatch.setitem(sys.modules, "hostbench.store.table", None)
+    monkeypatch.delattr("hostbench.store.table")
     assert changes(history, "--format", "json") == expected
     assert "along the time of the runs" in changes(history, "--axis", "run-time")[1]
 

@@ -41,8 +41,8 @@ def test_a_failure_in_the_newest_run_is_no_number_of_an_older_one(
     indexed: bool,
 ) -> None:
     if not indexed:
-        monkeypatch.setitem(sys.modules, "hostbench.store.index", None)
-        monkeypatch.delattr("hostbench.store.index", raising=False)
+        monkeypatch.setitem(sys.modules, "hostbench.store.table", None)
+        monkeypatch.delattr("hostbench.store.table", raising=False)
     good = [builders.record(CASES[0], launch, 1 + launch / 1e4) for launch in range(10)]
     stored(tmp_path, OLD, (1.0,))
     on_day(tmp_path, 27, good)

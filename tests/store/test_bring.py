@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED
-from hostbench.store import archive, check, compact, frame, index
+from hostbench.store import archive, check, compact, frame, table
 from hostbench.testing.builders import copy_case, create_case, record, run, skipped, write_journal
 from tests.store.test_frame import H2D, STARTED_MS, asv_file
-from tests.store.test_index import plain, same
+from tests.store.test_table import plain, same
 
 DATA = Path(__file__).parent.parent / "data"
 RUN = run([record(copy_case(), 0), record(copy_case(), 1)], asv_rows=[[H2D, STARTED_MS]])
@@ -216,7 +216,7 @@ def a_night(results: Path, machine: str, number: int) -> None:
         asv_rows=[[H2D, STARTED_MS + number]],
     )
     archive.write(results, part)
-    index.open_index(results)
+    table.open_table(results)
 
 
 @pytest.fixture

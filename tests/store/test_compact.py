@@ -13,10 +13,10 @@ import pytest
 from hostbench.cli import main
 from hostbench.core.records import Run
 from hostbench.core.samples import median
-from hostbench.store import archive, compact, frame, index
+from hostbench.store import archive, compact, frame, table
 from hostbench.store.thin import quantiles
 from hostbench.testing.builders import copy_case, create_case, failed, record, run, skipped
-from tests.store.test_index import plain
+from tests.store.test_table import plain
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
 
@@ -76,7 +76,7 @@ def test_every_row_stays(results: Path, kept: str) -> None:
     pd.testing.assert_frame_equal(plain(after.frame), plain(before.frame))
     for old, new in zip(runs, after.runs, strict=True):
         assert (new.header, new.facts, new.results()) == (old.header, old.facts, old.results())
-    pd.testing.assert_frame_equal(plain(index.open_index(results).frame()), plain(before.frame))
+    pd.testing.assert_frame_equal(plain(table.open_table(results).frame()), plain(before.frame))
 
 
 def test_it_is_marked_and_done_once(results: Path) -> None:

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from hostbench.core.errors import UsageError
-from hostbench.store import archive, frame, index
+from hostbench.store import archive, frame, table
 from hostbench.store.history import History
 from hostbench.testing.builders import copy_case, later, record, run
 from tests.store.test_frame import asv_file
-from tests.store.test_index import plain
+from tests.store.test_table import plain
 
 CASE = copy_case()
 
@@ -30,9 +30,9 @@ def results(tmp_path: Path) -> Path:
 
 def test_with_and_without(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = History(results)
-    assert (results / ".index").is_dir()
-    monkeypatch.setitem(sys.modules, "hostbench.store.index", None)
-    monkeypatch.delattr("hostbench.store.index")
+    assert table.folder_of(results).is_dir()
+    monkeypatch.setitem(sys.modules, "hostbench.store.table", None)
+    monkeypatch.delattr("hostbench.store.table")
     slow = History(results)
     assert quick.runs() == slow.runs() and len(quick.runs()) == 1
     assert quick.warnings == slow.warnings and len(quick.warnings) == 1
@@ -66,9 +66,8 @@ def test_a_folder_that_cannot_be_written_is_read(
     def refuse(*_: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr("hostbench.store.index.refresh", refuse)
+    monkeypatch.setattr("hostbench.store.table._refreshed", refuse)
     assert len(History(results).frame()) == len(frame.read(results).frame)
-    assert not (results / ".index").exists()
     with pytest.raises(UsageError, match="--results"):
         History(results / "absent")
 
@@ -76,10 +75,10 @@ def test_a_folder_that_cannot_be_written_is_read(
 def test_an_index_that_breaks_meanwhile_is_made_anew(results: Path) -> None:
     history = History(results)
     before = history.frame()
-    for path in (results / ".index").glob("*.parquet"):
+    for path in table.folder_of(results).rglob("points/**/*.parquet"):
         path.write_bytes(b"x" * path.stat().st_size)
     pd.testing.assert_frame_equal(history.frame(), before)
-    for path in (results / ".index").glob("*.parquet"):
+    for path in table.folder_of(results).rglob("points/**/*.parquet"):
         path.unlink()
     (chosen,) = history.runs()
     assert len(history.rows_of(chosen)) == 1
@@ -88,7 +87,7 @@ def test_an_index_that_breaks_meanwhile_is_made_anew(results: Path) -> None:
 def test_damage_of_the_right_size_is_mended_when_a_shard_is_read(results: Path) -> None:
     """Nobody sees it until its rows are needed to make the summary anew."""
     History(results)
-    for path in (results / ".index").glob("*.parquet"):
+    for path in table.folder_of(results).rglob("points/**/*.parquet"):
         path.write_bytes(b"x" * path.stat().st_size)
     (results / "shelf" / "1a2b3c4d-hostbench-py3.11.json").unlink()
     assert len(History(results).frame()) == 1
@@ -98,12 +97,12 @@ def test_an_index_that_cannot_be_made_anew_is_done_without(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = History(results)
-    shutil.rmtree(results / ".index")
+    shutil.rmtree(table.folder_of(results))
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr("hostbench.store.index.refresh", refuse)
+    monkeypatch.setattr("hostbench.store.table._refreshed", refuse)
     whole = frame.read(results)
     pd.testing.assert_frame_equal(plain(history.frame()), plain(whole.frame))
     (chosen,) = history.runs()
@@ -119,13 +118,13 @@ def test_an_index_that_is_gone_again_at_once_is_done_without(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = History(results)
-    opened = index.open_index
+    opened = table.open_table
 
-    def gone(*arguments: Any) -> index.Index:
+    def gone(*arguments: Any) -> table.Table:
         found = opened(*arguments)
-        shutil.rmtree(results / ".index")
+        shutil.rmtree(table.folder_of(results))
         return found
 
-    shutil.rmtree(results / ".index")
-    monkeypatch.setattr(index, "open_index", gone)
+    shutil.rmtree(table.folder_of(results))
+    monkeypatch.setattr(table, "open_table", gone)
     assert len(history.frame()) == len(frame.read(results).frame)

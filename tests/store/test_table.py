@@ -1,4 +1,4 @@
-"""The index holds the frame's rows, whatever changes below it; broken, it is made again."""
+"""The table holds the frame's rows, whatever changes below it; broken, it is made again."""
 
 import json
 import random
@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostbench.core.errors import UsageError
 from hostbench.core.records import Run
-from hostbench.store import archive, frame, index
+from hostbench.store import archive, frame, table
 from hostbench.store.columns import COLUMNS
-from hostbench.store.index import manifest, series, shards, table
+from hostbench.store.counts import count, series_of
+from hostbench.store.table import files, rows
+from hostbench.store.table.lake import Lake
 from hostbench.testing.builders import (
     GPU_FACTS,
     copy_case,
@@ -39,10 +42,10 @@ OK, SKIP, FAIL, NOT = (
 )
 
 
-def same(results: Path) -> index.Index:
-    """Opens the index; its rows, runs and warnings must be those of the files."""
+def same(results: Path) -> table.Table:
+    """Opens the table; its rows, runs and warnings must be those of the files."""
     whole = frame.read(results)
-    found = index.open_index(results)
+    found = table.open_table(results)
     pd.testing.assert_frame_equal(plain(found.frame()), plain(whole.frame))
     assert set(found.warnings) == set(whole.warnings)
     assert [one.run_id for one in found.runs()] == [one.run_id for one in whole.runs]
@@ -89,9 +92,10 @@ def test_every_row_is_the_frames(tree: Path) -> None:
     (tree / "shelf" / "00000000-half.json").write_text("{")
     (tree / "shelf" / "published.toml").write_text("")
     found = same(tree)
-    assert found.note == "there was none" and len(found.warnings) == 2
+    assert len(found.warnings) == 2
     again = same(tree)
-    assert again.note is None and again.manifest.next_number == found.manifest.next_number
+    assert again.lake.points.version() == found.lake.points.version()
+    assert again.lake.files.version() == found.lake.files.version()
 
 
 def test_times_before_1970_are_in_order(tree: Path) -> None:
@@ -102,10 +106,10 @@ def test_times_before_1970_are_in_order(tree: Path) -> None:
 
 def test_an_empty_folder(tmp_path: Path) -> None:
     found = same(tmp_path)
-    assert found.series().empty and found.overview().empty
+    assert found.machines() == [] and found.counts().empty
     assert found.trend("shelf", "x").empty
     with pytest.raises(UsageError, match="--results"):
-        index.open_index(tmp_path / "absent")
+        table.open_table(tmp_path / "absent")
 
 
 def add_run(tree: Path, _: random.Random) -> None:
@@ -119,7 +123,7 @@ def claim(tree: Path, _: random.Random) -> None:
 
 
 def remove(tree: Path, choice: random.Random) -> None:
-    paths = sorted(p for p in tree.rglob("*") if p.is_file() and ".index" not in p.parts)
+    paths = sorted(p for p in tree.rglob("*") if p.is_file())
     choice.choice(paths).unlink()
 
 
@@ -210,54 +214,62 @@ def test_after_any_changes(
         same(results)
         change(results, choice)
     same(results)
-    fresh = index.open_index(results, rebuild=True)
+    fresh = table.open_table(results, rebuild=True)
     pd.testing.assert_frame_equal(plain(fresh.frame()), plain(frame.read(results).frame))
 
 
-def damage_contents(folder: Path) -> None:
-    (folder / manifest.FILE).write_text("{")
+def cut_the_log(folder: Path) -> None:
+    for path in (folder / "files" / "_delta_log").glob("*"):
+        path.write_text("{")
 
 
-def other_format(folder: Path) -> None:
-    data = json.loads((folder / manifest.FILE).read_text())
-    (folder / manifest.FILE).write_text(json.dumps({**data, "format": 0}))
+def lose_the_log(folder: Path) -> None:
+    shutil.rmtree(folder / "points" / "_delta_log")
 
 
 def other_program(folder: Path) -> None:
-    data = json.loads((folder / manifest.FILE).read_text())
-    (folder / manifest.FILE).write_text(json.dumps({**data, "fingerprint": "older"}))
+    path = folder / "files" / "_delta_log" / f"{0:020d}.json"
+    text = path.read_text()
+    path.write_text(text.replace(files.description(), "hostbench results, format 0"))
 
 
-def cut_a_shard(folder: Path) -> None:
-    path = next(folder.glob("*.parquet"))
-    path.write_bytes(path.read_bytes()[:100])
+def cut_what_was_read(folder: Path) -> None:
+    for path in (folder / "files").glob("*.parquet"):
+        path.write_bytes(path.read_bytes()[:100])
 
 
-def lose_a_shard(folder: Path) -> None:
-    next(folder.glob("*.parquet")).unlink()
+def lose_points(folder: Path) -> None:
+    """As a writer whose rows were lost: `files` says more than there is."""
+    lake = Lake(str(folder))
+    lake.points.delete("machine = 'shelf'")
 
 
 @pytest.mark.parametrize(
-    ("damage", "note"),
-    [
-        (damage_contents, "it was damaged"),
-        (other_format, "format"),
-        (other_program, "another version"),
-        (cut_a_shard, "damaged"),
-        (lose_a_shard, "damaged"),
-    ],
+    "damage", [cut_the_log, lose_the_log, other_program, cut_what_was_read, lose_points]
 )
-def test_a_broken_index_is_made_again(
-    tree: Path, damage: Callable[[Path], None], note: str
-) -> None:
-    same(tree)
-    damage(tree / ".index")
-    assert note in str(same(tree).note)
+def test_a_broken_table_is_made_anew(tree: Path, damage: Callable[[Path], None]) -> None:
+    before = same(tree).lake
+    damage(table.folder_of(tree))
+    assert same(tree).lake.points.metadata().id != before.points.metadata().id
+
+
+def test_a_killed_writer_leaves_nothing_that_counts(tree: Path) -> None:
+    """Its points are there, and no record of what was read names them."""
+    found = same(tree)
+    rows = found.lake.read(None, "machine = 'shelf'")
+    orphans = rows.set_column(
+        rows.schema.get_field_index("reading"), "reading", pa.array([7] * len(rows))
+    )
+    found.lake.append(orphans)
+    left = table.Table(Lake(found.lake.url), found.units)
+    pd.testing.assert_frame_equal(plain(left.frame()), plain(found.frame()))
+    assert left.lake.num_points == found.num_rows + len(rows)
+    assert same(tree).lake.num_points == found.num_rows
 
 
 def test_one_series_and_one_run(tree: Path) -> None:
     whole = frame.read(tree).frame
-    found = index.open_index(tree)
+    found = table.open_table(tree)
     rows = whole[(whole["machine"] == "shelf") & (whole["case"] == str(OK))]
     series_ = found.trend("shelf", str(OK))
     shared = list(series_.columns)
@@ -271,54 +283,48 @@ def test_one_series_and_one_run(tree: Path) -> None:
     assert len(found.parts_of(chosen.run_id)) == 2
 
 
-def test_the_summary_is_of_all_that_is_judged(tmp_path: Path) -> None:
-    """Whatever the order of the files, and after one of them went."""
-    for number in (5, 1, 4, 2, 3):
-        one = run(
-            [record(OK, 0, float(number))],
-            launches=1,
-            run_id=f"run-{number}",
-            started_at=f"2026-11-2{number}T12:00:00.000Z",
-            scratch="quick" if number == 5 else None,
-        )
-        archive.write(tmp_path, one)
-        found = index.open_index(tmp_path)
-    (row,) = found.series().to_dict("records")
-    assert (row["value"], row["baseline"], row["num_points"]) == (4.0, 2.0, 4)
-    assert row["noise"] == pytest.approx(1.4826 / 2) and row["run_id"] == "run-4"
-    (tmp_path / "shelf" / "runs" / "run-4.json.gz").unlink()
-    (row,) = index.open_index(tmp_path).series().to_dict("records")
-    assert (row["value"], row["baseline"], row["num_points"]) == (3.0, 1.5, 3)
-    (line,) = index.open_index(tmp_path).overview().to_dict("records")
-    assert (line["family"], line["points"], line["ok"]) == ("transfer", 3, 1)
-    assert line["ratio"] == pytest.approx(2.0)
+def test_the_counts_are_the_frames(tree: Path) -> None:
+    whole, found = frame.read(tree).frame, table.open_table(tree)
+    keys = ["machine", "run_id", "family", "device"]
+    first, second = (
+        rows.sort_values(keys, ignore_index=True) for rows in (found.counts(), count(whole))
+    )
+    pd.testing.assert_frame_equal(plain(first), plain(second))
+    assert first["failed"].sum() == (whole["status"] == "failed").sum() > 0
+    for machine in found.machines():
+        rows = series_of(whole[whole["machine"] == machine])
+        series = found.series(machine).sort_values("case", ignore_index=True)
+        expected = rows.sort_values("case", ignore_index=True)
+        pd.testing.assert_frame_equal(plain(series), plain(expected))
 
 
-def test_small_shards_are_folded(tmp_path: Path) -> None:
+def test_small_files_are_folded(tmp_path: Path) -> None:
     for number in range(20):
         archive.write(tmp_path, a_run(number))
-        found = index.open_index(tmp_path)
-    assert len(found.manifest.shards) <= 6
+        found = table.open_table(tmp_path)
+    assert len(found.lake.points.file_uris()) < 12
+    assert len(found.lake.files.file_uris()) < 12
     same(tmp_path)
 
 
 def test_files_in_use_are_not_swept_at_once(tree: Path) -> None:
-    """A reader may still hold the older table of contents."""
-    before = index.open_index(tree)
-    archive.write(tree, a_run(9))
-    index.open_index(tree, rebuild=True)
+    """A reader may still hold the older version."""
+    before = table.open_table(tree)
+    for number in range(10, 30):
+        archive.write(tree, a_run(number))
+        table.open_table(tree)
     assert len(before.frame()) == before.num_rows
-    shards.remove(tree / ".index", [], older_than_s=0.0, now_s=9e9)
-    assert not list((tree / ".index").glob("*.parquet"))
 
 
 def test_asv_and_git_leave_it_alone(tree: Path) -> None:
-    index.open_index(tree)
-    names = {path.name for path in (tree / ".index").iterdir()}
-    assert not any(name.endswith(".json") for name in names)
-    assert (tree / ".index" / ".gitignore").read_text().endswith("*\n")
+    """asv takes every .json below the results folder for a result; the log of a table is such."""
+    before = sorted(tree.rglob("*"))
+    found = table.open_table(tree)
+    assert sorted(tree.rglob("*")) == before
+    folder = table.folder_of(tree)
+    assert folder.parent == tree.parent and str(folder) == found.lake.url
+    assert (folder / ".gitignore").read_text().endswith("*\n")
 
 
 def test_every_column_has_a_type() -> None:
-    assert set(table.SCHEMA.names) == {*COLUMNS, "axes", "unit_number", "place"}
-    assert set(series.NEEDED) <= set(table.SCHEMA.names)
+    assert set(rows.SCHEMA.names) == {*COLUMNS, "axes", "file", "reading", "place"}

@@ -18,7 +18,7 @@ from hostbench.core import units
 from hostbench.core.records import DAMAGE
 from hostbench.store import asv_rows, asv_tree
 from hostbench.store.columns import COLUMNS
-from hostbench.store.index.table import AXES, PLACE, UNIT, as_int, axes_json
+from hostbench.store.table.rows import AXES, PLACE, READING, as_int, axes_json
 
 _OF_CASE = ("family", "workload", "metric", "case", "unit", "device", AXES)
 _OF_FILE = ("machine", "hardware", "commit", "run_id", "torch", "source", "flags")
@@ -90,14 +90,14 @@ class Columns:
     rows: int = 0
     _parts: dict[str, list[Any]] = field(default_factory=dict)
 
-    def take(self, path: Path, unit: int, data: Any, claimed: set[tuple[Any, ...]]) -> int:
+    def take(self, path: Path, reading: int, data: Any, claimed: set[tuple[Any, ...]]) -> int:
         """Add a file's points but those claimed: (benchmark, started_at). Raises OddError."""
         try:
-            return self._take(path, unit, data, claimed)
+            return self._take(path, reading, data, claimed)
         except (IndexError, *DAMAGE) as error:
             raise OddError(str(error)) from error
 
-    def _take(self, path: Path, unit: int, data: Any, claimed: set[tuple[Any, ...]]) -> int:
+    def _take(self, path: Path, reading: int, data: Any, claimed: set[tuple[Any, ...]]) -> int:
         columns = data["result_columns"]
         place = {name: columns.index(name) for name in ("params", "version", "started_at")}
         layout = self._layout(data, place["params"])
@@ -122,19 +122,19 @@ class Columns:
             "version": np.repeat(version, layout.counts),
             "started_at": np.repeat(_times(times), layout.counts),
             "committed_at": np.repeat(_times([first.committed_ms]), len(layout.nbytes)),
-            UNIT: np.full(len(layout.nbytes), unit, dtype=np.int32),
+            READING: np.full(len(layout.nbytes), reading, dtype=np.int64),
             PLACE: np.arange(len(layout.nbytes), dtype=np.int32),
         }
         for name, values in found.items():
             self._parts.setdefault(name, []).append(values if keep is None else values[keep])
-        added = len(self._parts[UNIT][-1])
+        added = len(self._parts[READING][-1])
         self.rows += added
         return added
 
     def table(self) -> pa.Table:
         """What was added since the last call."""
         arrays = {}
-        for name in (*COLUMNS, AXES, UNIT, PLACE):
+        for name in (*COLUMNS, AXES, READING, PLACE):
             if name in self._parts:
                 values = np.concatenate(self._parts.pop(name))
                 if name in self.known.texts:

@@ -1,7 +1,8 @@
 """A frame's rows as an Arrow table and back.
 
 The columns are the frame's. What Parquet has no type for is JSON text: findings, proofs, launches,
-and the axes (column `axes`: their names differ). Text is dictionary-encoded.
+and the axes (column `axes`: their names differ). `file` is the file that a row came from, `reading`
+the number of the reading of it, `place` the row's place in that.
 """
 
 import ast
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, Row
 
-AXES, UNIT, PLACE = "axes", "unit_number", "place"
+AXES, FILE, READING, PLACE = "axes", "file", "reading", "place"
 JSON = ("asynchronous", "findings", "proofs", "launches")
 INTS = ("nbytes", "peak_memory_bytes")
 TEXTS = tuple(c for c in COLUMNS if c not in (*TIMES, *NUMBERS, *INTS, *JSON))
@@ -36,10 +37,14 @@ SCHEMA = pa.schema(
     [
         *((column, _TYPES[column]) for column in COLUMNS),
         (AXES, _TEXT),
-        (UNIT, pa.int32()),
+        (FILE, _TEXT),
+        (READING, pa.int64()),
         (PLACE, pa.int32()),
     ]
 )
+"""Of a batch in memory. `machine` is the table's partition."""
+SHOWN = (*COLUMNS, AXES, READING, PLACE)
+"""What the frame needs of a row."""
 
 
 def axes_json(row: Row) -> str:
@@ -56,8 +61,8 @@ def axes_json(row: Row) -> str:
     return repr(axes)
 
 
-def of_rows(rows: Sequence[Row], unit: int) -> pa.Table:
-    """The rows of one unit; columns that no row has are left out, and null when written."""
+def of_rows(rows: Sequence[Row], reading: int) -> pa.Table:
+    """The rows of one reading; columns that no row has are left out."""
     filled = [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
     names = [name for name in filled if name not in JSON]
     arrays = {name: _array(name, [row.get(name) for row in rows]) for name in names}
@@ -65,7 +70,7 @@ def of_rows(rows: Sequence[Row], unit: int) -> pa.Table:
         texts = [json.dumps(row[name]) if name in row else None for row in rows]
         arrays[name] = text_array(texts)
     arrays[AXES] = text_array([axes_json(row) for row in rows])
-    arrays[UNIT] = pa.array(np.full(len(rows), unit, dtype=np.int32))
+    arrays[READING] = pa.array(np.full(len(rows), reading, dtype=np.int64))
     arrays[PLACE] = pa.array(np.arange(len(rows), dtype=np.int32))
     return pa.table(arrays)
 
@@ -102,7 +107,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
     table = table.combine_chunks()
     columns: dict[str, Any] = {}
     for name in COLUMNS:
-        array = table.column(name)
+        array = _column(table, name)
         if _TYPES[name] == _TEXT:
             columns[name] = _decoded(array, _from_json(name) if name in JSON else None)
         elif name in INTS or name == "num_samples":
@@ -116,6 +121,44 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
             columns[name] = odd.where(odd.notna(), columns[name].astype(object)).infer_objects()
     whole = {name: column.array for name, column in {**columns, **axes}.items()}
     return pd.DataFrame(whole, columns=[*COLUMNS, *axes], copy=False)
+
+
+def sort(table: pa.Table) -> pa.Table:
+    """By case, then by time, so that a series lies together; what has no time comes first."""
+    cases = table.column("case").combine_chunks()
+    dictionary = cases.dictionary.to_pylist()
+    rank = np.empty(len(dictionary) + 1, dtype=np.int64)
+    rank[np.argsort(np.array(dictionary, dtype=object), kind="stable")] = np.arange(len(dictionary))
+    rank[-1] = -1  # of a null
+    codes = cases.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return table.take(pa.array(np.lexsort((times(table), rank[codes]))))
+
+
+def times(table: pa.Table) -> Any:
+    """started_at in microseconds; the smallest integer where there is none."""
+    if "started_at" not in table.column_names:
+        return np.full(len(table), np.iinfo(np.int64).min)
+    array = table.column("started_at").cast(pa.int64()).fill_null(np.iinfo(np.int64).min)
+    return array.to_numpy()
+
+
+def as_written(table: pa.Table) -> pa.Table:
+    """Every column of SCHEMA, what is absent null; `machine`, the partition, as plain text."""
+    arrays = {
+        field.name: table.column(field.name).cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
+        for field in SCHEMA
+    }
+    arrays["machine"] = arrays["machine"].cast(pa.string())
+    return pa.table(arrays)
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """Null where a table of another version of hostbench has no such column."""
+    if name in table.column_names:
+        return table.column(name)
+    return pa.chunked_array([pa.nulls(len(table), SCHEMA.field(name).type)])
 
 
 def _decoded(array: pa.ChunkedArray, read: Callable[[str], Any] | None = None) -> pd.Series:

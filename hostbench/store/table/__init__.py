@@ -1,0 +1,115 @@
+"""The table: the frame's rows in Delta Lake tables, kept up to date beside the data, or at a URL.
+
+`.<results>.table/` lies beside the results folder, because asv takes every `.json` below that for a
+result. It can be deleted at will. It needs deltalake and pyarrow, which the extra `dashboard`
+brings; `hostbench.store.history` does without where they are missing.
+"""
+
+import contextlib
+import fcntl
+import gc
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from hostbench.core.errors import UsageError
+from hostbench.store.table import files
+from hostbench.store.table.lake import DAMAGE, Lake
+from hostbench.store.table.query import Table
+from hostbench.store.table.reading import Reader
+from hostbench.store.table.scan import scan
+
+__all__ = ["DAMAGE", "Table", "folder_of", "open_table"]
+
+
+def folder_of(results: Path) -> Path:
+    """Where the table of a results folder lies."""
+    whole = results.resolve()
+    return whole.parent / f".{whole.name}.table"
+
+
+def open_table(results: Path, rebuild: bool = False) -> Table:
+    """The table of a results folder as it is now: what is new or changed is read, what went is
+    forgotten; a damaged one is made anew.
+
+    Raises UsageError when there is no such folder; one of DAMAGE where nothing can be written.
+    """
+    if not results.is_dir():
+        raise UsageError(f"there is no results folder {results}; name one with --results")
+    folder = folder_of(results)
+    with _lock(folder), _without_collection():
+        if not rebuild:
+            with contextlib.suppress(*DAMAGE):
+                return _refreshed(results, folder)
+        for name in ("points", "files"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        Lake.create(str(folder), files.SCHEMA, files.description())
+        return _refreshed(results, folder)
+
+
+class _OutdatedError(OSError):
+    """Another version of hostbench made the table, or it lacks rows that count."""
+
+
+def _refreshed(results: Path, folder: Path) -> Table:
+    lake = Lake(str(folder))
+    if lake.description != files.description():
+        raise _OutdatedError
+    units = files.from_table(lake.read_files())
+    if lake.num_points != sum(unit.rows for unit in units.values()):
+        _sweep(lake, {unit.reading for unit in units.values()})
+        if lake.num_points != sum(unit.rows for unit in units.values()):
+            raise _OutdatedError
+    reader = Reader(results, units, scan(results))
+    with ThreadPoolExecutor(1) as pool:  # one batch is written while the next is read
+        writing = None
+        for table in reader.tables():
+            if writing is not None:
+                writing.result()
+            writing = pool.submit(lake.append, table)
+        if writing is not None:
+            writing.result()
+    if reader.fresh or reader.gone:
+        gone = [unit.reading for unit in reader.gone]
+        lake.replace_files(files.to_table([*reader.fresh.values()]), gone)
+        lake.delete([unit.reading for unit in reader.gone if unit.rows])
+        lake.tidy({unit.machine for unit in reader.fresh.values() if unit.rows})
+        lake = Lake(str(folder))
+    return Table(lake, units, reader.warnings)
+
+
+def _sweep(lake: Lake, readings: set[int]) -> None:
+    """Delete the points that a writer left who was killed."""
+    written = {*lake.read(["reading"], "true").column("reading").unique().to_pylist()}
+    lake.delete(written - readings)
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Parsed files are trees without cycles: looking for any takes as long as the parsing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """One process at a time brings a folder's table up to date, where the file system can lock:
+    the others need not read the same files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("# made by hostbench from the results; delete it at will\n*\n")
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

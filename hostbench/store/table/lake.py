@@ -1,0 +1,218 @@
+"""The Delta Lake tables: opened, appended to, replaced in, folded; in a folder or at a URL.
+
+`points` holds the frame's rows, partitioned by machine; `files` what was read, a row for each run,
+file of asv's or peer's file. A point counts while `files` names its reading. A writer appends the
+points first: one that is killed leaves points that do not count, and the next deletes them.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder, WriterProperties, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from hostbench.store.table.rows import READING, SCHEMA, as_written, sort
+
+DAMAGE = (OSError, pa.ArrowException, DeltaError)
+"""What asking a table raises that is damaged or was deleted: open it again, anew."""
+MAX_ROWS = 250_000
+"""Of one file of points: what is sorted at once in memory."""
+MANY = 8
+"""Small files of one machine that are folded into one."""
+_LOCAL_RETENTION_H = 1
+_SETTINGS = {
+    "delta.checkpointInterval": "20",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.dataSkippingStatsColumns": f"case,{READING}",
+}
+_WRITER = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=32_768)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One Parquet file of points."""
+
+    machine: str | None
+    rows: int
+    first: int
+    last: int
+
+
+class Lake:
+    """The two tables at one place, as they were when they were opened."""
+
+    def __init__(self, url: str) -> None:
+        """Raises one of DAMAGE where there are none."""
+        self.url = url
+        while True:  # until nobody has written in between
+            self.files = DeltaTable(f"{url}/files")
+            self.points = DeltaTable(f"{url}/points")
+            if DeltaTable(f"{url}/files").version() == self.files.version():
+                break
+
+    @staticmethod
+    def create(url: str, files: pa.Schema, description: str) -> "Lake":
+        """Empty tables; those that are there already stay."""
+        points = as_written(SCHEMA.empty_table()).schema
+        plain = [_plain(field) for field in points]
+        for name, schema, partitions in (
+            ("points", pa.schema(plain), ["machine"]),
+            ("files", files, []),
+        ):
+            DeltaTable.create(
+                f"{url}/{name}",
+                schema,
+                mode="ignore",
+                partition_by=partitions,
+                description=description,
+                configuration=_SETTINGS if name == "points" else {"delta.checkpointInterval": "20"},
+            )
+        return Lake(url)
+
+    @property
+    def description(self) -> str:
+        return str(self.files.metadata().description)
+
+    @property
+    def num_points(self) -> int:
+        """Of all that were written, also those that do not count."""
+        return sum(part.rows for part in self._parts())
+
+    def read_files(self, columns: Sequence[str] | None = None) -> pa.Table:
+        return _query(self.files, columns, "true")
+
+    def read(self, columns: Sequence[str] | None, where: str) -> pa.Table:
+        """Points in no order, text as dictionaries. Columns that the table lacks are left out."""
+        known = {field.name for field in self.points.schema().fields}
+        wanted = [name for name in columns if name in known] if columns else None
+        return _query(self.points, wanted, where)
+
+    def append(self, table: pa.Table) -> None:
+        """Points of one machine, sorted here."""
+        write_deltalake(
+            f"{self.url}/points",
+            as_written(sort(table)),
+            mode="append",
+            schema_mode="merge",
+            writer_properties=_WRITER,
+        )
+
+    def replace_files(self, table: pa.Table, gone: Collection[int]) -> None:
+        """From now on these readings count, those no more. Raises DeltaError where somebody else
+        has replaced some of them meanwhile."""
+        if gone:
+            write_deltalake(
+                self.files, table, mode="overwrite", predicate=is_in(gone), schema_mode="merge"
+            )
+        elif len(table):
+            write_deltalake(self.files, table, mode="append", schema_mode="merge")
+
+    def delete(self, gone: Collection[int]) -> None:
+        """The points of these readings."""
+        if gone:
+            self.points.update_incremental()
+            self.points.delete(is_in(gone), writer_properties=_WRITER)
+
+    def tidy(self, machines: Iterable[str | None]) -> None:
+        """Small files become few, and what nobody can be reading any more is deleted."""
+        self.points.update_incremental()
+        folded = [machine for machine in machines if self._fold(machine)]
+        self.files.update_incremental()
+        if len(self.files.file_uris()) >= MANY:
+            self.files.optimize.compact()
+            folded.append(None)
+        if folded and "://" not in self.url:
+            for table in (self.points, self.files):
+                table.vacuum(_LOCAL_RETENTION_H, dry_run=False, enforce_retention_duration=False)
+
+    def _fold(self, machine: str | None) -> bool:
+        """Whether the newest small files of a machine were written as one, sorted."""
+        own = [part for part in self._parts() if part.machine == machine]
+        own.sort(key=lambda part: part.last, reverse=True)
+        chosen: list[_Part] = []
+        total = 0
+        for part in own:
+            too_large = part.rows > max(total, MAX_ROWS // 64)
+            if total + part.rows > MAX_ROWS or (too_large and len(chosen) >= MANY):
+                break
+            chosen.append(part)
+            total += part.rows
+        if len(chosen) < MANY:
+            return False
+        first, last = min(part.first for part in chosen), max(part.last for part in chosen)
+        where = f"{of_machine(machine)} and {READING} >= {first} and {READING} <= {last}"
+        table = self.read(None, where)
+        write_deltalake(
+            self.points,
+            as_written(sort(table)),
+            mode="overwrite",
+            predicate=where,
+            writer_properties=_WRITER,
+        )
+        return True
+
+    def _parts(self) -> list[_Part]:
+        actions = pa.table(self.points.get_add_actions(flatten=True))
+        names = ("partition.machine", "num_records", f"min.{READING}", f"max.{READING}")
+        if not len(actions):
+            return []
+        columns = (actions.column(name).to_pylist() for name in names)
+        return [
+            _Part(machine=machine, rows=rows, first=first, last=last)
+            for machine, rows, first, last in zip(*columns, strict=True)
+        ]
+
+
+def url_of(folder: Path) -> str:
+    return str(folder)
+
+
+def text(value: str) -> str:
+    """A text in SQL."""
+    quoted = value.replace("'", "''")
+    return f"'{quoted}'"
+
+
+def of_machine(machine: str | None) -> str:
+    return "machine is null" if machine is None else f"machine = {text(machine)}"
+
+
+def is_in(readings: Collection[int]) -> str:
+    return f"{READING} in ({', '.join(map(str, sorted(readings)))})"
+
+
+def counting(table: pa.Table, readings: Collection[int]) -> pa.Table:
+    """Without the points of readings that do not count."""
+    keep = np.isin(table.column(READING).to_numpy(), list(readings))
+    return table if keep.all() else table.filter(pa.array(keep))
+
+
+def _query(table: DeltaTable, columns: Sequence[str] | None, where: str) -> pa.Table:
+    """Text as dictionaries: Arrow cannot take rows of the views that come."""
+    builder = QueryBuilder()
+    builder.register("t", table)
+    names = "*" if columns is None else ", ".join(f'"{name}"' for name in columns)
+    reader = pa.RecordBatchReader.from_stream(
+        builder.execute(f"select {names} from t where {where}")
+    )
+    batches = [pa.table(_encoded(batch)) for batch in reader]
+    if not batches:
+        return pa.table(_encoded(reader.schema.empty_table()))
+    return pa.concat_tables(batches).unify_dictionaries()
+
+
+def _encoded(batch: Any) -> dict[str, Any]:
+    arrays = {}
+    for name, array in zip(batch.schema.names, batch.columns, strict=True):
+        is_text = pa.types.is_string_view(array.type) or pa.types.is_string(array.type)
+        arrays[name] = array.cast(pa.string()).dictionary_encode() if is_text else array
+    return arrays
+
+
+def _plain(field: Any) -> Any:
+    is_text = pa.types.is_dictionary(field.type)
+    return pa.field(field.name, pa.string() if is_text else field.type)

@@ -1,0 +1,262 @@
+"""Reading what the table does not hold yet: runs, peers' files, asv's files, each once."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from msgspec import structs
+
+from hostbench.core.errors import DataError
+from hostbench.core.records import Run
+from hostbench.limits import published
+from hostbench.store import adopt, archive, asv_rows, asv_tree, frame, peers, runs
+from hostbench.store.columns import Row
+from hostbench.store.runs import put_together
+from hostbench.store.table.asv_columns import Columns, Known, OddError
+from hostbench.store.table.files import Unit, describe, digest_of
+from hostbench.store.table.lake import MAX_ROWS
+from hostbench.store.table.rows import FILE, READING, of_rows
+from hostbench.store.table.scan import Scan, Stat, stat_of
+from hostbench.store.thin import thinned
+
+Claims = dict[str, list[list[Any]]]
+"""Commit -> [benchmark, started_at in ms] of the rows of asv's files that runs hold too."""
+
+
+_NO_STAT = [0, 0]
+"""Of a run, which is no file."""
+
+
+class Reader:
+    """Compares a scan with the known units, reads what differs, and notes it in `units`."""
+
+    def __init__(self, results: Path, units: dict[str, Unit], found: Scan) -> None:
+        self.results, self.units, self.found = results, units, found
+        self.fresh: dict[int, Unit] = {}
+        """What was read, by reading."""
+        self.gone: list[Unit] = []
+        """What counts no more."""
+        self.warnings: list[str] = []
+        """Of files that are no unit: benchmarks.json, published.toml, machine.json."""
+        self._next = max([time.time_ns(), *(unit.reading + 1 for unit in units.values())])
+        self._known = Known()
+        self._waiting: dict[str | None, list[pa.Table]] = {}
+        self._opened: dict[str, Run] = {}
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Rows of what is new, each of one machine, small enough to be sorted in memory."""
+        there = {*self._parts(), *self.found.peers, *self.found.asv}
+        for key, parts in self._runs().items():
+            there.add(key)
+            self._run(key, parts)
+            yield from self._full()
+        published.load(self.results, self.warnings.append)
+        for path, stat in self.found.peers.items():
+            if self._differs(path, stat):
+                said: list[str] = []
+                rows = peers.rows_of(self.results / path, said.append)
+                self._add(self._unit(path, "peer", stat, warnings=said), rows)
+        for key in [key for key in self.units if key not in there]:
+            self._forget(key)
+        shared = asv_tree.described(self.results, self.warnings.append)
+        claims = self._claims()
+        for machine in self.found.machines:
+            yield from self._asv(machine, shared, claims.get(machine, {}))
+        yield from self._full(at_least=1)
+
+    def _parts(self) -> Iterator[str]:
+        """The paths of all archives and journals, each read where it is new."""
+        for path, stat in self.found.archives.items():
+            if self._differs(path, stat):
+                self._part(path, stat, "", self._read(path))
+            yield path
+        archived = {(self.units[path].about or {}).get("run_id") for path in self.found.archives}
+        for path, stat in self.found.journals.items():
+            known = self.units.get(path)
+            if not self._differs(path, stat, self._of_commit(known.commit if known else None)):
+                yield path
+                continue
+            try:
+                run: Run | DataError = adopt.from_journal(self.results, self.results / path)
+            except DataError as error:
+                run = error
+            except FileNotFoundError:
+                continue  # it has just been archived: the archive is read the next time
+            commit = run.header.commit if isinstance(run, Run) else None
+            unit = self._part(path, stat, self._of_commit(commit), run)
+            unit.commit = commit
+            if isinstance(run, Run) and run.damaged and run.header.run_id not in archived:
+                text = f"{len(run.damaged)} damaged journal line(s) left out"
+                unit.warnings = [f"{self.results / path}: {text}"]
+            yield path
+
+    def _of_commit(self, commit: str | None) -> str:
+        return digest_of(self.found.of_commit(commit))
+
+    def _read(self, path: str) -> Run | DataError:
+        try:
+            return archive.read(self.results / path)
+        except DataError as error:
+            return error
+
+    def _part(self, path: str, stat: Stat, depends: str, run: Run | DataError) -> Unit:
+        if isinstance(run, DataError):
+            return self._unit(path, "part", stat, depends, warnings=[str(run)])
+        key = f"run {run.header.machine} {run.root_id}" if run.records else None
+        if key:
+            self._opened[path] = structs.replace(run, records=tuple(map(thinned, run.records)))
+        about = {"run": key, "run_id": run.header.run_id}
+        return self._unit(path, "part", stat, depends, about=about)
+
+    def _runs(self) -> dict[str, list[str]]:
+        """Key of each run -> the paths of its parts."""
+        found: dict[str, list[str]] = {}
+        for path in (*self.found.archives, *self.found.journals):
+            unit = self.units.get(path)
+            key = unit and unit.about and unit.about["run"]
+            if key:
+                found.setdefault(key, []).append(path)
+        return dict(sorted(found.items()))
+
+    def _run(self, key: str, paths: list[str]) -> None:
+        """Read a run of these parts, if it is not known as it is now."""
+        own = [self.units[path] for path in paths]
+        seen = [[unit.key, unit.size, unit.changed_ns, unit.depends] for unit in own]
+        depends = digest_of([seen, stat_of(self.results / published.FILE)])
+        if not self._differs(key, _NO_STAT, depends):
+            return
+        opened = [
+            self._opened.pop(path) if path in self._opened else self._read(path) for path in paths
+        ]
+        parts = {(p.header.machine, p.header.run_id): p for p in opened if isinstance(p, Run)}
+        run = next(iter(put_together(parts.values())), None)
+        said: list[str] = []
+        rows = None
+        if run is not None:
+            figures = published.load(self.results, lambda _: None)
+            rows = frame.rows_of_run(self.results, run, figures, said.append)
+        unit = self._unit(key, "run", _NO_STAT, depends, file=paths[0], warnings=said)
+        if run is None or rows is None:
+            return
+        claims = [
+            [part.header.machine, part.header.commit, *row]
+            for part in run.parts
+            for row in part.asv_rows
+        ]
+        unit.about = {"parts": paths, "header": asdict(runs.about(run)), "claims": claims}
+        self._add(unit, rows)
+
+    def _claims(self) -> dict[str, Claims]:
+        """By machine."""
+        found: dict[str, Claims] = {}
+        for unit in self.units.values():
+            for machine, commit, *row in (unit.about or {}).get("claims", ()):
+                found.setdefault(str(machine), {}).setdefault(str(commit), []).append(row)
+        return found
+
+    def _asv(self, machine: str, shared: Mapping[str, Any], claims: Claims) -> Iterator[pa.Table]:
+        entry = asv_tree.load(self.results / machine / "machine.json", self.warnings.append)
+        entry = entry if isinstance(entry, dict) else {}
+        own = asv_tree.described(self.results, self.warnings.append, machine)
+        described = {**shared, **own}
+        known = Known() if own else self._known
+        columns = Columns(self.results, machine, entry, described, known)
+        names = {
+            name: [about.get("param_names"), about.get("unit")]
+            for name, about in described.items()
+            if isinstance(about, dict)
+        }
+        about = digest_of([asv_rows.hardware(entry), names])
+        for path, stat in self.found.asv.items():
+            if path.partition("/")[0] != machine:
+                continue
+            unit = self.units.get(path)
+            if self._differs(
+                path, stat, _with_claims(about, claims, unit.commit if unit else None)
+            ):
+                self._asv_file(path, stat, about, columns, claims)
+                if columns.rows >= MAX_ROWS:
+                    yield self._finished(columns.table())
+        if columns.rows:
+            self._waiting.setdefault(machine, []).append(columns.table())
+        yield from self._full()
+
+    def _asv_file(
+        self, path: str, stat: Stat, about: str, columns: Columns, claims: Claims
+    ) -> None:
+        said: list[str] = []
+        full = self.results / path
+        data = asv_tree.load(full, said.append)
+        commit = str(data.get("commit_hash")) if isinstance(data, dict) else ""
+        held = claims.get(commit, [])
+        depends = _with_claims(about, claims, commit)
+        unit = self._unit(path, "asv", stat, depends, warnings=said)
+        unit.commit = commit
+        try:
+            columns.take(full, unit.reading, data, {tuple(row) for row in held})
+        except OddError:
+            damaged: dict[str, None] = {}
+            found = asv_tree.points_of(full, columns.machine, data, columns.described, said.append)
+            claimed = {(columns.machine, commit, *row) for row in held}
+            shown = (
+                asv_rows.shown(self.results, point, columns.entry, claimed, damaged)
+                for point in found
+            )
+            self._add(unit, [row for row in shown if row is not None])
+            said += damaged
+
+    def _differs(self, key: str, stat: Stat, depends: str = "") -> bool:
+        unit = self.units.get(key)
+        return unit is None or [unit.size, unit.changed_ns, unit.depends] != [*stat, depends]
+
+    def _unit(self, key: str, kind: str, stat: Stat, depends: str = "", **more: Any) -> Unit:
+        """A new reading; the one before counts no more."""
+        self._forget(key)
+        unit = Unit(
+            key=key,
+            kind=kind,
+            reading=self._next,
+            size=stat[0],
+            changed_ns=stat[1],
+            depends=depends,
+            **{"file": key, **more},
+        )
+        self._next += 1
+        self.units[key] = self.fresh[unit.reading] = unit
+        return unit
+
+    def _forget(self, key: str) -> None:
+        unit = self.units.pop(key, None)
+        if unit is not None and self.fresh.pop(unit.reading, None) is None:
+            self.gone.append(unit)
+
+    def _add(self, unit: Unit, rows: list[Row]) -> None:
+        if rows:
+            machine = rows[0].get("machine")
+            name = None if machine is None else str(machine)
+            self._waiting.setdefault(name, []).append(of_rows(rows, unit.reading))
+
+    def _full(self, at_least: int = MAX_ROWS) -> Iterator[pa.Table]:
+        for machine, tables in list(self._waiting.items()):
+            if sum(map(len, tables)) >= at_least:
+                del self._waiting[machine]
+                whole = pa.concat_tables(tables, promote_options="permissive")
+                yield self._finished(whole.unify_dictionaries())
+
+    def _finished(self, table: pa.Table) -> pa.Table:
+        """With the file of each row; what the rows of a reading have in common is noted."""
+        describe(table, self.fresh)
+        numbers, codes = np.unique(table.column(READING).to_numpy(), return_inverse=True)
+        files = pa.array([self.fresh[number].file for number in numbers.tolist()])
+        column = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), files)
+        return table.append_column(FILE, column)
+
+
+def _with_claims(about: str, claims: Claims, commit: str | None) -> str:
+    """What the rows of a file of asv's depend on besides its content."""
+    held = claims.get(commit or "")
+    return digest_of([about, sorted(held, key=str)]) if held else about
