@@ -17,7 +17,7 @@ from hostbench.core.errors import NothingMeasured
 from hostbench.core.records import CaseRecord, RunHeader
 from hostbench.device.simulated_file import SIDE
 from hostbench.runner import places
-from hostbench.runner.journal import JournalWriter
+from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
@@ -116,4 +116,4 @@ def _archive(setup: Setup, paths: list[Path], *, is_empty: bool) -> None:
             path.unlink()
         raise NothingMeasured("interrupted before both sides had a number: nothing to keep")
     for path in paths:
-        adopt.archive_journal(setup.results, path, lambda: setup.machine)
+        adopt.archive_journal(setup.results, path, read(path), lambda: setup.machine)

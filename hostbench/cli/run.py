@@ -35,8 +35,7 @@ from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
 from hostbench.runner.session import records
-from hostbench.store import adopt, runs
-from hostbench.store.history import History
+from hostbench.store import adopt, frame
 from hostbench.store.runs import WholeRun
 
 End = Literal["complete", "interrupted", "stopped"]
@@ -54,7 +53,7 @@ def execute(options: RunOptions) -> int:
     become_subreaper()
     setup = set_up(options)
     adopt_left_over(setup)
-    header, plan = resumed(options, setup) if options.resume else fresh(options, setup)
+    header, plan, earlier = resumed(options, setup) if options.resume else fresh(options, setup)
     path = places.journal_path(setup.results, header.run_id)
     check_writable(setup.results / setup.machine / "runs")
     recorded = True
@@ -62,14 +61,14 @@ def execute(options: RunOptions) -> int:
         with JournalWriter(path, header) as journal:
             end, scratch = _measure(setup, journal, plan)
             judged = end == "complete" and header.scratch is None and scratch is None
+            held = read(path)
             if judged and setup.simulation is None and not options.no_asv:
-                whole = _whole(setup.results, header.resumes or header.run_id)
-                recorded = _record_with_asv(whole, setup)
-        if not read(path).records:
+                recorded = _record_with_asv(WholeRun(parts=(*earlier, held)), setup)
+        if not held.records:
             path.unlink()
             raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
-        part = adopt.archive_journal(setup.results, path, lambda: setup.machine)
-    code = _answer(options, setup.results, part.root_id, end)
+        part = adopt.archive_journal(setup.results, path, held, lambda: setup.machine)
+    code = _answer(options, setup.results, WholeRun(parts=(*earlier, part)), end)
     return code if recorded else EXIT_FAILED
 
 
@@ -100,10 +99,6 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str
     return end, scratch
 
 
-def _whole(results: Path, run_id: str) -> WholeRun:
-    return next(run for run in runs.load(results, lambda _: None) if run.run_id == run_id)
-
-
 def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
     """Whether asv has the run now, or was not meant to have it. The archive has it either way."""
     if setup.root is None or places.asv_results(setup.root).resolve() != setup.results.resolve():
@@ -122,11 +117,8 @@ def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
     return wrong is None
 
 
-def _answer(options: RunOptions, results: Path, run_id: str, end: End) -> int:
-    history = History(results)
-    chosen = next(run for run in history.runs() if run.run_id == run_id)
-    run = history.whole(chosen)
-    print(page(history.rows_of(chosen), run))
+def _answer(options: RunOptions, results: Path, run: WholeRun, end: End) -> int:
+    print(page(frame.of_run(results, run, warn), run))
     folder = results / str(run.header.machine) / "runs"
     print(f"kept in {folder}; see it: {program()} dashboard{given(options, 'results')}")
     statuses = [result.status for result in run.results()]

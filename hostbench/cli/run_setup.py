@@ -18,7 +18,7 @@ from hostbench.cli.simulation import named, simulation_of
 from hostbench.core.case import parse_selector
 from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
-from hostbench.core.records import CaseRecord, RunHeader
+from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.units import parse_seconds
 from hostbench.device import simulated_file
 from hostbench.device.simulated_file import Simulation
@@ -158,9 +158,10 @@ def planned(options: Measuring, setup: Setup) -> Plan:
     return Plan(profile=_profile(options), cases=cases, stand_in=_stand_in(setup.device), seed=seed)
 
 
-def fresh(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan]:
+def fresh(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Run, ...]]:
+    """A new run, which has no earlier parts."""
     plan = planned(options, setup)
-    return header_of(plan, setup, setup.checkout), plan
+    return header_of(plan, setup, setup.checkout), plan, ()
 
 
 def header_of(plan: Plan, setup: Setup, code: Checkout) -> RunHeader:
@@ -222,8 +223,9 @@ def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
     return code.scratch
 
 
-def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan]:
-    """The newest partial run of this machine, commit and facts, less what it has measured."""
+def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Run, ...]]:
+    """The newest partial run of this machine, commit and facts, less what it has measured, and its
+    parts so far."""
     others = (options.launches, options.device, options.seed)
     if (
         options.families
@@ -232,7 +234,7 @@ def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan]:
         or any(value is not None for value in others)
     ):
         raise UsageError("--resume takes the cases of the run it finishes: leave the others out")
-    for run in reversed(runs.load(setup.results, warn)):
+    for run in reversed(runs.of_commit(setup.results, setup.machine, setup.checkout.commit, warn)):
         if can_resume(run, setup):
             break
     else:
@@ -253,7 +255,7 @@ def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan]:
     )
     run_id = places.run_id(setup.checkout.commit, setup.now())
     header = structs.replace(old, run_id=run_id, started_at=setup.now(), resumes=run.run_id)
-    return header, plan
+    return header, plan, run.parts
 
 
 def can_resume(run: WholeRun, setup: Setup) -> bool:

@@ -19,7 +19,12 @@ SUFFIX = ".journal.jsonl"
 def run_id(commit: str | None, at: str | None = None, digits: str | None = None) -> str:
     """`20261121T120805Z-1a2b3c4d-9f3e`: UTC start (`at` or now), commit, 4 digits (or random ones)
     against collisions."""
-    return f"{stamp(at)}-{commit[:8] if commit else 'nogit'}-{digits or secrets.token_hex(2)}"
+    return f"{stamp(at)}-{commit_digits(commit)}-{digits or secrets.token_hex(2)}"
+
+
+def commit_digits(commit: str | None) -> str:
+    """How a run's id names its commit."""
+    return commit[:8] if commit else "nogit"
 
 
 def journal_path(results: Path, run: str) -> Path:

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
-from hostbench.core.records import Count, Run
+from hostbench.core.records import Archived, Count, Run
 from hostbench.runner import journal
 from hostbench.store import archive, asv_tree
 from hostbench.suite import asv_name
@@ -15,25 +15,23 @@ from hostbench.suite import asv_name
 
 def from_journal(results: Path, path: Path) -> Run:
     """The run as a journal holds it, with the rows that asv stored of it and asv's machine name."""
-    run = journal.read(path)
-    owner, rows = _asv_rows(results, run)
-    header = structs.replace(run.header, machine=run.header.machine or owner)
-    return structs.replace(run, header=header, asv_rows=rows)
+    return _with_rows(results, journal.read(path))
 
 
-def archive_journal(results: Path, path: Path, machine: Callable[[], str]) -> Run:
-    """Archive one journal and remove it; `machine()` names a machine that nobody else named."""
-    run = from_journal(results, path)
+def archive_journal(results: Path, path: Path, held: Run, machine: Callable[[], str]) -> Archived:
+    """Archive a journal, which holds `held`, and remove it; `machine()` names a machine that nobody
+    else named."""
+    run = _with_rows(results, held)
     if run.header.machine is None:
         run = structs.replace(run, header=structs.replace(run.header, machine=machine()))
     archive.write(results, run)
     path.unlink(missing_ok=True)
-    return run
+    return Archived(**structs.asdict(run))
 
 
 def adopt_orphans(
     results: Path, machine: Callable[[], str], warn: Callable[[str], None]
-) -> list[Run]:
+) -> list[Archived]:
     """Archive every journal whose writer is gone. An unreadable one is named and left alone.
 
     `machine()` names the machine of a run that asv made by itself and stored nowhere.
@@ -47,12 +45,18 @@ def adopt_orphans(
             if not held.records:
                 path.unlink(missing_ok=True)  # killed before its first case: nothing to keep
                 continue
-            adopted.append(archive_journal(results, path, machine))
+            adopted.append(archive_journal(results, path, held, machine))
         except FileNotFoundError:
             continue  # another process adopted it meanwhile
         except DataError as error:
             warn(str(error))
     return adopted
+
+
+def _with_rows(results: Path, run: Run) -> Run:
+    owner, rows = _asv_rows(results, run)
+    header = structs.replace(run.header, machine=run.header.machine or owner)
+    return structs.replace(run, header=header, asv_rows=rows)
 
 
 def _asv_rows(results: Path, run: Run) -> tuple[str | None, list[list[str | Count]]]:

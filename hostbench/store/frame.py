@@ -107,6 +107,12 @@ def rows_of_run(
         return None
 
 
+def of_run(results: Path, run: WholeRun, warn: Warn) -> pd.DataFrame:
+    """The tidy frame of one run that was read already; empty, and a warning, where it is odd."""
+    figures = published.load(results, warn)
+    return tidy(rows_of_run(results, run, figures, warn) or [])
+
+
 def tidy(rows: list[Row]) -> pd.DataFrame:
     """Rows as a frame with every column, its times and numbers typed, the oldest first."""
     axes = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))

@@ -194,6 +194,15 @@ def load(results: Path, warn: Warn) -> list[WholeRun]:
     return put_together(_unique(parts))
 
 
+def of_commit(results: Path, machine: str, commit: str | None, warn: Warn) -> list[WholeRun]:
+    """The archived runs of one machine at one commit, oldest first; no other archive is opened."""
+    parts: list[Run] = []
+    named = f"*-{places.commit_digits(commit)}-*{archive.SUFFIX}"
+    for path in sorted((results / machine / "runs").glob(named)):
+        _try(parts, lambda path=path: archive.read(path), warn)  # type: ignore[misc]
+    return put_together(_unique(parts))
+
+
 def put_together(parts: Iterable[Run]) -> list[WholeRun]:
     """Group parts by the run that they resume; of one time, the resumed comes first."""
     groups: dict[tuple[str | None, str], list[Run]] = {}

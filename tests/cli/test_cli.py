@@ -25,7 +25,7 @@ from hostbench.core.errors import (
     BrokenError,
     HostbenchError,
 )
-from hostbench.core.records import Launch, Measurement, Outcome
+from hostbench.core.records import Archived, Launch, Measurement, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.store import archive, runs
@@ -388,6 +388,27 @@ def test_resume_finishes_the_run(
     assert first.run_id in capsys.readouterr().out
     assert main(["run", "--resume"]) == EXIT_USAGE
     assert "nothing to resume" in capsys.readouterr().err
+
+
+def test_a_run_opens_no_archive_but_those_it_may_resume(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for other in (run([record(copy_case())]), run([record(copy_case())], machine="table")):
+        archive.write(results, other)
+    opened: list[Path] = []
+    parse = archive.parse
+
+    def noted(path: Path, content: bytes) -> Archived:
+        opened.append(path)
+        return parse(path, content)
+
+    monkeypatch.setattr(archive, "parse", noted)
+    monkeypatch.setattr(run_command, "Launcher", Interrupted)
+    assert main(QUICK) == EXIT_FAILED
+    assert not opened and "see it: " in capsys.readouterr().out
+    monkeypatch.setattr(run_command, "Launcher", InProcess)
+    assert main(["run", "--resume"]) == EXIT_OK
+    assert len(opened) == 1 and "-nogit-" in opened[0].name
 
 
 def test_the_seed_makes_the_order(results: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hostbench.core.records import Run
+from hostbench.core.records import Archived
 from hostbench.runner import journal
 from hostbench.runner.journal import JournalWriter
 from hostbench.store import adopt, archive, runs
@@ -20,7 +20,7 @@ def nobody() -> str:
     pytest.fail("nobody asked for a machine's name")
 
 
-def orphans(results: Path, machine: Any = nobody) -> tuple[list[Run], list[str]]:
+def orphans(results: Path, machine: Any = nobody) -> tuple[list[Archived], list[str]]:
     warnings: list[str] = []
     return adopt.adopt_orphans(results, machine, warnings.append), warnings
 
