@@ -19,6 +19,7 @@ from hostbench.core.errors import (
     NothingMeasured,
     UsageError,
 )
+from hostbench.core.suggest import did_you_mean
 from hostbench.judge import lines
 from hostbench.judge.change import Change, Judgement, Options
 from hostbench.judge.detector import longest_piece
@@ -96,7 +97,10 @@ def _check_machines(names: Iterable[str | None], history: History) -> None:
     for name in names:
         if name is not None and name.partition("/")[0] not in stored:
             there = ", ".join(stored) or "none"
-            raise NothingMeasured(f"no run of machine {name!r} is stored; there are: {there}")
+            meant = did_you_mean(name, stored)
+            raise NothingMeasured(
+                f"no run of machine {name!r} is stored{meant}; there are: {there}"
+            )
 
 
 def _nothing(options: ChangesOptions, asked: Sequence[Chosen]) -> str:

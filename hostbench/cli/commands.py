@@ -15,6 +15,10 @@ Work = Callable[[], int]
 """A command with its options, still to be done."""
 
 _EPILOG = """\b
+completion of commands, options, families and cases, for bash (or zsh, fish):
+  eval "$(_HOSTBENCH_COMPLETE=bash_source hostbench)"
+
+\b
 exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured, 4 something failed or interrupted
 a case is written family.workload[axis=value,...]; `hostbench list` names them all
 """
@@ -39,7 +43,7 @@ def COMMANDS() -> None:
 
 
 @COMMANDS.command(help="Measure this machine, keep the run, have asv record it.")
-@click.argument("families", nargs=-1, metavar="[FAMILY]...")
+@options.families
 @options.selection
 @click.option(
     "--resume", is_flag=True, help="finish this commit's partial run, as --stop-after leaves"
@@ -93,7 +97,12 @@ def compare(**given: Any) -> Work:
     "branches or tags; B is the working tree as it is now unless given. Families: all unless given."
 )
 @click.argument("a", metavar="A")
-@click.argument("names", nargs=-1, metavar="[B] [FAMILY]...")
+@click.argument(
+    "names",
+    nargs=-1,
+    metavar="[B] [FAMILY]...",
+    shell_complete=options.complete_families,
+)
 @options.selection
 @options.stop_after
 @options.measuring
@@ -109,7 +118,7 @@ def ab(**given: Any) -> Work:
     help="Every step in every series, and since when. SERIES selects series, as "
     "'transfer.host_to_device[memory=pinned]@box', or a machine's own events: machine:NAME."
 )
-@click.argument("series", nargs=-1, metavar="[SERIES]...")
+@click.argument("series", nargs=-1, metavar="[SERIES]...", shell_complete=options.complete_cases)
 @options.only_machine
 @click.option(
     "--axis",
@@ -139,7 +148,7 @@ def changes(**given: Any) -> Work:
 
 
 @COMMANDS.command(help=f"Which commit made a series slower. SERIES is {options.SERIES}.")
-@click.argument("series", metavar="SERIES")
+@click.argument("series", metavar="SERIES", shell_complete=options.complete_cases)
 @click.option("--good", metavar="REV", help="last good commit (default: from history)")
 @click.option("--bad", metavar="REV", help="first bad commit (default: from history)")
 @click.option("--run", is_flag=True, help="do the steps, in a clone, and name the commit")
@@ -191,7 +200,7 @@ def triage_list(context: click.Context, /, **given: Any) -> Work:
 
 
 event = several(
-    click.argument("series", metavar="SERIES"),
+    click.argument("series", metavar="SERIES", shell_complete=options.complete_cases),
     click.argument("since", metavar="SINCE"),
 )
 direction = click.option(
@@ -235,7 +244,7 @@ def doctor(**given: Any) -> Work:
 
 
 @COMMANDS.command("list", help="Name the workloads and their cases.")
-@click.argument("families", nargs=-1, metavar="[FAMILY]...")
+@options.families
 @click.option("--cases", is_flag=True, help="every case, one a line")
 @formats()
 def list_(**given: Any) -> Work:

@@ -12,6 +12,41 @@ FORMATS = ("text", "md", "json", "csv")
 SERIES = "a series: family.workload[axis=value,...] or that with @machine"
 PATH = click.Path(path_type=Path)
 
+
+def complete_families(context: click.Context, param: click.Parameter, word: str) -> list[str]:
+    from hostbench.families import names
+
+    return [name for name in names() if name.startswith(word)]
+
+
+def complete_cases(context: click.Context, param: click.Parameter, word: str) -> list[str]:
+    """Families and workloads; behind `[` or `,` an axis with its values."""
+    from hostbench.families import load, names
+
+    works = load()
+    workload, bracket, axes = word.partition("[")
+    if not bracket:
+        return [name for name in (*names(), *works) if name.startswith(word)]
+    *before, last = axes.split(",")
+    start = f"{workload}[{''.join(f'{axis},' for axis in before)}"
+    pairs = (
+        f"{name}={value}"
+        for work in works.values()
+        if workload in (work.name, work.family)
+        for name, values in work.axes.items()
+        for value in values
+    )
+    return [start + pair for pair in dict.fromkeys(pairs) if pair.startswith(last)]
+
+
+def complete_machines(context: click.Context, param: click.Parameter, word: str) -> list[str]:
+    """Those that have results."""
+    from hostbench.cli.results import results_folder
+
+    found = sorted(results_folder(context.params.get("results")).glob(f"{word}*/"))
+    return [path.name for path in found if not path.name.startswith(".")]
+
+
 results = click.option(
     "--results",
     metavar="DIR",
@@ -21,9 +56,12 @@ results = click.option(
 machine = click.option(
     "--machine",
     metavar="NAME",
+    shell_complete=complete_machines,
     help="machine name (default: HOSTBENCH_MACHINE, else built from the hardware)",
 )
-only_machine = click.option("--machine", metavar="NAME", help="only this machine's runs")
+only_machine = click.option(
+    "--machine", metavar="NAME", shell_complete=complete_machines, help="only this machine's runs"
+)
 every = click.option("--all", "all", is_flag=True, help="show what is the same or undecided, too")
 
 
@@ -35,6 +73,11 @@ class _Output(click.Path):
 
 
 OUTPUT = _Output(path_type=Path)
+
+
+families = click.argument(
+    "families", nargs=-1, metavar="[FAMILY]...", shell_complete=complete_families
+)
 
 
 def formats(*more: str, default: str | None = "text") -> Decorator:
@@ -63,6 +106,7 @@ selection = several(
         "--case",
         metavar="CASE",
         multiple=True,
+        shell_complete=complete_cases,
         help="only cases that match, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
     ),
     click.option(

@@ -10,6 +10,7 @@ from hostbench import facts
 from hostbench.cli.results import open_history
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.core.files import write_atomic
+from hostbench.core.suggest import did_you_mean
 from hostbench.device.simulated_file import MARK
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
@@ -106,8 +107,11 @@ def _choose(options: ReportOptions, history: History) -> AboutRun:
             )
         if not runs:
             raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
-        there = ", ".join(sorted({str(run.machine) for run in runs}))
-        raise NothingMeasured(f"no run of machine {machine!r} is stored; there are: {there}")
+        there = sorted({str(run.machine) for run in runs})
+        raise NothingMeasured(
+            f"no run of machine {machine!r} is stored{did_you_mean(machine, there)}; there are: "
+            f"{', '.join(there)}"
+        )
     real = ours if MARK in machine else [run for run in ours if run.device != MARK]
     if not real:
         raise NothingMeasured(

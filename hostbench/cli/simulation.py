@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hostbench.cli.output import warn
 from hostbench.core.errors import UsageError
+from hostbench.core.suggest import why_no_case
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import load
@@ -28,11 +29,13 @@ def simulation_of(device: str, root: Path | None, results: Path) -> Simulation |
             f"{VARIABLE} is set, and {results} is the folder of measured results that "
             "asv.conf.json names: name another with --results"
         )
-    cases = [case for work in load().values() for case in work.cases()]
+    works = load()
+    cases = [case for work in works.values() for case in work.cases()]
     for selector, _ in found.slowdown if found else ():
         if not any(selector.selects(case) for case in cases):
+            why = why_no_case(selector, {name: work.axes for name, work in works.items()})
             raise UsageError(
-                f"{os.environ[VARIABLE]}: slowdown: {selector.text!r} selects no case; "
+                f"{os.environ[VARIABLE]}: slowdown: {selector.text!r} selects no case: {why}; "
                 "`hostbench list` names every case"
             )
     return found

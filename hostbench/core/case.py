@@ -61,7 +61,7 @@ class Selector:
         if self.workload not in (case.workload, case.family):
             return False
         values = case.values
-        return all(name in values and _same(values[name], text) for name, text in self.axes)
+        return all(name in values and is_value(values[name], text) for name, text in self.axes)
 
 
 def parse_selector(text: str) -> Selector:
@@ -134,7 +134,8 @@ def _selector(text: str, match: re.Match[str]) -> Selector:
     return Selector(text, match["workload"], tuple(pairs))
 
 
-def _same(value: AxisValue, text: str) -> bool:
+def is_value(value: AxisValue, text: str) -> bool:
+    """Whether a person who typed this text meant the value: `16MiB` is 16777216."""
     if str(value).lower() == text.lower():
         return True
     if isinstance(value, int) and not isinstance(value, bool):

@@ -8,6 +8,7 @@ import pkgutil
 from functools import cache
 
 from hostbench.core.errors import UsageError
+from hostbench.core.suggest import did_you_mean
 from hostbench.measure.workload import Workload, registry
 
 
@@ -27,7 +28,8 @@ def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
     wanted = names() if families is None else families
     for family in wanted:
         if family not in names():
-            raise UsageError(f"unknown family {family!r}; there are: {', '.join(names())}")
+            meant = did_you_mean(family, names())
+            raise UsageError(f"unknown family {family!r}{meant}; there are: {', '.join(names())}")
         module = importlib.import_module(f"{__name__}.{family}")
         if hasattr(module, "__path__"):
             importlib.import_module(f"{__name__}.{family}.workloads")

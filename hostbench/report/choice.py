@@ -6,6 +6,7 @@ from itertools import compress
 
 from hostbench.core.case import Case, SeriesSelector, parse_series, read_case
 from hostbench.core.errors import UsageError
+from hostbench.core.suggest import why_no_case
 from hostbench.families import load
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import longest_piece
@@ -80,11 +81,12 @@ def _case(text: str) -> Case:
 
 
 def _check(selector: SeriesSelector) -> None:
-    ours = (case for work in load().values() for case in work.cases())
-    if not any(selector.case.selects(case) for case in ours):
+    works = load()
+    if not any(selector.case.selects(case) for work in works.values() for case in work.cases()):
+        why = why_no_case(selector.case, {name: work.axes for name, work in works.items()})
         raise UsageError(
             f"{selector.case.text!r} selects no case, neither one that is stored nor one that "
-            "`hostbench list` names"
+            f"`hostbench list` names: {why}"
         )
 
 

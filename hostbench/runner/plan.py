@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from hostbench.core.case import Case, Selector
 from hostbench.core.errors import UsageError
+from hostbench.core.suggest import why_no_case
 from hostbench.facts.hardware import Hardware
 from hostbench.measure.measure import Settings
 from hostbench.measure.workload import Workload, registry
@@ -125,8 +126,7 @@ def _num_ranks(case: Case) -> int:
 
 def _check(selector: Selector, every: Iterable[Case], workloads: Mapping[str, Workload]) -> None:
     if not any(selector.selects(case) for case in every):
-        families = sorted({work.family for work in workloads.values()})
+        why = why_no_case(selector, {name: work.axes for name, work in workloads.items()})
         raise UsageError(
-            f"--case {selector.text!r} selects no case; there are the families "
-            f"{', '.join(families)}, and `hostbench list` names every case"
+            f"--case {selector.text!r} selects no case: {why}; `hostbench list` names them all"
         )

@@ -1,6 +1,7 @@
 """The command line: words in, exit codes out. Most of it in this process, on the simulated device,
 with the launcher replaced; one run is the real program with real worker processes."""
 
+import csv
 import io
 import json
 import os
@@ -123,8 +124,8 @@ def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (("run", "transfers"), ("'transfers'", "transfer, ")),
         (("list", "transfers"), ("'transfers'", "transfer, ")),
-        ((*SIMULATED, "--case", "transfer.up"), ("'transfer.up'", "hostbench list")),
-        ((*SIMULATED, "--case", "transfer[nbytes=infKiB]"), ("selects no case", "list")),
+        ((*SIMULATED, "--case", "transfr.x"), ("'transfr.x'", "'transfer'", "hostbench list")),
+        ((*SIMULATED, "--case", "transfer[nbytes=infKiB]"), ("'infKiB'", "list")),
         ((*SIMULATED, "--case", "transfer[x"), ("'transfer[x'", "axis=value")),
         ((*SIMULATED, "--case", "transfer[device=cpu]"), ("no case is left", "list")),
         (("run", "--device", "cuda"), ("--device cuda", "CUDA_VISIBLE_DEVICES")),
@@ -198,6 +199,52 @@ def test_a_broken_asv_conf(stage: Path, capsys: pytest.CaptureFixture[str]) -> N
     (stage / "asv.conf.json").write_text("{")
     assert main(SIMULATED) == EXIT_USAGE
     assert "asv.conf.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("hostbench che", {"check-results"}),
+        ("hostbench run --qu", {"--quick"}),
+        ("hostbench run allo", {"allocation"}),
+        ("hostbench ab main allo", {"allocation"}),
+        ("hostbench report --format ht", {"html"}),
+        ("hostbench run --case allocation.c", {"allocation.create"}),
+        (
+            "hostbench run --case allocation.create[nbytes=1MiB,place=c",
+            {"allocation.create[nbytes=1MiB,place=cpu_then_move"},
+        ),
+        ("hostbench report --machine sh", {"shelf"}),
+    ],
+)
+def test_completion(
+    words: str,
+    offered: set[str],
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (results / "shelf").mkdir(parents=True)
+    monkeypatch.setenv("_HOSTBENCH_COMPLETE", "zsh_complete")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert main([]) == EXIT_OK
+    assert set(capsys.readouterr().out.splitlines()[1::3]) == offered
+
+
+@pytest.mark.parametrize("command", ["list", "compact", "check-results", "triage", "report"])
+@pytest.mark.parametrize("form", ["text", "md", "json", "csv"])
+def test_every_command_with_a_table_has_the_same_formats(
+    command: str, form: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive.write(results, run([record(copy_case())]))
+    assert main([command, "--format", form]) == EXIT_OK
+    out = capsys.readouterr().out
+    if form == "json":
+        assert isinstance(json.loads(out), list | dict)
+    elif form == "csv":
+        first, *rows = csv.reader(io.StringIO(out))
+        assert all(len(row) == len(first) for row in rows)
 
 
 # Exit codes

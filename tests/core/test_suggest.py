@@ -1,0 +1,38 @@
+"""What somebody may have meant: one helper for every name."""
+
+import pytest
+
+from hostbench.core.case import AxisValue, parse_selector
+from hostbench.core.suggest import did_you_mean, why_no_case
+
+AXES: dict[str, dict[str, tuple[AxisValue, ...]]] = {
+    "transfer.up": {"device": ("cuda", "cpu"), "nbytes": (1024, 1 << 24), "blocking": (True,)},
+    "overlap.loop": {"device": ("cuda",), "schedule": ("serial",)},
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("transfr", "transfer"), ("TRANSFER", "transfer"), ("zebra", None), ("", None)],
+)
+def test_a_near_name_is_suggested(word: str, meant: str | None) -> None:
+    said = did_you_mean(word, ("transfer", "overlap"))
+    assert said == (f" (did you mean {meant!r}?)" if meant else "")
+
+
+@pytest.mark.parametrize(
+    ("selector", "wrong", "meant"),
+    [
+        ("transfr", "transfr", "transfer"),
+        ("transfer.upp", "transfer.upp", "transfer.up"),
+        ("transfer[blokcing=True]", "blokcing", "blocking"),
+        ("overlap.loop[blocking=True]", "blocking", None),
+        ("transfer[device=cdua]", "cdua", "cuda"),
+        ("transfer[nbytes=16Mi]", "16Mi", "16MiB"),
+        ("transfer[device=cpu,blocking=true,nbytes=1KiB]", None, None),
+    ],
+)
+def test_the_wrong_word_is_named(selector: str, wrong: str | None, meant: str | None) -> None:
+    said = why_no_case(parse_selector(selector), AXES)
+    assert repr(wrong) in said if wrong else said == "no case has all of these values"
+    assert (f"did you mean {meant!r}?" in said) is (meant is not None)
