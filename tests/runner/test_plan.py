@@ -65,7 +65,7 @@ def test_a_selector_that_selects_nothing_is_named(selector: str) -> None:
         chosen("transfer", selector)
     message = str(caught.value)
     assert repr(selector) in message
-    assert "allocation, transfer" in message and "hostbench list" in message
+    assert "hostbench list" in message
 
 
 def test_nothing_left_says_what_left_nothing() -> None:
