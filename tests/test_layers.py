@@ -31,7 +31,7 @@ LAYERS = (
     "judge",
     "report",
     "testing",
-    "cli gpu_check __main__",
+    "cli __main__",
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
 NOBODY_IMPORTS = ("cli", "__main__", "_benchmarks", "_dashboard")

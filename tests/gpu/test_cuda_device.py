@@ -10,7 +10,7 @@ from hostbench.core.units import KIB, MIB
 from hostbench.device.base import Fill
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
-from hostbench.gpu_check.probe import probe
+from tests.gpu.delay import probe
 
 pytestmark = pytest.mark.gpu
 

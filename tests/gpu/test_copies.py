@@ -1,0 +1,85 @@
+"""What pinned copies reach, and what the profiler and the link's counters say of a known copy."""
+
+import pytest
+
+from hostbench.core import pcie, units
+from hostbench.core.samples import median
+from hostbench.core.units import GIB, MIB
+from hostbench.device.base import Buffer
+from hostbench.device.cuda import CudaDevice
+from hostbench.facts import collect
+from hostbench.facts.record import cuda_group, number_of
+from tests.gpu.conftest import Record
+
+pytestmark = pytest.mark.gpu
+
+NBYTES = 256 * MIB
+PUBLISHED_GB_PER_S = {"H2D": 55.43, "D2H": 55.06}
+"""8x H200, PCIe Gen5: ml-engineering, network/README."""
+_COPIES, _READINGS = 8, 9
+
+
+def ends(cuda: CudaDevice, way: str, memory: str, nbytes: int) -> tuple[Buffer, Buffer]:
+    host, there = cuda.host_buffer(nbytes, pinned=memory == "pinned"), cuda.buffer(nbytes)
+    return (there, host) if way == "H2D" else (host, there)
+
+
+def seconds_of_copies(cuda: CudaDevice, target: Buffer, source: Buffer) -> list[float]:
+    """Per copy, between two events behind a delay; several readings after one to warm up."""
+    readings = []
+    for _ in range(1 + _READINGS):
+        start, end = cuda.event(), cuda.event()
+        cuda.delay(0.002)
+        start.record()
+        for _ in range(_COPIES):
+            cuda.copy(target, source, blocking=False)
+        end.record()
+        cuda.synchronize()
+        readings.append(end.seconds_since(start) / _COPIES)
+    return readings[1:]
+
+
+@pytest.mark.parametrize("way", ["H2D", "D2H"])
+def test_no_pinned_copy_is_faster_than_its_link(cuda: CudaDevice, record: Record, way: str) -> None:
+    seconds = seconds_of_copies(cuda, *ends(cuda, way, "pinned", NBYTES))
+    rate = units.gb_per_s(NBYTES, median(seconds))
+    record(
+        f"pinned, 256 MiB, by events: {way} {units.format_rate(rate)} "
+        f"(published for an H200: {PUBLISHED_GB_PER_S[way]})",
+        seconds=seconds,
+    )
+    facts = collect()
+    group = cuda_group(facts) or "gpu0"
+    generation, width = (
+        number_of(facts, group, f"pcie_max_{name}") for name in ("generation", "width")
+    )
+    if generation is None or width is None:
+        pytest.skip("NVML does not tell the link's maximum")
+    limit = pcie.encoded_bytes_per_s(int(generation), int(width)) / units.GB
+    assert 0 < rate < limit
+
+
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
+@pytest.mark.parametrize("way", ["H2D", "D2H"])
+def test_the_profiler_names_each_copy(
+    cuda: CudaDevice, record: Record, way: str, memory: str
+) -> None:
+    target, source = ends(cuda, way, memory, MIB)
+    seen = cuda.observe(lambda: cuda.copy(target, source, blocking=False))
+    record(", ".join(f"{one.what} of {one.nbytes} bytes" for one in seen))
+    assert {one.what for one in seen} == {f"{way} {memory}"}
+    assert sum(one.nbytes for one in seen) == MIB
+
+
+@pytest.mark.parametrize("way", ["H2D", "D2H"])
+def test_the_link_counts_the_bytes_of_a_copy(cuda: CudaDevice, record: Record, way: str) -> None:
+    target, source = ends(cuda, way, "pinned", NBYTES)
+    cuda.copy(target, source, blocking=True)
+    before = cuda.bytes_counted()
+    for _ in range(GIB // NBYTES):
+        cuda.copy(target, source, blocking=False)
+    cuda.synchronize()
+    into, out_of = (end - start for start, end in zip(before, cuda.bytes_counted(), strict=True))
+    record(f"{way} of 1 GiB: {into / GIB:.4f} GiB into the GPU, {out_of / GIB:.4f} out of it")
+    assert min(into, out_of) >= 0, "a counter fell: it wraps"
+    assert (into if way == "H2D" else out_of) >= GIB

@@ -1,0 +1,30 @@
+"""Which copies return before the stream gets to them, at every size."""
+
+from dataclasses import asdict
+
+import pytest
+
+from hostbench.core.units import KIB, MIB
+from hostbench.device.cuda import CudaDevice
+from tests.gpu.conftest import Record
+from tests.gpu.delay import probe_all, table
+
+pytestmark = pytest.mark.gpu
+
+SIZES = tuple(KIB * 4**power for power in range(10))
+"""1 KiB to 256 MiB."""
+
+
+def test_pinned_copies_return_early_and_blocking_ones_wait(
+    cuda: CudaDevice, record: Record
+) -> None:
+    cells = list(probe_all(cuda, SIZES))
+    early: dict[str, list[int]] = {}
+    for cell in cells:
+        if cell.returns_early:
+            early.setdefault(cell.way, []).append(cell.nbytes)
+    record(table(cells), cells=[asdict(cell) for cell in cells])
+    for way in ("H2D", "D2H"):
+        assert early[f"{way} pinned non_blocking"] == list(SIZES)
+        assert f"{way} pinned blocking" not in early
+        assert not [size for size in early.get(f"{way} pageable non_blocking", ()) if size > MIB]

@@ -1,0 +1,118 @@
+"""What NVML and sysfs tell of this machine, at rest and while copies run."""
+
+import os
+import threading
+from collections import Counter
+
+import pytest
+import torch
+
+from hostbench.core.units import MIB
+from hostbench.device import numa
+from hostbench.device.cuda import CudaDevice
+from hostbench.device.cuda_open import pci_address, uuid_of
+from hostbench.facts.gpu import FIELDS, gpu_facts, gpu_reads
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
+from hostbench.facts.record import Group
+from tests.gpu.conftest import Record
+
+pytestmark = pytest.mark.gpu
+
+LOAD_S = 2.0
+LINK = ("pcie_generation", "pcie_width")
+
+
+@pytest.fixture
+def nvml() -> Nvml:
+    try:
+        return open_nvml()
+    except NvmlUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def index(cuda: CudaDevice, nvml: Nvml) -> int:
+    """NVML's index of torch's device 0: the two do not count devices alike."""
+    found = nvml.index_of(uuid_of(cuda.torch_device))
+    if found is None:
+        pytest.skip("NVML shows no GPU with torch's UUID (MIG?)")
+    return found
+
+
+def shown(group: Group) -> str:
+    return ", ".join(f"{name} {fact}" for name, fact in group.items())
+
+
+def test_every_fact_has_a_value_or_a_reason(nvml: Nvml, index: int, record: Record) -> None:
+    facts = gpu_facts(nvml, index)
+    known = {name: fact for name, fact in facts.items() if fact.value is not None}
+    refused = Counter(fact.why for fact in facts.values() if fact.why)
+    record(f"{len(known)} of {len(facts)} facts are known; not: {dict(refused)}")
+    assert known["name"].value == torch.cuda.get_device_name(0)
+
+
+def test_throttled_time_is_readable(nvml: Nvml, index: int, record: Record) -> None:
+    wanted = {name: field for name, field in FIELDS.items() if name.startswith("throttle_")}
+    group = nvml.fields(nvml.handle(index), wanted)
+    record(f"read as uid {os.geteuid()}: {shown(group)}")
+    if all(fact.why for fact in group.values()):
+        pytest.skip(shown(group))
+    assert all(isinstance(fact.value, int) for fact in group.values() if not fact.why)
+
+
+def test_the_link_is_awake_under_load(
+    cuda: CudaDevice, nvml: Nvml, index: int, record: Record
+) -> None:
+    idle = gpu_reads(nvml, index, LINK)
+    host, there = cuda.host_buffer(256 * MIB, pinned=True), cuda.buffer(256 * MIB)
+    readings: list[Group] = []
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.02):
+            readings.append(gpu_reads(nvml, index, LINK))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    end_s = cuda.now() + LOAD_S
+    while cuda.now() < end_s:
+        for _ in range(4):
+            cuda.copy(there, host, blocking=False)
+        cuda.synchronize()
+        if not watcher.is_alive() and cuda.now() > end_s - 0.9 * LOAD_S:
+            watcher.start()
+    stop.set()
+    watcher.join()
+    most = gpu_reads(nvml, index, [f"pcie_max_{name[5:]}" for name in LINK])
+    seen = sorted({shown(each) for each in readings})
+    record(f"idle: {shown(idle)}; under load: {'; '.join(seen)}; at most: {shown(most)}")
+    if idle["pcie_generation"].why or most["pcie_max_generation"].why:
+        pytest.skip(f"the link cannot be read: {shown(idle)}")
+    busy = {each["pcie_generation"].value for each in readings}
+    assert busy == {most["pcie_max_generation"].value}
+
+
+def test_the_numa_node_has_cpus(cuda: CudaDevice, record: Record) -> None:
+    address = pci_address(cuda.torch_device)
+    if address is None:
+        pytest.skip(f"torch {torch.__version__} does not tell the PCI address")
+    node, near = numa.node(address), numa.local_cpus(address)
+    allowed = len(os.sched_getaffinity(0))
+    record(
+        f"node {'not told' if node is None else node}, {len(near)} CPUs beside it, "
+        f"{allowed} CPUs allowed to this process"
+    )
+    assert (node is None) == (not near)
+
+
+def test_accelerator_graphs_replay(cuda: CudaDevice) -> None:
+    accelerator = torch.accelerator
+    if not hasattr(accelerator, "Graph"):
+        pytest.skip(f"torch {torch.__version__} has no torch.accelerator.Graph")
+    number = torch.ones(1, device="cuda")
+    torch.cuda.synchronize()
+    graph = accelerator.Graph()
+    with torch.Stream(device="cuda"), graph:
+        number += 1
+    graph.replay()
+    torch.cuda.synchronize()
+    assert number.item() == 2

@@ -1,0 +1,62 @@
+"""hostbench itself, by the program that people use: every CUDA case, and what is observed of it."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from hostbench.device.cuda import CudaDevice
+from hostbench.store import runs
+from hostbench.store.runs import WholeRun
+from tests.gpu.conftest import Record
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).parent.parent.parent
+RUN_S = 200
+"""How long the run of every case may take; it ends with the case in hand."""
+
+
+@pytest.fixture
+def results(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Kept beside the report where there is one."""
+    folder = os.environ.get("HOSTBENCH_GPU_REPORT")
+    return Path(folder) / request.node.name.removeprefix("test_") if folder else tmp_path
+
+
+def measured(results: Path, *args: str) -> WholeRun:
+    argv = [sys.executable, "-m", "hostbench", "run", *args, "--device", "cuda", "--no-asv"]
+    done = subprocess.run([*argv, "--results", str(results)], cwd=ROOT)
+    (run,) = runs.load(results, pytest.fail)
+    assert done.returncode == 0, told(run)
+    return run
+
+
+def told(run: WholeRun) -> str:
+    """How many cases of each status; then each failure and each finding that was not expected."""
+    found = run.results()
+    counts = Counter[str](result.status for result in found)
+    lines = [", ".join(f"{num} {word}" for word, num in counts.items())]
+    lines[0] += f", {len(run.not_measured())} not reached"
+    for result in found:
+        if result.status == "failed":
+            lines.append(f"- failed: {result.case}: {result.reason}")
+        for name, value in result.surprises.items():
+            lines.append(f"- not expected: {result.case}: {name} is {value}")
+        for name, said in result.proofs.items():
+            if said.startswith("unavailable"):
+                lines.append(f"- {name} {said}: {result.case}")
+    return "\n".join(lines)
+
+
+def test_every_case_is_measured(cuda: CudaDevice, record: Record, results: Path) -> None:
+    """Up to three launches, as far as the time goes."""
+    record(told(measured(results, "--launches", "3", "--stop-after", str(RUN_S))))
+
+
+def test_copies_are_what_the_cases_declare(cuda: CudaDevice, record: Record, results: Path) -> None:
+    """One launch of the quick cases, and what was observed of each of them."""
+    record(told(measured(results, "--quick", "--launches", "1")))
