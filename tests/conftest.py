@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -15,6 +15,17 @@ GPU_TESTS = Path(__file__).parent / "gpu"
 
 SoakSeeds = Callable[[int, int], Iterator[int]]
 _seed = pytest.StashKey[int]()
+
+
+def examples(short: int, long: int) -> Callable[[Any], Any]:
+    """So many examples of a hypothesis test in `make test`, and in `make soak`."""
+    from hypothesis import settings
+
+    def with_examples(test: Any) -> Any:
+        test = settings(max_examples=long if SOAK else short, deadline=None)(test)
+        return pytest.mark.soak(test) if SOAK else test
+
+    return with_examples
 
 
 @pytest.fixture

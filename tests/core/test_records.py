@@ -1,23 +1,48 @@
 """Wrong types in one stored file are a warning with its path; the rest is shown, nothing breaks."""
 
 import copy
+import datetime
 import gzip
 import json
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import to_builtins
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct, to_builtins
 
 from hostbench.cli.entry import main
 from hostbench.core.case import Case
-from hostbench.core.errors import EXIT_OK
+from hostbench.core.errors import EXIT_OK, DataError
+from hostbench.core.records import (
+    Archived,
+    CaseRecord,
+    Exited,
+    FactsLine,
+    Finish,
+    Forked,
+    Launch,
+    Measurement,
+    Outcome,
+    Ready,
+    RunHeader,
+    Started,
+    decoded,
+    encoded,
+)
 from hostbench.report.answer import answers
 from hostbench.report.page import page
 from hostbench.runner import journal
 from hostbench.store import archive, frame
+from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import COMMIT, copy_case, record, run, write_journal
+from tests.conftest import examples
 from tests.store.test_frame import asv_file
+
+ROOT = Path(__file__).parent.parent.parent
 
 GOOD = run([record(copy_case())], launches=1)
 LINE = {"kind": "case", **to_builtins(record(copy_case()))}
@@ -159,3 +184,178 @@ def test_rows_without_their_axes_are_said_to_be_odd(tmp_path: Path) -> None:
     (answer,) = answers(tree.frame)
     assert "cannot be told" in answer.text
     assert "cannot be told" in page(tree.frame, tree.runs[0])
+
+
+TEXTS = st.text(max_size=6)
+SECONDS = st.floats(0, 1e300)
+COUNTS = st.integers(0, 2**63 - 1)
+TIMES = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1)).map(
+    lambda at: f"{at.isoformat()}Z"
+)
+NAMES = st.from_regex(r"[A-Za-z0-9_-][\w. -]{0,8}", fullmatch=True)
+FINDINGS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS
+CASES = st.builds(
+    Case.of, TEXTS, st.dictionaries(TEXTS, TEXTS | st.booleans() | st.integers(-9, 2**63 - 1))
+)
+CLOCK = st.lists(SECONDS, max_size=3).map(tuple)
+MEASUREMENTS = st.builds(
+    Measurement,
+    end_to_end_s=CLOCK,
+    call_s=CLOCK,
+    device_s=CLOCK,
+    device_reason=st.none() | TEXTS,
+    first_s=st.none() | SECONDS,
+    depth=st.none() | COUNTS,
+    number=st.none() | COUNTS,
+    findings=st.dictionaries(TEXTS, FINDINGS, max_size=3),
+    proofs=st.dictionaries(TEXTS, st.sampled_from(["passed", "failed: no", "unavailable: no"])),
+    memory=st.dictionaries(TEXTS, COUNTS, max_size=2),
+    ranks=st.dictionaries(TEXTS, SECONDS, max_size=2),
+    traceback=st.none() | TEXTS,
+)
+STATUSES = st.sampled_from(["ok", "skipped", "failed"])
+RECORDS = st.builds(
+    CaseRecord,
+    case=CASES,
+    version=TEXTS,
+    launch=st.integers(0, 9_999),
+    position=COUNTS,
+    status=STATUSES,
+    reason=st.none() | TEXTS,
+    started_at=TIMES,
+    seconds=st.none() | SECONDS,
+    nbytes=st.none() | COUNTS,
+    measurement=MEASUREMENTS,
+    expected=st.dictionaries(TEXTS, st.booleans(), max_size=2),
+)
+HEADERS = st.builds(
+    RunHeader,
+    run_id=NAMES,
+    machine=st.none() | NAMES,
+    commit=st.none() | st.from_regex("[0-9a-f]{8,64}", fullmatch=True),
+    committed_at=st.none() | TIMES,
+    scratch=st.none() | TEXTS,
+    profile=TEXTS,
+    launches=st.integers(1, 10_000),
+    device=TEXTS,
+    seed=st.integers(),
+    started_at=TIMES,
+    hostbench=TEXTS,
+    planned=st.lists(TEXTS, max_size=3).map(tuple),
+    resumes=st.none() | NAMES,
+    by=TEXTS,
+    interleaved_with=st.none() | NAMES,
+)
+FACT_GROUPS = st.dictionaries(TEXTS, st.dictionaries(TEXTS, FINDINGS, max_size=2), max_size=2)
+FINISHES = st.builds(Finish, at=TIMES, status=TEXTS, scratch=st.none() | TEXTS)
+RUNS = st.builds(
+    Archived,
+    header=HEADERS,
+    facts=st.dictionaries(TEXTS, FACT_GROUPS, max_size=2),
+    finish=st.none() | FINISHES,
+    asv_rows=st.lists(st.lists(TEXTS | COUNTS, max_size=2), max_size=2),
+    damaged=st.lists(COUNTS, max_size=2),
+    records=st.lists(RECORDS, max_size=2).map(tuple),
+)
+LAUNCHES = st.builds(
+    Launch,
+    family=TEXTS,
+    number=st.integers(),
+    settings=st.dictionaries(TEXTS, SECONDS, max_size=2),
+    device=st.none() | TEXTS,
+    deadline_s=SECONDS,
+    observe=st.booleans(),
+    cases=st.lists(CASES, max_size=2).map(tuple),
+)
+MESSAGES = st.one_of(
+    st.builds(Ready, hostbench=TEXTS, pid=COUNTS),
+    st.builds(Forked, pid=COUNTS),
+    st.builds(Started, case=CASES, at=SECONDS),
+    st.builds(
+        Outcome,
+        case=CASES,
+        position=COUNTS,
+        status=STATUSES,
+        reason=st.none() | TEXTS,
+        seconds=st.none() | SECONDS,
+        measurement=MEASUREMENTS,
+        traceback=st.none() | TEXTS,
+        fatal=st.booleans(),
+        started_at=SECONDS,
+    ),
+    st.builds(Exited, status=st.integers()),
+)
+FACTS_LINES = st.builds(FactsLine, when=TEXTS, facts=FACT_GROUPS)
+GARBAGE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@examples(60, 5000)
+@given(RUNS | LAUNCHES | MESSAGES | FACTS_LINES)
+def test_every_record_comes_back_as_it_was(one: Struct) -> None:
+    assert decoded(encoded(one), type(one)) == one
+
+
+def test_a_number_that_is_none_comes_back() -> None:
+    """As the standard library writes it; msgspec's JSON would write null."""
+    line = encoded(Measurement(findings={"share": math.nan, "factor": math.inf}))
+    assert b"NaN" in line and b"Infinity" in line
+    found = decoded(line, Measurement).findings
+    assert math.isnan(float(str(found["share"]))) and found["factor"] == math.inf
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "results").glob("*/runs/*.json.gz")), ids=lambda p: p.name
+)
+def test_what_is_stored_says_the_same_when_it_is_written_again(path: Path) -> None:
+    data = json.loads(gzip.decompress(path.read_bytes()))["hostbench"]
+    again = json.loads(encoded(archive.read(path)))
+    again["header"] = {key: again["header"][key] for key in data["header"]}
+    for record_ in data["records"]:  # what a measurement does not have is written no more
+        kept = {key: value for key, value in record_["measurement"].items() if value}
+        record_["measurement"] = kept
+    assert again == data
+
+
+def _places(data: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where a value stands in JSON, the whole left out."""
+    inner = data.items() if isinstance(data, dict) else enumerate(data)
+    for key, value in inner:
+        yield (*at, key)
+        if isinstance(value, dict | list):
+            yield from _places(value, (*at, key))
+
+
+@examples(60, 5000)
+@given(st.data())
+def test_no_garbage_in_an_archive_is_more_than_damage(data: st.DataObject) -> None:
+    whole = json.loads(json.dumps(archive.content_of(BAD)))
+    place = data.draw(st.sampled_from(list(_places(whole["hostbench"]))))
+    content = archive.packed(put(whole, ("hostbench", *place), data.draw(GARBAGE)))
+    path = Path("shelf/runs/x.json.gz")
+    try:
+        part = archive.parse(path, content)
+    except DataError as error:
+        assert str(path) in str(error)
+        return
+    warnings: list[str] = []
+    whole_run = WholeRun(parts=(part,))
+    shown = frame.rows_of_run(Path(), whole_run, (), warnings.append)
+    assert shown is not None or len(warnings) == 1
+
+
+@examples(60, 5000)
+@given(st.data())
+def test_no_garbage_in_a_message_is_more_than_an_error(data: st.DataObject) -> None:
+    """The launcher's records of what a worker of any commit sends."""
+    outcome = Outcome(case=copy_case(), position=0, status="ok", seconds=0.5)
+    whole = json.loads(encoded(outcome))
+    place = data.draw(st.sampled_from(list(_places(whole))))
+    line = encoded(put(whole, place, data.draw(GARBAGE)))
+    try:
+        decoded(line, Outcome)
+    except ValueError as error:
+        assert not isinstance(error, UnicodeError)
