@@ -35,9 +35,8 @@ def page(
 
 
 def table(chosen: Sequence[Chosen], explainer: Explainer) -> Table:
-    """A row for each event but the baseline resets."""
-    steps = [pair for pair in events(chosen) if pair[0].change.kind != "break"]
-    return _table([explainer.tell(*pair) for pair in steps])
+    """A row for each event."""
+    return _table([explainer.tell(*pair) for pair in events(chosen)])
 
 
 def _table(told: Sequence[Told]) -> Table:

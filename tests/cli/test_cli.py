@@ -100,7 +100,7 @@ sys.exit(code)
 """
     done = python("-c", code)
     assert (done.returncode, done.stderr) == (0, "click hostbench\n")
-    assert "hostbench" in done.stdout
+    assert done.stdout.startswith("hostbench 0." if "--version" in args else "Usage: hostbench ")
 
 
 def test_python_m_is_the_same_program() -> None:
@@ -109,11 +109,6 @@ def test_python_m_is_the_same_program() -> None:
     listed = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")}
     assert listed >= {"run", "report", "doctor", "list", "dashboard", "sync-benchmarks"}
     assert "exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured" in done.stdout
-
-
-def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == EXIT_OK
-    assert "COMMAND" in capsys.readouterr().out
 
 
 # Bad input: one line, the value, the remedy, exit code 2
@@ -185,14 +180,6 @@ def test_a_bad_machine_from_the_environment_names_the_variable(
     monkeypatch.setenv("HOSTBENCH_MACHINE", "a/b")
     assert main(SIMULATED) == EXIT_USAGE
     assert "HOSTBENCH_MACHINE 'a/b'" in capsys.readouterr().err
-
-
-def test_results_that_cannot_be_written(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (stage / "file").write_text("no folder")
-    for folder in ("file", "file/below"):
-        assert main([*SIMULATED, "--case", ONE, "--results", folder]) == EXIT_USAGE
-        err = capsys.readouterr().err
-        assert folder in err and "--results" in err and err.count("\n") == 1
 
 
 def test_a_broken_asv_conf(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -650,17 +637,6 @@ def test_report_that_finds_no_run(
     assert main(["report", *args]) == code
     err = capsys.readouterr().err
     assert part in err and err.count("\n") == 1
-
-
-def test_report_formats(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stored(results)
-    assert main(["report", "--format", "json"]) == EXIT_OK
-    data = json.loads(capsys.readouterr().out)
-    assert data["run_id"] == "20261121T1"
-    assert [case["case"] for case in data["cases"]] == [str(copy_case())]
-    assert main(["report", "--format", "md"]) == EXIT_OK
-    text = capsys.readouterr().out
-    assert text.startswith("## shelf") and "| case | time |" in text
 
 
 def test_report_names_what_is_damaged_and_shows_the_rest(

@@ -1,5 +1,6 @@
 """`hostbench report`: which run it takes, where it writes, and which folders it refuses."""
 
+import csv
 import json
 import os
 from pathlib import Path
@@ -31,18 +32,32 @@ def store(results: Path, number: int, device: str = "cpu") -> None:
     archive.write(results, run([record(copy_case())], launches=1, **changes))
 
 
-@pytest.mark.parametrize("form", ["text", "md", "json", "html"])
+@pytest.mark.parametrize("form", ["text", "md", "json", "csv", "html"])
 def test_every_format_is_written_to_the_file(
     form: str, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The ending of the file says the format as well as --format does."""
     store(results, 1)
-    how = ("--html",) if form == "html" else ("--format", form)
-    assert main(["report", *how, "-o", "out/answer"]) == EXIT_OK
+    assert main(["report", "--format", form, "-o", "out/answer"]) == EXIT_OK
     assert capsys.readouterr().out == "wrote out/answer\n"
     text = Path("out/answer").read_text()
     assert "run1" in text and text.endswith("\n") and not text.endswith("\n\n")
+    assert main(["report", f"-o=out/answer.{form}"]) == EXIT_OK
+    assert Path(f"out/answer.{form}").read_text() == text
     if form == "json":
         assert json.loads(text)["run_id"] == "run1"
+    if form == "csv":
+        (row,) = csv.DictReader(text.splitlines())
+        assert (row["case"], float(row["seconds"])) == (str(copy_case()), 0.5)
+
+
+def test_html_as_it_was_asked_for_before(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store(results, 1)
+    assert main(["report", "--html", "-o", "answer"]) == EXIT_OK
+    assert Path("answer").read_text().startswith("<!doctype html>")
+    for how in (("--html",), ("--format", "html")):
+        assert main(["report", *how]) == EXIT_USAGE
+        assert "-o FILE" in capsys.readouterr().err
 
 
 def test_a_link_stays_a_link(results: Path) -> None:
