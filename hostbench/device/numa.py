@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from hostbench.facts.files import listed, read_int, read_text
+
 _DEVICES = Path("/sys/bus/pci/devices")
 
 
@@ -21,27 +23,12 @@ def bind_near(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
 
 def node(pci_address: str | None, devices: Path = _DEVICES) -> int | None:
     """The NUMA node of the device's slot; None where the machine does not say."""
-    try:
-        number = int((devices / str(pci_address) / "numa_node").read_text())
-    except (OSError, ValueError):
-        return None
-    return number if number >= 0 else None
+    number = read_int(devices / str(pci_address) / "numa_node")
+    return number if number is not None and number >= 0 else None
 
 
 def local_cpus(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
     """CPUs on the device's node; empty where the node is not known."""
     if node(pci_address, devices) is None:
         return set()
-    try:
-        return parse_cpulist((devices / str(pci_address) / "local_cpulist").read_text())
-    except (OSError, ValueError):
-        return set()
-
-
-def parse_cpulist(text: str) -> set[int]:
-    """`0-3,8` as {0, 1, 2, 3, 8}, as the kernel writes it. Raises ValueError for anything else."""
-    cpus: set[int] = set()
-    for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        cpus.update(range(int(first), int(last or first) + 1))
-    return cpus
+    return listed(read_text(devices / str(pci_address) / "local_cpulist"))

@@ -30,16 +30,16 @@ def read_fields(path: Path, separator: str = ":") -> dict[str, str]:
     return fields
 
 
-def count_list(text: str) -> int | None:
-    """How many numbers a kernel list such as `0-3,8` names; None where it is not one."""
-    total = 0
-    for part in text.split(","):
-        first, _, last = part.strip().partition("-")
+def listed(text: str | None) -> set[int]:
+    """The numbers that a kernel list such as `0-3,8` names; empty where it is not one."""
+    numbers: set[int] = set()
+    for part in filter(None, (text or "").strip().split(",")):
+        first, _, last = part.partition("-")
         try:
-            total += int(last or first) - int(first) + 1
+            numbers.update(range(int(first), int(last or first) + 1))
         except ValueError:
-            return None
-    return total or None
+            return set()
+    return numbers
 
 
 def entries(path: Path, pattern: str) -> list[Path]:

@@ -7,7 +7,7 @@ serial numbers or a user's paths.
 from pathlib import Path
 
 from hostbench.facts import cgroup
-from hostbench.facts.files import count_list, entries, read_fields, read_int, read_text
+from hostbench.facts.files import entries, listed, read_fields, read_int, read_text
 from hostbench.facts.record import Fact, known, unknown
 
 _ARM_CORES = {"0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd49": "Neoverse-N2"} | {
@@ -62,13 +62,13 @@ def cpu_model(root: Path) -> str | None:
 
 
 def num_online(root: Path) -> int | None:
-    return count_list(read_text(root / "sys/devices/system/cpu/online") or "")
+    return len(listed(read_text(root / "sys/devices/system/cpu/online"))) or None
 
 
 def num_usable(root: Path) -> int | None:
     """By affinity and quota; a fraction of a core counts as one."""
-    allowed = count_list(read_fields(root / "proc/self/status").get("Cpus_allowed_list", ""))
-    return cgroup.usable_cores(allowed, cgroup.cpu_quota_cores(root))
+    allowed = listed(read_fields(root / "proc/self/status").get("Cpus_allowed_list"))
+    return cgroup.usable_cores(len(allowed) or None, cgroup.cpu_quota_cores(root))
 
 
 def memory_bytes(root: Path) -> int | None:

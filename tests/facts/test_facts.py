@@ -237,8 +237,8 @@ def test_small_readers(tmp_path):
     (tmp_path / "word").write_text("twelve")
     assert files.read_int(tmp_path / "word") is None
     assert files.read_text(tmp_path) is None
-    assert files.count_list("0-3,7") == 5
-    assert files.count_list("none") is None
+    assert files.listed("0-3,7\n") == {0, 1, 2, 3, 7}
+    assert files.listed("none") == files.listed(None) == files.listed("") == set()
 
 
 def test_collect_puts_the_groups_together(tmp_path):

@@ -157,7 +157,7 @@ def description() -> str:
     return f"hostbench results, format {FORMAT}, code {digest.hexdigest()[:16]}"
 
 
-_NO_ROWS = ("cli", "device", "gpu_check", "judge", "report", "runner", "_benchmarks", "_dashboard")
+_NO_ROWS = ("cli", "device", "judge", "report", "runner", "_benchmarks", "_dashboard")
 
 
 def digest_of(value: Any) -> str:
