@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.core.errors import DataError, UsageError
+from hostbench.core.files import write_atomic
 from hostbench.core.units import GIB
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of
 
@@ -78,13 +79,8 @@ def register_with_asv(entry: Mapping[str, str], path: Path | None = None) -> Non
     if machines.get(entry["machine"]) == dict(entry):
         return
     machines[entry["machine"]] = dict(entry)
-    try:
-        _write(target, json.dumps(machines, indent=4, sort_keys=True))
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {target}: {error.strerror}; asv keeps its machines there, so make it "
-            "writable or point HOME elsewhere"
-        ) from error
+    remedy = "asv keeps its machines there, so make it writable or point HOME elsewhere"
+    write_atomic(target, json.dumps(machines, indent=4, sort_keys=True).encode(), remedy)
 
 
 def _read_machines(path: Path) -> dict[str, Any]:
@@ -104,20 +100,6 @@ def _read_machines(path: Path) -> dict[str, Any]:
             f"{ASV_VERSION_OF_FILE}): {remedy}"
         )
     return machines
-
-
-def _write(path: Path, text: str) -> None:
-    """All or nothing, also when killed half way."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _gpu_models(facts: Facts) -> Counter[str]:
