@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,6 +14,8 @@ SOAK = os.environ.get("HOSTBENCH_SOAK") == "1"
 MUST_RUN_IN_CI = ("browser", "namespace", "asv")
 GPU_TESTS = Path(__file__).parent / "gpu"
 
+ODD = "".join(map(chr, range(0x180))) + "\u0660\u2028\u202e\u6f22\ufeff\U0001f600"
+"""Letters, signs and what surprises. All of Unicode would cost 10 s in a fresh checkout."""
 SoakSeeds = Callable[[int, int], Iterator[int]]
 _seed = pytest.StashKey[int]()
 
@@ -43,6 +46,16 @@ def soak_seeds(request: pytest.FixtureRequest) -> SoakSeeds:
     return seeds
 
 
+def pytest_configure() -> None:
+    """Property tests try 25 examples, and 1000 in `make soak`. No deadline: a busy machine fails
+    nothing. A GPU machine may be without hypothesis, and runs tests/gpu alone."""
+    if find_spec("hypothesis"):
+        from hypothesis import settings
+
+        settings.register_profile("hostbench", max_examples=1000 if SOAK else 25, deadline=None)
+        settings.load_profile("hostbench")
+
+
 @pytest.fixture
 def unread() -> Iterator[IO[str]]:
     """A pipe whose reader has gone, to print to."""
@@ -57,7 +70,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """A test with a short form always runs; one that is only long waits for HOSTBENCH_SOAK=1."""
     waiting = []
     for item in items:
-        if "soak_seeds" in getattr(item, "fixturenames", ()):
+        is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if is_property or "soak_seeds" in getattr(item, "fixturenames", ()):
             item.add_marker("soak")
         elif item.get_closest_marker("soak") and not SOAK:
             waiting.append(item)

@@ -6,12 +6,10 @@ import statistics
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hostbench.core.samples import median, median_interval, quantile, relative_iqr
-
-calm = settings(deadline=None)  # a busy machine fails nothing
 
 values_of = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
 positive = st.lists(st.floats(1e-9, 1e3), min_size=2, max_size=30)
@@ -27,20 +25,17 @@ def slow_quantile(values: list[float], share: Fraction) -> Fraction:
     return ordered[0]
 
 
-@calm
 @given(values_of, st.integers(0, 16))
 def test_quantile_is_the_definition(values: list[float], sixteenths: int) -> None:
     exact = slow_quantile(values, Fraction(sixteenths, 16))
     assert quantile(values, sixteenths / 16) == pytest.approx(float(exact), rel=1e-9, abs=1e-9)
 
 
-@calm
 @given(values_of)
 def test_median_is_pythons(values: list[float]) -> None:
     assert median(values) == pytest.approx(statistics.median(values), rel=1e-12, abs=1e-12)
 
 
-@calm
 @given(values_of)
 def test_order_does_not_matter_and_input_stays(values: list[float]) -> None:
     before = list(values)
@@ -50,7 +45,6 @@ def test_order_does_not_matter_and_input_stays(values: list[float]) -> None:
     assert values == before
 
 
-@calm
 @given(positive)
 def test_quartiles_are_pythons(values: list[float]) -> None:
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -85,16 +79,17 @@ def coverage(n: int, rank: int) -> Fraction:
     return Fraction(sum(math.comb(n, k) for k in range(rank, n - rank + 1)), 2**n)
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
-@pytest.mark.parametrize("n", [*range(1, 41), 100, 301])
-def test_the_interval_is_the_narrowest_that_covers(n: int, confidence: float) -> None:
-    low, high = median_interval(list(range(1, n + 1)), confidence)
+def narrowest(n: int, confidence: float) -> tuple[float, float]:
     wanted = Fraction(str(confidence))
     ranks = [rank for rank in range(1, n // 2 + 1) if coverage(n, rank) >= wanted]
-    if not ranks:
-        assert (low, high) == (-math.inf, math.inf)
-    else:
-        assert (low, high) == (max(ranks), n + 1 - max(ranks))
+    return (max(ranks), n + 1 - max(ranks)) if ranks else (-math.inf, math.inf)
+
+
+def test_the_interval_is_the_narrowest_that_covers() -> None:
+    for confidence in (0.5, 0.9, 0.95, 0.99):
+        for n in (*range(1, 41), 100, 301):
+            interval = median_interval(list(range(1, n + 1)), confidence)
+            assert interval == narrowest(n, confidence), (n, confidence)
 
 
 def test_99_percent_needs_8_values() -> None:
@@ -104,12 +99,11 @@ def test_99_percent_needs_8_values() -> None:
 
 
 def test_the_interval_of_very_many_values() -> None:
-    low, high = median_interval(list(range(5000)))
-    assert low == 4999 - high
-    assert 2400 < low < 2420  # 2500 - 2.576 * sqrt(5000) / 2 = 2409
+    low, high = median_interval(list(range(2000)))
+    assert low == 1999 - high
+    assert 935 < low < 950  # 1000 - 2.576 * sqrt(2000) / 2 = 942
 
 
-@calm
 @given(st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=60))
 def test_the_interval_holds_the_median(values: list[float]) -> None:
     low, high = median_interval(values)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hostbench.judge.compare import FALSE_DISCOVERY_RATE as RATE
 from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.rank_test import least_p_value, shift
+from tests.conftest import SOAK
 
 TEN = [1.0 + 0.001 * n for n in range(10)]
 
@@ -186,7 +187,7 @@ def test_halves_of_a_run_of_up_to_13_launches_are_never_different(
 DEALS = np.array(list(itertools.combinations(range(14), 7)))
 
 
-@settings(max_examples=12)
+@settings(max_examples=300 if SOAK else 12)
 @given(
     st.one_of(
         st.lists(SECONDS, min_size=14, max_size=14),

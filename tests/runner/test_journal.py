@@ -143,9 +143,7 @@ def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
         journal.read(tmp_path / "absent.journal.jsonl")
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_damage_of_bytes_is_more_than_damage(tmp_path: Path, data: st.DataObject) -> None:
     folder = tmp_path / "whole"
@@ -174,9 +172,9 @@ def test_the_lock_says_alive(tmp_path: Path) -> None:
 def test_a_killed_writer_gives_up_its_lock(tmp_path: Path) -> None:
     path = tmp_path / "run.journal.jsonl"
     code = (
-        "import pathlib, signal; from hostbench.testing.builders import header; "
-        "from hostbench.runner.journal import JournalWriter; "
-        f"JournalWriter(pathlib.Path({str(path)!r}), header()); print(flush=True); signal.pause()"
+        "import pathlib, signal; from hostbench.runner.journal import JournalWriter, RunHeader; "
+        f"JournalWriter(pathlib.Path({str(path)!r}), {header()!r}); "
+        "print(flush=True); signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
