@@ -271,7 +271,7 @@ def test_nothing_to_show_is_a_sentence(open_page, tmp_path: Path) -> None:
     assert "Not judged: 4 points at most" in said(open_page("trend", results, machine=MACHINE))
     archive.write(tmp_path / "one", dashboard_tree.gpu_run(7))
     text = said(open_page(results=tmp_path / "one"))
-    assert "No run that may be judged is stored: 244 points of scratch runs." in text
+    assert "No run that may be judged is stored: 68 points of scratch runs." in text
     text = said(open_page("trend", tmp_path / "one"))
     assert "Not judged: no point of it comes from a run that may be." in text
 
