@@ -11,7 +11,7 @@ from typing import Any
 
 from hostbench.facts.causes import differences
 from hostbench.facts.cpu_time import cpu_counters
-from hostbench.facts.files import read_text
+from hostbench.facts.files import read_int, read_text
 from hostbench.facts.gpu import NOT_ASKED, Asking, no_driver_facts, nvml_facts, unread_gpu_facts
 from hostbench.facts.hardware import Hardware, hidden_by_user, nvidia_hardware
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
@@ -20,6 +20,7 @@ from hostbench.facts.record import (
     Fact,
     Facts,
     Group,
+    Value,
     counter_deltas,
     from_json,
     gpu_groups,
@@ -98,10 +99,16 @@ def host_facts(root: Path = Path("/")) -> Group:
 
 def _of_host(row: Spec, root: Path) -> Fact:
     (read,) = row.read
-    value = read_text(root / read) if isinstance(read, str) else read(root)
+    value = _content(root / read) if isinstance(read, str) else read(root)
     if isinstance(value, Fact):
         return value
     return unknown(row.why) if value is None else known(value)
+
+
+def _content(path: Path) -> Value:
+    """The number that a file holds, or its text."""
+    number = read_int(path)
+    return read_text(path) if number is None else number
 
 
 def _hostname() -> Fact:

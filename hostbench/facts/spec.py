@@ -40,7 +40,8 @@ class Spec:
     """What it says, for people."""
     read: tuple[str | Callable[..., Any], ...] = field(default=(), repr=False)
     """Takes the root folder (`host`), nothing (`software`), NVML (`nvml`) or NVML and a handle
-    (`gpu`); a text is a file below the root, or a function of NVML. Of several the first that is
+    (`gpu`); a text is a file below the root, which holds a
+    number or a text, or a function of NVML. Of several the first that is
     not refused answers. Without one, the module that fills the group reads it with others."""
     why: str = "not told"
     """The reason where `read` answers None."""
