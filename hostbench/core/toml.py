@@ -45,9 +45,17 @@ def decode_toml(
     if upgrade is not None:
         upgrade(raw)
     try:
+        return convert_toml(raw, kind)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}; {remedy}") from None
+
+
+def convert_toml(raw: Any, kind: type[T]) -> T:
+    """A table as `kind`. Raises ValueError, which names the key, its value and the limit."""
+    try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {_explain(str(error), raw, kind)}; {remedy}") from None
+        raise ValueError(_explain(str(error), raw, kind)) from None
 
 
 def refuse(key: str, value: object, limit: str) -> NoReturn:
@@ -61,7 +69,7 @@ def _explain(message: str, raw: Any, kind: Any) -> str:
     value, info, names = raw, _table(inspect.type_info(kind)), [""]
     for name, place in _STEP.findall(where):
         if place.isdecimal():
-            info, value = _table(info.item_type), value[int(place)]
+            info, value = _table(_bare(info).item_type), value[int(place)]
             names[-1] += f" {int(place) + 1}"
             continue
         key = name or _culprit(message, raw, value, kind)
@@ -112,6 +120,11 @@ def _table(info: Any) -> Any:
     if isinstance(info, inspect.UnionType) and len(info.types) == 2 and info.includes_none:
         return next(one for one in info.types if not isinstance(one, inspect.NoneType))
     return info
+
+
+def _bare(info: Any) -> Any:
+    """The type itself of one with a description."""
+    return info.type if isinstance(info, inspect.Metadata) else info
 
 
 def _fields(info: Any) -> Mapping[str, Any]:

@@ -3,51 +3,64 @@
 The package ships `published.toml`; `results/published.toml`, of the same form, adds to it.
 """
 
-import math
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from hostbench.core.case import Case
-from hostbench.core.errors import DataError
+from hostbench.core.toml import convert_toml, refuse
 from hostbench.limits.cases import direction
 
 FILE = "published.toml"
-DIRECTIONS = (
+Direction = Literal[
     "host_to_device",
     "device_to_host",
     "both_ways",
     "both_ways_host_to_device",
     "both_ways_device_to_host",
     "between_devices",
-)
+]
 """`both_ways` is the sum of both directions; `both_ways_...` is that direction's part of it."""
-KINDS = ("measured", "floor")
+Kind = Literal["measured", "floor"]
 """A floor is what an operator demands of a healthy machine, not what it reaches."""
 
 Warn = Callable[[str], None]
+Text = Annotated[str, Meta(pattern=r"\S", description="text")]
+Rate = Annotated[float, Meta(gt=0, le=1e300, description="a positive number")]
+Word = Annotated[
+    str, Meta(pattern=r"^[a-z0-9]+\Z", description="a word of small letters and digits")
+]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Figure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One published figure; rates in GB/s (10**9 bytes per second), as they were published."""
 
-    hardware: str
-    words: tuple[str, ...]
+    hardware: Text
+    words: Annotated[
+        tuple[Word, ...], Meta(description='a list of lower-case words, as in ["rtx", "4090"]')
+    ]
     """The GPU's name must hold all of these as whole words; empty: no GPU is meant."""
-    link: str
-    direction: str
-    low_gb_per_s: float
-    high_gb_per_s: float
-    kind: str
-    source: str
+    link: Text
+    direction: Direction
+    low_gb_per_s: Rate
+    high_gb_per_s: Rate
+    kind: Kind
+    source: Text
     note: str = ""
     band: bool = True
     """False for what a copy by torch is not comparable with, and for anomalies."""
+
+    def __post_init__(self) -> None:
+        if self.low_gb_per_s > self.high_gb_per_s:
+            refuse(
+                "low_gb_per_s", self.low_gb_per_s, f"at most high_gb_per_s, {self.high_gb_per_s}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +99,9 @@ def load(results: Path, warn: Warn) -> tuple[Figure, ...]:
     found = []
     for number, entry in enumerate(entries, 1):
         try:
-            found.append(_figure(entry))
-        except DataError as error:
-            warn(f"{path}: figure {number} {error}: mend it; it is left out, the others stand")
+            found.append(convert_toml(entry, Figure))
+        except ValueError as error:
+            warn(f"{path}: figure {number}: {error}: mend it; it is left out, the others stand")
     return (*shipped(), *found)
 
 
@@ -96,7 +109,7 @@ def load(results: Path, warn: Warn) -> tuple[Figure, ...]:
 def shipped() -> tuple[Figure, ...]:
     """The figures that travel with the package."""
     raw = files("hostbench.limits").joinpath(FILE).read_bytes()
-    return tuple(map(_figure, _entries(raw)))
+    return tuple(convert_toml(entry, Figure) for entry in _entries(raw))
 
 
 def band(figures: Iterable[Figure], gpu_name: str | None, direction: str) -> Band | None:
@@ -141,48 +154,3 @@ def _entries(raw: bytes) -> list[Any]:
     if not isinstance(entries, list):
         raise TypeError("`figure` must be a list: write [[figure]] above each")
     return entries
-
-
-def _figure(entry: Any) -> Figure:
-    """Raises DataError that names the field, its value and what it must be."""
-    if not isinstance(entry, dict):
-        raise DataError(f"is {entry!r:.40}, not a table under [[figure]]")
-    unknown = set(entry) - set(Figure.__dataclass_fields__)
-    if unknown:
-        names = ", ".join(Figure.__dataclass_fields__)
-        raise DataError(f"has an unknown field {min(unknown)!r}; there are: {names}")
-    for name, (check, wanted) in _FIELDS.items():
-        value = entry.get(name)
-        if name in entry and not check(value):
-            raise DataError(f"has {name} = {value!r:.40}, which must be {wanted}")
-        if name not in entry and name not in ("note", "band"):
-            raise DataError(f"lacks {name}, which must be {wanted}")
-    if entry["low_gb_per_s"] > entry["high_gb_per_s"]:
-        raise DataError("has low_gb_per_s above high_gb_per_s, which must be the other way round")
-    return Figure(**{**entry, "words": tuple(word.lower() for word in entry["words"])})
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _is_rate(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value > 0
-
-
-_FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "hardware": (_is_text, "text"),
-    "words": (
-        lambda value: isinstance(value, list) and all(_words(str(one)) == [one] for one in value),
-        'a list of lower-case words, as in ["rtx", "4090"]',
-    ),
-    "link": (_is_text, "text"),
-    "direction": (lambda value: value in DIRECTIONS, f"one of {', '.join(DIRECTIONS)}"),
-    "low_gb_per_s": (_is_rate, "a positive number"),
-    "high_gb_per_s": (_is_rate, "a positive number"),
-    "kind": (lambda value: value in KINDS, f"one of {', '.join(KINDS)}"),
-    "source": (_is_text, "text"),
-    "note": (lambda value: isinstance(value, str), "text"),
-    "band": (lambda value: isinstance(value, bool), "true or false"),
-}

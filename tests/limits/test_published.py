@@ -81,15 +81,19 @@ def test_no_file_is_no_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("100\n", '"fast"\n', "low_gb_per_s = 'fast', which must be a positive number"),
-        ("100\n", "nan\n", "low_gb_per_s = nan, which must be a positive number"),
-        ("100\n", "200\n", "low_gb_per_s above high_gb_per_s"),
-        ('"host_to_device"', '"up"', "direction = 'up', which must be one of host_to_device"),
-        ('"measured"', '"guess"', "kind = 'guess', which must be one of measured, floor"),
-        ('source = "our lab"\n', "", "lacks source, which must be text"),
-        ('["card", "9000"]', '"card"', "words = 'card', which must be a list"),
-        ('["card", "9000"]', '["My Card"]', "which must be a list of lower-case words"),
-        ("source", 'colour = "red"\nsource', "has an unknown field 'colour'"),
+        ("100\n", '"fast"\n', "'low_gb_per_s' is 'fast'; it must be a positive number"),
+        ("100\n", "nan\n", "'low_gb_per_s' is nan; it must be a positive number"),
+        ("100\n", "200\n", "'low_gb_per_s' is 200.0; it must be at most high_gb_per_s, 101.5"),
+        ('"host_to_device"', '"up"', "'direction' is 'up'; it must be one of between_devices"),
+        ('"measured"', '"guess"', "'kind' is 'guess'; it must be one of floor, measured"),
+        ('source = "our lab"\n', "", "'source' is missing; it must be text"),
+        ('["card", "9000"]', '"card"', "'words' is 'card'; it must be a list of lower-case"),
+        (
+            '["card", "9000"]',
+            '["My Card"]',
+            "'words 1' is 'My Card'; it must be a word of small letters",
+        ),
+        ("source", 'colour = "red"\nsource', "'colour' is unknown; there are hardware, words"),
     ],
 )
 def test_a_wrong_entry_is_named_and_the_others_stand(
@@ -98,7 +102,7 @@ def test_a_wrong_entry_is_named_and_the_others_stand(
     more, warnings = load(tmp_path, GOOD.replace(old, new, 1) + "\n" + GOOD)
     assert [one.hardware for one in more] == ["My card"]
     (warning,) = warnings
-    assert warning.startswith(f"{tmp_path / published.FILE}: figure 1 ")
+    assert warning.startswith(f"{tmp_path / published.FILE}: figure 1: ")
     assert said in warning and "mend it" in warning
 
 
