@@ -8,10 +8,7 @@ st.navigation(
         st.Page("views/overview.py", title="Overview", default=True),
         st.Page("views/changes.py", title="Changes"),
         st.Page("views/trend.py", title="Trend"),
-        st.Page("views/transfer.py", title="Transfer"),
-        st.Page("views/allocation.py", title="Allocation"),
-        st.Page("views/overlap.py", title="Overlap"),
-        st.Page("views/collectives.py", title="Collectives"),
+        st.Page("views/family.py", title="Families"),
     ],
     position="top",
 ).run()

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import pandas as pd
 import streamlit as st
 
+from hostbench import families
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Axis
 from hostbench.report.choice import Wanted, choose, events
@@ -84,6 +85,17 @@ def runs(folder: Path, machine: str | None = None) -> pd.DataFrame:
     """
     found = _runs(str(folder), _signature(folder))
     return found if machine is None else found[found["machine"] == machine]
+
+
+def warnings(folder: Path) -> list[str]:
+    """What could not be read, and why."""
+    return list(_history(str(folder), _signature(folder)).warnings)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Families in the order in which a reader meets them."""
+    present = set(names)
+    return [name for name in families.names() if name in present]
 
 
 def machines(folder: Path) -> list[str]:

@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
-import choose
 import data
 import pandas as pd
 import streamlit as st
-from derive import newest_first, of_family, surprises, without_number
-from words import device, plain, run
+from derive import unexpected, without_number
+from words import plain
 
 from hostbench.core.errors import UsageError
 from hostbench.judge.grid import Axis
@@ -18,6 +17,15 @@ T = TypeVar("T")
 
 REMEDY = "hostbench run --quick"
 _WIDE = ("reason", "flags", "which", "no efficiency, because")
+
+
+def runs() -> pd.DataFrame:
+    """A row for each run, or a message with the remedy and the end of the page."""
+    warnings(_opened(data.warnings), "while reading")
+    found = _opened(data.runs)
+    if found.empty:
+        _nothing_stored()
+    return found
 
 
 def results() -> data.Results:
@@ -118,40 +126,13 @@ def save(rows: pd.DataFrame, name: str) -> None:
     st.download_button("CSV", text, f"{name}.csv", "text/csv", icon=":material/download:", key=name)
 
 
-def one_run(family: str) -> pd.DataFrame:
-    """The family's rows of one machine, run and device, as chosen; the newest run by default."""
-    rows = of_family(results().points, family)
-    if rows.empty:
-        stop(f"No {family} has been measured here yet. Measure it: `hostbench run {family}`")
-    left, middle, right = st.columns([2, 3, 2])
-    with left:
-        machine = choose.one("machine", "Machine", newest_first(rows, "machine"))
-    rows = rows[rows["machine"] == machine]
-    names = {run_id: run(of_run) for run_id, of_run in rows.groupby("run_id")}
-    with middle:
-        run_id = choose.one("run", "Run", newest_first(rows, "run_id"), names.__getitem__)
-    rows = rows[rows["run_id"] == run_id]
-    with right:
-        chosen = choose.one("device", "Device", list(dict.fromkeys(rows["device"])), device)
-    return rows[rows["device"] == chosen]
-
-
-def peers() -> pd.DataFrame:
-    """Other tools' points of the chosen machine."""
-    others = results().peers
-    chosen: pd.DataFrame = others[others["machine"] == st.session_state.get("machine")]
-    return chosen[
-        (chosen["status"] == "ok") & chosen["gb_per_s"].notna() & chosen["nbytes"].notna()
-    ]
-
-
 def beside_the_numbers(rows: pd.DataFrame, name: str) -> None:
-    """What has no valid number and why, what surprised, and the numbers themselves."""
+    """What has no valid number and why, what was not expected, and the numbers themselves."""
     gaps = without_number(rows)
     if len(gaps):
         st.subheader("Without a valid number, and why")
         table(gaps, f"{name}-without-number")
-    odd = surprises(rows)
+    odd = unexpected(rows)
     if len(odd):
-        st.subheader("Surprises")
-        table(odd[["case", "flags"]], f"{name}-surprises")
+        st.subheader("Unexpected findings")
+        table(odd[["case", "flags"]], f"{name}-unexpected")

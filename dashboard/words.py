@@ -1,26 +1,16 @@
 """How things are called on the pages. Text from result files is escaped here."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 
-from hostbench.core import units
-from hostbench.families import load as load_workloads
+from hostbench.families import declared
+from hostbench.report.kinds.question import axis_word
 
 LEGEND = "Sizes are binary (1 MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes per second)."
 DEVICES = {"cpu": "cpu device, no GPU"}
-DIRECTIONS = {
-    "transfer.host_to_device": "host to device",
-    "transfer.device_to_host": "device to host",
-}
 
-_COUNTED: dict[str, Callable[[int], str]] = {
-    "nbytes": units.format_bytes,
-    "batch_bytes": lambda size: f"batches of {units.format_bytes(size)}",
-    "num_ranks": lambda number: ranks(number),
-}
 _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
 _JOINER = "\u2060"
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
@@ -59,10 +49,6 @@ def hardware(rows: pd.DataFrame) -> str:
     return ", ".join([only(rows, "hardware", "unknown hardware"), *devices])
 
 
-def ranks(number: int) -> str:
-    return "1 rank" if number == 1 else f"{number} ranks"
-
-
 def when(at: Any) -> str:
     return "unknown time" if missing(at) else f"{at:%Y-%m-%d %H:%M} UTC"
 
@@ -87,7 +73,7 @@ def case(text: str, workload: str, *, with_device: bool = True) -> str:
     """The choices of a case: `cpu device, no GPU, 16 MiB, pinned, blocking=True`."""
     pairs = [pair.partition("=")[::2] for pair in axes(text, workload).split(",") if pair]
     pairs = [pair for pair in pairs if with_device or pair[0] != "device"]
-    ours = workload in load_workloads()
+    ours = declared(workload) is not None
     said = [_axis(*pair) if ours else "=".join(pair) for pair in pairs]
     return ", ".join(said) or "the only case"
 
@@ -95,12 +81,12 @@ def case(text: str, workload: str, *, with_device: bool = True) -> str:
 def _axis(name: str, value: str) -> str:
     if name == "device":
         return device(value)
-    if name in _COUNTED and value.isdigit():
-        return _COUNTED[name](int(value))
+    if value.isdigit() and (name.endswith("bytes") or name.startswith("num_")):
+        return axis_word(name, int(value))
     return value if value.isidentifier() and value not in ("True", "False") else f"{name}={value}"
 
 
 def question(workload: str) -> str:
     """What a workload measures; another project's is not known here."""
-    found = load_workloads().get(workload)
+    found = declared(workload)
     return found.question if found else "A benchmark of another project, read from asv's files."

@@ -1,109 +1,95 @@
-"""Which machines there are, what their newest run says, and the answer in words."""
+"""Which machines there are, what their newest run says, and the answers of each family."""
 
+import answers
 import choose
+import data
 import pandas as pd
 import parts
 import streamlit as st
-from data import results_folder
-from derive import (
-    counts,
-    newest_first,
-    newest_of_family,
-    run_table,
-    surprises,
-    without_number,
-)
+from derive import run_table, unexpected, without_number
 from words import commit8, hardware, known, missing, only, plain, run, when
 
-from hostbench import families
-from hostbench.report.answer import Answer, answers
+from hostbench.report.questions import answers as answers_of
+from hostbench.report.rows import rows_of
+from hostbench.store.counts import STATUSES
 
-FIRST = 7  # so many answers of a family are open on the page
+FIRST = 4  # so many answers of a family are open on the page
 
 
-def about(rows: pd.DataFrame, runs: pd.DataFrame) -> None:
+def about(newest: pd.Series, rows: pd.DataFrame) -> None:
     """What was measured, when, on what, of which commit."""
-    first = rows.iloc[0]
-    header = runs[runs["run_id"] == first["run_id"]]
-    launches = "" if header.empty else f", {header['launches'].iloc[0]} launches"
-    profile = f"profile {header['profile'].iloc[0]}{launches}" if len(header) else "asv's own file"
+    profile = "asv's own file"
+    if not missing(newest["profile"]):
+        profile = f"profile {newest['profile']}, {newest['launches']:.0f} launches"
     versions = f"torch {only(rows, 'torch')}, driver {only(rows, 'driver', 'none')}"
-    said = [when(first["started_at"]), f"commit {commit8(first['commit'])}", profile, versions]
+    said = [when(newest["started_at"]), f"commit {commit8(newest['commit'])}", profile, versions]
     st.markdown("  ·  ".join(plain(text) for text in said))
-    if not missing(first["scratch"]):
-        reason = plain(first["scratch"])
+    if not missing(newest["scratch"]):
+        reason = plain(newest["scratch"])
         st.info(f"Scratch ({reason}): kept and shown, never judged.", icon=":material/edit_note:")
-    if len(header) and not header["complete"].iloc[0]:
+    if not missing(newest["complete"]) and not newest["complete"]:
         st.info("This run is partial: it was interrupted, or it is still going on.")
 
 
-def tiles(found: dict[str, int]) -> None:
-    with st.container(horizontal=True):
-        for name, number in found.items():
-            st.metric(name, number, width=130, border=True)
-
-
-def _sentences(found: list[Answer]) -> None:
-    for one in found:
-        st.markdown(f"**{plain(one.question)}**  \n{plain(one.text)}")
-
-
-def answer(here: pd.DataFrame) -> None:
-    """Per family its newest run's sentences, dated, and where to see them drawn."""
-    told = {family: newest_of_family(here, family) for family in families.names()}
-    said = {family: answers(rows) for family, rows in told.items() if len(rows)}
-    if not said:
-        st.info("This machine's runs hold none of hostbench's own workloads: nothing is answered.")
-    for family, found in said.items():
-        rows = told[family]
-        with st.container(border=True):
-            st.subheader(plain(family))
-            st.caption(plain(f"{run(rows)}, {hardware(rows)}"))
-            _sentences(found[:FIRST])
-            if found[FIRST:]:
-                with st.expander(f"{len(found) - FIRST} more about {plain(family)}"):
-                    _sentences(found[FIRST:])
-            view = {"machine": rows["machine"].iloc[0], "run": rows["run_id"].iloc[0]}
-            st.page_link(
-                f"views/{family}.py",
-                label=f"{family}: charts and numbers",
-                icon=":material/bar_chart:",
-                query_params=view,
-            )
+def card(family: str, run_id: str) -> None:
+    """A family's answers of its newest run, dated, and where to see them drawn."""
+    rows = data.rows_of(folder, machine, run_id)
+    rows = rows[rows["family"] == family]
+    said = answers_of(rows_of(rows))
+    with st.container(border=True):
+        st.subheader(plain(family))
+        st.caption(plain(f"{run(rows)}, {hardware(rows)}"))
+        shown = answers.answered(said)
+        for one in shown[:FIRST]:
+            answers.headline(one)
+        if shown[FIRST:]:
+            with st.expander(f"{len(shown) - FIRST} more about {plain(family)}"):
+                for one in shown[FIRST:]:
+                    answers.headline(one)
+        answers.not_answered(said)
+        st.page_link(
+            "views/family.py",
+            label=f"{family}: charts and numbers",
+            icon=":material/bar_chart:",
+            query_params={"family": family, "machine": machine, "run": run_id},
+        )
 
 
 st.title("What feeding the device costs here")
-results = parts.results()
-points = results.points
+folder = data.results_folder()
+runs = parts.runs()
+machine = choose.one("machine", "Machine", data.machines(folder))
+here = runs[runs["machine"] == machine]
+newest = here.iloc[0]
+rows = data.rows_of(folder, machine, newest["run_id"])
 
-machine = choose.one("machine", "Machine", newest_first(points, "machine"))
-here = points[points["machine"] == machine]
-newest = here[here["run_id"] == newest_first(here, "run_id")[0]]
+st.subheader(plain(hardware(rows)))
+about(newest, rows)
+with st.container(horizontal=True):
+    for name in (*STATUSES, "unexpected"):
+        st.metric(name, int(newest[name]), width=130, border=True)
+by_family = data.newest(folder, machine)
+if by_family.empty:
+    st.info("This machine's runs hold none of hostbench's own workloads: nothing is answered.")
+for family in data.in_order(by_family["family"]):
+    card(family, str(by_family["run_id"][by_family["family"] == family].iloc[0]))
 
-st.subheader(plain(hardware(newest)))
-about(newest, results.runs)
-tiles(counts(newest))
-answer(here)
-
-table = run_table(points, results.runs)
-odd = pd.concat([newest[newest["status"].isin(["failed"])], surprises(newest)])
+odd = pd.concat([rows[rows["status"] == "failed"], unexpected(rows)])
 if len(odd):
-    st.subheader("Failed and surprising")
+    st.subheader("Failed, and unexpected findings")
     parts.table(odd[["case", "status", "reason", "flags"]].drop_duplicates(), "failed")
-gaps = without_number(newest)
+gaps = without_number(rows)
 if len(gaps):
     with st.expander(f"{gaps['cases'].sum()} cases of this run have no valid number, and why"):
         parts.table(gaps, "without-number")
 
+table = run_table(runs)
 st.subheader("Machines")
 real = table[table["device"] != "simulated"]
 first_of_each = pd.concat([real, table]).drop_duplicates("machine")
-kinds = {name: hardware(rows) for name, rows in points.groupby("machine")}
-devices = first_of_each["machine"].map(kinds)
-num_runs = first_of_each["machine"].map(table["machine"].value_counts())
-machines = first_of_each.assign(hardware=devices, runs=num_runs)
+machines = first_of_each.assign(runs=first_of_each["machine"].map(table["machine"].value_counts()))
 columns = ["machine", "hardware", "runs", "started", "commit", "torch", "driver", "scratch"]
 parts.table(machines[columns].rename(columns={"started": "newest run"}), "machines")
 st.subheader("Runs")
 parts.table(table, "runs")
-st.caption(f"Results folder: {plain(known(results_folder()))}")
+st.caption(f"Results folder: {plain(known(folder))}")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from hostbench.cli.page import show_page
 from hostbench.core.errors import EXIT_OK
 from hostbench.families import load
-from hostbench.families.transfer.nvbandwidth import equivalent_of
 from hostbench.measure.workload import Workload
 from hostbench.report.table import Column, Table
 
@@ -52,7 +51,7 @@ def _row(work: Workload) -> tuple[str, ...]:
     cases = list(work.cases())
     quick = sum(work.is_quick(case) for case in cases)
     axes = "; ".join(f"{name}: {', '.join(map(str, each))}" for name, each in work.axes.items())
-    about = (axes, work.question, equivalent_of(work.name) or "")
+    about = (axes, work.question, _same_in_nvbandwidth(work) or "")
     return (work.name, work.version, str(len(cases)), str(quick), *about)
 
 
@@ -62,7 +61,7 @@ def _as_text(work: Workload) -> str:
     axes = "\n".join(
         f"    {name}: {', '.join(map(str, values))}" for name, values in work.axes.items()
     )
-    peer = equivalent_of(work.name)
+    peer = _same_in_nvbandwidth(work)
     same = f"\n    nvbandwidth: {peer}" if peer else ""
     return (
         f"{work.name}  version {work.version}, {len(cases)} cases, {quick} of them quick\n"
@@ -76,8 +75,16 @@ def _as_json(work: Workload, with_cases: bool) -> dict[str, object]:
         "version": work.version,
         "question": work.question,
         "axes": {name: list(values) for name, values in work.axes.items()},
-        "nvbandwidth": equivalent_of(work.name),
+        "nvbandwidth": _same_in_nvbandwidth(work),
     }
     if with_cases:
         about["cases"] = [str(case) for case in work.cases()]
     return about
+
+
+def _same_in_nvbandwidth(work: Workload) -> str | None:
+    """The test of nvbandwidth that measures the same, and our axes for it, or None."""
+    for test, axes in work.nvbandwidth.items():
+        chosen = ",".join(f"{axis}={value}" for axis, value in axes.items())
+        return f"{test} [{chosen}]" if chosen else test
+    return None

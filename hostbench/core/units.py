@@ -39,6 +39,16 @@ def format_bytes(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
+def about_bytes(nbytes: float) -> str:
+    """A size that was computed, to three digits: `645 KiB`."""
+    if not math.isfinite(nbytes) or nbytes < 1:
+        return "the first byte"
+    scale, unit = next(((s, u) for s, u in _SIZE_UNITS if nbytes >= s), (1, "B"))
+    scaled = nbytes / scale
+    places = max(0, 2 - math.floor(math.log10(scaled))) if nbytes >= 1000 else 0
+    return f"{round(scaled, places):g} {unit}"
+
+
 def format_rate(rate_gb_per_s: float) -> str:
     """Decimal rate: `55.4 GB/s`."""
     return f"{_three_digits(rate_gb_per_s)} GB/s"

@@ -1,42 +1,131 @@
-"""The families, found by looking into this folder: one question of the host/device paradigm each.
+"""The families, found by looking into folders: one question of the host/device paradigm each.
 
-A family is a package with a module `workloads`, or one module. Nothing lists their names.
+A family is a package with a module `workloads`, or one module. Nothing lists their names. Besides
+this folder, the project at hand may have folders of its own:
+
+    [tool.hostbench]
+    workloads = ["bench/"]
+
+in its pyproject.toml, and an installed package may name modules as entry points of the group
+`hostbench.workloads`.
 """
 
 import importlib
+import importlib.util
+import os
 import pkgutil
+import sys
+import tomllib
 from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from hostbench.core.errors import UsageError
 from hostbench.core.suggest import did_you_mean
 from hostbench.measure.workload import Workload, registry
 
+FOLDERS = "HOSTBENCH_WORKLOADS"
+"""Folders of workloads, separated as in PATH, in place of what pyproject.toml names."""
+_OWN = "hostbench_workloads"
+"""The package that modules of a project's folders are imported under."""
 
-@cache
+
 def names() -> tuple[str, ...]:
     """Every family, in the order that a reader meets them: by `ORDER` of its module (50 unless it
     says otherwise), then by name."""
-    found = [module.name for module in pkgutil.iter_modules(__path__)]
-    return tuple(sorted(found, key=lambda name: (_order(name), name)))
+    return tuple(_modules())
 
 
 def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
     """Import the families' workloads and return them by name, in declaration order.
 
-    Raises UsageError for a family that does not exist.
+    Raises UsageError for a family that does not exist, or that cannot be imported.
     """
-    wanted = names() if families is None else families
-    for family in wanted:
-        if family not in names():
-            meant = did_you_mean(family, names())
-            raise UsageError(f"unknown family {family!r}{meant}; there are: {', '.join(names())}")
-        module = importlib.import_module(f"{__name__}.{family}")
-        if hasattr(module, "__path__"):
-            importlib.import_module(f"{__name__}.{family}.workloads")
+    modules = _modules()
+    for family in families or ():
+        if family not in modules:
+            meant = did_you_mean(family, modules)
+            raise UsageError(f"unknown family {family!r}{meant}; there are: {', '.join(modules)}")
+    wanted = tuple(modules) if families is None else families
     known = registry().values()
     return {work.name: work for family in wanted for work in known if work.family == family}
 
 
-def _order(family: str) -> int:
-    order: int = getattr(importlib.import_module(f"{__name__}.{family}"), "ORDER", 50)
-    return order
+def declared(workload: str) -> Workload | None:
+    """The workload of that name; None for another project's benchmark or one of another version."""
+    _modules()
+    return registry().get(workload)
+
+
+def questions(family: str) -> tuple[Any, ...]:
+    """What the family asks of its cases: `QUESTIONS` of its module `questions`, or of itself."""
+    module = _modules().get(family)
+    if module is None:
+        return ()
+    if hasattr(module, "__path__") and importlib.util.find_spec(f"{module.__name__}.questions"):
+        module = importlib.import_module(f"{module.__name__}.questions")
+    return tuple(getattr(module, "QUESTIONS", ()))
+
+
+def folders() -> tuple[Path, ...]:
+    """The project's own folders of workloads. Raises UsageError for one that is not there."""
+    named = os.environ.get(FOLDERS)
+    if named is not None:
+        found = tuple(Path(part) for part in named.split(os.pathsep) if part)
+    else:
+        found = _configured(Path(os.environ.get("ASV_CONF_DIR") or Path.cwd()))
+    for folder in found:
+        if not folder.is_dir():
+            raise UsageError(f"there is no folder of workloads {folder}; mend {FOLDERS} or "
+                             "[tool.hostbench] workloads in pyproject.toml")  # fmt: skip
+    return found
+
+
+def _configured(start: Path) -> tuple[Path, ...]:
+    """What the nearest pyproject.toml from `start` upwards names."""
+    for folder in (start, *start.parents):
+        path = folder / "pyproject.toml"
+        if path.is_file():
+            try:
+                table = tomllib.loads(path.read_text(encoding="utf-8"))
+                named = table.get("tool", {}).get("hostbench", {}).get("workloads", [])
+                return tuple(folder / str(one) for one in named)
+            except (ValueError, AttributeError, TypeError, OSError) as error:
+                raise UsageError(f"cannot read {path}: {error}; mend it") from error
+    return ()
+
+
+def _modules() -> dict[str, ModuleType]:
+    return _imported(folders())
+
+
+@cache
+def _imported(own: tuple[Path, ...]) -> dict[str, ModuleType]:
+    """Family -> its module, imported with its workloads."""
+    found = {module.name: f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)}
+    others = [(one.name, one.value) for one in entry_points(group="hostbench.workloads")]
+    if own:
+        package = ModuleType(_OWN)
+        package.__path__ = [str(folder) for folder in own]
+        sys.modules[_OWN] = package
+        inside = pkgutil.iter_modules(package.__path__)
+        others += [(module.name, f"{_OWN}.{module.name}") for module in inside]
+    for name, module in others:
+        if name in found:
+            raise UsageError(f"{module} and {found[name]} are both the family {name!r}: rename one")
+        found[name] = module
+    modules = {name: _import(name, module) for name, module in found.items()}
+    return dict(sorted(modules.items(), key=lambda item: (getattr(item[1], "ORDER", 50), item[0])))
+
+
+def _import(family: str, name: str) -> ModuleType:
+    try:
+        module = importlib.import_module(name)
+        if hasattr(module, "__path__"):
+            importlib.import_module(f"{name}.workloads")
+    except Exception as error:
+        kind = type(error).__name__
+        raise UsageError(f"the family {family!r} cannot be imported ({kind}: {error})") from error
+    return module

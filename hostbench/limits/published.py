@@ -13,9 +13,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from hostbench.core.case import Case
 from hostbench.core.toml import convert_toml, refuse
-from hostbench.limits.cases import direction
 
 FILE = "published.toml"
 Direction = Literal[
@@ -130,19 +128,6 @@ def band(figures: Iterable[Figure], gpu_name: str | None, direction: str) -> Ban
         kind=chosen[0].kind,
         sources=tuple(dict.fromkeys(one.source for one in chosen)),
     )
-
-
-def direction_of(case: Case) -> str | None:
-    """Which published figures a case may be held against: pinned copies and peer copies only."""
-    values = case.values
-    if case.workload == "transfer.between_devices":
-        return "between_devices" if values.get("route") == "peer" else None
-    if values.get("memory") not in ("pinned", "registered"):
-        return None
-    if case.workload == "transfer.both_ways":
-        return "both_ways"
-    plain = ("transfer.host_to_device", "transfer.device_to_host")
-    return direction(case) if case.workload in plain else None
 
 
 def _words(text: str) -> list[str]:

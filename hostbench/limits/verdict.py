@@ -9,7 +9,7 @@ from typing import Literal
 
 from hostbench.core.units import format_rate
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
-from hostbench.limits.cases import Ceiling, host_link, is_on
+from hostbench.limits.ceiling import Ceiling, host_link, is_on
 
 Kind = Literal[
     "fine", "c2c", "slot", "narrow", "asleep", "slow", "throttled", "virtualized", "unknown"

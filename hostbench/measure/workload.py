@@ -4,7 +4,7 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import UsageError
@@ -14,6 +14,9 @@ from hostbench.measure.measure import Prepared
 DEVICES = ("cuda", "cpu")
 """The values of every workload's first axis. `simulated` stands in for either, on request only."""
 
+
+LinkName = Literal["host_to_device", "device_to_host", "both_ways", "device_memory", "peer"]
+"""One direction between host and device, both at once, the device's memory, a second device."""
 
 Build = Callable[..., Prepared | Step]
 
@@ -44,6 +47,16 @@ class Workload:
     """Cases whose step enqueues nothing: they may be repeated inside one timer reading."""
     needs: Callable[..., Iterable[str]] | None = None
     """Abilities of `hostbench.device.base` without which a case is skipped, from the axes."""
+    baseline: Mapping[str, AxisValue] = field(default_factory=dict)
+    """What the other values of these axes are held against; the first value where it says none."""
+    link: LinkName | Callable[..., LinkName | None] | None = None
+    """What the bytes cross, from the axes or always; None: the rate is held against no limit."""
+    crosses: Callable[..., float] | None = None
+    """Bytes per step that cross the link, where they are not those moved."""
+    published: LinkName | Callable[..., str | None] | None = None
+    """Which published figures (`limits/published.toml`) a rate may be held against."""
+    nvbandwidth: Mapping[str, Mapping[str, AxisValue]] = field(default_factory=dict)
+    """Test of nvbandwidth -> the axes that make a case measure the same."""
     ranks: Callable[..., int] | None = None
     """Ranks of a case; None: the worker itself runs the step. The same for a whole family."""
 
@@ -64,6 +77,26 @@ class Workload:
 
     def nbytes(self, case: Case) -> int | None:
         return self.moves(**case.values) if self.moves else None
+
+    def link_of(self, case: Case) -> LinkName | None:
+        return self.link(**case.values) if callable(self.link) else self.link
+
+    def share_of_link(self, case: Case) -> float:
+        """The part of the moved bytes that crosses the link: 0.5 where half of them do."""
+        moved = self.nbytes(case)
+        return self.crosses(**case.values) / moved if self.crosses and moved else 1.0
+
+    def published_of(self, case: Case) -> str | None:
+        return self.published(**case.values) if callable(self.published) else self.published
+
+    def base(self) -> dict[str, AxisValue]:
+        """The baseline's value of every axis that counts no bytes and is no device."""
+        first = {
+            axis: values[0]
+            for axis, values in self.axes.items()
+            if axis != "device" and not axis.endswith("bytes")
+        }
+        return {**first, **self.baseline}
 
     def expected(self, case: Case) -> dict[str, bool]:
         return dict(self.expects(**case.values)) if self.expects else {}

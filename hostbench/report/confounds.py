@@ -1,8 +1,11 @@
 """In what the two sides of a comparison differ besides what is compared."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from hostbench.report.rows import Row
+Cells = dict[str, Any]
+"""A row of the tidy frame: column -> value."""
+
 
 _FACTS = {
     "commit": ("torch", "driver", "hardware"),
@@ -21,7 +24,7 @@ _NAMES = {
 
 
 def confounds(
-    columns: tuple[str, str], first: Sequence[Row], second: Sequence[Row]
+    columns: tuple[str, str], first: Sequence[Cells], second: Sequence[Cells]
 ) -> Iterator[str]:
     """`torch 2.12 there, 2.13 here`: of one series, each thing that counts as well. A value that
     only one side knows says nothing. `columns`: what the sides are named by."""
@@ -34,7 +37,7 @@ def confounds(
             yield f"{fact} {_listed(there)} there, {_listed(here)} here"
 
 
-def _known(rows: Sequence[Row], fact: str) -> set[str]:
+def _known(rows: Sequence[Cells], fact: str) -> set[str]:
     return {value for row in rows if isinstance(value := row[fact], str) and value}
 
 

@@ -10,7 +10,7 @@ from hostbench.core.units import GB, format_bytes, format_rate
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
 from hostbench.facts.torch_probe import TorchState
-from hostbench.limits.cases import ALL_CORES, ONE_THREAD
+from hostbench.limits.ceiling import ALL_CORES, ONE_THREAD
 from hostbench.measure.workload import Workload
 from hostbench.ranks.backends import BACKENDS
 from hostbench.report.findings import Finding, findings, is_broken

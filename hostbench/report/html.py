@@ -4,20 +4,35 @@ from html import escape
 
 import pandas as pd
 
-from hostbench.report.answer import answers
-from hostbench.report.page import HEADINGS, about, cells, counts, not_proven, title
+from hostbench.report.answer import Chart
+from hostbench.report.page import (
+    DEVICES,
+    HEADINGS,
+    about,
+    by_family,
+    cells,
+    counts,
+    has_figures,
+    not_proven,
+    title,
+    unanswered,
+)
+from hostbench.report.questions import answers
+from hostbench.report.rows import rows_of
 from hostbench.store.runs import WholeRun
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
 h2 { margin: 1.5rem 0 .3rem; font-size: 1.1rem }
-dt { color: #666; margin-top: .5rem } dd { margin: 0 }
+h3 { font-size: 1rem; margin: 1.2rem 0 .2rem } section p { margin: 0 } ul { margin: .2rem 0 }
+figure { margin: .5rem 0; max-width: 46rem; background: #fff }
+figure svg { max-width: 100%; height: auto }
 .table { overflow-x: auto } table { border-collapse: collapse; font-size: 13px }
 td, th { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left }
 td:nth-child(n+2):nth-child(-n+5) { text-align: right; white-space: nowrap }
 tr.failed td:nth-child(2) { text-decoration: line-through }
 tr.surprise td:last-child { font-weight: 600 }
-@media (prefers-color-scheme: dark) { body { background: #0e1117; color: #eee } dt { color: #aaa } }
+@media (prefers-color-scheme: dark) { body { background: #0e1117; color: #eee } }
 """
 
 
@@ -42,13 +57,38 @@ def html(rows: pd.DataFrame, run: WholeRun) -> str:
 
 def _answers(rows: pd.DataFrame) -> list[str]:
     lines: list[str] = []
-    family = None
-    for answer in answers(rows):
-        if answer.family != family:
-            lines += ["</dl>"] * (family is not None) + [f"<h2>{escape(answer.family)}</h2><dl>"]
-            family = answer.family
-        lines.append(f"<dt>{escape(answer.question)}</dt><dd>{escape(answer.text)}</dd>")
-    return lines + ["</dl>"] * (family is not None)
+    name = title_of(rows)
+    for family, some in by_family(answers(rows_of(rows))):
+        lines.append(f"<h2>{escape(family)}</h2>")
+        for one in some:
+            if one.state == "unavailable" and not has_figures(one):
+                continue
+            lines.append(f'<section class="{one.state}"><h3>{escape(one.question)}</h3>')
+            lines.append(f"<p><b>{escape(one.verdict)}</b></p>")
+            texts = [*map(str, one.figures), *one.notes]
+            lines += ["<ul>", *(f"<li>{escape(text)}</li>" for text in texts), "</ul>"]
+            lines += [_picture(one.chart, name)] if one.chart else []
+            lines.append("</section>")
+        for why, questions in unanswered(some).items():
+            inner = "".join(f"<li>{escape(text)}</li>" for text in questions)
+            lines.append(f"<p>Not answered ({escape(why)}):</p><ul>{inner}</ul>")
+    return lines
+
+
+def _picture(chart: Chart, about: str) -> str:
+    """The chart as SVG; nothing where the extra `dashboard`, which draws it, is not installed."""
+    try:
+        from hostbench.report import charts
+    except ImportError:
+        return ""
+    return f"<figure>{charts.svg(chart, (about,))}</figure>"
+
+
+def title_of(rows: pd.DataFrame) -> str:
+    """What a chart was measured on."""
+    hardware = next((str(one) for one in rows["hardware"].dropna()), "unknown hardware")
+    devices = {str(one) for one in rows["device"].dropna()}
+    return f"{hardware}, {', '.join(DEVICES.get(one, one) for one in sorted(devices))}"
 
 
 def _table(rows: pd.DataFrame) -> list[str]:

@@ -1,12 +1,19 @@
 """One run as a page: what it is, the answer in words, a table of every case. Text or Markdown."""
 
 import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 import pandas as pd
 
 from hostbench.core import units
-from hostbench.report.answer import answers
+from hostbench.core.units import one_line
+from hostbench.report.answer import Answer
+from hostbench.report.questions import answers
+from hostbench.report.rows import rows_of
 from hostbench.report.table import aligned, piped, shown
 from hostbench.store.runs import WholeRun
 
@@ -14,23 +21,81 @@ _RATE = (
     "rate = bytes per step / time: of one rank's buffer for all_reduce (algorithm bandwidth, not "
     "bus bandwidth), of both directions for both_ways"
 )
+WIDTH = 100
+DEVICES = {"cpu": "cpu [no GPU]", "simulated": "simulated"}
+"""Said once, over all figures: numbers that are no accelerator's."""
 HEADINGS = ("case", "time", "rate", "async", "spread", "")
 
 
 def page(rows: pd.DataFrame, run: WholeRun, *, markdown: bool = False) -> str:
     """`rows` are the run's rows of the tidy frame."""
     first, *rest = (shown(line, markdown) for line in (title(rows, run), *about(rows, run)))
-    lines = [f"## {first}" if markdown else first, *rest, ""]
-    family = None
-    for answer in answers(rows):
-        if answer.family != family:
-            family = answer.family
-            lines.append(f"### {family}\n" if markdown else family)
-        question, text = shown(answer.question, markdown), shown(answer.text, markdown)
-        lines.append(f"- **{question}** {text}" if markdown else f"  {question}\n      {text}")
+    lines = [f"## {first}" if markdown else first, *rest]
+    lines += (
+        markdown_answers(answers(rows_of(rows)))
+        if markdown
+        else text_answers(answers(rows_of(rows)))
+    )
     lines += ["", *_table(rows, markdown), "", counts(rows)]
     lines += [shown(line, markdown) for line in not_proven(rows)]
     return "\n".join(lines)
+
+
+def text_answers(found: Sequence[Answer]) -> list[str]:
+    """Question, verdict, figures; what cannot be seen is folded into a line for each reason."""
+    lines = []
+    for family, some in by_family(found):
+        lines += ["", one_line(family)]
+        for one in some:
+            if one.state == "unavailable" and not has_figures(one):
+                continue
+            lines += [f"  {one_line(one.question)}", *_wrapped(one.verdict, 6)]
+            more = [text for text in map(str, one.figures) if text not in one.verdict]
+            lines += _wrapped("; ".join(more), 10) if more else []
+            lines += [line for note in one.notes for line in _wrapped(note, 10)]
+        for why, questions in unanswered(some).items():
+            lines += _wrapped(f"Not answered ({why}):", 2)
+            lines += [line for text in questions for line in _wrapped(text, 6)]
+    return lines
+
+
+def markdown_answers(found: Sequence[Answer]) -> list[str]:
+    lines = []
+    for family, some in by_family(found):
+        lines += ["", f"### {shown(family, True)}", ""]
+        for one in some:
+            if one.state == "unavailable" and not has_figures(one):
+                continue
+            lines.append(f"- **{shown(one.question, True)}** {shown(one.verdict, True)}")
+            lines += [f"  - {shown(str(figure), True)}" for figure in one.figures]
+            lines += [f"  - {shown(note, True)}" for note in one.notes]
+        for why, questions in unanswered(some).items():
+            lines.append(f"- Not answered ({shown(why, True)}): {shown(' '.join(questions), True)}")
+    return lines
+
+
+def by_family(found: Sequence[Answer]) -> Iterator[tuple[str, list[Answer]]]:
+    for family, some in groupby(found, key=lambda one: one.family):
+        yield family, list(some)
+
+
+def has_figures(answer: Answer) -> bool:
+    """Whether a number goes with it, even where it answers nothing."""
+    return any(one.value is not None for one in answer.figures)
+
+
+def unanswered(found: Sequence[Answer]) -> dict[str, list[str]]:
+    """Reason -> the questions that have no answer for it."""
+    grouped: dict[str, list[str]] = {}
+    for one in found:
+        if one.state == "unavailable" and not has_figures(one):
+            grouped.setdefault(one.verdict, []).append(one.question)
+    return grouped
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    space = " " * indent
+    return textwrap.wrap(one_line(text), WIDTH, initial_indent=space, subsequent_indent=space)
 
 
 def as_json(rows: pd.DataFrame, run: WholeRun) -> dict[str, Any]:
@@ -48,10 +113,23 @@ def as_json(rows: pd.DataFrame, run: WholeRun) -> dict[str, Any]:
         "commit": header.commit,
         "started_at": header.started_at,
         "scratch": header.scratch,
-        "answers": [
-            {"family": a.family, "question": a.question, "text": a.text} for a in answers(rows)
-        ],
+        "answers": [_answer_json(one) for one in answers(rows_of(rows))],
         "cases": cases,
+    }
+
+
+def _answer_json(one: Answer) -> dict[str, Any]:
+    """The record, with `text`: all of it in words."""
+    said = [one.verdict, *map(str, one.figures), *one.notes]
+    figures = [{**asdict(figure), "text": str(figure)} for figure in one.figures]
+    return {
+        "family": one.family,
+        "question": one.question,
+        "state": one.state,
+        "verdict": one.verdict,
+        "figures": figures,
+        "notes": list(one.notes),
+        "text": "; ".join(said),
     }
 
 
@@ -62,7 +140,8 @@ def _missing(value: Any) -> bool:
 def title(rows: pd.DataFrame, run: WholeRun) -> str:
     header = run.header
     hardware = next((str(h) for h in rows["hardware"].dropna()), "unknown hardware")
-    return f"{header.machine} ({hardware}), device {header.device}, {header.started_at[:16]}Z"
+    device = DEVICES.get(header.device, header.device)
+    return f"{header.machine} ({hardware}), device {device}, {header.started_at[:16]}Z"
 
 
 def about(rows: pd.DataFrame, run: WholeRun) -> list[str]:

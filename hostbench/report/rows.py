@@ -1,102 +1,183 @@
-"""Small steps that the families' answers share: choosing rows of the tidy frame and naming them."""
+"""The rows of one run as plain records: what questions choose from."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
-from hostbench.core import units
-from hostbench.core.case import AxisValue
-from hostbench.families import load as load_workloads
-from hostbench.families.overlap.loops import NUM_BATCHES
+from hostbench.core.case import AxisValue, read_case
 
-Row = dict[str, Any]
-
-
-def dicts(rows: pd.DataFrame) -> list[Row]:
-    return [{str(key): value for key, value in row.items()} for row in rows.to_dict("records")]
-
-
-def ok(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.loc[rows["status"] == "ok"]
-
-
-def largest(rows: pd.DataFrame, by: str = "nbytes") -> pd.DataFrame:
-    """The rows of the largest size that has a number, or of the largest there is."""
-    measured = ok(rows)
-    source = measured if len(measured) else rows
-    chosen: pd.DataFrame = rows.loc[rows[by] == source[by].max()]
-    return chosen
+_TEXTS = ("reason", "flags", "ceiling", "link", "published", "published_kind")
+_NUMBERS = {
+    "seconds": "seconds",
+    "low_s": "ci_low_s",
+    "high_s": "ci_high_s",
+    "call_s": "call_s",
+    "nbytes": "nbytes",
+    "gb_per_s": "gb_per_s",
+    "ceiling_gb_per_s": "ceiling_gb_per_s",
+    "encoded_gb_per_s": "encoded_gb_per_s",
+    "published_low_gb_per_s": "published_low_gb_per_s",
+    "published_high_gb_per_s": "published_high_gb_per_s",
+    "peak_memory_bytes": "peak_memory_bytes",
+    "num_launches": "num_samples",
+}
+"""Field -> column of the tidy frame."""
 
 
-def where(rows: pd.DataFrame, **axes: AxisValue) -> pd.DataFrame:
-    """The rows with these values; none where a run has no such axis."""
-    for name, value in axes.items():
-        rows = rows.loc[rows[name] == value] if name in rows else rows.iloc[:0]
-    return rows
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One case of one run. Numbers that are not known are None; those of a failed case are kept,
+    to be shown struck out, and count for nothing."""
+
+    family: str
+    workload: str
+    case: str
+    axes: Mapping[str, AxisValue]
+    """Without `device`."""
+    device: str
+    """What ran: `simulated` where it stood in for the case's own."""
+    status: str
+    reason: str | None = None
+    seconds: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    call_s: float | None = None
+    nbytes: float | None = None
+    gb_per_s: float | None = None
+    ceiling_gb_per_s: float | None = None
+    encoded_gb_per_s: float | None = None
+    published_low_gb_per_s: float | None = None
+    published_high_gb_per_s: float | None = None
+    peak_memory_bytes: float | None = None
+    num_launches: float | None = None
+    launches: Mapping[int, float] = field(default_factory=dict)
+    findings: Mapping[str, Any] = field(default_factory=dict)
+    flags: str | None = None
+    ceiling: str | None = None
+    link: str | None = None
+    published: str | None = None
+    published_kind: str | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether its time counts."""
+        return self.status == "ok" and self.seconds is not None and self.seconds > 0
+
+    @property
+    def time(self) -> float:
+        """Seconds of a valid row."""
+        assert self.seconds is not None
+        return self.seconds
+
+    @property
+    def by_launch(self) -> Mapping[int, float]:
+        """Launch -> seconds of a valid row; its one number where no launches were kept."""
+        return self.launches or {0: self.time}
+
+    def has(self, axes: Mapping[str, Any]) -> bool:
+        """Whether each of these axes has this value, or one of these values."""
+        return all(
+            name in self.axes
+            and (self.axes[name] in value if isinstance(value, tuple) else self.axes[name] == value)
+            for name, value in axes.items()
+        )
+
+    def with_axes(self, **more: AxisValue) -> "Row":
+        return replace(self, axes={**self.axes, **more})
+
+    def of(self, workload: str) -> "Row":
+        """The same among the cases of another workload."""
+        return replace(self, workload=workload)
 
 
-def seconds(rows: pd.DataFrame, **axes: AxisValue) -> float | None:
-    rows = where(rows, **axes)
-    return float(rows["seconds"].iloc[0]) if len(rows) else None
+Rows = Sequence[Row]
 
 
-def times(rows: pd.DataFrame) -> dict[int, float]:
-    """Bytes -> seconds of the valid rows."""
-    return {int(row["nbytes"]): float(row["seconds"]) for row in dicts(ok(rows))}
+def rows_of(frame: pd.DataFrame) -> list[Row]:
+    """The rows of the tidy frame whose case can be read."""
+    known = (_row({str(key): value for key, value in one.items()}) for one in _dicts(frame))
+    return [row for row in known if row is not None]
 
 
-def with_axes(rows: pd.DataFrame) -> pd.DataFrame:
-    """What a run did not come to has no axes in the frame: here they are, from the case."""
-    works, found = load_workloads(), rows.copy()
-    for index, row in rows[rows["status"] == "not measured"].iterrows():
-        work = works.get(row["workload"])
-        cases = work.cases() if work else ()
-        for axis, value in next((c.values for c in cases if str(c) == row["case"]), {}).items():
-            found[axis] = found[axis].astype(object) if axis in found else None
-            found.at[index, axis] = value
-    return found
+def _dicts(frame: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    return frame.to_dict("records")
 
 
-def mode(row: Row) -> str:
-    """`async pinned`: what the program asks for."""
-    return f"{'sync' if row['blocking'] else 'async'} {row['memory']}"
+def _row(cells: Mapping[str, Any]) -> Row | None:
+    case = read_case(str(cells["case"]))
+    if case is None:
+        return None
+    axes = {name: value for name, value in case.axes if name != "device"}
+    more: dict[str, Any] = {
+        **{name: _number(cells.get(column)) for name, column in _NUMBERS.items()},
+        **{name: _text(cells.get(name)) for name in _TEXTS},
+    }
+    return Row(
+        family=case.family,
+        workload=case.workload,
+        case=str(cells["case"]),
+        axes=axes,
+        device=_text(cells.get("device")) or str(case.values.get("device")),
+        status=str(cells["status"]),
+        launches=_mapping(cells.get("launches")),
+        findings=_mapping(cells.get("findings")),
+        **more,
+    )
 
 
-def factor(numerator: float, denominator: float) -> str:
-    return units.format_factor(numerator / denominator) if denominator > 0 else "n/a"
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None
 
 
-def size(rows: pd.DataFrame) -> str:
-    return units.format_bytes(int(rows["nbytes"].iloc[0]))
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
-def size_of(rows: pd.DataFrame) -> str:
-    """`8 batches of 4 MiB`, of the family overlap."""
-    return f"{NUM_BATCHES} batches of {units.format_bytes(int(rows['batch_bytes'].iloc[0]))}"
+def _mapping(value: Any) -> dict[Any, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
-def launches_of(row: Row | None) -> dict[int, float]:
-    """Launch -> seconds of a row; nothing where asv kept none or something odd is stored."""
-    held = row.get("launches") if row else None
-    return dict(held) if isinstance(held, dict) else {}
+def valid(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if row.is_valid]
 
 
-def label(rows: pd.DataFrame) -> str:
-    """Numbers that are no accelerator's say so each time."""
-    said = {"cpu": " [cpu device, no GPU]", "simulated": " [simulated]"}
-    return next((said.get(device, "") for device in set(rows["device"])), "")
+def where(rows: Iterable[Row], workload: str | None = None, /, **axes: Any) -> list[Row]:
+    """The rows of a workload with these values, or with one of the values of a tuple."""
+    return [row for row in rows if workload in (None, row.workload) and row.has(axes)]
 
 
-def lost(rows: pd.DataFrame, name: Callable[[Row], str]) -> str:
-    """The failed ones of rows some of which have a number, each with its reason."""
-    failed = dicts(rows[rows["status"] == "failed"])
-    return "".join(f"; {name(row)}: failed, {row['reason']}" for row in failed)
+def first(rows: Iterable[Row], workload: str | None = None, /, **axes: Any) -> Row | None:
+    """The first valid one of them."""
+    return next(iter(valid(where(rows, workload, **axes))), None)
 
 
-def unseen(rows: pd.DataFrame) -> str:
-    """Why there is no number: the reasons that were recorded, each once."""
-    reasons = [str(reason) for reason in dict.fromkeys(rows["reason"].dropna())]
-    failed = "failed" in set(rows["status"])
-    text = "; ".join(reasons) or "this run did not measure it"
-    return f"{'failed' if failed else 'cannot be seen here'}: {text}"
+def grouped(
+    rows: Iterable[Row], axes: Sequence[str]
+) -> Iterator[tuple[dict[str, AxisValue], list[Row]]]:
+    """Rows with the same values on these axes, in the order in which they come."""
+    groups: dict[tuple[AxisValue, ...], list[Row]] = {}
+    for row in rows:
+        if all(axis in row.axes for axis in axes):
+            groups.setdefault(tuple(row.axes[axis] for axis in axes), []).append(row)
+    for values, group in groups.items():
+        yield dict(zip(axes, values, strict=True)), group
+
+
+def times(rows: Iterable[Row], axis: str) -> dict[int, float]:
+    """Value of the axis -> seconds of the valid rows."""
+    return {int(row.axes[axis]): row.time for row in valid(rows)}
+
+
+def distinct(rows: Iterable[Row], pick: Callable[[Row], Any]) -> list[Any]:
+    """What rows say, each once, in the order in which it comes; None is nothing."""
+    return [one for one in dict.fromkeys(map(pick, rows)) if one is not None]
+
+
+def size_axis(rows: Iterable[Row]) -> str | None:
+    """The axis that counts bytes, if there is one."""
+    names = (name for row in rows for name in row.axes)
+    return next((name for name in names if name.endswith("bytes")), None)

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import pandas as pd
+
 from hostbench.core.errors import UsageError
 from hostbench.judge.asv_rule import Mark
 from hostbench.judge.compare import Side
 from hostbench.report.asv_marks import marks
 from hostbench.report.chosen import Chosen, check
-from hostbench.report.confounds import confounds
+from hostbench.report.confounds import Cells, confounds
 from hostbench.report.places import Key, Places
-from hostbench.report.rows import Row, dicts, launches_of
 from hostbench.store.history import History
 
 
@@ -88,12 +89,12 @@ def both(first: Chosen, second: Chosen, history: History) -> Sides:
 
 def _rows(
     side: Chosen, history: History, places: Places
-) -> tuple[dict[Key, list[Row]], dict[Key, Row]]:
+) -> tuple[dict[Key, list[Cells]], dict[Key, Cells]]:
     """(the rows with a number of each series, its newest row of any kind)."""
-    found: dict[Key, list[Row]] = {}
-    newest: dict[Key, Row] = {}
+    found: dict[Key, list[Cells]] = {}
+    newest: dict[Key, Cells] = {}
     for machine, own in side.rows.groupby("machine"):
-        for row in dicts(history.of_runs(list(own["run_id"]), str(machine))):  # the oldest first
+        for row in _cells(history.of_runs(list(own["run_id"]), str(machine))):  # the oldest first
             place = places.of(str(machine), str(row["run_id"]))
             key = (*place, str(row["case"]), str(row["version"]))
             newest[key] = row
@@ -103,7 +104,7 @@ def _rows(
 
 
 def _lacking(
-    place: int, newest: dict[Key, Row], other: dict[Key, list[Row]], own: dict[Key, list[Row]]
+    place: int, newest: dict[Key, Cells], other: dict[Key, list[Cells]], own: dict[Key, list[Cells]]
 ) -> Iterator[Lacking]:
     """What failed in its newest run, and what the other side alone has a number of."""
     failed = [key for key, row in newest.items() if row["status"] == "failed"]
@@ -130,7 +131,7 @@ def _lacking(
         )
 
 
-def _same_commits(left: list[Row], right: list[Row]) -> tuple[list[Row], list[Row], bool]:
+def _same_commits(left: list[Cells], right: list[Cells]) -> tuple[list[Cells], list[Cells], bool]:
     """The rows of the commits that both have; where they share none all rows, and False."""
     commits = {row["commit"] for row in left} & {row["commit"] for row in right}
     if not commits:
@@ -139,7 +140,7 @@ def _same_commits(left: list[Row], right: list[Row]) -> tuple[list[Row], list[Ro
     return first, second, True
 
 
-def _in_turns(left: list[Row], right: list[Row]) -> tuple[Side, Side] | None:
+def _in_turns(left: list[Cells], right: list[Cells]) -> tuple[Side, Side] | None:
     """Of the runs of one series those alone whose launches took turns with the other side's."""
     first, second = (
         [row for row in own if row["interleaved_with"] in {one["run_id"] for one in other}]
@@ -148,13 +149,23 @@ def _in_turns(left: list[Row], right: list[Row]) -> tuple[Side, Side] | None:
     return (_runs(first), _runs(second)) if first and second else None
 
 
-def _is_simulated(side: dict[Key, list[Row]]) -> bool:
+def _is_simulated(side: dict[Key, list[Cells]]) -> bool:
     return any(row["device"] == "simulated" for rows in side.values() for row in rows)
 
 
-def _runs(rows: list[Row]) -> Side:
+def _runs(rows: list[Cells]) -> Side:
     """The launches of each run; of a run that kept none its one number."""
-    return [list(map(float, launches_of(row).values())) or [row["seconds"]] for row in rows]
+    return [_launches(row) or [row["seconds"]] for row in rows]
+
+
+def _launches(row: Cells) -> list[float]:
+    """None where asv kept none or something odd is stored."""
+    held = row.get("launches")
+    return [float(one) for one in held.values()] if isinstance(held, dict) else []
+
+
+def _cells(rows: pd.DataFrame) -> list[Cells]:
+    return [{str(key): value for key, value in row.items()} for row in rows.to_dict("records")]
 
 
 def _asv(first: Chosen, second: Chosen, results: Path, places: Places) -> dict[Key, Mark]:

@@ -5,8 +5,9 @@ from typing import Any
 
 from hostbench.core.case import Case
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
-from hostbench.limits.cases import Ceiling, ceiling, direction
-from hostbench.limits.published import Figure, band, direction_of
+from hostbench.families import declared
+from hostbench.limits.ceiling import HOST_LINKS, Ceiling, ceiling
+from hostbench.limits.published import Figure, band
 from hostbench.limits.verdict import link_verdicts
 from hostbench.store.runs import WholeRun, facts_of
 
@@ -22,31 +23,35 @@ class Limits:
 
     def columns(self, case: Case, device: str) -> dict[str, Any]:
         """The columns of one row; `device` is what ran. Only what is known has a key."""
-        found = ceiling(case, device, self.before, self.during)
+        work = declared(case.workload)
+        if work is not None and set(work.axes) != set(case.values):
+            work = None  # of another version: what it crossed is not known here
+        link = work.link_of(case) if work else None
+        if link is None or work is None:
+            return {"ceiling": f"{case.workload} is not held against a link"}
+        share = work.share_of_link(case)
+        found = ceiling(link, share, device, self.before, self.during)
         row: dict[str, Any] = {"ceiling": found}
         if isinstance(found, Ceiling):
             row["ceiling"] = found.text
             row["ceiling_gb_per_s"] = found.gb_per_s
             row["encoded_gb_per_s"] = found.encoded_gb_per_s
         if device == "cuda":
-            row |= self._link(case)
-            row |= self._published(case)
+            row |= self._link() if link in HOST_LINKS else {}
+            row |= self._published(work.published_of(case))
         return row
 
-    def _link(self, case: Case) -> dict[str, Any]:
-        if direction(case) is None and case.workload != "transfer.both_ways":
-            return {}
+    def _link(self) -> dict[str, Any]:
+        """What is wrong with the link between the host and the GPU that ran."""
         ran = cuda_group(self.before)
         verdicts = [one for one in link_verdicts(self.before, self.during) if one.group == ran]
         wrong = "; ".join(one.text for one in verdicts if one.level == "warn")
         seen = any(one.kind in ("fine", "c2c") for one in verdicts)
         return {"link": wrong or "fine"} if wrong or seen else {}
 
-    def _published(self, case: Case) -> dict[str, Any]:
-        way = direction_of(case)
-        known = way and band(
-            self.figures, text_of(self.before, cuda_group(self.before) or "", "name"), way
-        )
+    def _published(self, way: str | None) -> dict[str, Any]:
+        name = text_of(self.before, cuda_group(self.before) or "", "name")
+        known = way and band(self.figures, name, way)
         if not known:
             return {}
         return {

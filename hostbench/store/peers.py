@@ -22,7 +22,7 @@ from hostbench.core.errors import DataError, UsageError
 from hostbench.core.files import write_atomic
 from hostbench.core.records import DAMAGE
 from hostbench.core.units import GB
-from hostbench.families.transfer.nvbandwidth import EQUIVALENTS
+from hostbench.families import load
 from hostbench.store import nvbandwidth
 from hostbench.store.archive import check_format
 from hostbench.store.nvbandwidth import Point
@@ -167,7 +167,15 @@ def _rows(machine: str, envelope: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _row(point: Point, nbytes: int | None) -> dict[str, Any]:
-    workload, own_axes = EQUIVALENTS.get(point.test, (f"{nvbandwidth.TOOL}.{point.test}", {}))
+    own_axes: Mapping[str, AxisValue]
+    workload, own_axes = next(
+        (
+            (work.name, work.nvbandwidth[point.test])
+            for work in load().values()
+            if point.test in work.nvbandwidth
+        ),
+        (f"{nvbandwidth.TOOL}.{point.test}", {}),
+    )
     axes: dict[str, AxisValue] = {"device": "cuda"}
     if nbytes and point.unit == "GB/s":
         axes["nbytes"] = nbytes

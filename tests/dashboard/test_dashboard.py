@@ -11,15 +11,14 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from hostbench.report.answer import answers
-from hostbench.store import archive, frame, peers
+from hostbench.store import archive, frame
 from hostbench.testing.builders import copy_case, record, run
 from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
 from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, TREND
 
 FAMILIES = ("transfer", "allocation", "overlap", "collectives")
-PAGES = ("overview", "changes", "trend", *FAMILIES)
+PAGES = ("overview", "changes", "trend", "family")
 on_the_path = dashboard_page.on_the_path
 
 
@@ -77,7 +76,7 @@ def test_every_page_shows_every_machine(open_page, page: str, machine: str) -> N
 def test_overview_says_what_is_there(open_page) -> None:
     app = open_page("overview", machine=GPU_MACHINE)
     tiles = {tile.label: tile.value for tile in app.metric}
-    expected = {"ok": "323", "skipped": "5", "failed": "3", "not measured": "1", "surprises": "1"}
+    expected = {"ok": "323", "skipped": "5", "failed": "3", "not measured": "1", "unexpected": "1"}
     assert tiles == expected
     text = said(app)
     for part in (
@@ -98,26 +97,9 @@ def test_overview_says_what_is_there(open_page) -> None:
 def test_overview_leads_to_each_familys_page(open_page) -> None:
     app = open_page("overview", machine=GPU_MACHINE)
     links = [link.proto for link in app.get("page_link")]
-    assert [link.page for link in links] == list(FAMILIES)
-    assert all(link.query_string.startswith(f"machine={GPU_MACHINE}&run=2026") for link in links)
-
-
-def test_overview_answers_each_family_from_its_newest_run_that_counts(rows: pd.DataFrame) -> None:
-    import derive
-
-    rows = peers.ours(rows)
-    here = rows[rows["machine"] == GPU_MACHINE]
-    newest = here[here["started_at"] == here["started_at"].max()]["run_id"].iloc[0]
-    runs = {family: derive.newest_of_family(here, family) for family in FAMILIES}
-    assert {name: set(found["run_id"]) for name, found in runs.items()} == {
-        name: {newest} for name in FAMILIES
-    }
-    older = here[here["run_id"] != newest]
-    found = derive.newest_of_family(older, "transfer")
-    assert set(found["started_at"].dt.day) == {7}  # the 8th is scratch
-    assert derive.newest_of_family(older, "overlap").empty
-    scratch = older[older["scratch"].notna()]
-    assert set(derive.newest_of_family(scratch, "transfer")["started_at"].dt.day) == {8}
+    assert {link.page for link in links} == {"family"}
+    starts = [f"family={name}&machine={GPU_MACHINE}&run=2026" for name in FAMILIES]
+    assert all(map(str.startswith, (link.query_string for link in links), starts))
 
 
 def test_trend_shows_every_kind_of_point(open_page) -> None:
@@ -148,149 +130,9 @@ def test_a_link_to_what_is_gone_says_so(open_page) -> None:
     assert app.selectbox(key="machine").value == GPU_MACHINE
 
 
-def test_transfer_lists_skips_failures_and_surprises(open_page) -> None:
-    app = open_page("transfer", machine=CPU_MACHINE)
-    gaps = table(app, "which")
-    assert set(gaps["status"]) == {"skipped"}
-    assert gaps["cases"].sum() == 83
-    app = open_page("transfer", machine=GPU_MACHINE)
-    headings = [one.value for one in app.subheader]
-    assert headings == [
-        "Other ways to copy",
-        "What conversions really copied",
-        "Without a valid number, and why",
-        "Surprises",
-        "Numbers",
-    ]
-    assert charts(app) == 4 + 9
-    (copied,) = app.table  # which wraps; the other tables cut what is too wide
-    assert "in words" in copied.value
-    assert len(table(app, "flags")) > 0
-
-
 def table(app: AppTest, column: str) -> pd.DataFrame:
     """The table of the page that has this column."""
     return next(one.value for one in app.dataframe if column in one.value)
-
-
-def answer(rows: pd.DataFrame, machine: str, family: str) -> str:
-    """What `hostbench report` says of the family in the machine's newest run."""
-    rows = peers.ours(rows)
-    rows = rows[rows["machine"] == machine]
-    newest = rows[rows["run_id"] == rows["run_id"].iloc[-1]]
-    return "\n".join(one.text for one in answers(newest) if one.family == family)
-
-
-def test_overlap_says_what_the_report_says(open_page, rows: pd.DataFrame) -> None:
-    reported = answer(rows, GPU_MACHINE, "overlap")
-    numbers = table(open_page("overlap", machine=GPU_MACHINE), "loop")
-    numbers = numbers[(numbers["batch"] == "32 MiB") & (numbers["status"] == "ok")]
-    loops = numbers[numbers["efficiency (99 % interval)"] != ""]
-    assert len(loops) == 7
-    for _, row in loops.iterrows():
-        said = row["efficiency (99 % interval)"].replace("(", "99 % interval ", 1)[:-1]
-        said = said.replace(" 99 % ", ", 99 % ")
-        assert f"{row['loop']} {row['median']} (efficiency {said})" in reported
-    assert {f"ideal {bound}" in reported for bound in numbers["ideal (a bound)"]} == {True}
-
-
-def test_overlap_shows_what_pageable_memory_does(open_page) -> None:
-    app = open_page("overlap", machine=GPU_MACHINE)
-    assert charts(app) == 13
-    text = said(app)
-    for memory, held in (("pageable", "9[3-7]"), ("pinned", "[3-7]")):
-        (line,) = [one for one in text.splitlines() if one.startswith(f"From {memory} memory")]
-        assert "stream of its own" in line
-        assert re.search(f"hold the host for {held} % of the loop", line)
-
-
-def test_overlap_refuses_in_words_and_lists_what_is_lacking(open_page) -> None:
-    app = open_page("overlap", machine=GPU_MACHINE)
-    refused = "the possible gain is lost in the noise between launches"
-    assert f"No efficiency is said, because {refused}: pageable 4 MiB" in said(app)
-    assert list(table(app, "no efficiency, because")["no efficiency, because"]).count(refused) == 4
-    gaps = app.dataframe[0].value
-    assert list(gaps["status"]) == ["failed", "not measured"]
-    assert "schedule=streams_4" in gaps["which"][1]
-    app = open_page("overlap", machine=CPU_MACHINE)
-    assert f"No number from pinned memory: {HOSTILE}" in said(app)
-    assert charts(app) == 10
-
-
-def test_overlap_of_a_part_of_the_loops(rows: pd.DataFrame) -> None:
-    import charts_overlap
-    import derive_overlap
-
-    rows = rows[(rows["machine"] == GPU_MACHINE) & (rows["family"] == "overlap")]
-    rows = rows[(rows["status"] == "ok") & (rows["batch_bytes"] == 32 << 20)]
-    found = derive_overlap.pipelines(rows[rows["schedule"].isin(["serial", "copy_stream"])])
-    refused = {"", "0 launch(es) hold all four parts; 2 are needed"}
-    assert set(found["refused"]) == refused
-    names = ["compute_only", "serial", "copy_stream"]
-    for group in derive_overlap.groups(found):
-        assert group.ideal_s is None
-        drawn = charts_overlap.bars(group, names, "title", ["about"]).to_dict()
-        assert "not in this run" in str(drawn["datasets"])
-    found = derive_overlap.pipelines(rows[rows["schedule"] == "copy_stream"])
-    assert set(found["refused"]) == {"serial has no valid number"}
-
-
-def test_collectives_say_what_the_report_says(open_page, rows: pd.DataFrame) -> None:
-    for machine, backend in ((GPU_MACHINE, "nccl"), (CPU_MACHINE, "gloo")):
-        reported = answer(rows, machine, "collectives")
-        app = open_page("collectives", machine=machine)
-        assert charts(app) == 4
-        assert ("Oversubscribed at 4 and 8 ranks" in said(app)) == (machine == CPU_MACHINE)
-        assert f"by {backend}" in reported
-        assert f"by {backend};" in said(app)
-        numbers = table(app, "bus GB/s")
-        numbers = numbers[(numbers["size"] == "64 MiB") & (numbers["bus GB/s"] != "")]
-        assert len(numbers) == (2 if machine == GPU_MACHINE else 3)
-        for _, row in numbers.iterrows():
-            assert f"{row['bus GB/s']} GB/s at {row['ranks']} ranks" in reported
-            if row["ranks"] != 2:
-                percent = round(100 * float(row["scaling efficiency"]))
-                assert f"({percent} %" in reported
-
-
-def test_oversubscribed_ranks_are_hollow(rows: pd.DataFrame) -> None:
-    import derive_collectives
-
-    rows = rows[(rows["machine"] == CPU_MACHINE) & (rows["family"] == "collectives")]
-    found = derive_collectives.all_reduces(rows)
-    assert set(found["ranks"][found["hollow"]]) == {4, 8}
-
-
-def test_one_rank_has_a_time_and_no_bandwidth(
-    open_page, rows: pd.DataFrame, tmp_path: Path
-) -> None:
-    import derive_collectives
-
-    rows = rows[(rows["machine"] == GPU_MACHINE) & (rows["family"] == "collectives")]
-    found = derive_collectives.all_reduces(rows)
-    assert found[["bus", "algorithm", "scaling"]][found["ranks"] == 1].isna().all(axis=None)
-    why = derive_collectives.without_rate(found)
-    assert why.to_dict("list") == {"ranks": [1, 8], "said": ["not defined", "skipped"]}
-    failed = found[found["status"] == "failed"]
-    assert failed["bus"].notna().all()
-    assert failed["scaling"].isna().all()
-
-    archive.write(tmp_path, dashboard_tree.one_gpu_run())
-    app = open_page("collectives", tmp_path)
-    assert not app.exception
-    assert charts(app) == 1
-    assert "one rank sends nothing: no bandwidth is defined" in said(app)
-    assert app.dataframe[0].value["reason"].tolist() == ["needs more GPUs, this machine has 1"]
-
-
-def test_what_was_not_measured_has_its_axes(rows: pd.DataFrame) -> None:
-    import derive
-
-    rows = derive.of_family(rows, "overlap")
-    lost = rows[rows["status"] == "not measured"]
-    assert lost[["device", "batch_bytes", "memory", "schedule"]].to_numpy().tolist() == [
-        ["cuda", 32 << 20, "pinned", "streams_4"]
-    ]
 
 
 def test_a_missing_and_an_empty_folder_are_messages(open_page, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE, DataError
 from hostbench.families import load
-from hostbench.families.transfer.nvbandwidth import EQUIVALENTS, equivalent_of
-from hostbench.report.answer import answers
+from hostbench.report.questions import answers
+from hostbench.report.rows import rows_of
 from hostbench.store import archive, frame, nvbandwidth, peers
 from hostbench.testing.builders import copy_case, record, run
 
@@ -145,7 +145,7 @@ def test_they_are_never_runs_of_ours(results: Path) -> None:
     assert mine["run_id"].to_list() == alone["run_id"].to_list()
     assert len(tree.frame) == len(alone) + 17
     of_run = tree.frame[tree.frame["run_id"] == tree.runs[0].run_id]
-    assert [one.text for one in answers(of_run)] == [one.text for one in answers(alone)]
+    assert answers(rows_of(of_run)) == answers(rows_of(alone))
 
 
 def test_the_same_file_twice_changes_nothing(results: Path) -> None:
@@ -245,18 +245,12 @@ def test_wrong_use_is_one_line(
     assert said in err and err.count("\n") == 1
 
 
-def test_the_names_that_mean_the_same() -> None:
-    """A workload that is named here but not registered yet is tolerated; a wrong axis is not."""
-    known = load()
-    for name, axes in EQUIVALENTS.values():
-        if name in known:
-            for axis, value in axes.items():
-                assert value in known[name].axes[axis], (name, axis)
-    assert equivalent_of("transfer.host_to_device") == (
-        "host_to_device_memcpy_ce [memory=pinned,blocking=False]"
-    )
-    assert equivalent_of("transfer.on_device") == "device_local_copy"
-    assert equivalent_of("transfer.both_ways") is None
+def test_the_axes_that_make_it_the_same_are_choices_of_the_workload() -> None:
+    tests = [(work, *pair) for work in load().values() for pair in work.nvbandwidth.items()]
+    assert len({test for _, test, _ in tests}) == len(tests) == 4
+    for work, _, axes in tests:
+        for axis, value in axes.items():
+            assert value in work.axes[axis], (work.name, axis)
 
 
 def test_list_shows_them(capsys: pytest.CaptureFixture[str]) -> None:

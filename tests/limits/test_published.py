@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.core.case import Case
+from hostbench.core.case import AxisValue, Case
+from hostbench.families import declared
 from hostbench.limits import published
 from tests.test_layers import PYPROJECT
 
@@ -124,17 +125,17 @@ def test_a_folder_in_its_place_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_only_pinned_and_peer_copies_are_comparable() -> None:
-    def way(name: str, **axes: str) -> str | None:
-        return published.direction_of(Case.of(f"transfer.{name}", dict(axes)))
+    def way(name: str, **axes: AxisValue) -> str | None:
+        work = declared(f"transfer.{name}")
+        assert work is not None
+        values = {axis: choices[0] for axis, choices in work.axes.items()} | axes
+        return work.published_of(Case.of(work.name, values))
 
     assert way("host_to_device", memory="pinned") == "host_to_device"
     assert way("device_to_host", memory="registered") == "device_to_host"
     assert way("both_ways", memory="pinned") == "both_ways"
     assert way("between_devices", route="peer") == "between_devices"
-    for name, axes in (
-        ("host_to_device", {"memory": "pageable"}),
-        ("to_device", {"memory": "pinned"}),
-        ("between_devices", {"route": "host"}),
-        ("on_device", {}),
-    ):
-        assert way(name, **axes) is None
+    assert way("host_to_device", memory="pageable") is None
+    assert way("to_device", memory="pinned") is None
+    assert way("between_devices", route="through_host") is None
+    assert way("on_device") is None

@@ -28,6 +28,7 @@ def _host_only(fill: str, place: str, **_: AxisValue) -> bool:
     },
     quick=_quick,
     host_only=_host_only,
+    baseline={"place": "cpu_then_move"},
     version="1",
 )
 def create(device: Device, nbytes: int, fill: Fill, place: str) -> Step:

@@ -16,6 +16,11 @@ def _moves(num_ranks: int, nbytes: int, **_: AxisValue) -> int:
     return nbytes if num_ranks > 1 else 0
 
 
+def _crosses(num_ranks: int, nbytes: int, **_: AxisValue) -> float:
+    """What each rank must send at least: the bus bandwidth of nccl-tests is held against a link."""
+    return nbytes * 2 * (num_ranks - 1) / num_ranks
+
+
 def _quick(nbytes: int, num_ranks: int, **_: AxisValue) -> bool:
     """A middle and a large size over 1, 2 and 4 ranks."""
     return nbytes in (MIB, 16 * MIB) and num_ranks in (1, 2, 4)
@@ -30,6 +35,8 @@ def _ranks(num_ranks: int, **_: AxisValue) -> int:
     moves=_moves,
     quick=_quick,
     ranks=_ranks,
+    link=lambda num_ranks, **_: "peer" if num_ranks > 1 else None,
+    crosses=_crosses,
     version="1",
 )
 def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:

@@ -70,6 +70,7 @@ def _expects(
     expects=_expects,
     quick=_quick,
     needs=_needs,
+    baseline={"schedule": "serial"},
     version="3",
 )
 def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:
@@ -90,6 +91,7 @@ def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Pr
     expects=_expects,
     only=_usual,
     needs=_needs,
+    baseline={"schedule": "serial"},
     version="2",
 )
 def ratio(
@@ -111,6 +113,7 @@ def ratio(
     moves=lambda batch_bytes, **_: batch_bytes * NUM_BATCHES,
     only=_usual,
     needs=_needs,
+    baseline={"ordering": "events"},
     version="2",
 )
 def ordered(device: Device, batch_bytes: int, memory: str, ordering: str) -> Prepared:
@@ -143,6 +146,7 @@ def _moves_both(schedule: str, **axes: int) -> int:
     expects=_expects,
     only=_usual,
     needs=_needs,
+    baseline={"schedule": "serial"},
     version="2",
 )
 def round_trip(device: Device, batch_bytes: int, memory: str, schedule: str) -> Prepared:

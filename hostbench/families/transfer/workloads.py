@@ -16,7 +16,7 @@ from hostbench.device.base import (
 from hostbench.families.transfer import expected as expectations
 from hostbench.families.transfer.copies import arrived, checked_copy, host_memory, kind, made_anew
 from hostbench.measure.measure import Prepared
-from hostbench.measure.workload import DEVICES, workload
+from hostbench.measure.workload import DEVICES, LinkName, workload
 
 SIZES = tuple(KIB * 4**power for power in range(11))
 """1 KiB to 1 GiB."""
@@ -28,6 +28,8 @@ TOTALS = (1000 * 4 * KIB, 1000 * 64 * KIB)
 """Bytes of a thousand small tensors."""
 MEMORY = ("pageable", "pinned")
 BLOCKING = (True, False)
+SYNC_PAGEABLE = {"memory": "pageable", "blocking": True}
+"""What a program does that was written without a thought for the device."""
 CACHE = ("cold", "warm")
 AXES: dict[str, tuple[AxisValue, ...]] = {
     "device": DEVICES,
@@ -60,6 +62,26 @@ def _needs(memory: str = "pageable", cache: str = "warm", **_: AxisValue) -> Ite
         yield CACHES
 
 
+def _locked(memory: str, name: str) -> str | None:
+    """Others publish copies from and to page-locked memory."""
+    return None if memory == "pageable" else name
+
+
+def _direction(direction: str, **_: AxisValue) -> LinkName:
+    return "host_to_device" if direction == "h2d" else "device_to_host"
+
+
+def _cast_crosses(nbytes: int, direction: str, blocking: bool, **_: AxisValue) -> float:
+    """torch casts on the CPU when the copy blocks, on the GPU when it does not (Copy.cu): the link
+    carries half of the bytes where the cast comes before it."""
+    return nbytes / 2 if blocking == (direction == "h2d") else nbytes
+
+
+def _route(nbytes: int, route: str, **_: AxisValue) -> float:
+    """Through the host the bytes cross the host's link twice, one way after the other."""
+    return 2 * nbytes if route == "through_host" else nbytes
+
+
 def _quick(nbytes: int, memory: str, **_: AxisValue) -> bool:
     return nbytes == LARGE and memory != "registered"
 
@@ -71,6 +93,10 @@ def _quick(nbytes: int, memory: str, **_: AxisValue) -> bool:
     only=_plain,
     quick=_quick,
     needs=_needs,
+    baseline=SYNC_PAGEABLE,
+    link="host_to_device",
+    published=lambda memory, **_: _locked(memory, "host_to_device"),
+    nvbandwidth={"host_to_device_memcpy_ce": {"memory": "pinned", "blocking": False}},
     version="1",
 )
 def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
@@ -89,6 +115,10 @@ def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     only=_plain,
     quick=_quick,
     needs=_needs,
+    baseline=SYNC_PAGEABLE,
+    link="device_to_host",
+    published=lambda memory, **_: _locked(memory, "device_to_host"),
+    nvbandwidth={"device_to_host_memcpy_ce": {"memory": "pinned", "blocking": False}},
     version="1",
 )
 def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
@@ -105,6 +135,8 @@ def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     moves=_twice,
     expects=expectations.both_ways,
     needs=_needs,
+    link="both_ways",
+    published=lambda memory, **_: _locked(memory, "both_ways"),
     version="1",
 )
 def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
@@ -141,6 +173,8 @@ def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
     moves=_moves,
     expects=expectations.warm,
     needs=lambda cache, **_: (*_needs(cache=cache), PINNED),
+    baseline={"cache": "warm", "blocking": True},
+    link="host_to_device",
     version="1",
 )
 def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
@@ -170,6 +204,8 @@ def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Pre
     moves=_moves,
     expects=expectations.warm,
     needs=_needs,
+    baseline={**SYNC_PAGEABLE, "cache": "warm"},
+    link="host_to_device",
     version="1",
 )
 def to_device(device: Device, nbytes: int, memory: str, cache: str, blocking: bool) -> Prepared:
@@ -197,6 +233,8 @@ def _has_cache(cache: str, blocking: bool, **_: AxisValue) -> bool:
     expects=expectations.to_host,
     only=_has_cache,
     needs=_needs,
+    baseline={"cache": "warm", "blocking": True},
+    link="device_to_host",
     version="1",
 )
 def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared:
@@ -223,6 +261,8 @@ def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared
     moves=_moves,
     expects=expectations.one_call,
     needs=_needs,
+    baseline={**SYNC_PAGEABLE, "num_tensors": 1},
+    link="host_to_device",
     version="1",
 )
 def many_tensors(
@@ -251,6 +291,9 @@ def many_tensors(
     moves=_moves,
     expects=lambda **_: {"asynchronous": True},
     needs=lambda **_: (OWN_MEMORY,),
+    link="device_memory",
+    crosses=lambda nbytes, **_: 2 * nbytes,
+    nvbandwidth={"device_local_copy": {}},
     version="1",
 )
 def on_device(device: Device, nbytes: int) -> Prepared:
@@ -263,6 +306,11 @@ def on_device(device: Device, nbytes: int) -> Prepared:
     axes={"device": DEVICES, "nbytes": FEW_SIZES, "route": ("peer", "through_host")},
     moves=_moves,
     needs=lambda **_: (SECOND_DEVICE,),
+    baseline={"route": "through_host"},
+    link=lambda route, **_: "peer" if route == "peer" else "host_to_device",
+    crosses=_route,
+    published=lambda route, **_: "between_devices" if route == "peer" else None,
+    nvbandwidth={"device_to_device_memcpy_write_ce": {"route": "peer"}},
     version="1",
 )
 def between_devices(device: Device, nbytes: int, route: Where) -> Prepared:
@@ -300,7 +348,15 @@ def _ends(device: Device, nbytes: int, direction: str, memory: str) -> tuple[Buf
     return device.buffer(2 * nbytes), host_memory(device, nbytes, memory)
 
 
-@workload(axes=CONVERSIONS, moves=_moves, expects=expectations.strided, needs=_needs, version="1")
+@workload(
+    axes=CONVERSIONS,
+    moves=_moves,
+    expects=expectations.strided,
+    needs=_needs,
+    baseline=SYNC_PAGEABLE,
+    link=_direction,
+    version="1",
+)
 def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """Every second float32 of a buffer, copied dense. Timed: gathering and copying.
 
@@ -312,7 +368,16 @@ def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: 
     return checked_copy(device, target, source, blocking=blocking)
 
 
-@workload(axes=CONVERSIONS, moves=_moves, expects=expectations.cast, needs=_needs, version="1")
+@workload(
+    axes=CONVERSIONS,
+    moves=_moves,
+    expects=expectations.cast,
+    needs=_needs,
+    baseline=SYNC_PAGEABLE,
+    link=_direction,
+    crosses=_cast_crosses,
+    version="1",
+)
 def cast(device: Device, nbytes: int, direction: str, memory: str, blocking: bool) -> Prepared:
     """float32 to float16 on the way. Timed: casting and copying.
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from hostbench.core import pcie
-from hostbench.core.case import Case
 from hostbench.core.units import GB, format_rate
-from hostbench.device.simulated_parts import Link
+from hostbench.device.simulated_parts import Link as SimulatedLink
 from hostbench.facts.record import Facts, cuda_group, number_of, value_of
 from hostbench.limits import links
 
@@ -16,15 +16,14 @@ ONE_THREAD, ALL_CORES = "memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_
 WHICH = "cannot be told which GPU ran"
 """Instead of a ceiling, where the facts of several GPUs have no CUDA order."""
 
-_TO_DEVICE = ("host_to_device", "pin_and_copy", "to_device", "many_tensors")
-_TO_HOST = ("device_to_host", "to_host")
-_TURNED = ("strided", "cast")
-"""Workloads that have their direction as an axis."""
+Link = Literal["host_to_device", "device_to_host", "both_ways", "device_memory", "peer"]
+"""What a workload's bytes cross (hostbench.measure.workload)."""
+HOST_LINKS = ("host_to_device", "device_to_host", "both_ways")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """What `gb_per_s` of a case can be at most (of collectives: the bus bandwidth)."""
+    """What the rate of a case can be at most."""
 
     gb_per_s: float
     text: str
@@ -38,43 +37,32 @@ class Ceiling:
         return replace(self, gb_per_s=self.gb_per_s * factor, encoded_gb_per_s=encoded, text=text)
 
 
-def ceiling(case: Case, device: str, facts: Facts, loaded: Facts | None = None) -> Ceiling | str:
-    """The case's ceiling, or the reason why there is none.
+def ceiling(link: Link, share: float, device: str, facts: Facts, loaded: Facts) -> Ceiling | str:
+    """What a case's rate can be at most, or the reason why there is no limit.
 
-    `facts` are those before the run, `loaded` those read while copies ran. `device` is what ran,
-    also where it stood in for the one that the case names. CUDA device 0 is meant throughout.
+    `share` is the part of the counted bytes that crosses the link: 0.5 where half of them do, 2
+    where they cross it twice; the cpu device has no link, and its copies no share of one. `facts`
+    are those before the run, `loaded` those read while copies ran. `device` is what ran, also where
+    it stood in for the one that the case names. CUDA device 0 is meant throughout.
     """
-    if case.workload == "collectives.all_reduce":
-        return _all_reduce(case, device, facts, loaded or {})
-    family, _, name = case.workload.partition(".")
-    if family != "transfer" or (direction(case) is None and name not in _OTHERS):
-        return f"{case.workload} is not held against a link"
+    found = _limit(link, device, facts, loaded)
+    if isinstance(found, str) or share == 1 or device == "cpu":
+        return found
+    words = {0.5: "half of the bytes cross it", 2.0: "the bytes cross it twice"}
+    return found.times(1 / share, words.get(share, f"{share:.3g} of each byte cross it"))
+
+
+def _limit(link: Link, device: str, facts: Facts, loaded: Facts) -> Ceiling | str:
     if device == "cpu":
-        return _host_memory(name, facts)
+        return _host_memory(link, facts)
     if device == "simulated":
-        return _simulated(case, facts)
+        return _simulated(link, facts)
     if device != "cuda":
         return f"the device {device} has no known link"
     group = cuda_group(facts)
     if group is None:
         return WHICH
-    if name in _OTHERS:
-        return _OTHERS[name](case, facts, loaded or {}, group)
-    link = host_link(facts, loaded or {}, group)
-    if name == "cast" and isinstance(link, Ceiling) and _halved(case):
-        return link.times(2, "half of the bytes cross it")
-    return link
-
-
-def direction(case: Case) -> str | None:
-    """`host_to_device` or `device_to_host` for a copy over the host's link, else None."""
-    name = case.workload.partition(".")[2]
-    if name in _TURNED:
-        turned = {"h2d": "host_to_device", "d2h": "device_to_host"}
-        return turned.get(str(case.values.get("direction")))
-    if name in _TO_DEVICE:
-        return "host_to_device"
-    return "device_to_host" if name in _TO_HOST else None
+    return _CUDA[link](facts, loaded, group)
 
 
 def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
@@ -116,31 +104,24 @@ def _pcie(generation: int, width: int, mark: str) -> Ceiling | str:
     )
 
 
-def _both_ways(case: Case, facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+def _both_ways(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     link = host_link(facts, loaded, group)
     return link.times(2, "both directions") if isinstance(link, Ceiling) else link
 
 
-def _on_device(case: Case, facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+def _device_memory(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+    """Reads and writes together."""
     clock = number_of(facts, group, "memory_clock_max_mhz")
     bus = number_of(facts, group, "memory_bus_width_bits")
     if not clock or not bus:
         name = "memory_bus_width_bits" if clock else "memory_clock_max_mhz"
         return f"the rate of the GPU's memory is unknown{_why(facts, group, name)}"
-    rate = links.memory_bytes_per_s(clock, bus) / 2 / GB
-    text = f"half of the GPU's memory rate ({bus:.0f} bits at {clock:.0f} MHz): read and write"
+    rate = links.memory_bytes_per_s(clock, bus) / GB
+    text = f"the GPU's memory rate ({bus:.0f} bits at {clock:.0f} MHz)"
     return Ceiling(gb_per_s=rate, text=text)
 
 
-def _between_devices(case: Case, facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
-    if case.values.get("route") == "host":
-        link = host_link(facts, loaded, group)
-        text = "through the host"
-        return link if isinstance(link, str) else link.times(1, text)
-    return _peer_link(facts, loaded, group)
-
-
-def _peer_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+def _peer(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     rate = number_of(facts, group, "nvlink_mb_per_s")
     if not rate:
         return host_link(facts, loaded, group)
@@ -149,19 +130,11 @@ def _peer_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     return Ceiling(gb_per_s=links.nvlink_bytes_per_s(rate, num) / GB, text=text)
 
 
-def _all_reduce(case: Case, device: str, facts: Facts, loaded: Facts) -> Ceiling | str:
-    if case.values.get("num_ranks") == 1:
-        return "one rank sends nothing"
-    if device != "cuda":
-        return "ranks on one host have no link"
-    group = cuda_group(facts)
-    link = WHICH if group is None else _peer_link(facts, loaded, group)
-    return link if isinstance(link, str) else link.times(1, "limit of the bus bandwidth")
-
-
-def _host_memory(name: str, facts: Facts) -> Ceiling | str:
+def _host_memory(link: Link, facts: Facts) -> Ceiling | str:
     """The cpu device copies with one thread a stream, so both ways at once use two cores."""
-    both = name == "both_ways"
+    if link in ("peer", "device_memory"):
+        return "ranks and devices on one host have no link"
+    both = link == "both_ways"
     fact, other_fact = (ALL_CORES, ONE_THREAD) if both else (ONE_THREAD, ALL_CORES)
     rate, other = number_of(facts, "host", fact), number_of(facts, "host", other_fact)
     if not rate:
@@ -171,27 +144,17 @@ def _host_memory(name: str, facts: Facts) -> Ceiling | str:
     return Ceiling(gb_per_s=rate / GB, text=f"host memory copy, measured on {who}{also}")
 
 
-def _simulated(case: Case, facts: Facts) -> Ceiling | str:
+def _simulated(link: Link, facts: Facts) -> Ceiling | str:
     """By the link that was declared, which the facts then tell, else the usual one."""
     names = ("host_to_device_bytes_per_s", "device_to_host_bytes_per_s")
-    there, back = (number_of(facts, "simulation", n) or getattr(Link(), n) for n in names)
-    way = direction(case)
-    if case.workload == "transfer.both_ways":
+    there, back = (number_of(facts, "simulation", n) or getattr(SimulatedLink(), n) for n in names)
+    if link == "both_ways":
         return Ceiling(gb_per_s=(there + back) / GB, text="the simulated link, both directions")
-    if way is None:
-        return f"{case.workload} has no simulated link"
-    rate = there if way == "host_to_device" else back
-    made = Ceiling(gb_per_s=rate / GB, text="the simulated link")
-    return made.times(2, "half of the bytes cross it") if _halved(case) else made
-
-
-def _halved(case: Case) -> bool:
-    """float32 to float16: torch casts on the CPU when blocking, on the GPU when not (Copy.cu), so
-    the link carries half where the cast comes before it."""
-    values = case.values
-    if case.workload != "transfer.cast":
-        return False
-    return bool(values.get("blocking")) == (values.get("direction") == "h2d")
+    if link not in HOST_LINKS:
+        return "there is no such simulated link"
+    return Ceiling(
+        gb_per_s=(there if link == "host_to_device" else back) / GB, text="the simulated link"
+    )
 
 
 def _why(facts: Facts, group: str, name: str) -> str:
@@ -199,8 +162,10 @@ def _why(facts: Facts, group: str, name: str) -> str:
     return f": {fact.why}" if fact is not None and fact.why else ""
 
 
-_OTHERS: dict[str, Callable[[Case, Facts, Facts, str], Ceiling | str]] = {
+_CUDA: dict[Link, Callable[[Facts, Facts, str], Ceiling | str]] = {
+    "host_to_device": host_link,
+    "device_to_host": host_link,
     "both_ways": _both_ways,
-    "on_device": _on_device,
-    "between_devices": _between_devices,
+    "device_memory": _device_memory,
+    "peer": _peer,
 }

@@ -1,0 +1,102 @@
+"""Answers on a page: a state, a headline, a chart, and the figures one click away."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import pandas as pd
+import parts
+import streamlit as st
+from words import plain
+
+from hostbench.core import units
+from hostbench.report.answer import Answer, Chart, Point
+from hostbench.report.charts import drawn
+from hostbench.report.page import has_figures, unanswered
+
+BADGES: dict[str, tuple[str, Literal["green", "red", "orange", "blue", "gray"]]] = {
+    "yes": (":material/check_circle:", "green"),
+    "no": (":material/cancel:", "red"),
+    "partly": (":material/contrast:", "orange"),
+    "figure": (":material/straighten:", "blue"),
+    "undecided": (":material/help:", "gray"),
+    "unavailable": (":material/visibility_off:", "gray"),
+}
+
+
+SAID = {"figure": "measured", "unavailable": "not here"}
+"""States that a badge calls otherwise."""
+
+
+def headline(answer: Answer) -> None:
+    """The question, and its verdict with its state."""
+    icon, color = BADGES[answer.state]
+    st.markdown(f"**{plain(answer.question)}**")
+    with st.container(horizontal=True, gap="small"):
+        st.badge(SAID.get(answer.state, answer.state), icon=icon, color=color)
+        st.markdown(plain(answer.verdict))
+
+
+def whole(answer: Answer, about: Sequence[str], key: str) -> None:
+    """The headline, the chart, and the figures under it."""
+    with st.container(border=True):
+        headline(answer)
+        for note in answer.notes:
+            st.caption(plain(note))
+        if answer.chart is not None:
+            untitled = replace(answer.chart, title="")  # the headline says it
+            st.altair_chart(drawn(untitled, about), width="stretch")
+        if answer.figures:
+            with st.expander(f"{len(answer.figures)} figures"):
+                parts.table(table(answer), key)
+
+
+def table(answer: Answer) -> pd.DataFrame:
+    """A row for each figure; the numbers are in base units for the CSV."""
+    lines = [
+        {
+            "figure": one.label,
+            "in words": str(one).removeprefix(one.label).strip(),
+            "value": one.value,
+            "unit": one.unit,
+            "low": one.low,
+            "high": one.high,
+            "held against": one.ratio.to if one.ratio else None,
+            "verdict": one.ratio.conclusion.verdict if one.ratio else None,
+            "status": one.status,
+            "reason": one.reason,
+        }
+        for one in answer.figures
+    ]
+    return pd.DataFrame(lines)
+
+
+def answered(found: Sequence[Answer]) -> list[Answer]:
+    """Those with something to show."""
+    return [one for one in found if one.state != "unavailable" or has_figures(one)]
+
+
+def not_answered(found: Sequence[Answer]) -> None:
+    """The other questions, folded by their reason."""
+    for why, questions in unanswered(found).items():
+        with st.expander(f"{len(questions)} not answered: {plain(why)}"):
+            st.markdown("\n".join(f"- {plain(text)}" for text in questions))
+
+
+def with_peers(answer: Answer, peers: pd.DataFrame) -> Answer:
+    """The answer with other tools' rates of the same workload on its chart of rates."""
+    chart = answer.chart
+    if chart is None or chart.x.unit != "bytes" or chart.y.unit != "GB/s":
+        return answer
+    mine = peers[peers["workload"] == answer.workload]
+    points = tuple(
+        Point(
+            x=float(row["nbytes"]),
+            y=float(row["gb_per_s"]),
+            series=str(row["source"]),
+            text=f"{row['source']}: {units.format_rate(float(row['gb_per_s']))}",
+        )
+        for row in mine.to_dict("records")
+    )
+    added: Chart = replace(chart, points=(*chart.points, *points))
+    return replace(answer, chart=added)

@@ -1,0 +1,64 @@
+"""One family of one run: its questions with charts, what has no number and why, every case."""
+
+import answers
+import choose
+import data
+import parts
+import streamlit as st
+from derive import hover
+from words import LEGEND, device, hardware, only, plain, run, when
+
+from hostbench import families
+from hostbench.families import load
+from hostbench.report.questions import answers as answers_of
+from hostbench.report.rows import rows_of
+
+COLUMNS = "case status number interval rate asyncness launches reason flags".split()
+
+st.title("What one family says")
+folder = data.results_folder()
+found = parts.runs()
+left, middle, right, last = st.columns([2, 2, 3, 2])
+with left:
+    family = choose.one("family", "Family", families.names(), page="family")
+with middle:
+    machine = choose.one("machine", "Machine", data.machines(folder))
+newest = data.newest(folder, machine)
+mine = found[found["machine"] == machine]
+first = [str(one) for one in newest["run_id"][newest["family"] == family]]
+names = {str(run_id): run(some) for run_id, some in mine.groupby("run_id", sort=False)}
+order = [*first, *(name for name in names if name not in first)]
+with right:
+    run_id = choose.one("run", "Run", order, names.__getitem__)
+rows = data.rows_of(folder, machine, run_id)
+rows = rows[(rows["family"] == family) & rows["workload"].isin(list(load((family,))))]
+if rows.empty:
+    st.info(plain(f"This run has no case of {family}."))
+    st.markdown("Measure it:")
+    st.code(f"hostbench run {family}", language="bash")
+    st.stop()
+with last:
+    devices = [str(one) for one in dict.fromkeys(rows["device"].dropna())] or ["cpu"]
+    chosen = choose.one("device", "Device", devices, device)
+rows = rows[(rows["device"] == chosen) | rows["device"].isna()]
+
+about = [hardware(rows), f"{machine} · {when(rows['started_at'].iloc[0])}"]
+st.caption(plain(f"{' · '.join(about)} · torch {only(rows, 'torch')}"))
+said = answers_of(rows_of(rows))
+peers = data.peers_of(folder, machine)
+shown = [answers.with_peers(one, peers) for one in answers.answered(said)]
+columns = st.columns(2)
+for number, one in enumerate(shown):
+    with columns[number % 2]:
+        answers.whole(one, about, f"{family}-{number + 1}")
+answers.not_answered(said)
+parts.beside_the_numbers(rows, family)
+st.subheader("Every case")
+table = hover(rows)
+table["asyncness"] = 1 - table["call_s"] / table["seconds"]
+parts.table(table[COLUMNS].rename(columns={"number": "median"}), family, rows)
+st.caption(
+    "Point or bar: median of the launch medians; line on it: its 99 % interval, from 8 launches "
+    "on. Crossed out: failed a proof, and counts for nothing. A winner or a factor is named only "
+    f"where the launches establish it. {LEGEND}"
+)

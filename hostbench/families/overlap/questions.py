@@ -1,0 +1,145 @@
+"""What is asked of the family overlap: does copying hide behind computing, and by how much."""
+
+from collections.abc import Mapping
+
+from hostbench.core import efficiency, units
+from hostbench.core.case import AxisValue
+from hostbench.core.efficiency import Launches
+from hostbench.core.round_trip import round_trip
+from hostbench.families.overlap.loops import NUM_BATCHES
+from hostbench.report.kinds import Compare, Finding, Parts
+from hostbench.report.kinds.parts import Efficiencies
+from hostbench.report.rows import Row, Rows
+
+WORDS: Mapping[str, Mapping[AxisValue, str]] = {
+    "schedule": {
+        "serial": "serial",
+        "default_stream": "everything async on one stream",
+        "copy_stream": "copy stream and compute stream with events",
+        "streams_2": "2 streams, batch by batch",
+        "streams_4": "4 streams, batch by batch",
+        "three_streams": "a stream each",
+        "copy_only": "the copies alone",
+        "compute_only": "the computes alone",
+        "copy_in_only": "the copies in alone",
+        "copy_out_only": "the copies out alone",
+    },
+    "ordering": {
+        "events": "events",
+        "record_stream": "a new buffer per batch and record_stream",
+        "stream_synchronize": "a stream synchronize",
+        "device_synchronize": "a device-wide synchronize",
+    },
+    "batch_bytes": {
+        size: f"{NUM_BATCHES} batches of {units.format_bytes(size)}"
+        for size in (units.KIB * 2**power for power in range(21))
+    },
+}
+
+
+def _efficiency(serial: Launches, loop: Launches, parts: Mapping[str, Launches]) -> Efficiencies:
+    copy, compute = parts["copy_only"], parts["compute_only"]
+    return {"": efficiency.overlap(serial, loop, copy, compute, NUM_BATCHES)}
+
+
+def _round_trip(serial: Launches, loop: Launches, parts: Mapping[str, Launches]) -> Efficiencies:
+    ins, outs, computes = (parts[n] for n in ("copy_in_only", "copy_out_only", "compute_only"))
+    known = round_trip(serial, loop, ins, outs, computes, NUM_BATCHES).efficiencies
+    return {"2 copy engines": known[2], "1 copy engine": known[1]}
+
+
+def _engines(named: Mapping[str, Row]) -> str:
+    """Which number of copy engines the device behaves like."""
+    names = ("serial", "three_streams", "copy_in_only", "copy_out_only", "compute_only")
+    if not all(name in named and named[name].is_valid for name in names):
+        return ""
+    serial, loop, ins, outs, computes = (named[name].launches for name in names)
+    said = round_trip(serial, loop, ins, outs, computes, NUM_BATCHES).engines
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _with_even(rows: Rows) -> Rows:
+    """1:1 is the pipeline at the same size and memory."""
+    swept = [row for row in rows if row.workload == "overlap.ratio"]
+    sizes = {(row.axes["batch_bytes"], row.axes["memory"]) for row in swept}
+    even = [
+        row.with_axes(compute_to_copy="1:1").of("overlap.ratio")
+        for row in rows
+        if row.workload == "overlap.pipeline"
+        and (row.axes["batch_bytes"], row.axes["memory"]) in sizes
+        and row.axes["schedule"] in {one.axes["schedule"] for one in swept}
+    ]
+    return [*swept, *even]
+
+
+def _peak(row: Row) -> str:
+    nbytes = row.peak_memory_bytes
+    return f"peak {units.format_bytes(int(nbytes))}" if nbytes else ""
+
+
+QUESTIONS = (
+    Parts(
+        text="Do copies from {memory} memory hide behind compute?",
+        workload="overlap.pipeline",
+        each=("memory",),
+        axis="schedule",
+        serial="serial",
+        ways=("default_stream", "copy_stream", "streams_2", "streams_4"),
+        controls=("default_stream",),
+        parts=("copy_only", "compute_only"),
+        efficiency=_efficiency,
+        words=WORDS,
+    ),
+    Finding(
+        text="What does a copy stream with non_blocking=True do from pageable memory?",
+        workload="overlap.pipeline",
+        where={"schedule": "copy_stream", "memory": "pageable"},
+        devices=("cuda", "simulated"),
+        finding="overlapped",
+        share="overlap_share",
+        says={True: "copies and computes overlap", False: "nothing overlaps", None: "not observed"},
+        words=WORDS,
+    ),
+    Parts(
+        text="At which batch size do copies from {memory} memory hide best?",
+        workload="overlap.pipeline",
+        each=("memory",),
+        axis="schedule",
+        serial="serial",
+        ways=("copy_stream",),
+        parts=("copy_only", "compute_only"),
+        efficiency=_efficiency,
+        over="batch_bytes",
+        words=WORDS,
+    ),
+    Parts(
+        text="At which ratio of compute to copy does overlap pay most?",
+        workload="overlap.ratio",
+        axis="schedule",
+        serial="serial",
+        ways=("copy_stream",),
+        parts=("copy_only", "compute_only"),
+        efficiency=_efficiency,
+        over="compute_to_copy",
+        select=_with_even,
+        words=WORDS,
+    ),
+    Compare(
+        text="How to keep copy and compute in order: which way costs least?",
+        workload="overlap.ordered",
+        note=_peak,
+        words=WORDS,
+    ),
+    Parts(
+        text="Do copies in, computes and copies out run at once?",
+        workload="overlap.round_trip",
+        axis="schedule",
+        serial="serial",
+        ways=("default_stream", "three_streams"),
+        controls=("default_stream",),
+        parts=("copy_in_only", "copy_out_only", "compute_only"),
+        efficiency=_round_trip,
+        remark=_engines,
+        words=WORDS,
+    ),
+)

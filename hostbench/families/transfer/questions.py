@@ -1,0 +1,386 @@
+"""What is asked of the family transfer: how fast, is it asynchronous, does pinned memory pay."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hostbench.core import units
+from hostbench.core.case import AxisValue
+from hostbench.core.latency import break_even
+from hostbench.judge.conclude import conclude
+from hostbench.report.answer import Answer, Figure
+from hostbench.report.kinds import Compare, Curve, Finding, Question
+from hostbench.report.kinds.question import unseen
+from hostbench.report.rows import Row, Rows, first, times, valid, where
+
+H2D, D2H = "transfer.host_to_device", "transfer.device_to_host"
+DIRECTIONS = {H2D: "host to device", D2H: "device to host"}
+WORDS: Mapping[str, Mapping[AxisValue, str]] = {
+    "workload": {H2D: DIRECTIONS[H2D], D2H: DIRECTIONS[D2H]},
+    "blocking": {True: "sync", False: "async"},
+    "cache": {"warm": "warm cache", "cold": "cold cache"},
+    "direction": {"h2d": "H2D", "d2h": "D2H"},
+    "route": {"peer": "directly", "through_host": "through the host"},
+}
+_COPY = re.compile(r"1 x (?P<way>H2D|D2H) (?P<memory>pageable|pinned), (?P<size>.+) in all")
+
+HEALTHY = 0.9
+"""Share of the limit in packets that a link without a fault reaches: 0.90 to 0.99 in what is
+published for PCIe Gen4 and Gen5 (docs/method.md)."""
+NEAR_BAND = 0.95
+"""Share of the lowest published figure that still counts as the same."""
+FAR_BELOW = 0.9
+"""Below this share of the lowest figure that others measured nothing makes a link fine."""
+
+
+def _waits(row: Row) -> str:
+    """A call that need not wait, and does."""
+    is_slow = row.axes.get("blocking") is False and row.findings.get("asynchronous") is False
+    return "not async: the call waits" if is_slow else ""
+
+
+def _crossed(row: Row) -> str:
+    """What the observing pass saw cross, in words; as it is stored where it is something else."""
+    observed = row.findings.get("copies")
+    if not isinstance(observed, str):
+        return "what crossed was not observed"
+    match = _COPY.fullmatch(observed)
+    try:
+        nbytes = units.parse_bytes(match["size"]) if match else None
+    except ValueError:
+        nbytes = None
+    if match is None or nbytes is None:
+        return f"observed {observed}"
+    is_half = nbytes <= 0.75 * (row.nbytes or 0)
+    said = "half of the bytes cross" if is_half else "all bytes cross"
+    if row.workload.endswith("cast"):
+        said += f", cast {'before' if is_half else 'after'} the link"
+    if match["memory"] != str(row.axes["memory"]).replace("registered", "pinned"):
+        said += f", through {match['memory']} memory that torch allocates"
+    return said
+
+
+def _plain_copy(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
+    """The copy into place in the same direction, from the same memory, called the same way."""
+    turned = {"h2d": H2D, "d2h": D2H}.get(str(row.axes.get("direction")))
+    to_host = row.workload.endswith("to_host")
+    # A blocking .to("cpu") allocates pageable memory, one that need not wait pinned memory.
+    memory = row.axes.get("memory") or ("pageable" if row.axes["blocking"] else "pinned")
+    axes = {"nbytes": row.axes["nbytes"], "memory": memory, "blocking": row.axes["blocking"]}
+    return turned or (D2H if to_host else H2D), axes
+
+
+def _one_tensor(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
+    return row.workload, {**row.axes, "num_tensors": 1}
+
+
+def _each_tensor(row: Row) -> str:
+    num = int(row.axes["num_tensors"])
+    return f"{units.format_seconds(row.time / num)} each"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkHealth(Question):
+    """Is the link between host and device well? What was measured against what it can carry."""
+
+    def answers(self, rows: Rows) -> Iterator[Answer]:
+        copies = [row for row in rows if row.workload in DIRECTIONS]
+        if not copies:
+            return
+        measured = valid(copies)
+        if {row.device for row in measured or copies} == {"cpu"}:
+            yield self._host_memory(copies)
+            return
+        pinned = where(copies, memory="pinned")
+        best = _fastest(pinned)
+        if best:
+            yield self._link(best, copies)
+        else:
+            yield self.unavailable(self.text, pinned or copies)
+
+    def _link(self, best: list[Row], copies: list[Row]) -> Answer:
+        judged = [_is_fine(row) for row in best]
+        wrong = next((row.link for row in best if row.link), "fine")
+        # Throttling slows the GPU's clocks, and its link hardly at all.
+        faults = [one for one in wrong.split("; ") if one != "fine" and ": throttled" not in one]
+        lacking = [way for way in DIRECTIONS if way not in {row.workload for row in best}]
+        figures = [_share_of_limit(row) for row in best]
+        said = [f"What looks wrong: {wrong}."] if wrong != "fine" else []
+        if faults or False in judged:
+            if wrong == "fine":
+                said = ["Nothing in the facts says why: look at NUMA placement and other traffic."]
+            state, verdict = "no", "no: it carries less than it should"
+        elif None in judged:
+            state, verdict = "undecided", "cannot be judged: nothing tells what it should carry"
+        elif lacking:
+            only = " and ".join(DIRECTIONS[row.workload] for row in best)
+            state, verdict = "partly", f"only {only} could be judged, and is fine"
+        else:
+            state, verdict = "yes", "yes"
+        figures += [_not_measured(way, where(copies, way)) for way in lacking]
+        return self.made(self.text, state, verdict, figures=tuple(figures), notes=tuple(said))  # type: ignore[arg-type]
+
+    def _host_memory(self, copies: list[Row]) -> Answer:
+        """The cpu device has no link: how its copies compare with a plain memory copy."""
+        best = _fastest(copies)
+        if not best:
+            return self.unavailable(self.text, copies)
+        verdict = "there is no link here: a copy is one of the host's memory"
+        figures = tuple(map(_share_of_limit, best))
+        notes = (f"The limit: {best[0].ceiling}.",)
+        return self.made(self.text, "unavailable", verdict, figures=figures, notes=notes)
+
+
+def _fastest(rows: Rows) -> list[Row]:
+    """The fastest measured row of each direction at the largest size."""
+    found = []
+    for way in DIRECTIONS:
+        measured = [row for row in valid(where(rows, way)) if row.gb_per_s]
+        if measured:
+            size = max(int(row.axes["nbytes"]) for row in measured)
+            at = where(measured, nbytes=size)
+            found.append(max(at, key=lambda row: row.gb_per_s or 0))
+    return found
+
+
+def _is_fine(row: Row) -> bool | None:
+    """None where nothing can tell: no measured figure of others, and no packet model. A floor,
+    which an operator demands, can only make it False."""
+    rate, low = row.gb_per_s or 0.0, row.published_low_gb_per_s
+    is_measured = row.published_kind == "measured"
+    if low is not None:
+        if is_measured and rate >= NEAR_BAND * low:
+            return True
+        if rate < low * (FAR_BELOW if is_measured else 1.0):
+            return False
+    if row.encoded_gb_per_s is not None or row.device == "simulated":
+        return rate >= HEALTHY * (row.ceiling_gb_per_s or 0.0)
+    return False if is_measured else None
+
+
+def _share_of_limit(row: Row) -> Figure:
+    """One direction: the rate, its share of both limits, and what is published."""
+    rate, said = row.gb_per_s or 0.0, []
+    if row.ceiling_gb_per_s is None:
+        said.append(f"its limit is unknown: {row.ceiling}")
+    else:
+        limit = units.format_rate(row.ceiling_gb_per_s)
+        said.append(f"{rate / row.ceiling_gb_per_s:.0%} of {limit}, {row.ceiling}")
+    if row.encoded_gb_per_s is not None:
+        encoded = units.format_rate(row.encoded_gb_per_s)
+        said.append(f"{rate / row.encoded_gb_per_s:.0%} of the encoded {encoded}")
+    said += [f"published: {row.published}"] if row.published else []
+    size = units.format_bytes(int(row.axes["nbytes"]))
+    label = f"{DIRECTIONS[row.workload]}, {size}"
+    return Figure(label=label, value=rate, unit="GB/s", note="; ".join(said))
+
+
+def _not_measured(way: str, rows: Rows) -> Figure:
+    why = unseen(where(rows, memory="pinned") or rows)
+    return Figure(label=DIRECTIONS[way], value=None, unit="GB/s", status="no figure", reason=why)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakEven(Question):
+    """After how many copies the cost of pinning has been won back.
+
+    Pinning costs what a cold pin and copy takes beyond a copy from memory pinned before.
+    """
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        cold, warm = (
+            times(where(group, cache=c, blocking=True), "nbytes") for c in ("cold", "warm")
+        )
+        copies = where(rows, H2D, blocking=True)
+        pageable, pinned = (
+            times(where(copies, memory=m), "nbytes") for m in ("pageable", "pinned")
+        )
+        sizes = sorted(set(cold) & set(pageable) & set(pinned))
+        if not sizes:
+            why = "no size has a cold pin_memory() and both plain copies"
+            return self.made(text, "undecided", f"cannot be said: {why}")
+        figures = [self._figure(n, cold, pageable, pinned, copies) for n in sizes]
+        for n in sizes:
+            if n in warm:
+                label = f"pinning anew, warm cache, {units.format_bytes(n)}"
+                note = "of the pageable copy's time"
+                figures.append(
+                    Figure(label=label, value=warm[n] / pageable[n], unit="x", note=note)
+                )
+        told = [one for one in figures if one.unit == "" and one.value is not None]
+        verdict = "; ".join(f"after {one.value:.1f} copies of {one.label}" for one in told)
+        return self.made(
+            text,
+            "figure" if told else "no",
+            verdict or "never: no copy gains anything",
+            figures=tuple(figures),
+        )
+
+    def _figure(
+        self,
+        nbytes: int,
+        cold: Mapping[int, float],
+        pageable: Mapping[int, float],
+        pinned: Mapping[int, float],
+        copies: Rows,
+    ) -> Figure:
+        label = units.format_bytes(nbytes)
+        slow, fast = (first(copies, nbytes=nbytes, memory=m) for m in ("pageable", "pinned"))
+        cost_s = cold[nbytes] - pinned[nbytes]
+        found = break_even(cost_s, pageable[nbytes], pinned[nbytes])
+        sure = slow is not None and fast is not None
+        if sure and conclude(fast.by_launch, slow.by_launch).verdict != "faster":  # type: ignore[union-attr]
+            why = "no copy is established to gain anything"
+            return Figure(label=label, value=None, unit="", status="refused", reason=why)
+        if found.refused:
+            return Figure(label=label, value=None, unit="", status="refused", reason=found.refused)
+        once, gain = units.format_seconds(max(0.0, cost_s)), units.format_seconds(found.gain_s)
+        return Figure(
+            label=label, value=found.copies, unit="", note=f"{once} once, {gain} gained per copy"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BothAtOnce(Finding):
+    """Also the rate of both together beside the sum of each alone."""
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        base = Finding.answer(self, text, group, rows)
+        figures = []
+        for row in valid(group):
+            same = {name: row.axes[name] for name in ("memory", "nbytes")}
+            alone = [first(rows, way, **same, blocking=False) for way in DIRECTIONS]
+            rates = [one.gb_per_s for one in alone if one is not None and one.gb_per_s]
+            note = ""
+            if len(rates) == 2 and row.gb_per_s:
+                together = units.format_rate(sum(rates))
+                note = f"{row.gb_per_s / sum(rates):.0%} of the {together} of both alone"
+            size = units.format_bytes(int(row.axes["nbytes"]))
+            label = f"{row.axes['memory']}, {size} each way, in all"
+            figures.append(Figure(label=label, value=row.gb_per_s, unit="GB/s", note=note))
+        return self.made(
+            text,
+            base.state,
+            base.verdict,
+            figures=(*figures, *base.figures),
+            chart=base.chart,
+        )
+
+
+def _rate(way: str) -> Compare:
+    return Compare(
+        text=f"How fast is a copy, {DIRECTIONS[way]}?",
+        workload=way,
+        show="rate",
+        words=WORDS,
+        note=_waits,
+    )
+
+
+def _latency(way: str) -> Curve:
+    return Curve(
+        text=f"What do latency and bandwidth make of a copy, {DIRECTIONS[way]}?",
+        workload=way,
+        fits=(
+            {"blocking": False, "memory": "pinned"},
+            {"blocking": True, "memory": "pageable"},
+        ),
+        words=WORDS,
+    )
+
+
+def _crossing(way: str) -> Curve:
+    return Curve(
+        text=f"From which size on is pinned memory faster, {DIRECTIONS[way]}?",
+        workload=way,
+        where={"blocking": True, "memory": ("pageable", "pinned")},
+        crossing=("memory", "pageable", "pinned"),
+        show="seconds",
+        words=WORDS,
+    )
+
+
+def _hides(workload: str, what: str) -> Compare:
+    return Compare(
+        text=f"What does {what} hide?",
+        workload=workload,
+        beside=_plain_copy,
+        beside_name="a plain copy",
+        note=_crossed,
+        words=WORDS,
+    )
+
+
+QUESTIONS = (
+    _rate(H2D),
+    _rate(D2H),
+    Finding(
+        text="Is non_blocking=True from {memory} memory asynchronous?",
+        workload=H2D,
+        also=(D2H,),
+        finding="asynchronous",
+        where={"blocking": False},
+        each=("memory",),
+        stretch={True: "async", False: "not async", None: "not to be told"},
+        words=WORDS,
+    ),
+    Compare(
+        text="Does pinned memory pay?",
+        workload=H2D,
+        where={"memory": ("pageable", "pinned"), "blocking": True},
+        claim={"memory": "pinned"},
+        words=WORDS,
+    ),
+    LinkHealth(text="Is my link fine?", workload=H2D),
+    _latency(H2D),
+    _latency(D2H),
+    _crossing(H2D),
+    _crossing(D2H),
+    BreakEven(
+        text="After how many copies has pinning a tensor paid?", workload="transfer.pin_and_copy"
+    ),
+    BothAtOnce(
+        text="Do copies in both directions run at once?",
+        workload="transfer.both_ways",
+        finding="both_at_once",
+        share="both_ways_share",
+        words=WORDS,
+    ),
+    Compare(
+        text="What does tensor.to(device) cost beside a copy_ into place?",
+        workload="transfer.to_device",
+        beside=_plain_copy,
+        beside_name="copy_",
+        words=WORDS,
+    ),
+    Compare(
+        text='What does tensor.to("cpu") cost beside a copy_ into place?',
+        workload="transfer.to_host",
+        beside=_plain_copy,
+        beside_name="copy_",
+        words=WORDS,
+    ),
+    Compare(
+        text="What do a thousand small tensors of {nbytes} in all cost beside one?",
+        workload="transfer.many_tensors",
+        where={"num_tensors": (1000,)},
+        each=("nbytes",),
+        beside=_one_tensor,
+        beside_name="one tensor",
+        note=_each_tensor,
+        words=WORDS,
+    ),
+    _hides("transfer.strided", "copying every second element"),
+    _hides("transfer.cast", "a cast on the way (float32 to float16)"),
+    Curve(
+        text="How fast is a copy inside the device's memory?",
+        workload="transfer.on_device",
+        words=WORDS,
+    ),
+    Compare(
+        text="How fast is a copy from one GPU to another?",
+        workload="transfer.between_devices",
+        show="rate",
+        words=WORDS,
+    ),
+)

@@ -1,0 +1,95 @@
+"""The one rule for conclusions within a run: is one case faster than another?
+
+Every answer, table and page that names a winner or a factor asks here. The cases of one run share
+their launches, so each launch gives a pair. From MIN_LAUNCHES launches on the exact rank test over
+launches decides at ALPHA, as between interleaved runs (judge.compare). With fewer it cannot, and
+Student's interval of the paired log ratios at the stricter ALPHA_FEW is asked instead: three
+launches tell what differs by far more than they scatter, and nothing else. Pure functions.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hostbench.core.samples import median
+from hostbench.judge.compare import MIN_EFFECT, MIN_LAUNCHES, SAME_WITHIN
+from hostbench.judge.rank_test import shift
+
+Verdict = Literal["faster", "slower", "same", "undecided"]
+
+ALPHA = 0.01
+ALPHA_FEW = 0.001
+_STUDENT = {2: 636.62, 3: 31.599, 4: 12.924, 5: 8.610, 6: 6.869}
+"""Two-sided quantiles of Student's t at ALPHA_FEW for so many pairs (one degree less)."""
+
+Launches = Mapping[int, float]
+"""Launch -> seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """What the launches say of `this` beside `other`."""
+
+    verdict: Verdict
+    factor: float
+    """Seconds of `other` over those of `this`, of the medians: above 1 where `this` is faster."""
+    low: float | None
+    high: float | None
+    """Interval of the factor; None where there are too few launches for one."""
+
+    @property
+    def is_different(self) -> bool:
+        return self.verdict in ("faster", "slower")
+
+
+def conclude(this: Launches, other: Launches) -> Conclusion:
+    """Whether `this` is faster than `other`. Raises ValueError where one has no positive time."""
+    mine, theirs = _positive(this), _positive(other)
+    if not mine or not theirs:
+        raise ValueError("a comparison needs a positive time on both sides")
+    factor = median(list(theirs.values())) / median(list(mine.values()))
+    both = sorted(set(mine) & set(theirs))
+    if min(len(mine), len(theirs)) >= MIN_LAUNCHES:
+        found = shift(_logs(mine, sorted(mine)), _logs(theirs, sorted(theirs)))
+        ends, sure = (found.low, found.high), found.p_value <= ALPHA
+    elif len(both) in _STUDENT:
+        ends = _student(mine, theirs, both)
+        sure = ends[0] > 0 or ends[1] < 0
+    else:
+        return Conclusion(verdict="undecided", factor=factor, low=None, high=None)
+    return Conclusion(
+        verdict=_verdict(factor, *ends, sure),
+        factor=factor,
+        low=math.exp(ends[0]) if math.isfinite(ends[0]) else None,
+        high=_exp(ends[1]),
+    )
+
+
+def _verdict(factor: float, low: float, high: float, sure: bool) -> Verdict:
+    """A difference under MIN_EFFECT is never called one, however sure."""
+    effect = math.log(factor)
+    agrees = (low > 0) == (effect > 0) or not math.isfinite(low)
+    if sure and agrees and abs(effect) >= math.log1p(MIN_EFFECT):
+        return "faster" if effect > 0 else "slower"
+    return "same" if max(-low, high) <= math.log1p(SAME_WITHIN) else "undecided"
+
+
+def _student(mine: Launches, theirs: Launches, both: list[int]) -> tuple[float, float]:
+    logs = [math.log(theirs[n] / mine[n]) for n in both]
+    mean = sum(logs) / len(logs)
+    variance = sum((one - mean) ** 2 for one in logs) / (len(logs) - 1)
+    wide = _STUDENT[len(logs)] * math.sqrt(variance / len(logs))
+    return mean - wide, mean + wide
+
+
+def _logs(times: Launches, launches: list[int]) -> list[float]:
+    return [math.log(times[n]) for n in launches]
+
+
+def _exp(value: float) -> float | None:
+    return math.exp(value) if value < 700 else None
+
+
+def _positive(times: Launches) -> dict[int, float]:
+    return {n: s for n, s in times.items() if isinstance(s, int | float) and 0 < s < math.inf}

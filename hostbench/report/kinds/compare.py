@@ -1,0 +1,185 @@
+"""compare: what the choices on some axes cost or gain beside a baseline."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hostbench.core.case import AxisValue
+from hostbench.families import declared
+from hostbench.judge.compare import MIN_LAUNCHES
+from hostbench.judge.conclude import conclude
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Ratio, State, joined
+from hostbench.report.kinds.question import (
+    Question,
+    as_rate,
+    at_size,
+    charted,
+    point,
+    varying,
+    without_number,
+)
+from hostbench.report.rows import Row, Rows, first, size_axis, valid, where
+
+Beside = Callable[[Row], tuple[str, Mapping[str, AxisValue]]]
+"""Row -> workload and axes of the case that it is held against, in the same family."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare(Question):
+    """The choices at one size, each beside the baseline.
+
+    The baseline is the workload's own, or what `beside` says of each case. With a `claim` the
+    answer is yes where a case with these values is established to be faster than the baseline.
+    """
+
+    show: Literal["seconds", "rate"] = "seconds"
+    baseline: Mapping[str, AxisValue] | None = None
+    """In place of the workload's."""
+    beside: Beside | None = None
+    beside_name: str = ""
+    claim: Mapping[str, AxisValue] | None = None
+    note: Callable[[Row], str] | None = None
+    """What else is said of a figure."""
+    smallest: bool = False
+    """Answer at the smallest size with a number, not at the largest."""
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        claimed = where(group, **self.claim) if self.claim else []
+        if claimed and not valid(claimed):
+            return self.unavailable(text, claimed)
+        here = self._here(group, rows)
+        axes = varying(here)
+        figures = [self._figure(row, axes, rows, here) for row in valid(here)]
+        size = size_axis(here)
+        notes = [f"At {self.word(size, here[0].axes[size])}."] if size else []
+        state, verdict = self._verdict(figures, here, axes)
+        return self.made(
+            text,
+            state,
+            verdict,
+            figures=(*figures, *without_number(here, self)),
+            notes=tuple(notes),
+            chart=self._chart(text, group, here, axes),
+        )
+
+    def _here(self, group: Rows, rows: Rows) -> list[Row]:
+        """The rows at the size where there is most to compare."""
+        if self.beside is None:
+            return at_size(group, smallest=self.smallest, together=2)
+        with_reference = [row for row in group if self._reference(row, rows, group)]
+        size = size_axis(group)
+        held = at_size(with_reference or group, smallest=self.smallest)
+        if size is None:
+            return list(group)
+        return [row for row in group if row.axes[size] == held[0].axes[size]]
+
+    def _reference(self, row: Row, rows: Rows, here: Rows) -> Row | None:
+        if self.beside is not None:
+            workload, axes = self.beside(row)
+            return first(rows, workload, **axes)
+        differ = varying(here)
+        base = {name: value for name, value in self._baseline().items() if name in differ}
+        return first(here, self.workload, **base) if base else None
+
+    def _baseline(self) -> Mapping[str, AxisValue]:
+        if self.baseline is not None:
+            return self.baseline
+        work = declared(self.workload)
+        return work.base() if work else {}
+
+    def _figure(self, row: Row, axes: Sequence[str], rows: Rows, here: Rows) -> Figure:
+        reference = self._reference(row, rows, here)
+        is_rate = self.show == "rate" and row.gb_per_s is not None
+        ratio = None
+        if reference is not None and reference.case != row.case:
+            to = self.beside_name or self.name(reference, axes) or "the baseline"
+            ratio = Ratio(to=to, conclusion=conclude(row.by_launch, reference.by_launch))
+        return Figure(
+            label=self.name(row, axes) or row.workload.partition(".")[2],
+            value=row.gb_per_s if is_rate else row.time,
+            unit="GB/s" if is_rate else "s",
+            low=None if is_rate else row.low_s,
+            high=None if is_rate else row.high_s,
+            ratio=ratio,
+            note=self.note(row) if self.note else "",
+        )
+
+    def _verdict(
+        self, figures: Sequence[Figure], here: Rows, axes: Sequence[str]
+    ) -> tuple[State, str]:
+        """Names a winner and a factor only where the rule does."""
+        held = [one for one in figures if one.ratio is not None]
+        if not held:
+            return "figure", "; ".join(map(str, figures))
+        faster = _by_factor(held, "faster")
+        slower = _by_factor(held, "slower")
+        state: State = "figure"
+        if self.claim is not None:
+            claimed = {self.name(row, axes) for row in valid(here) if row.has(self.claim)}
+            mine = [one for one in held if one.label in claimed]
+            faster, slower = (_by_factor(mine, word) for word in ("faster", "slower"))
+            state = "yes" if faster else "no" if slower else "undecided"
+        if faster:
+            best = faster[-1]
+            lead = f"{best.label} is {best.ratio}"
+            also = [one.label for one in slower]
+            return state, lead + (f"; {joined(also)} slower" if also and not self.claim else "")
+        if slower:
+            said = [f"{one.label} is {one.ratio}" for one in reversed(slower)]
+            few = joined(said) if len(said) < 3 else f"{said[0]}; {len(said) - 1} others too"
+            return state, few
+        if self.claim is None and all(_verdict_of(one) == "same" for one in held):
+            return "figure", f"the same within 5 %: {joined(one.label for one in figures)}"
+        return "undecided", f"no difference seen{_why(here)}"
+
+    def _chart(self, text: str, group: Rows, here: Rows, axes: Sequence[str]) -> Chart | None:
+        size = size_axis(group)
+        shown = [row for row in group if row.seconds is not None]
+        sizes = {row.axes[size] for row in shown} if size else set()
+        rate = self.show == "rate" and all(row.gb_per_s is not None for row in shown)
+        y = (
+            Axis(title="GB/s", unit="GB/s", better="higher")
+            if rate
+            else Axis(title="seconds per step", unit="s", is_log=len(sizes) > 1, better="lower")
+        )
+        if size is not None and len(sizes) > 1 and not rate:
+            points = [
+                as_rate(row, float(row.axes[size]), self.name(row, axes))
+                if rate
+                else point(row, float(row.axes[size]), row.seconds or 0, self.name(row, axes))
+                for row in shown
+            ]
+            x = Axis(title=size.replace("_", " "), unit="bytes", is_log=True)
+            kept = tuple(one for one in points if one is not None)
+            return charted(Chart(title=text, mark="line", x=x, y=y, points=kept))
+        lanes = [row for row in here if row.seconds is not None]
+        bars = tuple(
+            (as_rate(row, self.name(row, axes)) if rate else None)
+            or point(row, self.name(row, axes), row.seconds or 0)
+            for row in lanes
+        )
+        return charted(Chart(title=text, mark="bar", x=Axis(title=""), y=y, points=bars))
+
+
+def _by_factor(figures: Sequence[Figure], verdict: str) -> list[Figure]:
+    """Those of that verdict, the largest factor last."""
+    return sorted(
+        (one for one in figures if _verdict_of(one) == verdict),
+        key=lambda one: max(_factor(one), 1 / _factor(one)),
+    )
+
+
+def _verdict_of(figure: Figure) -> str:
+    return figure.ratio.conclusion.verdict if figure.ratio else ""
+
+
+def _factor(figure: Figure) -> float:
+    return figure.ratio.conclusion.factor if figure.ratio else 1.0
+
+
+def _why(here: Rows) -> str:
+    """That few launches tell only large differences."""
+    few = min((len(row.launches) for row in valid(here)), default=0)
+    if few >= MIN_LAUNCHES:
+        return ""
+    return f" ({few} launches tell only large differences; {MIN_LAUNCHES} tell more)"

@@ -1,0 +1,226 @@
+"""curve: a rate or a time over a size: latency and bandwidth, limits, where two lines cross."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hostbench.core import units
+from hostbench.core.latency import Crossover, Fit, crossover, fit
+from hostbench.core.units import GB
+from hostbench.judge.conclude import conclude
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Rule, State
+from hostbench.report.kinds.finding import span
+from hostbench.report.kinds.question import (
+    Question,
+    as_rate,
+    charted,
+    point,
+    unseen,
+    varying,
+    without_number,
+)
+from hostbench.report.rows import Row, Rows, grouped, size_axis, times, valid, where
+
+_STEPS = 60
+_FAR = 2.5
+"""A limit further than this factor above the points would squash them: it is only told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve(Question):
+    """With `fits`: latency and bandwidth of the first of these series that has numbers, and of all
+    the others. With `crossing` (an axis, a value, another): from which size on the second is
+    faster. With neither: the figure at the largest size beside its limit."""
+
+    show: Literal["seconds", "rate"] = "rate"
+    fits: tuple[Mapping[str, Any], ...] = ()
+    crossing: tuple[str, Any, Any] | None = None
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        size = size_axis(group) or ""
+        state, verdict, figures = self._conclusion(group, size)
+        return self.made(
+            text,
+            state,
+            verdict,
+            figures=(*figures, *without_number(group, self)),
+            notes=tuple(_limits_in_words(valid(group))),
+            chart=self._chart(text, group, size),
+        )
+
+    def _conclusion(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
+        if self.crossing is not None:
+            return self._crossing(group, size)
+        if not self.fits:
+            return self._largest(group, size)
+        found = list(self._fitted(group, size))
+        figures = [figure for name, one in found for figure in _fit_figures(name, one)]
+        said = [f"{name}: {fit_in_words(one)}" for name, one in found]
+        told = any(one.refused is None for _, one in found)
+        return ("figure" if told else "undecided", "; ".join(said) or unseen(group), figures)
+
+    def _fitted(self, group: Rows, size: str) -> Iterator[tuple[str, Fit]]:
+        for axes in self.fits:
+            series = where(group, **axes)
+            if valid(series):
+                name = " ".join(self.word(axis, value) for axis, value in axes.items())
+                yield name, fit(times(series, size))
+
+    def _largest(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
+        axes = [axis for axis in varying(group) if axis != size]
+        figures = []
+        for _, line in grouped(group, axes):
+            if not valid(line):
+                continue
+            row = max(valid(line), key=lambda one: int(one.axes[size]) if size else 0)
+            label = " ".join(
+                filter(None, [self.name(row, axes), units.format_bytes(int(row.axes[size]))])
+            )
+            figures.append(_rate_figure(label, row))
+        return "figure", "; ".join(map(str, figures)), figures
+
+    def _crossing(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
+        """By the rule at each size; where the line between them lies, from the medians."""
+        axis, slow_value, fast_value = self.crossing or ("", "", "")
+        slow, fast = (where(group, **{axis: value}) for value in (slow_value, fast_value))
+        name = self.word(axis, fast_value)
+        if not valid(slow) or not valid(fast):
+            return "unavailable", unseen(slow if not valid(slow) else fast), []
+        figures, verdicts = [], {}
+        for row in sorted(valid(fast), key=lambda one: int(one.axes[size])):
+            for other in where(valid(slow), **{size: row.axes[size]}):
+                found = conclude(row.by_launch, other.by_launch)
+                verdicts[int(row.axes[size])] = found.verdict
+                figures.append(
+                    Figure(
+                        label=f"{name}, {units.format_bytes(int(row.axes[size]))}",
+                        value=found.factor,
+                        unit="x",
+                        low=found.low,
+                        high=found.high,
+                        note=found.verdict,
+                    )
+                )
+        sure = [n for n, verdict in verdicts.items() if verdict in ("faster", "slower")]
+        kept = ({n: t for n, t in times(rows, size).items() if n in sure} for rows in (slow, fast))
+        found_crossing = crossover(*kept)
+        if len(sure) < 2:
+            return "undecided", f"no difference seen {span(list(verdicts))}", figures
+        return *_crossed(found_crossing, name), figures
+
+    def _chart(self, text: str, group: Rows, size: str) -> Chart | None:
+        axes = [axis for axis in varying(group) if axis != size]
+        shown = [row for row in group if row.seconds is not None]
+        is_rate = self.show == "rate"
+        points = [
+            as_rate(row, float(row.axes[size]), self.name(row, axes))
+            if is_rate
+            else point(row, float(row.axes[size]), row.seconds or 0, self.name(row, axes))
+            for row in shown
+        ]
+        kept = tuple(one for one in points if one is not None)
+        top = max((one.y for one in kept), default=0.0)
+        rules = [rule for rule in _rules(valid(shown)) if (rule.high or rule.low) <= _FAR * top]
+        y = (
+            Axis(title="GB/s", unit="GB/s", better="higher")
+            if is_rate
+            else Axis(title="seconds per step", unit="s", is_log=True, better="lower")
+        )
+        return charted(
+            Chart(
+                title=text,
+                mark="line",
+                x=Axis(title=size.replace("_", " "), unit="bytes", is_log=True),
+                y=y,
+                points=kept,
+                rules=tuple(rules) if is_rate else (),
+                curve=self._curve(group, size) if is_rate else (),
+            )
+        )
+
+    def _curve(self, group: Rows, size: str) -> tuple[Point, ...]:
+        """The first line that was fitted."""
+        fitted = (found for _, found in self._fitted(group, size) if found.refused is None)
+        one = next(fitted, None)
+        if one is None:
+            return ()
+        least, most = one.sizes[0], one.sizes[-1]
+        sizes = [least * (most / least) ** (step / _STEPS) for step in range(_STEPS + 1)]
+        return tuple(Point(x=n, y=n / one.seconds(n) / GB, series="fit") for n in sizes)
+
+
+def _rate_figure(label: str, row: Row) -> Figure:
+    notes = []
+    if row.ceiling_gb_per_s and row.gb_per_s:
+        notes.append(f"{row.gb_per_s / row.ceiling_gb_per_s:.0%} of {row.ceiling}")
+    if row.gb_per_s is None:
+        return Figure(label=label, value=row.time, unit="s", low=row.low_s, high=row.high_s)
+    return Figure(label=label, value=row.gb_per_s, unit="GB/s", note=", ".join(notes))
+
+
+def _fit_figures(name: str, found: Fit) -> list[Figure]:
+    if found.refused:
+        refused = Figure(label=name, value=None, unit="s", status="refused", reason=found.refused)
+        return [refused]
+    quality = f"{found.error:.0%} off in all"
+    return [
+        Figure(label=f"{name}: latency", value=found.latency_s, unit="s", note=quality),
+        Figure(label=f"{name}: bandwidth", value=found.bytes_per_s / GB, unit="GB/s"),
+        Figure(label=f"{name}: half of it from", value=found.half_rate_bytes, unit="bytes"),
+    ]
+
+
+def fit_in_words(found: Fit) -> str:
+    """`latency 12 us, 55.2 GB/s, half of it from 645 KiB on (11 sizes, 2% off in all, ...)`."""
+    if found.refused:
+        return f"latency and bandwidth cannot be said, {found.refused}"
+    quality = f"{found.error:.0%} off in all"
+    if found.worst >= 0.01:
+        quality += f", at most {found.worst:.0%} at {units.format_bytes(found.worst_at)}"
+    rate = units.format_rate(found.bytes_per_s / GB)
+    half = units.about_bytes(found.half_rate_bytes)
+    latency = units.format_seconds(found.latency_s)
+    sizes = f"{len(found.sizes)} sizes, {quality}"
+    return f"latency {latency}, {rate}, half of it from {half} on ({sizes})"
+
+
+def _crossed(found: Crossover, name: str) -> tuple[State, str]:
+    """From which size on `name` is faster, or up to which one."""
+    if found.refused:
+        return "undecided", f"no size from which {name} is faster can be said: {found.refused}"
+    if found.always is not None:
+        state: State = "yes" if found.always else "no"
+        every = "every" if found.always else "no"
+        return state, f"{name} is faster at {every} size {span(found.sizes)}"
+    about = units.about_bytes(found.nbytes)
+    if found.only_below:
+        return "partly", f"{name} is faster only up to {about}"
+    return "partly", f"{name} is faster from {about} on"
+
+
+def _rules(rows: Rows) -> list[Rule]:
+    """The largest limit and the published band of these rows."""
+    found = []
+    limits = [row for row in rows if row.ceiling_gb_per_s]
+    if limits:
+        best = max(limits, key=lambda row: row.ceiling_gb_per_s or 0)
+        found.append(Rule(label=f"limit: {best.ceiling}", low=best.ceiling_gb_per_s or 0))
+    cited = [row for row in rows if row.published_low_gb_per_s and row.published_high_gb_per_s]
+    if cited:
+        low = min(row.published_low_gb_per_s or 0 for row in cited)
+        high = max(row.published_high_gb_per_s or 0 for row in cited)
+        found.append(Rule(label=f"published: {cited[0].published}", low=low, high=high))
+    return found
+
+
+def _limits_in_words(rows: Rows) -> list[str]:
+    said = []
+    for rule in _rules(rows):
+        rate = units.format_rate(rule.low)
+        if rule.high is not None and rule.high != rule.low:
+            rate += f" to {units.format_rate(rule.high)}"
+        kind, _, what = rule.label.partition(": ")
+        said.append(
+            f"{kind.capitalize()}: {rate}, {what}." if kind == "limit" else f"Published: {what}."
+        )
+    return said

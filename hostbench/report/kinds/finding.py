@@ -1,0 +1,159 @@
+"""finding: what a case turned out to do, by size, and how much of the time its call leaves free."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from hostbench.core import units
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State, joined
+from hostbench.report.kinds.question import Question, charted, unseen, varying, without_number
+from hostbench.report.rows import Row, Rows, grouped, size_axis, valid, where
+
+_STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
+_ALL = {True: "at every size", False: "at no size", None: "not to be told at any size"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(Question):
+    """Whether cases show a finding: always, never, or from which size on.
+
+    `also` are further workloads that are asked the same; their names go in `words["workload"]`.
+    """
+
+    finding: str
+    also: tuple[str, ...] = ()
+    says: Mapping[bool | None, str] = field(
+        default_factory=lambda: {True: "yes", False: "no", None: "it cannot be told"}
+    )
+    stretch: Mapping[bool | None, str] = field(
+        default_factory=lambda: {True: "yes", False: "no", None: "not to be told"}
+    )
+    """The same for a stretch of sizes."""
+    share: str | None = None
+    """A finding that is a number from 0 to 1, and goes with it."""
+
+    def answers(self, rows: Rows) -> Iterator[Answer]:
+        """As of one workload: the others count as further values of an axis `workload`."""
+        names = (self.workload, *self.also)
+        joint = [row.with_axes(workload=row.workload) for row in rows if row.workload in names]
+        yield from self.of_rows(where(joint, **self.where), rows)
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        size = size_axis(group)
+        axes = [axis for axis in varying(group) if axis != size]
+        lines = [(self.name(some[0], axes), some) for _, some in grouped(group, axes)]
+        known = [(name, some) for name, some in lines if valid(some)]
+        kinds = {_found(row, self.finding) for _, some in known for row in valid(some)} - {None}
+        is_mixed = len(kinds) > 1
+        found = next(iter(kinds), None)
+        verdict = "not always" if is_mixed else self.says[found]
+        lacking = [f"{name} not known ({unseen(some)})" for name, some in lines if not valid(some)]
+        stretches = _together(
+            {name: self._by_size(some, size) for name, some in known} if size else {}
+        )
+        if size and (is_mixed or len({row.axes[size] for row in valid(group)}) > 1):
+            verdict += f": {'; '.join(stretches)}"
+        figures = [self._figure(name, some, size) for name, some in known]
+        return self.made(
+            text,
+            "partly" if is_mixed else _STATES[found],
+            "; ".join([verdict, *lacking]),
+            figures=(*figures, *without_number(group, self)),
+            chart=self._chart(text, known, size),
+        )
+
+    def _by_size(self, rows: Rows, size: str) -> str:
+        """`at every size from 1 KiB to 1 GiB`, or the stretches of sizes that differ."""
+        ordered = sorted(valid(rows), key=lambda row: int(row.axes[size]))
+        runs = [
+            (found, [int(row.axes[size]) for row in some])
+            for found, some in groupby(ordered, key=lambda row: _found(row, self.finding))
+        ]
+        if len(ordered) > 1 and len(runs) == 1:
+            return f"{_ALL[runs[0][0]]} {span(runs[0][1])}"
+        return ", ".join(f"{self.stretch[found]} {span(sizes)}" for found, sizes in runs)
+
+    def _figure(self, name: str, rows: Rows, size: str | None) -> Figure:
+        """At the largest size: how much of the time the call leaves free."""
+        row = max(valid(rows), key=lambda one: int(one.axes[size]) if size else 0)
+        free = asyncness(row)
+        notes = [note for note in (self._seen(row), _call_in_words(row, self.finding)) if note]
+        label = " ".join(
+            filter(None, [units.format_bytes(int(row.axes[size])) if size else "", name])
+        )
+        return Figure(
+            label=f"{label}: asyncness" if label else "asyncness",
+            value=free,
+            unit="share",
+            status="ok" if free is not None else "refused",
+            reason=None if free is not None else "the call's own time is not stored",
+            note=", ".join(notes),
+        )
+
+    def _seen(self, row: Row) -> str:
+        value = row.findings.get(self.share) if self.share else None
+        is_share = isinstance(value, int | float) and not isinstance(value, bool)
+        return f"observed: {value:.0%} of the shorter one" if is_share else ""
+
+    def _chart(
+        self, text: str, known: Sequence[tuple[str, Rows]], size: str | None
+    ) -> Chart | None:
+        if size is None:
+            return None
+        points = tuple(
+            Point(
+                x=float(row.axes[size]),
+                y=free,
+                series=name,
+                status=row.status,
+                text=f"{row.case}: asyncness {free:.2f}",
+            )
+            for name, some in known
+            for row in some
+            if (free := asyncness(row)) is not None
+        )
+        x = Axis(title=size.replace("_", " "), unit="bytes", is_log=True)
+        y = Axis(title="asyncness (1: the call returns at once, 0: it waits)", unit="share")
+        return charted(Chart(title=text, mark="line", x=x, y=y, points=points))
+
+
+def asyncness(row: Row) -> float | None:
+    """1 - call / end to end; None where one is not stored."""
+    if row.call_s is None or not row.seconds or row.call_s < 0:
+        return None
+    return 1 - row.call_s / row.seconds
+
+
+def span(sizes: Sequence[int]) -> str:
+    """`from 1 KiB to 1 GiB`, or `at 1 GiB`."""
+    first, last = units.format_bytes(min(sizes)), units.format_bytes(max(sizes))
+    return f"at {first}" if first == last else f"from {first} to {last}"
+
+
+def _found(row: Row, name: str) -> bool | None:
+    """None where it could not be found out; odd values tell nothing either."""
+    value = row.findings.get(name)
+    return value if isinstance(value, bool) else None
+
+
+def _together(said: Mapping[str, str]) -> list[str]:
+    """Lines of which the same is said, together."""
+    turned: dict[str, list[str]] = {}
+    for name, text in said.items():
+        turned.setdefault(text, []).append(name)
+    return [f"{joined(filter(None, names))} {text}".strip() for text, names in turned.items()]
+
+
+def _call_in_words(row: Row, finding: str) -> str:
+    """How long the call takes; where that contradicts the delay probe, both are said."""
+    if row.call_s is None or row.seconds is None:
+        return ""
+    call, whole = units.format_seconds(row.call_s), units.format_seconds(row.seconds)
+    returns_early = 1 - row.call_s / row.seconds > 0.5
+    words = "the call returns after" if returns_early else "the call itself takes"
+    found = _found(row, finding) if finding == "asynchronous" else None
+    if found is True and not returns_early:
+        words = "the delay probe saw it return before its stream was done, yet it takes"
+    if found is False and returns_early:
+        words = "the delay probe saw it wait for its stream, yet it returns after"
+    return f"{words} {call} of {whole}"

@@ -1,0 +1,276 @@
+"""parts: a whole against its parts alone and the ideal that follows from them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hostbench.core import units
+from hostbench.core.efficiency import Efficiency, Launches
+from hostbench.judge.conclude import Conclusion, conclude
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
+from hostbench.report.kinds.question import Question, at_size, charted, point, without_number
+from hostbench.report.rows import Row, Rows, grouped, size_axis
+
+HIDES, HARDLY = 0.5, 0.1
+"""From this share of the possible gain on it counts as had; below that one as not."""
+
+Efficiencies = Mapping[str, Efficiency]
+"""What the ideal assumes -> the share of the possible gain; the first leads the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts(Question):
+    """Ways to do the whole (values of `axis`) against `serial` and the ideal.
+
+    `efficiency(serial, way, parts)` gets seconds by launch, the parts' by their names. With `over`
+    the answer compares the values of that axis instead of the ways.
+    """
+
+    axis: str
+    serial: str
+    ways: tuple[str, ...]
+    parts: tuple[str, ...]
+    efficiency: Callable[[Launches, Launches, Mapping[str, Launches]], Efficiencies]
+    controls: tuple[str, ...] = ()
+    """Ways that cannot gain anything: shown, and never called best."""
+    over: str | None = None
+    remark: Callable[[Mapping[str, Row]], str] | None = None
+    """A sentence about all ways of one size."""
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        if self.over is not None:
+            return self._sweep(text, group, self.over)
+        here = at_size(group, together=2)
+        named = {str(row.axes[self.axis]): row for row in here if self.axis in row.axes}
+        known = self._known(named)
+        state, verdict = self._verdict(known, named)
+        size = size_axis(here)
+        notes = [f"At {self.word(size, here[0].axes[size])}."] if size else []
+        if self.remark is not None and (said := self.remark(named)):
+            notes.append(said)
+        missing = [row for row in here if not row.is_valid]
+        return self.made(
+            text,
+            state,
+            verdict,
+            figures=(*self._figures(named, known), *_each_without(missing, self)),
+            notes=tuple(notes),
+            chart=self._bars(text, here, known),
+        )
+
+    def _known(self, named: Mapping[str, Row]) -> dict[str, Efficiencies]:
+        """Of each way that has a number beside serial."""
+        serial = named.get(self.serial)
+        if serial is None or not serial.is_valid:
+            return {}
+        parts = {name: _launches(named.get(name)) for name in self.parts}
+        return {
+            way: self.efficiency(serial.launches, named[way].launches, parts)
+            for way in self.ways
+            if way in named and named[way].is_valid
+        }
+
+    def _verdict(
+        self, known: Mapping[str, Efficiencies], named: Mapping[str, Row]
+    ) -> tuple[State, str]:
+        if not known:
+            return "undecided", "undecided: the serial loop has no number in this run"
+        serial = named[self.serial]
+        leading = {
+            way: next(iter(found.values()))
+            for way, found in known.items()
+            if way not in self.controls
+        }
+        gains = {way: conclude(named[way].by_launch, serial.by_launch) for way in leading}
+        told = {w: e for w, e in leading.items() if e.share is not None}
+        if not told:
+            return _without_share(leading, gains, {w: self.word(self.axis, w) for w in leading})
+        best = max(told, key=lambda way: told[way].share or 0.0)
+        return _hidden(told[best], gains[best], self.word(self.axis, best))
+
+    def _figures(self, named: Mapping[str, Row], known: Mapping[str, Efficiencies]) -> list[Figure]:
+        figures = []
+        serial = named.get(self.serial)
+        for name in (self.serial, *self.ways, *self.parts):
+            row = named.get(name)
+            if row is None or not row.is_valid:
+                continue
+            ratio = None
+            if serial is not None and serial.is_valid and name in self.ways:
+                conclusion = conclude(row.by_launch, serial.by_launch)
+                ratio = Ratio(to=self.word(self.axis, self.serial), conclusion=conclusion)
+            figures.append(
+                Figure(
+                    label=self.word(self.axis, name),
+                    value=row.time,
+                    unit="s",
+                    low=row.low_s,
+                    high=row.high_s,
+                    ratio=ratio,
+                )
+            )
+            for ideal, one in known.get(name, {}).items():
+                figures.append(_share_figure(self.word(self.axis, name), ideal, one))
+        for ideal, seconds in self._ideals(known).items():
+            figures.append(Figure(label=_ideal(ideal), value=seconds, unit="s", note="a bound"))
+        return figures
+
+    def _ideals(self, known: Mapping[str, Efficiencies]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for way in known.values():
+            for ideal, one in way.items():
+                if one.ideal_s is not None:
+                    found.setdefault(ideal, one.ideal_s)
+        return found
+
+    def _bars(self, text: str, here: Rows, known: Mapping[str, Efficiencies]) -> Chart | None:
+        order = [*self.parts, self.serial, *self.ways]
+        shown = sorted(
+            (row for row in here if row.seconds is not None and row.axes[self.axis] in order),
+            key=lambda row: order.index(str(row.axes[self.axis])),
+        )
+        rules = [Rule(label=_ideal(n), low=seconds) for n, seconds in self._ideals(known).items()]
+        return charted(
+            Chart(
+                title=text,
+                mark="bar",
+                x=Axis(title=""),
+                y=Axis(title="seconds per loop", unit="s", better="lower"),
+                points=tuple(
+                    point(row, self.word(self.axis, str(row.axes[self.axis])), row.seconds or 0.0)
+                    for row in shown
+                ),
+                rules=tuple(rules),
+            )
+        )
+
+    def _sweep(self, text: str, group: Rows, over: str) -> Answer:
+        """At which value of `over` most of the serial loop's time is saved."""
+        figures: list[Figure] = []
+        saved: dict[str, tuple[float, Conclusion]] = {}
+        points: list[Point] = []
+        for values, some in grouped(sorted(group, key=lambda r: _order(r.axes[over])), (over,)):
+            named = {str(row.axes[self.axis]): row for row in some}
+            name = self.word(over, values[over])
+            for way, found in self._known(named).items():
+                gain = conclude(named[way].by_launch, named[self.serial].by_launch)
+                label = f"{name}, {self.word(self.axis, way)}" if len(self.ways) > 1 else name
+                saved[label] = (1 - 1 / gain.factor, gain)
+                figures.append(_saved_figure(label, gain))
+                for ideal, one in found.items():
+                    figures.append(_share_figure(label, ideal, one))
+                    points += _share_points(name, self.word(self.axis, way), one)
+        x = Axis(title=over.replace("_", " "), unit="bytes" if over.endswith("bytes") else "")
+        chart = Chart(
+            title=text,
+            mark="line",
+            x=x,
+            y=Axis(title="efficiency", unit="share", better="higher"),
+            points=tuple(points),
+            rules=(Rule(label="ideal", low=1.0),),
+        )
+        state, verdict = _pays_most(saved)
+        missing = without_number(group, self)
+        return self.made(text, state, verdict, figures=(*figures, *missing), chart=charted(chart))
+
+
+def _hidden(best: Efficiency, gain: Conclusion, name: str) -> tuple[State, str]:
+    share = best.share or 0.0
+    ends = "" if best.low is None else f" (99 % interval {best.low:.2f} to {best.high:.2f})"
+    said = f"{100 * max(0.0, share):.0f} % of what could be hidden is hidden by {name}{ends}"
+    if gain.verdict == "undecided":
+        return "undecided", f"undecided: no difference seen between {name} and serial"
+    if gain.verdict != "faster":
+        return "no", f"no: {name} is not faster than serial"
+    if best.low is not None and best.high is not None and best.low <= HARDLY and best.high >= HIDES:
+        return (
+            "undecided",
+            f"undecided: the best, {name}, is somewhere from {best.low:.2f} to {best.high:.2f}",
+        )
+    if share >= HIDES:
+        return "yes", f"yes: {said}"
+    return ("partly", f"in part: {said}") if share >= HARDLY else ("no", f"no: at best {said}")
+
+
+def _without_share(
+    leading: Mapping[str, Efficiency],
+    gains: Mapping[str, Conclusion],
+    words: Mapping[str, str],
+) -> tuple[State, str]:
+    """No efficiency can be said; a way may be established to be faster than serial all the same."""
+    reasons = "; ".join(dict.fromkeys(str(one.refused) for one in leading.values()))
+    faster = [way for way, gain in gains.items() if gain.verdict == "faster"]
+    if faster:
+        best = max(faster, key=lambda way: gains[way].factor)
+        factor = units.format_factor(gains[best].factor)
+        unsaid = f"how much is hidden cannot be said: {reasons}"
+        return "partly", f"{words[best]} is {factor} faster than serial; {unsaid}"
+    return "undecided", f"undecided: {reasons}"
+
+
+def _pays_most(saved: Mapping[str, tuple[float, Conclusion]]) -> tuple[State, str]:
+    """The value that saves most of the serial loop's time, or those that cannot be told apart."""
+    sure = {name: one for name, one in saved.items() if one[1].verdict == "faster"}
+    if not sure:
+        return "undecided", "no saving is established" if saved else "no value has both loops"
+    best = max(sure, key=lambda name: sure[name][0])
+    share, gain = sure[best]
+    tied = [n for n, (_, one) in saved.items() if n != best and not _apart(gain, one)]
+    what = f"saves {share:.0%} of the serial loop's time"
+    if not tied:
+        return "figure", f"{best} {what}, more than any other"
+    if len(tied) == len(saved) - 1:
+        return "figure", f"no difference seen between them: the best, {best}, {what}"
+    return "figure", f"no difference seen between {joined([best, *tied])}; {best} {what}"
+
+
+def _apart(best: Conclusion, other: Conclusion) -> bool:
+    """Whether the intervals of the factors do not touch."""
+    return best.low is not None and other.high is not None and best.low > other.high
+
+
+def _saved_figure(label: str, gain: Conclusion) -> Figure:
+    return Figure(
+        label=f"{label}, saved",
+        value=1 - 1 / gain.factor,
+        unit="share",
+        low=None if gain.low is None else 1 - 1 / gain.low,
+        high=None if gain.high is None else 1 - 1 / gain.high,
+        note="" if gain.is_different else "no difference seen from serial",
+    )
+
+
+def _share_figure(way: str, ideal: str, found: Efficiency) -> Figure:
+    label = f"{way}, efficiency{f' against {ideal}' if ideal else ''}"
+    if found.share is None:
+        return Figure(label=label, value=None, unit="share", status="refused", reason=found.refused)
+    return Figure(label=label, value=found.share, unit="share", low=found.low, high=found.high)
+
+
+def _share_points(x: str, series: str, found: Efficiency) -> Iterable[Point]:
+    if found.share is not None:
+        text = f"{x}, {series}: {found.share:.2f}"
+        yield Point(x=x, y=found.share, series=series, low=found.low, high=found.high, text=text)
+
+
+def _each_without(rows: Sequence[Row], question: Parts) -> Iterable[Figure]:
+    """Each way without a valid number, by its name."""
+    for row in rows:
+        name = question.word(question.axis, row.axes.get(question.axis, ""))
+        yield Figure(label=name, value=None, unit="s", status=row.status, reason=row.reason)
+
+
+def _ideal(name: str) -> str:
+    return f"ideal of {name}" if name else "ideal"
+
+
+def _launches(row: Row | None) -> Launches:
+    return row.launches if row is not None and row.is_valid else {}
+
+
+def _order(value: Any) -> float:
+    """`1:4` before `1:1` before `4:1`; numbers by size."""
+    if isinstance(value, str) and ":" in value:
+        compute, copy = value.split(":")
+        return float(compute) / float(copy)
+    return float(value) if isinstance(value, int | float) else 0.0

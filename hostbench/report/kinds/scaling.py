@@ -1,0 +1,117 @@
+"""scaling: what more ranks or workers make of a rate or a time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hostbench.core.bandwidth import scaling_efficiency
+from hostbench.core.units import GB
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, in_unit
+from hostbench.report.kinds.question import Question, charted, point, without_number
+from hostbench.report.rows import Row, Rows, size_axis, valid
+
+Rate = Callable[[int, float, int], float | None]
+"""(bytes, seconds, number of ranks) -> bytes per second; None where it is not defined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling(Question):
+    """The figure at each number of ranks; with a `rate` its share of that at the fewest.
+
+    Answered at the largest size that has a number at 2 ranks or more, or at the smallest.
+    """
+
+    over: str = "num_ranks"
+    rate: Rate | None = None
+    rate_name: str = ""
+    smallest: bool = False
+    about: Callable[[Row], str] | None = None
+    """What is said of all ranks together, as of their backend."""
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        size = size_axis(group) or ""
+        here = self._here(group, size)
+        measured = sorted(valid(here), key=lambda row: int(row.axes[self.over]))
+        figures = [self._figure(row, share) for row, share in self._shares(measured)]
+        notes = [self.about(measured[0])] if self.about and measured else []
+        verdict = ", ".join(_in_words(one) for one in figures if one.value is not None)
+        at = self.word(size, here[0].axes[size]) if size else ""
+        return self.made(
+            text,
+            "figure" if verdict else "undecided",
+            f"{at}{f', {self.rate_name}' if self.rate_name else ''}: {verdict}",
+            figures=(*figures, *without_number(here, self)),
+            notes=tuple(notes),
+            chart=self._chart(text, group, size),
+        )
+
+    def _here(self, group: Rows, size: str) -> list[Row]:
+        several = [row for row in valid(group) if int(row.axes[self.over]) > 1] or valid(group)
+        sizes = {int(row.axes[size]) for row in several}
+        picked = min(sizes) if self.smallest else max(sizes)
+        return [row for row in group if row.axes[size] == picked]
+
+    def _shares(self, measured: Rows) -> list[tuple[Row, float | None]]:
+        if self.rate is None:
+            return [(row, None) for row in measured]
+        rates = {int(row.axes[self.over]): self._rate(row) for row in measured}
+        shares = scaling_efficiency(rates)
+        return [(row, shares.get(int(row.axes[self.over]))) for row in measured]
+
+    def _rate(self, row: Row) -> float | None:
+        if self.rate is None or row.nbytes is None:
+            return None
+        num = int(row.axes[self.over])
+        return self.rate(int(row.axes.get("nbytes", row.nbytes)), row.time, num)
+
+    def _figure(self, row: Row, share: float | None) -> Figure:
+        label = self.word(self.over, row.axes[self.over])
+        notes = ["oversubscribed"] if row.flags and "oversubscribed" in row.flags else []
+        if self.rate is None:
+            note = ", ".join(notes)
+            return Figure(
+                label=label, value=row.time, unit="s", low=row.low_s, high=row.high_s, note=note
+            )
+        rate = self._rate(row)
+        if rate is None:
+            reason = "not defined for one rank, which sends nothing"
+            return Figure(label=label, value=None, unit="GB/s", status="refused", reason=reason)
+        if share is not None and share != 1:
+            notes.insert(0, f"{100 * share:.0f} % of that of the fewest ranks")
+        return Figure(label=label, value=rate / GB, unit="GB/s", note=", ".join(notes))
+
+    def _chart(self, text: str, group: Rows, size: str) -> Chart | None:
+        """Over ranks, a line for each size."""
+        points = []
+        for row in group:
+            if row.seconds is None:
+                continue
+            ranks, name = int(row.axes[self.over]), self.word(size, row.axes[size]) if size else ""
+            if self.rate is None:
+                points.append(point(row, float(ranks), row.seconds, name))
+            elif (rate := self._rate(row)) is not None:
+                points.append(_rate_point(row, float(ranks), rate / GB, name))
+        is_rate = self.rate is not None
+        y = (
+            Axis(title=f"{self.rate_name}, GB/s", unit="GB/s", is_log=True, better="higher")
+            if is_rate
+            else Axis(title="seconds per step", unit="s", is_log=True, better="lower")
+        )
+        x = Axis(title=self.over.removeprefix("num_"))
+        return charted(Chart(title=text, mark="line", x=x, y=y, points=tuple(points)))
+
+
+def _in_words(figure: Figure) -> str:
+    return f"{in_unit(figure.value or 0.0, figure.unit)} over {figure.label}"
+
+
+def _rate_point(row: Row, x: float, rate: float, series: str) -> Point:
+    moved = rate * row.time
+    return Point(
+        x=x,
+        y=rate,
+        series=series,
+        low=None if row.high_s is None else moved / row.high_s,
+        high=None if row.low_s is None else moved / row.low_s,
+        status=row.status,
+        text=f"{row.case}: {rate:.3g} GB/s",
+    )

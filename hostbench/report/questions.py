@@ -1,0 +1,43 @@
+"""The questions of the families, asked of one run."""
+
+from collections.abc import Iterator, Sequence
+
+from hostbench import families
+from hostbench.core.records import DAMAGE
+from hostbench.report.answer import Answer
+from hostbench.report.kinds import Compare, Question
+from hostbench.report.rows import Row
+
+
+def answers(rows: Sequence[Row]) -> list[Answer]:
+    """Answers for one run's rows, family by family; families it holds no case of give none."""
+    found: list[Answer] = []
+    for family in families.names():
+        mine = [row for row in rows if row.family == family]
+        if any(row.status != "not measured" for row in mine):
+            found += _of_family(family, mine)
+    return found
+
+
+def asked(family: str) -> tuple[Question, ...]:
+    """The family's own questions, then one about each workload that none of them asks about."""
+    own: tuple[Question, ...] = families.questions(family)
+    covered = {name for one in own for name in (one.workload, *getattr(one, "also", ()))}
+    rest = (work for work in families.load((family,)).values() if work.name not in covered)
+    return (*own, *(Compare(text=_default(work.question), workload=work.name) for work in rest))
+
+
+def _default(docstring: str) -> str:
+    """`One copy to the device. Timed: ...` asks `One copy to the device: what is fastest?`"""
+    return f"{docstring.partition('. ')[0].rstrip('.')}: what do the choices cost?"
+
+
+def _of_family(family: str, rows: Sequence[Row]) -> Iterator[Answer]:
+    for question in asked(family):
+        try:
+            yield from question.answers(rows)
+        except (*DAMAGE, ArithmeticError, AssertionError) as error:
+            # What is stored is not what hostbench writes.
+            kind = type(error).__name__
+            verdict = f"cannot be told: the stored rows are odd ({kind}: {error})"
+            yield question.made(question.text, "unavailable", verdict)
