@@ -1,6 +1,44 @@
-"""hostbench: what each habit of feeding a GPU costs, on your machine and over time.
+"""What each habit of feeding a GPU costs, on this machine and over time.
 
-Importing this package touches no torch, no NVML and no clock.
+For workloads of your own: `from hostbench import workload, DEVICES, MIB, Compare`.
+Importing hostbench touches no torch, no NVML, no clock.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hostbench.core.units import GIB as GIB
+    from hostbench.core.units import KIB as KIB
+    from hostbench.core.units import MIB as MIB
+    from hostbench.measure.measure import Prepared as Prepared
+    from hostbench.measure.workload import DEVICES as DEVICES
+    from hostbench.measure.workload import workload as workload
+    from hostbench.report.kinds import Compare as Compare
+    from hostbench.report.kinds import Curve as Curve
+    from hostbench.report.kinds import Finding as Finding
+    from hostbench.report.kinds import Parts as Parts
+    from hostbench.report.kinds import Question as Question
+    from hostbench.report.kinds import Scaling as Scaling
+
 __version__ = "0.1.0"
+
+_HOME = {
+    **dict.fromkeys(("KIB", "MIB", "GIB"), "hostbench.core.units"),
+    **dict.fromkeys(("DEVICES", "workload"), "hostbench.measure.workload"),
+    "Prepared": "hostbench.measure.measure",
+    **dict.fromkeys(
+        ("Compare", "Curve", "Finding", "Parts", "Question", "Scaling"), "hostbench.report.kinds"
+    ),
+}
+"""Public name -> the module that it is taken from when it is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'hostbench' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -119,14 +119,16 @@ def test_imports_point_down() -> None:
     wrong = []
     for source in of("hostbench"):
         room = source.room
-        assert not room or room in LEVEL, f"give {room} a place in LAYERS"
+        if not room:
+            continue  # the face names what others import; test_importing_costs_nothing holds it
+        assert room in LEVEL, f"give {room} a place in LAYERS"
         for where, other in source.rooms():
             if other == room:
                 continue
             assert other in LEVEL or other in NOBODY_IMPORTS, f"{where}, which has no place"
             if other in NOBODY_IMPORTS and room != "__main__":
                 wrong.append(where)
-            elif LEVEL[other] > LEVEL.get(room, -1):
+            elif LEVEL[other] > LEVEL[room]:
                 wrong.append(f"{where}, which is above it")
     assert not wrong
 
