@@ -40,6 +40,7 @@ FOR_THE_DASHBOARD = set("core families limits store judge report _dashboard".spl
 OWNERS = {
     "pynvml": {"facts"},
     "asv": {"asv_env"},
+    "argparse": set(),
     "click": {"cli"},
     "rich": {"runner", "report"},
     "streamlit": set(),
