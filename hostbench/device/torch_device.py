@@ -1,25 +1,23 @@
 """What the devices on torch tensors share: buffers, views, patterns, comparisons and marks."""
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import torch
 
 from hostbench.core.units import MIB
-from hostbench.device.base import PINNED, Buffer, Device, DType, Fill
+from hostbench.device.base import PINNED, Buffer, Device, DType
 
 _MARK_SHAPE = (2, 8)
 _DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
 _PATTERN_BYTES = MIB - 3  # the largest prime under 1 MiB: a misplaced block does not match
 _KEPT_PATTERNS = 16
 _NUMBERS = 2039  # a prime below 2048, up to which float16 holds every whole number
-_HOST = torch.device("cpu")
 
 
 class TorchDevice(Device):
     """Buffers are tensors; those of the device are on `torch_device`."""
 
-    torch_device = _HOST
+    torch_device = torch.device("cpu")
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         if pinned:
@@ -28,12 +26,6 @@ class TorchDevice(Device):
 
     def buffer(self, nbytes: int) -> Buffer:
         return torch.empty(nbytes, dtype=torch.uint8, device=self.torch_device).fill_(0)
-
-    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
-        makers: dict[str, Callable[..., Buffer]]
-        makers = {"empty": torch.empty, "zeros": torch.zeros, "randn": torch.randn}
-        where = _HOST if on_host else self.torch_device
-        return makers[fill](nbytes // 4, dtype=torch.float32, device=where)
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
         return buffer.view(_DTYPES[dtype])
