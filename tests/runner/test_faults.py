@@ -20,7 +20,6 @@ from hostbench.runner import journal
 from hostbench.store import runs
 from hostbench.store.runs import WholeRun
 from tests import scratch
-from tests.conftest import SoakSeeds
 from tests.scratch import Scratch
 
 FAULTY = '''
@@ -173,8 +172,6 @@ def test_killed_hostbench_keeps_what_was_measured_and_resumes(
     assert all(kept[str(r.case), r.launch] == r.seconds for r in held.records)
     measured_twice = set(kept) & {(str(r.case), r.launch) for r in run.parts[1].records}
     assert not measured_twice
-    again = checkout.hostbench("run", "--resume", "--results", str(results))
-    assert again.returncode == 2 and "nothing to resume" in again.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -227,11 +224,13 @@ def test_killed_worker_costs_one_case_and_resume_measures_it(
     assert only_run(results).is_complete
 
 
-def test_faults_at_random_moments_lose_nothing(
-    checkout: Scratch, tmp_path: Path, soak_seeds: SoakSeeds
-) -> None:
-    """Kill the worker, the server or hostbench itself at a random moment; resume to the end."""
-    for seed in soak_seeds(1, 100):
+@pytest.mark.soak
+def test_faults_at_random_moments_lose_nothing(checkout: Scratch, tmp_path: Path) -> None:
+    """Kill the worker, the server or hostbench itself at a random moment; resume to the end.
+
+    `make test` kills at moments that it chooses.
+    """
+    for seed in range(100):
         rng = random.Random(seed)
         results = tmp_path / str(seed)
         running = start_run(checkout, results)
