@@ -38,7 +38,7 @@ class Change:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Every threshold of the detector. `noise` is the standard deviation from point to point of the
-    logarithm; docs/judgement.md has the formulas and how the values were chosen."""
+    logarithm; docs/detector.md has the formulas."""
 
     min_effect: float = 0.015
     """Nothing smaller is reported, as a difference of logarithms."""

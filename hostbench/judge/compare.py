@@ -3,8 +3,9 @@
 The logarithm of seconds is compared, so that effects are ratios. What counts as one observation is
 the run, where each side has at least MIN_RUNS of them. Fewer runs say nothing about how runs differ
 from each other: then launches are compared, and the verdict is provisional, unless the launches of
-the two sides took turns (docs/judgement.md says why the test is the same then). The share of false
-alarms in the whole table is held down (Benjamini and Hochberg 1995). Pure functions of numbers.
+the two sides were interleaved: what both sides of a block share can then only make the test too
+careful. The share of false alarms in the whole table is held down (Benjamini and Hochberg 1995).
+Pure functions of numbers.
 """
 
 import math
