@@ -76,7 +76,8 @@ def _one_tensor(row: Row) -> tuple[str, Mapping[str, AxisValue]]:
 
 def _each_tensor(row: Row) -> str:
     num = int(row.axes["num_tensors"])
-    return f"{units.format_seconds(row.time / num)} each"
+    size = units.format_bytes(int(row.axes["nbytes"]) // num)
+    return f"{size} and {units.format_seconds(row.time / num)} each"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

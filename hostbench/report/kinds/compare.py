@@ -8,7 +8,7 @@ from hostbench.core.case import AxisValue
 from hostbench.families import declared
 from hostbench.judge.compare import MIN_LAUNCHES
 from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Ratio, State, joined
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Ratio, State, in_unit, joined
 from hostbench.report.kinds.question import (
     Question,
     as_rate,
@@ -92,7 +92,10 @@ class Compare(Question):
         is_rate = self.show == "rate" and row.gb_per_s is not None
         ratio = None
         if reference is not None and reference.case != row.case:
-            to = self.beside_name or self.name(reference, axes) or "the baseline"
+            if self.beside is None:
+                to = self.name(reference, axes) or "the baseline"
+            else:  # it has no figure of its own here
+                to = f"{self.beside_name} ({in_unit(reference.time, 's')})"
             ratio = Ratio(to=to, conclusion=conclude(row.by_launch, reference.by_launch))
         return Figure(
             label=self.name(row, axes) or row.workload.partition(".")[2],
