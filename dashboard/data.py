@@ -19,11 +19,13 @@ from hostbench.report.choice import Wanted, choose, events
 from hostbench.report.judged import Told, explain, judge_history
 from hostbench.store import peers, triage
 from hostbench.store.counts import ABOUT, STATUSES
-from hostbench.store.history import History
+from hostbench.store.history import History, is_url
 from hostbench.store.triage import Triage
 
 STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
 _HOW = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
+Place: TypeAlias = Path | str
+"""A results folder, or the URL of a table."""
 NO_MACHINE = "(not named yet)"
 _Read: TypeAlias = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, list[str]]
 
@@ -55,19 +57,20 @@ class Changes:
     warnings: tuple[str, ...]
 
 
-def results_folder() -> Path:
-    """`-- --results DIR`, else HOSTBENCH_RESULTS, else ./results."""
-    return Path(_named("--results") or os.environ.get("HOSTBENCH_RESULTS") or "results")
+def results_folder() -> Place:
+    """`-- --results DIR`, else HOSTBENCH_RESULTS, else ./results; the URL of a table as it is."""
+    named = _option("--results") or os.environ.get("HOSTBENCH_RESULTS") or "results"
+    return named if is_url(named) else Path(named)
 
 
-def _named(option: str) -> str | None:
+def _option(option: str) -> str | None:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument(option, dest="value")
     value: str | None = parser.parse_known_args(sys.argv[1:])[0].value
     return value
 
 
-def load(folder: Path) -> Results:
+def load(folder: Place) -> Results:
     """Read the folder, or take it from the cache while no file in it has changed.
 
     Raises UsageError when there is no such folder.
@@ -76,7 +79,7 @@ def load(folder: Path) -> Results:
     return Results(points=points, peers=others, runs=runs, warnings=warnings)
 
 
-def runs(folder: Path, machine: str | None = None) -> pd.DataFrame:
+def runs(folder: Place, machine: str | None = None) -> pd.DataFrame:
     """A row for each run, the newest first: machine, run_id, hostbench.store.counts.ABOUT, how many
     rows of each status, `unexpected`, `device` (`simulated`, else missing); of hostbench's own runs
     also profile, launches, by, complete (else missing).
@@ -87,7 +90,7 @@ def runs(folder: Path, machine: str | None = None) -> pd.DataFrame:
     return found if machine is None else found[found["machine"] == machine]
 
 
-def warnings(folder: Path) -> list[str]:
+def warnings(folder: Place) -> list[str]:
     """What could not be read, and why."""
     return list(_history(str(folder), _signature(folder)).warnings)
 
@@ -98,14 +101,14 @@ def in_order(names: Iterable[str]) -> list[str]:
     return [name for name in families.names() if name in present]
 
 
-def machines(folder: Path) -> list[str]:
+def machines(folder: Place) -> list[str]:
     """Every machine, the one with the newest run first; what is only simulated comes last."""
     found = runs(folder)
     simulated = found["device"] == "simulated"
     return list(dict.fromkeys(pd.concat([found[~simulated], found[simulated]])["machine"]))
 
 
-def newest(folder: Path, machine: str) -> pd.DataFrame:
+def newest(folder: Place, machine: str) -> pd.DataFrame:
     """A row for each family of hostbench's own workloads: the newest run that came to it, with the
     family's counts. hostbench's own runs before asv's, and what may be judged before scratch."""
     found = _counts(str(folder), _signature(folder))
@@ -123,41 +126,49 @@ def newest(folder: Path, machine: str) -> pd.DataFrame:
     return summed
 
 
-def rows_of(folder: Path, machine: str, run_id: str) -> pd.DataFrame:
+def rows_of(folder: Place, machine: str, run_id: str) -> pd.DataFrame:
     """The tidy frame's rows of one run."""
-    named = None if machine == NO_MACHINE else machine
-    return _rows_of(str(folder), named, run_id, _signature(folder))
+    return _rows_of(str(folder), _named(machine), run_id, _signature(folder))
 
 
-def peers_of(folder: Path, machine: str) -> pd.DataFrame:
+def peers_of(folder: Place, machine: str) -> pd.DataFrame:
     """Other tools' points of a machine, in the frame's columns."""
     return _peers_of(str(folder), machine, _signature(folder))
 
 
-def series(folder: Path, machine: str) -> pd.DataFrame:
+def series(folder: Place, machine: str) -> pd.DataFrame:
     """A row for each series of a machine, the first measured first: workload, case, has_number."""
-    return _series(str(folder), machine, _signature(folder))
+    return _series(str(folder), _named(machine), _signature(folder))
 
 
-def trend(folder: Path, machine: str, case: str) -> pd.DataFrame:
+def trend(folder: Place, machine: str, case: str) -> pd.DataFrame:
     """The rows of one series, the oldest first."""
-    return _trend(str(folder), machine, case, _signature(folder))
+    return _trend(str(folder), _named(machine), case, _signature(folder))
 
 
-def changes(folder: Path, axis: Axis) -> Changes:
+def changes(folder: Place, axis: Axis) -> Changes:
     """Judge the folder, or take it from the cache: what was judged while no file has changed, and
     what was told of it while no entry of triage has and the day is the same.
 
     git is asked where the dashboard was started (`-- --root DIR`, else here). Raises UsageError
     when there is no such folder.
     """
-    said = _stats((folder / triage.FOLDER).glob(f"*{triage.SUFFIX}"))
-    day, root = str(pd.Timestamp.now("UTC").date()), _named("--root") or "."
+    own = [] if isinstance(folder, str) else (folder / triage.FOLDER).glob(f"*{triage.SUFFIX}")
+    said = _stats(own)
+    day, root = str(pd.Timestamp.now("UTC").date()), _option("--root") or "."
     return _changes(str(folder), axis, root, _signature(folder), said, day)
 
 
-def _signature(folder: Path) -> int:
-    """Changes whenever a stored file comes, goes or is written."""
+def _named(machine: str) -> str | None:
+    return None if machine == NO_MACHINE else machine
+
+
+def _signature(folder: Place) -> int:
+    """Changes whenever a stored file comes, goes or is written, or something is published."""
+    if isinstance(folder, str):
+        from hostbench.store.table import remote  # needs deltalake, which a folder does not
+
+        return remote.version(folder)
     return _stats(path for pattern in STORED for path in folder.rglob(pattern))
 
 
@@ -172,7 +183,7 @@ def _stats(paths: Iterable[Path]) -> int:
 
 @st.cache_data(max_entries=4, show_spinner="Reading the results ...")
 def _read(folder: str, signature: int) -> _Read:
-    history = History(Path(folder))
+    history = _history(folder, signature)
     whole = history.frame()
     points = peers.ours(whole)
     others = whole.drop(index=points.index)
@@ -183,7 +194,7 @@ def _read(folder: str, signature: int) -> _Read:
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the results ...")
 def _history(folder: str, signature: int) -> History:
-    return History(Path(folder))
+    return History(folder if is_url(folder) else Path(folder))
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
@@ -212,28 +223,27 @@ def _rows_of(folder: str, machine: str | None, run_id: str, signature: int) -> p
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def _peers_of(folder: str, machine: str, signature: int) -> pd.DataFrame:
-    rows = _history(folder, signature).frame()
-    return rows[rows["source"].isin(peers.SOURCES) & (rows["machine"] == machine)]
+    return _history(folder, signature).of_peers(machine)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def _series(folder: str, machine: str, signature: int) -> pd.DataFrame:
+def _series(folder: str, machine: str | None, signature: int) -> pd.DataFrame:
     return _history(folder, signature).series(machine)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
-def _trend(folder: str, machine: str, case: str, signature: int) -> pd.DataFrame:
+def _trend(folder: str, machine: str | None, case: str, signature: int) -> pd.DataFrame:
     return _history(folder, signature).trend(machine, case)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Judging the results ...")
 def _judged(folder: str, axis: Axis, signature: int) -> tuple[Judged, ...]:
-    return tuple(judge_history(History(Path(folder)), axis))
+    return tuple(judge_history(_history(folder, signature), axis))
 
 
 @st.cache_resource(max_entries=4, show_spinner="Looking for causes ...")
 def _changes(folder: str, axis: Axis, root: str, signature: int, said: int, day: str) -> Changes:
-    history, judged = History(Path(folder)), _judged(folder, axis, signature)
+    history, judged = _history(folder, signature), _judged(folder, axis, signature)
     explainer, entries = explain(history, judged, Path(root), axis)
     found = events(choose(judged, Wanted.read([])))
     named = {

@@ -189,9 +189,11 @@ def _trend(told: Told, workloads: Workloads, axis: str) -> str:
     return f"trend?{urlencode(view, quote_via=quote)}"
 
 
-def commands(block: Iterable[Told], results: Path) -> str:
+def commands(block: Iterable[Told], results: Path | str) -> str:
     """What takes up those that nobody has, a line each. A name with signs that no entry may hold
-    has none: pasted into a terminal they could be anything."""
+    has none: pasted into a terminal they could be anything. At a URL there is no triage."""
+    if isinstance(results, str):
+        return ""
     where = shlex.quote(str(results.absolute()))
     lines = []
     for one in block:

@@ -1,7 +1,6 @@
 """What the pages share: opening the results, and a table with its CSV."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import data
@@ -37,6 +36,16 @@ def results() -> data.Results:
     return found
 
 
+def folder_with_results() -> tuple[data.Place, list[str]]:
+    """The results folder and its machines, the newest first; or the same message."""
+    folder = data.results_folder()
+    machines = _opened(data.machines)
+    warnings(data.warnings(folder), "while reading")
+    if not machines:
+        _nothing_stored()
+    return folder, machines
+
+
 def changes(axis: Axis) -> data.Changes:
     """What changed, or the same message."""
     found = changes_of(axis)
@@ -51,7 +60,7 @@ def changes_of(axis: Axis) -> data.Changes:
     return _opened(lambda folder: data.changes(folder, axis))
 
 
-def _opened(read: Callable[[Path], T]) -> T:
+def _opened(read: Callable[[data.Place], T]) -> T:
     try:
         return read(data.results_folder())
     except UsageError as error:

@@ -2,10 +2,10 @@
 
 import charts_trend
 import choose
+import data
 import parts
 import streamlit as st
 from charts import HIGHER, LOWER
-from derive import newest_first, numbers_first
 from derive_changes import ALONG
 from derive_marks import how_judged, marks, of_series
 from derive_trend import KINDS, points
@@ -18,19 +18,19 @@ COLUMNS = (
 ).split()
 
 st.title("One series over time")
-frame = parts.results().points
+folder, machines = parts.folder_with_results()
 
 left, middle, right = st.columns(3)
 with left:
-    machine = choose.one("machine", "Machine", newest_first(frame, "machine"))
-here = frame[frame["machine"] == machine]
+    machine = choose.one("machine", "Machine", machines)
+here = data.series(folder, machine)
 with middle:
     name = choose.one("workload", "Workload", list(dict.fromkeys(here["workload"])))
-here = here[here["workload"] == name]
+here = here[here["workload"] == name].sort_values("has_number", ascending=False, kind="stable")
 with right:
-    series = choose.one("case", "Case", numbers_first(here), lambda text: case(text, name))
+    series = choose.one("case", "Case", list(here["case"]), lambda text: case(text, name))
 st.caption(plain(question(name)))
-rows = here[here["case"] == series]
+rows = data.trend(folder, machine, series)
 with st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
     by = choose.either("axis", "Horizontal axis", list(AXES))
     has_rate = rows["gb_per_s"].notna().any()

@@ -294,6 +294,15 @@ def compact(**given: Any) -> Work:
     return partial(execute, CompactOptions(**given))
 
 
+@COMMANDS.command(help="Append what the table at a URL lacks of results/.")
+@click.argument("url", metavar="URL")
+@options.results
+def publish(**given: Any) -> Work:
+    from hostbench.cli.publish import PublishOptions, execute
+
+    return partial(execute, PublishOptions(**given))
+
+
 @COMMANDS.command("check-results", help="Find and explain damage in results/.")
 @formats()
 @options.results

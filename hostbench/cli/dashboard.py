@@ -9,6 +9,7 @@ from pathlib import Path
 import hostbench
 from hostbench.cli.results import results_folder
 from hostbench.core.errors import UsageError
+from hostbench.store.history import is_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,8 @@ def execute(options: DashboardOptions) -> int:
     """Replace this process by streamlit. Raises UsageError when streamlit is not installed."""
     if importlib.util.find_spec("streamlit") is None:
         raise UsageError("streamlit is not installed; pip install 'hostbench[dashboard]'")
-    app, results = _app(), results_folder(options.results)
+    named = options.results
+    app, results = _app(), named if named and is_url(named) else results_folder(named)
     command = [sys.executable, "-m", "streamlit", "run", str(app)]
     server = [
         "--server.address=localhost",

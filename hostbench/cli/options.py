@@ -51,7 +51,8 @@ results = click.option(
     "--results",
     metavar="DIR",
     type=click.Path(),
-    help="results folder (default: the one asv.conf.json names, else ./results)",
+    help="results folder (default: the one asv.conf.json names, else ./results); to read also the "
+    "URL of a table, as s3://...",
 )
 machine = click.option(
     "--machine",

@@ -6,7 +6,7 @@ from pathlib import Path
 from hostbench.cli.output import warn
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.runner.places import asv_results, project_root
-from hostbench.store.history import History
+from hostbench.store.history import History, is_url
 
 
 def results_folder(named: str | None) -> Path:
@@ -15,6 +15,8 @@ def results_folder(named: str | None) -> Path:
     It need not be there yet. Raises UsageError for what is no folder and cannot become one.
     """
     if named is not None:
+        if is_url(named):
+            raise UsageError(f"{named} is a table; this command needs a folder of files")
         return _checked(Path(named).absolute())
     return _checked(asv_results(project_root(Path.cwd()) or Path.cwd()))
 
@@ -28,8 +30,9 @@ def stored_results(named: str | None) -> Path:
 
 
 def open_history(named: str | None) -> History:
-    """What is stored there; what cannot be read is a warning. Raises as `stored_results`."""
-    history = History(stored_results(named))
+    """What is stored there, in a folder or in a table at a URL; what cannot be read is a warning.
+    Raises as `stored_results`."""
+    history = History(named if named and is_url(named) else stored_results(named))
     for warning in history.warnings:
         warn(warning)
     return history

@@ -69,7 +69,7 @@ def explain(
 ) -> tuple["Explainer", Triage]:
     """What was judged, explained as of today by the archives, by git at `root` and by what people
     have said of it; and that."""
-    said = stored.read(history.results)
+    said = stored.read(history.results) if history.results else Triage()
     explainer = Explainer(
         history,
         judged,

@@ -168,8 +168,8 @@ def _cells(rows: pd.DataFrame) -> list[Cells]:
     return [{str(key): value for key, value in row.items()} for row in rows.to_dict("records")]
 
 
-def _asv(first: Chosen, second: Chosen, results: Path, places: Places) -> dict[Key, Mark]:
-    if not first.column == second.column == "commit":
+def _asv(first: Chosen, second: Chosen, results: Path | None, places: Places) -> dict[Key, Mark]:
+    if results is None or not first.column == second.column == "commit":
         return {}
     machines = sorted({*first.rows["machine"]} & {*second.rows["machine"]})
     commits = str(first.rows["commit"].iloc[0]), str(second.rows["commit"].iloc[0])

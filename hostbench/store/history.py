@@ -1,6 +1,6 @@
-"""A results folder as the commands and pages read it: through the table, where there can be one.
+"""Results as the commands and pages read them: a folder through its table, or a table at a URL.
 
-Without deltalake and pyarrow, or where the folder cannot be written, every file is read instead:
+Without deltalake and pyarrow, or where a folder cannot be written, every file is read instead:
 the answers are the same.
 """
 
@@ -12,27 +12,42 @@ import pandas as pd
 
 from hostbench.core.errors import UsageError
 from hostbench.facts.record import Facts
-from hostbench.store import frame, runs
+from hostbench.store import frame, peers, runs
 from hostbench.store.columns import NUMBERS, SIDES, TIMES
 from hostbench.store.counts import count, series_of
 from hostbench.store.frame import Tree
 from hostbench.store.runs import AboutRun, WholeRun
 
 if TYPE_CHECKING:
-    from hostbench.store.table import Table
+    from hostbench.store.table import ResultTable
 
 T = TypeVar("T")
 
 
-class History:
-    """What is stored. Raises UsageError when there is no such folder."""
+def is_url(results: Path | str) -> bool:
+    """Whether that names a table (`s3://`, `gs://`, `az://`, `file://`), not a folder of files."""
+    return isinstance(results, str) and "://" in results
 
-    def __init__(self, results: Path) -> None:
-        if not results.is_dir():
+
+class History:
+    """What is stored. Raises UsageError where there is no such folder, no such table."""
+
+    def __init__(self, results: Path | str) -> None:
+        self.results: Path | None = None
+        """The folder; None of a table at a URL: there are no files of asv's, and no triage."""
+        self._url = ""
+        self._table: ResultTable | None
+        self._tree: Tree | None = None
+        if is_url(results):
+            self._url = str(results)
+            self._table = _open_remote(self._url)
+            return
+        self.results = Path(results)
+        if not self.results.is_dir():
             raise UsageError(f"there is no results folder {results}; name one with --results")
-        self.results = results
-        self._table = _open(results)
-        self._tree: Tree | None = None if self._table else frame.read(results)
+        self._table = _open(self.results)
+        if self._table is None:
+            self._whole()
 
     @property
     def warnings(self) -> list[str]:
@@ -88,12 +103,12 @@ class History:
         """A row for each run, family and device: the columns hostbench.store.counts.COUNTS."""
         return self._ask(lambda table: table.counts(), lambda tree: count(tree.frame))
 
-    def series(self, machine: str) -> pd.DataFrame:
+    def series(self, machine: str | None) -> pd.DataFrame:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number."""
         return self._ask(
             lambda table: table.series(machine),
-            lambda tree: series_of(tree.frame[tree.frame["machine"] == machine]),
+            lambda tree: series_of(_of_machine(tree, machine)),
         )
 
     def facts(self, run: AboutRun) -> dict[str, Facts]:
@@ -103,26 +118,38 @@ class History:
 
     def whole(self, run: AboutRun) -> WholeRun:
         """The run itself, with its records and facts. Raises UsageError for one that has gone."""
-        if self._table:
+        if self.results is None:
+            found = self._ask(lambda table: _from_remote(self._url, table, run), _never)
+        elif self._table:
             paths = self._table.parts_of(run.run_id)
             found = runs.of_files(self.results, [self.results / path for path in paths])
         else:
             found = next((w for w in self._whole().runs if w.run_id == run.run_id), None)
         if found is None:
-            raise UsageError(f"run {run.run_id} has gone from {self.results} meanwhile; try again")
+            where = self.results or self._url
+            raise UsageError(f"run {run.run_id} has gone from {where} meanwhile; try again")
         return found
 
-    def trend(self, machine: str, case: str) -> pd.DataFrame:
+    def trend(self, machine: str | None, case: str) -> pd.DataFrame:
         """The rows of one series, the oldest first."""
-        return self._ask(
-            lambda table: table.trend(machine, case),
-            lambda tree: tree.frame[
-                (tree.frame["machine"] == machine) & (tree.frame["case"] == case)
-            ],
-        )
 
-    def _ask(self, asked: "Callable[[Table], T]", read: "Callable[[Tree], T]") -> T:
-        """Ask the table; one that is damaged is made anew, once; else read the files."""
+        def of_tree(tree: Tree) -> pd.DataFrame:
+            rows = _of_machine(tree, machine)
+            return rows[rows["case"] == case]
+
+        return self._ask(lambda table: table.trend(machine, case), of_tree)
+
+    def of_peers(self, machine: str) -> pd.DataFrame:
+        """Other tools' points of one machine."""
+
+        def of_tree(tree: Tree) -> pd.DataFrame:
+            rows = _of_machine(tree, machine)
+            return rows[rows["source"].isin(peers.SOURCES)]
+
+        return self._ask(lambda table: table.of_peers(machine), of_tree)
+
+    def _ask(self, asked: "Callable[[ResultTable], T]", read: "Callable[[Tree], T]") -> T:
+        """Ask the table; a folder's that is damaged is made anew, once; else read the files."""
         for again in (False, True):
             if self._table is None:
                 break
@@ -131,13 +158,23 @@ class History:
             except Exception as error:
                 if not _is_damage(error):
                     raise
+                if self.results is None:
+                    why = str(error).partition("\n")[0][:300]
+                    raise UsageError(f"cannot read the table at {self._url}: {why}") from error
                 self._table = None if again else _open(self.results, rebuild=True)
         return read(self._whole())
 
     def _whole(self) -> Tree:
         if self._tree is None:
+            assert self.results is not None
             self._tree = frame.read(self.results)
         return self._tree
+
+
+def _of_machine(tree: Tree, machine: str | None) -> pd.DataFrame:
+    """The rows of a machine; None: of runs whose machine nobody has named yet."""
+    rows = tree.frame
+    return rows[rows["machine"].isna() if machine is None else rows["machine"] == machine]
 
 
 def _as_categories(rows: pd.DataFrame) -> pd.DataFrame:
@@ -158,7 +195,29 @@ def _is_damage(error: Exception) -> bool:
     return isinstance(error, table.DAMAGE)
 
 
-def _open(results: Path, rebuild: bool = False) -> "Table | None":
+def _never(_: Tree) -> WholeRun | None:
+    """A table at a URL has no files to read instead."""
+    return None
+
+
+def _from_remote(url: str, table: "ResultTable", run: AboutRun) -> WholeRun | None:
+    from hostbench.store.table import remote
+
+    parts = [*remote.parts(url, table.parts_of(run.run_id))]
+    return next(iter(runs.put_together(parts)), None)
+
+
+def _open_remote(url: str) -> "ResultTable":
+    try:
+        from hostbench.store.table import remote
+    except ImportError as error:
+        raise UsageError(
+            f"{url} is a table, which needs deltalake; pip install 'hostbench[dashboard]'"
+        ) from error
+    return remote.open_remote(url)
+
+
+def _open(results: Path, rebuild: bool = False) -> "ResultTable | None":
     try:
         from hostbench.store import table
     except ImportError:  # the extra `dashboard` is not installed

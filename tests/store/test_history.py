@@ -120,7 +120,7 @@ def test_an_index_that_is_gone_again_at_once_is_done_without(
     history = History(results)
     opened = table.open_table
 
-    def gone(*arguments: Any) -> table.Table:
+    def gone(*arguments: Any) -> table.ResultTable:
         found = opened(*arguments)
         shutil.rmtree(table.folder_of(results))
         return found

@@ -17,11 +17,11 @@ from pathlib import Path
 from hostbench.core.errors import UsageError
 from hostbench.store.table import files
 from hostbench.store.table.lake import DAMAGE, Lake
-from hostbench.store.table.query import Table
+from hostbench.store.table.query import ResultTable
 from hostbench.store.table.reading import Reader
 from hostbench.store.table.scan import scan
 
-__all__ = ["DAMAGE", "Table", "folder_of", "open_table"]
+__all__ = ["DAMAGE", "ResultTable", "folder_of", "open_table"]
 
 
 def folder_of(results: Path) -> Path:
@@ -30,7 +30,7 @@ def folder_of(results: Path) -> Path:
     return whole.parent / f".{whole.name}.table"
 
 
-def open_table(results: Path, rebuild: bool = False) -> Table:
+def open_table(results: Path, rebuild: bool = False) -> ResultTable:
     """The table of a results folder as it is now: what is new or changed is read, what went is
     forgotten; a damaged one is made anew.
 
@@ -53,7 +53,7 @@ class _OutdatedError(OSError):
     """Another version of hostbench made the table, or it lacks rows that count."""
 
 
-def _refreshed(results: Path, folder: Path) -> Table:
+def _refreshed(results: Path, folder: Path) -> ResultTable:
     lake = Lake(str(folder))
     if lake.description != files.description():
         raise _OutdatedError
@@ -77,7 +77,7 @@ def _refreshed(results: Path, folder: Path) -> Table:
         lake.delete([unit.reading for unit in reader.gone if unit.rows])
         lake.tidy({unit.machine for unit in reader.fresh.values() if unit.rows})
         lake = Lake(str(folder))
-    return Table(lake, units, reader.warnings)
+    return ResultTable(lake, units, reader.warnings)
 
 
 def _sweep(lake: Lake, readings: set[int]) -> None:

@@ -52,14 +52,15 @@ class Unit:
     scratch: str | None = None
     source: str | None = None
     first_at: int | None = None
-    """started_at of its first row, in microseconds."""
+    last_at: int | None = None
+    """started_at of its first and of its last row, in microseconds."""
     counts: str = "[]"
     """JSON: [family, device, own, number of rows of each status, of unexpected findings]."""
 
 
 _TEXTS = ("machine", "commit", "run_id", "hardware", "torch", "driver", "scratch", "source")
 _JSON = ("about", "warnings")
-_INTS = (READING, "size", "changed_ns", "rows", "first_at")
+_INTS = (READING, "size", "changed_ns", "rows", "first_at", "last_at")
 _NAMES = [one.name for one in fields(Unit)]
 SCHEMA = pa.schema([(name, pa.int64() if name in _INTS else pa.string()) for name in _NAMES])
 
@@ -91,8 +92,9 @@ def describe(table: pa.Table, units: Mapping[int, Unit]) -> None:
         table.column(READING).to_numpy(), return_index=True, return_inverse=True
     )
     at = times(table)
-    earliest = np.full(len(numbers), _NEVER)
-    np.minimum.at(earliest, inverse, np.where(at == np.iinfo(np.int64).min, _NEVER, at))
+    earliest, latest = np.full(len(numbers), _NEVER), np.full(len(numbers), -_NEVER - 1)
+    np.minimum.at(earliest, inverse, np.where(at == -_NEVER - 1, _NEVER, at))
+    np.maximum.at(latest, inverse, at)
     names = [name for name in _TEXTS if name in table.column_names]
     heads = table.select(names).take(pa.array(first)).to_pylist()
     counts = _counts(table, inverse)
@@ -100,7 +102,8 @@ def describe(table: pa.Table, units: Mapping[int, Unit]) -> None:
     for place, (number, head) in enumerate(zip(numbers.tolist(), heads, strict=True)):
         unit = units[number]
         unit.rows, unit.counts = rows[place], json.dumps(counts[place])
-        unit.first_at = None if earliest[place] == _NEVER else int(earliest[place])
+        if earliest[place] < _NEVER:
+            unit.first_at, unit.last_at = int(earliest[place]), int(latest[place])
         for name, value in head.items():
             setattr(unit, name, value)
 

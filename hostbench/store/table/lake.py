@@ -7,7 +7,6 @@ points first: one that is killed leaves points that do not count, and the next d
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ MAX_ROWS = 250_000
 MANY = 8
 """Small files of one machine that are folded into one."""
 _LOCAL_RETENTION_H = 1
+"""How long a reader may go on with files that were replaced; at a URL the table's own setting."""
 _SETTINGS = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 1 days",
@@ -83,13 +83,13 @@ class Lake:
         return sum(part.rows for part in self._parts())
 
     def read_files(self, columns: Sequence[str] | None = None) -> pa.Table:
-        return _query(self.files, columns, "true")
+        return ask(self.files, columns, "true")
 
     def read(self, columns: Sequence[str] | None, where: str) -> pa.Table:
         """Points in no order, text as dictionaries. Columns that the table lacks are left out."""
         known = {field.name for field in self.points.schema().fields}
         wanted = [name for name in columns if name in known] if columns else None
-        return _query(self.points, wanted, where)
+        return ask(self.points, wanted, where)
 
     def append(self, table: pa.Table) -> None:
         """Points of one machine, sorted here."""
@@ -105,8 +105,9 @@ class Lake:
         """From now on these readings count, those no more. Raises DeltaError where somebody else
         has replaced some of them meanwhile."""
         if gone:
+            replaced = is_in({*gone, *table.column(READING).to_pylist()})
             write_deltalake(
-                self.files, table, mode="overwrite", predicate=is_in(gone), schema_mode="merge"
+                self.files, table, mode="overwrite", predicate=replaced, schema_mode="merge"
             )
         elif len(table):
             write_deltalake(self.files, table, mode="append", schema_mode="merge")
@@ -125,9 +126,10 @@ class Lake:
         if len(self.files.file_uris()) >= MANY:
             self.files.optimize.compact()
             folded.append(None)
-        if folded and "://" not in self.url:
+        if folded:
+            hours = None if "://" in self.url else _LOCAL_RETENTION_H
             for table in (self.points, self.files):
-                table.vacuum(_LOCAL_RETENTION_H, dry_run=False, enforce_retention_duration=False)
+                table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
 
     def _fold(self, machine: str | None) -> bool:
         """Whether the newest small files of a machine were written as one, sorted."""
@@ -167,10 +169,6 @@ class Lake:
         ]
 
 
-def url_of(folder: Path) -> str:
-    return str(folder)
-
-
 def text(value: str) -> str:
     """A text in SQL."""
     quoted = value.replace("'", "''")
@@ -191,8 +189,8 @@ def counting(table: pa.Table, readings: Collection[int]) -> pa.Table:
     return table if keep.all() else table.filter(pa.array(keep))
 
 
-def _query(table: DeltaTable, columns: Sequence[str] | None, where: str) -> pa.Table:
-    """Text as dictionaries: Arrow cannot take rows of the views that come."""
+def ask(table: DeltaTable, columns: Sequence[str] | None, where: str) -> pa.Table:
+    """Rows of a table, text as dictionaries: Arrow cannot take rows of the views that come."""
     builder = QueryBuilder()
     builder.register("t", table)
     names = "*" if columns is None else ", ".join(f'"{name}"' for name in columns)

@@ -21,7 +21,7 @@ _FEW = 64
 """Up to so many readings are named in a question, so that only their files are opened."""
 
 
-class Table:
+class ResultTable:
     """The tables at one place, as they were when they were opened."""
 
     def __init__(self, lake: Lake, units: dict[str, Unit], warnings: Sequence[str] = ()) -> None:
@@ -62,7 +62,9 @@ class Table:
         wanted = [u for u in self._with_rows if u.source in SOURCES and u.machine == machine]
         return self._of_units(machine, wanted)
 
-    def trend(self, machine: str, case: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    def trend(
+        self, machine: str | None, case: str, columns: Sequence[str] | None = None
+    ) -> pd.DataFrame:
         """The rows of one series, the oldest first: all columns as in the frame, or those named."""
         where = f'{of_machine(machine)} and "case" = {text(case)}'
         if columns is None:
@@ -71,13 +73,13 @@ class Table:
         found: pd.DataFrame = table.sort_by("started_at").select(list(columns)).to_pandas()
         return found
 
-    def points(self, machine: str, columns: Sequence[str]) -> pd.DataFrame:
+    def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all rows of one machine, text as categories, in no order."""
         table = self._read(columns, of_machine(machine))
         found: pd.DataFrame = table.select(list(columns)).to_pandas()
         return found
 
-    def series(self, machine: str) -> pd.DataFrame:
+    def series(self, machine: str | None) -> pd.DataFrame:
         return series_of(self.points(machine, SERIES_NEED))
 
     def sides(self) -> pd.DataFrame:

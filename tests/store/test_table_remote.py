@@ -1,0 +1,195 @@
+"""A table at a URL: in a folder and on an S3 server; several publishers, one that was killed."""
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import boto3
+import pandas as pd
+import pytest
+from deltalake.exceptions import CommitFailedError
+from moto.server import ThreadedMotoServer
+
+from hostbench.cli import main
+from hostbench.core.errors import BrokenError, UsageError
+from hostbench.core.records import Run
+from hostbench.store import archive, table
+from hostbench.store.history import History
+from hostbench.store.table import remote
+from hostbench.store.table.lake import Lake
+from hostbench.testing.builders import GPU_FACTS, copy_case, later, record, run, write_journal
+from tests.store.test_frame import asv_file
+from tests.store.test_table import plain
+
+CASE = copy_case()
+SERVER = {
+    "AWS_ACCESS_KEY_ID": "nobody",
+    "AWS_SECRET_ACCESS_KEY": "nothing",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_ALLOW_HTTP": "true",
+    "AWS_CONDITIONAL_PUT": "etag",
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The endpoint of an S3 server of this process."""
+    running = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    yield f"http://{host}:{port}"
+    running.stop()
+
+
+@pytest.fixture(params=["file", "s3"])
+def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "file":
+        return f"file://{tmp_path}/shared"
+    endpoint = request.getfixturevalue("server")
+    for name, value in {**SERVER, "AWS_ENDPOINT_URL": endpoint}.items():
+        monkeypatch.setenv(name, value)
+    bucket = f"bucket-{abs(hash(tmp_path))}"
+    boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket=bucket)
+    return f"s3://{bucket}/results"
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A resumed run, one of another machine, asv's file, a run that still goes on."""
+    folder = tmp_path / "results"
+    first = run([record(CASE, 0, 0.5)], facts=GPU_FACTS)
+    archive.write(folder, first)
+    archive.write(folder, later(first, 10, 2, [record(CASE, 1, 0.25)]))
+    archive.write(folder, another("table", 1))
+    asv_file(folder)
+    return folder
+
+
+def another(machine: str, day: int, seconds: float = 0.25) -> Run:
+    return run(
+        [record(CASE, 0, seconds)],
+        machine=machine,
+        run_id=f"202611{day:02d}T120000Z-1a2b3c4d-{machine}",
+        started_at=f"2026-11-{day:02d}T12:00:00.000Z",
+    )
+
+
+def publish(results: Path, url: str) -> remote.Published:
+    return remote.publish(results, table.open_table(results), url)
+
+
+def test_the_same_answers_as_from_the_files(results: Path, url: str) -> None:
+    write_journal(results, another("desk", 3), finish=False)
+    done = publish(results, url)
+    shutil.rmtree(results / ".journals")
+    assert (done.runs, done.files) == (2, 1)
+    files, there = History(results), History(url)
+    pd.testing.assert_frame_equal(plain(there.frame()), plain(files.frame()))
+    pd.testing.assert_frame_equal(plain(there.counts()), plain(files.counts()))
+    pd.testing.assert_frame_equal(plain(there.sides()), plain(files.sides()))
+    assert there.runs() == files.runs() and there.machines() == files.machines()
+    for one in files.runs():
+        assert there.whole(one).results() == files.whole(one).results()
+        assert there.facts(one) == files.facts(one)
+        pd.testing.assert_frame_equal(plain(there.rows_of(one)), plain(files.rows_of(one)))
+    pd.testing.assert_frame_equal(
+        plain(there.trend("shelf", str(CASE))), plain(files.trend("shelf", str(CASE)))
+    )
+
+
+def test_only_what_is_lacking_is_sent(results: Path, url: str) -> None:
+    publish(results, url)
+    assert publish(results, url) == remote.Published(runs=0, files=0, rows=0)
+    clone = shutil.copytree(results, results.parent / "clone", copy_function=shutil.copyfile)
+    assert publish(clone, url).rows == 0
+    archive.write(clone, another("attic", 2))
+    assert publish(clone, url).rows == 1
+    archive.write(results, later(another("table", 1), 10, 2, [record(CASE, 1, 0.125)]))
+    assert publish(results, url).runs == 1
+    there = History(url)
+    assert there.machines() == ["attic", "shelf", "table"]
+    (resumed,) = [one for one in there.runs() if one.machine == "table"]
+    assert len(there.whole(resumed).parts) == 2
+    assert there.rows_of(resumed)["num_samples"].to_list() == [2]
+
+
+def test_many_publish_at_once(tmp_path: Path, url: str) -> None:
+    machines = [f"m{number}" for number in range(4)]
+    for machine in machines:
+        archive.write(tmp_path / machine, another(machine, 1))
+        archive.write(tmp_path / machine, another("shared", 2))
+        table.open_table(tmp_path / machine)
+    publish(tmp_path / machines[0], url)
+    ready = threading.Barrier(3)
+
+    def send(machine: str) -> None:
+        opened = table.open_table(tmp_path / machine)
+        ready.wait()
+        remote.publish(tmp_path / machine, opened, url)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(send, machines[1:]))
+    there = History(url)
+    assert there.machines() == [*machines, "shared"]
+    assert len(there.frame()) == len(there.runs()) == 5
+
+
+def test_a_killed_publisher_leaves_nothing_that_counts(
+    results: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(results, url)
+    archive.write(results, another("attic", 2))
+    opened = table.open_table(results)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "replace_files", killed)
+        with pytest.raises(KeyboardInterrupt):
+            remote.publish(results, opened, url)
+    assert Lake(url).num_points == len(History(url).frame()) + 1
+    assert "attic" not in History(url).machines()
+    assert "attic" not in set(History(url).frame()["machine"])
+    publish(results, url)
+    assert len(History(url).frame()) == len(History(results).frame())
+
+
+def test_others_that_are_always_faster_are_named(
+    results: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = table.open_table(results)
+
+    def refuse(*_: object) -> None:
+        raise CommitFailedError("somebody else")
+
+    monkeypatch.setattr(Lake, "replace_files", refuse)
+    with pytest.raises(BrokenError, match="at the same time"):
+        remote.publish(results, opened, url)
+
+
+def test_the_commands_read_a_url(
+    results: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = History(results).runs()[0].run_id
+    assert main(["publish", url, "--results", str(results)]) == 0
+    assert "2 runs, 1 other files" in capsys.readouterr().out
+    said = []
+    for place in (url, str(results)):
+        assert main(["report", "--results", place, "--run", chosen, "--format", "json"]) == 0
+        said.append(json.loads(capsys.readouterr().out))
+    assert said[0] == said[1]
+    assert main(["check-results", "--results", url]) == 2
+    assert "needs a folder" in capsys.readouterr().err
+
+
+def test_there_is_none(tmp_path: Path, results: Path) -> None:
+    with pytest.raises(UsageError, match="hostbench publish"):
+        History(f"file://{tmp_path}/absent")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write"):
+        publish(results, f"file://{tmp_path}/file/table")
