@@ -24,6 +24,10 @@ from hostbench.store.table.scan import scan
 __all__ = ["DAMAGE", "ResultTable", "folder_of", "open_table"]
 
 
+_BEFORE = ".index"
+"""What earlier versions kept for the same purpose, inside the results folder."""
+
+
 def folder_of(results: Path) -> Path:
     """Where the table of a results folder lies."""
     whole = results.resolve()
@@ -39,6 +43,8 @@ def open_table(results: Path, rebuild: bool = False) -> ResultTable:
     if not results.is_dir():
         raise UsageError(f"there is no results folder {results}; name one with --results")
     folder = folder_of(results)
+    if (results / _BEFORE / "contents").is_file():
+        shutil.rmtree(results / _BEFORE, ignore_errors=True)
     with _lock(folder), _without_collection():
         if not rebuild:
             with contextlib.suppress(*DAMAGE):
@@ -76,7 +82,7 @@ def _refreshed(results: Path, folder: Path) -> ResultTable:
         lake.replace_files(files.to_table([*reader.fresh.values()]), gone)
         lake.delete([unit.reading for unit in reader.gone if unit.rows])
         lake.tidy({unit.machine for unit in reader.fresh.values() if unit.rows})
-        lake = Lake(str(folder))
+        lake.refresh()
     return ResultTable(lake, units, reader.warnings)
 
 

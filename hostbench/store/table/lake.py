@@ -94,7 +94,7 @@ class Lake:
     def append(self, table: pa.Table) -> None:
         """Points of one machine, sorted here."""
         write_deltalake(
-            f"{self.url}/points",
+            self.points,
             as_written(sort(table)),
             mode="append",
             schema_mode="merge",
@@ -118,11 +118,15 @@ class Lake:
             self.points.update_incremental()
             self.points.delete(is_in(gone), writer_properties=_WRITER)
 
+    def refresh(self) -> None:
+        """As they are now."""
+        self.files.update_incremental()
+        self.points.update_incremental()
+
     def tidy(self, machines: Iterable[str | None]) -> None:
         """Small files become few, and what nobody can be reading any more is deleted."""
-        self.points.update_incremental()
+        self.refresh()
         folded = [machine for machine in machines if self._fold(machine)]
-        self.files.update_incremental()
         if len(self.files.file_uris()) >= MANY:
             self.files.optimize.compact()
             folded.append(None)
