@@ -12,7 +12,6 @@ KEYS = ("machine", "run_id", "family", "device", "own")
 COUNTS = (*KEYS, *ABOUT, *STATUSES, "unexpected")
 """`own`: a workload of hostbench's or of this project, else of another one. A column for each
 status: how many rows. `unexpected`: rows with a finding that their case does not declare."""
-SERIES_NEED = ("workload", "case", "status", "started_at", "source")
 
 
 def count(rows: pd.DataFrame) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from hostbench.store.table.rows import READING, SCHEMA, as_written, sort
 
 DAMAGE = (OSError, pa.ArrowException, DeltaError)
 """What asking a table raises that is damaged or was deleted: open it again, anew."""
-MAX_ROWS = 250_000
+MAX_ROWS = 180_000
 """Of one file of points: what is sorted at once in memory."""
 MANY = 8
 """Small files of one machine that are folded into one."""
@@ -194,13 +194,17 @@ def counting(table: pa.Table, readings: Collection[int]) -> pa.Table:
 
 
 def ask(table: DeltaTable, columns: Sequence[str] | None, where: str) -> pa.Table:
-    """Rows of a table, text as dictionaries: Arrow cannot take rows of the views that come."""
+    """Rows of a table; all columns or these."""
+    names = "*" if columns is None else ", ".join(f'"{name}"' for name in columns)
+    return ask_sql(table, f"select {names} from t where {where}")
+
+
+def ask_sql(table: DeltaTable, query: str) -> pa.Table:
+    """What a query of the table `t` gives, text as dictionaries: Arrow cannot take rows of the
+    views that come."""
     builder = QueryBuilder()
     builder.register("t", table)
-    names = "*" if columns is None else ", ".join(f'"{name}"' for name in columns)
-    reader = pa.RecordBatchReader.from_stream(
-        builder.execute(f"select {names} from t where {where}")
-    )
+    reader = pa.RecordBatchReader.from_stream(builder.execute(query))
     batches = [pa.table(_encoded(batch)) for batch in reader]
     if not batches:
         return pa.table(_encoded(reader.schema.empty_table()))

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from hostbench.store.columns import SIDES
-from hostbench.store.counts import ABOUT, COUNTS, SERIES_NEED, series_of
+from hostbench.store.counts import ABOUT, COUNTS
 from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun
 from hostbench.store.table import lake
@@ -19,6 +19,12 @@ from hostbench.store.table.rows import PLACE, READING, SCHEMA, SHOWN, times, to_
 
 _FEW = 64
 """Up to so many readings are named in a question, so that only their files are opened."""
+
+_SERIES = """
+select workload, "case", bool_or(status = 'ok') as has_number
+from t where {where} group by workload, "case"
+order by min(started_at) nulls last, min(place), "case"
+"""
 
 
 class ResultTable:
@@ -80,7 +86,15 @@ class ResultTable:
         return found
 
     def series(self, machine: str | None) -> pd.DataFrame:
-        return series_of(self.points(machine, SERIES_NEED))
+        """Workload, case, and whether it ever had a number; the first measured first."""
+        own = [u for u in self._with_rows if u.machine == machine and u.source not in SOURCES]
+        others = any(u.machine == machine and u.source in SOURCES for u in self._with_rows)
+        where = of_machine(machine)
+        if own and (others or not self._is_whole):
+            where += f" and {lake.is_in([unit.reading for unit in own])}"
+        table = lake.ask_sql(self.lake.points, _SERIES.format(where=where if own else "false"))
+        found: pd.DataFrame = table.select(["workload", "case", "has_number"]).to_pandas()
+        return found.astype({"workload": object, "case": object})
 
     def sides(self) -> pd.DataFrame:
         """One row for each run, the oldest first: SIDES."""
