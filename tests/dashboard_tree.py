@@ -10,10 +10,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from hostbench.core.case import Case
-from hostbench.core.records import CaseRecord, Finish, Measurement, Run, RunHeader
+from hostbench.core.records import CaseRecord, Finish, Measurement, Run
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.store import archive, peers
+from hostbench.testing import builders
 from hostbench.testing.histories import tree
 from hostbench.testing.histories.story import Event, HistoryNoise, Machine, Story
 
@@ -99,9 +100,7 @@ def gpu_run(day: int) -> Run:
 
     Only the newest run has more than two workloads: it keeps the tests quick.
     """
-    driver = "580.1" if day < 6 else "590.7"
-    slower = 1.0 if day < 6 else 1.25
-    header = _header(
+    fields = _fields(
         day,
         machine=GPU_MACHINE,
         commit=f"{min(day, 4) if day < 7 else day:x}" * 40,
@@ -112,71 +111,61 @@ def gpu_run(day: int) -> Run:
     )
     records = [
         _odd(one, day)
-        for one in _records(header, "cuda", slower, day, ALL_FAMILIES)
+        for one in _records(fields, 1.0 if day < 6 else 1.25, day, ALL_FAMILIES)
         if day == 8 or one.case.workload in OFTEN
     ]
-    facts = {**FACTS, "nvml": {"driver": driver}}
-    planned = tuple(dict.fromkeys(str(one.case) for one in records))
     lost = {LOST} if day == 8 else set()  # the newest run never came to it
-    kept = tuple(one for one in records if str(one.case) not in lost)
-    return _run(replace(header, planned=planned), kept, facts)
+    kept = [one for one in records if str(one.case) not in lost]
+    facts = {**FACTS, "nvml": {"driver": "580.1" if day < 6 else "590.7"}}
+    planned = tuple(dict.fromkeys(str(one.case) for one in records))
+    return builders.run(kept, facts=facts, planned=planned, **fields)
 
 
 def one_gpu_run() -> Run:
     """All-reduce where more than one rank finds no GPU."""
-    header = _header(0, machine=GPU_MACHINE, commit="1" * 40, launches=3, device="cuda")
+    fields = _fields(0, machine=GPU_MACHINE, commit="1" * 40, launches=3, device="cuda")
     reason = "needs more GPUs, this machine has 1"
     records = [
         one if one.case.values["num_ranks"] == 1 else _skipped(one, reason)
-        for one in _records(header, "cuda", 1.0, 1, ("collectives",))
+        for one in _records(fields, 1.0, 1, ("collectives",))
     ]
-    planned = tuple(dict.fromkeys(str(one.case) for one in records))
-    return _run(replace(header, planned=planned), records, FACTS)
+    return builders.run(records, facts=FACTS, **fields)
 
 
 def cpu_run() -> Run:
-    header = _header(0, machine=CPU_MACHINE, commit="c" * 40, launches=3, device="cpu")
+    fields = _fields(0, machine=CPU_MACHINE, commit="c" * 40, launches=3, device="cpu")
     records = [
         _skipped(one, f"{HOSTILE} {MARKUP}") if one.case.values.get("memory") == "pinned" else one
-        for one in _records(header, "cpu", 3.0, 99, ALL_FAMILIES)
+        for one in _records(fields, 3.0, 99, ALL_FAMILIES)
     ]
-    return _run(
-        replace(header, planned=tuple(dict.fromkeys(str(r.case) for r in records))),
-        records,
-        CPU_FACTS,
-    )
+    return builders.run(records, facts=CPU_FACTS, **fields)
 
 
-def _header(day: int, **changes: Any) -> RunHeader:
+def _fields(day: int, **changes: Any) -> dict[str, Any]:
+    """Of a run's header, and when it ended."""
     at = START + timedelta(days=day)
-    fields: dict[str, Any] = {
+    started_at = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {
         "run_id": f"{at:%Y%m%dT%H%M%SZ}-{changes['commit'][:8]}-{day:04d}",
         "committed_at": (START + timedelta(days=min(day, 4), hours=-5)).isoformat(),
-        "started_at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "scratch": None,
-        "profile": "standard",
+        "started_at": started_at,
+        "finish": Finish(at=started_at, status="complete"),
         "seed": 1,
-        "hostbench": "0.1.0",
+        **changes,
     }
-    return RunHeader(**{**fields, **changes})
-
-
-def _run(header: RunHeader, records: Any, facts: dict[str, Any]) -> Run:
-    finish = Finish(at=header.started_at, status="complete")
-    return Run(header=header, records=tuple(records), facts={"before": facts}, finish=finish)
 
 
 def _records(
-    header: RunHeader, device: str, slower: float, seed: int, families: tuple[str, ...]
+    fields: dict[str, Any], slower: float, seed: int, families: tuple[str, ...]
 ) -> Iterator[CaseRecord]:
     noise = random.Random(seed)
     works = load_workloads(families).values()
     cases = [(work, case) for work in works for case in work.cases()]
     for work, case in cases:
-        if case.values["device"] == device:
+        if case.values["device"] == fields["device"]:
             whole = _seconds(case) * slower
             call_s = whole * (0.05 if _is_asynchronous(work, case) else 0.95)
-            for launch in range(header.launches):
+            for launch in range(fields["launches"]):
                 seconds = whole * noise.uniform(0.98, 1.02) * _drift(case, launch)
                 yield CaseRecord(
                     case=case,
@@ -185,7 +174,7 @@ def _records(
                     position=0,
                     status="ok",
                     reason=None,
-                    started_at=header.started_at,
+                    started_at=fields["started_at"],
                     seconds=seconds,
                     nbytes=work.nbytes(case),
                     measurement=Measurement(
