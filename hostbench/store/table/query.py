@@ -107,19 +107,25 @@ class ResultTable:
         """A row for each run, family and device: hostbench.store.counts.COUNTS."""
         units = [unit for unit in self._in_order() if unit.source not in SOURCES]
         units.sort(key=lambda unit: (unit.first_at is None, unit.first_at))
-        parsed = {text: json.loads(text) for text in {unit.counts for unit in units}}
-        counted = [row for unit in units for row in parsed[unit.counts]]
-        times = [len(parsed[unit.counts]) for unit in units]
+        names = [name for name in COUNTS if name not in ("machine", "run_id", *ABOUT)]
+        counted: list[list[Any]] = []
+        places: dict[str, range] = {}
+        for unit in units:  # runs of one outcome share the text, so that it is parsed once
+            if unit.counts not in places:
+                rows = json.loads(unit.counts)
+                places[unit.counts] = range(len(counted), len(counted) + len(rows))
+                counted += rows
+        times = [len(places[unit.counts]) for unit in units]
+        index = np.array([place for unit in units for place in places[unit.counts]], dtype=int)
         columns: dict[str, Any] = {}
         for name in ("machine", "run_id", *ABOUT):
             own = [unit.first_at if name == "started_at" else getattr(unit, name) for unit in units]
-            whole = pd.Series(own, dtype="Int64" if name == "started_at" else object)
-            columns[name] = whole.repeat(times).array
-        names = [name for name in COUNTS if name not in columns]
-        for place, name in enumerate(names):
-            columns[name] = [row[place] for row in counted]
-        found = pd.DataFrame(columns)[list(COUNTS)]
-        found["started_at"] = pd.to_datetime(found["started_at"], unit="us", utc=True)
+            columns[name] = np.repeat(np.array(own, dtype=object), times)
+        for name, values in zip(names, zip(*counted, strict=True), strict=bool(counted)):
+            columns[name] = pd.Series(values).array.take(index)
+        found = pd.DataFrame(columns, columns=list(COUNTS))
+        moments = pd.array(columns["started_at"], dtype="Int64")
+        found["started_at"] = pd.to_datetime(moments, unit="us", utc=True)
         return found
 
     def _abouts(self) -> list[dict[str, Any]]:
