@@ -15,8 +15,8 @@ import streamlit as st
 from hostbench import families
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Axis
-from hostbench.report.choice import Wanted, choose, events
-from hostbench.report.judged import Told, explain, judge_history
+from hostbench.report.choice import Request, choose, events
+from hostbench.report.judged import ExplainedEvent, explain, judge_history
 from hostbench.store import peers, triage
 from hostbench.store.counts import ABOUT, STATUSES
 from hostbench.store.history import History, is_url
@@ -49,7 +49,7 @@ class Changes:
     """What `hostbench changes` finds in a results folder; shared, so only read it."""
 
     judged: tuple[Judged, ...]
-    told: tuple[Told, ...]
+    told: tuple[ExplainedEvent, ...]
     """Every event of everything, explained, in the order of hostbench.report.choice.events."""
     triage: Triage
     workloads: Mapping[tuple[str, str], str]
@@ -245,7 +245,7 @@ def _judged(folder: str, axis: Axis, signature: int) -> tuple[Judged, ...]:
 def _changes(folder: str, axis: Axis, root: str, signature: int, said: int, day: str) -> Changes:
     history, judged = _history(folder, signature), _judged(folder, axis, signature)
     explainer, entries = explain(history, judged, Path(root), axis)
-    found = events(choose(judged, Wanted.read([])))
+    found = events(choose(judged, Request.read([])))
     named = {
         (machine, str(case)): str(workload)
         for machine in history.machines()

@@ -9,9 +9,9 @@ from urllib.parse import quote, urlencode
 import pandas as pd
 from words import case as in_words
 
-from hostbench.judge.events import Found
+from hostbench.judge.events import DetectedEvent
 from hostbench.judge.grid import Axis
-from hostbench.report.choice import Chosen
+from hostbench.report.choice import Selection
 from hostbench.report.event_words import (
     HEADINGS,
     cells,
@@ -24,7 +24,7 @@ from hostbench.report.event_words import (
     summary,
     unjudged,
 )
-from hostbench.report.judged import Told
+from hostbench.report.judged import ExplainedEvent
 from hostbench.store.triage import Triage
 
 Workloads = Mapping[tuple[str, str], str]
@@ -44,24 +44,24 @@ ALONG: dict[str, Axis] = {"commit date": "commit", "run time": "run-time"}
 """As the axes are called on the pages."""
 
 
-def listed(told: Iterable[Told], every: bool) -> list[Told]:
+def listed(told: Iterable[ExplainedEvent], every: bool) -> list[ExplainedEvent]:
     """What `hostbench changes` lists; with `every` the rest, too. Breaks are told by themselves."""
     steps = (one for one in told if not is_break(one))
     return [one for one in steps if every or is_listed(one.found, one.recent)]
 
 
-def is_break(told: Told) -> bool:
+def is_break(told: ExplainedEvent) -> bool:
     return told.found.change.kind == "break"
 
 
-def not_listed(told: Iterable[Told], shown: Iterable[Told]) -> list[str]:
+def not_listed(told: Iterable[ExplainedEvent], shown: Iterable[ExplainedEvent]) -> list[str]:
     """How many steps there are besides those that are shown, in a line."""
     kept = {id(one) for one in shown}
     left = rest(one.found for one in told if not is_break(one) and id(one) not in kept)
     return [left] if left else []
 
 
-def nothing(asked: Sequence[Chosen], axis: Axis) -> str:
+def nothing(asked: Sequence[Selection], axis: Axis) -> str:
     """Why no change is shown, in a sentence."""
     grids = [one.judged.grid for one in asked]
     counted = [pair for one in asked for pair in one.counted()]
@@ -73,7 +73,7 @@ def nothing(asked: Sequence[Chosen], axis: Axis) -> str:
     return f"{said[0].upper()}{said[1:]}."
 
 
-def standing(told: Told) -> str:
+def standing(told: ExplainedEvent) -> str:
     """One of STANDINGS, or what else it is: nothing has to be done about that."""
     found = told.found
     if told.fails:
@@ -87,13 +87,13 @@ def standing(told: Told) -> str:
     return FASTER if found.change.effect < 0 else OLD
 
 
-def counts(told: Iterable[Told]) -> dict[str, int]:
+def counts(told: Iterable[ExplainedEvent]) -> dict[str, int]:
     """How many of each of STANDINGS, and of what else there is."""
     found = Counter(map(standing, told))
     return {**{name: found[name] for name in STANDINGS}, **found}
 
 
-def heading(block: Sequence[Told], workloads: Workloads) -> str:
+def heading(block: Sequence[ExplainedEvent], workloads: Workloads) -> str:
     """`Likely the code: 10 series on box, +9.3% to +10.4%, since 3b056a7d 2026-03-02`; the workload
     where they are all of one."""
     first = min((one.found for one in block), key=lambda one: one.first.committed_at)
@@ -107,7 +107,7 @@ def heading(block: Sequence[Told], workloads: Workloads) -> str:
     )
 
 
-def _whose(block: Sequence[Told], workloads: Workloads) -> str:
+def _whose(block: Sequence[ExplainedEvent], workloads: Workloads) -> str:
     machines = list(dict.fromkeys(one.found.grid.group for one in block))
     where = ", ".join(machines)
     if block[0].found.series is None:
@@ -117,19 +117,19 @@ def _whose(block: Sequence[Told], workloads: Workloads) -> str:
     return f"{len(block)} series{of_one} on {where}"
 
 
-def evidence(block: Sequence[Told]) -> list[str]:
+def evidence(block: Sequence[ExplainedEvent]) -> list[str]:
     """The cause in words, and what somebody has said; the same for the whole block."""
     return [*block[0].cause.why, *(f"triage: {said}" for said in said_of_all(block))]
 
 
-def table(block: Iterable[Told], workloads: Workloads, axis: str) -> pd.DataFrame:
+def table(block: Iterable[ExplainedEvent], workloads: Workloads, axis: str) -> pd.DataFrame:
     """A row for each series; `trend` is where its page is, from the page Changes. The machine is a
     column where there are several."""
     rows = pd.DataFrame([_row(one, workloads, axis) for one in block])
     return rows if rows["machine"].nunique() > 1 else rows.drop(columns="machine")
 
 
-def _row(told: Told, workloads: Workloads, axis: str) -> dict[str, str]:
+def _row(told: ExplainedEvent, workloads: Workloads, axis: str) -> dict[str, str]:
     _, since, change, *numbers, _ = cells(told)
     return {
         STATE: state_of(told),
@@ -143,7 +143,7 @@ def _row(told: Told, workloads: Workloads, axis: str) -> dict[str, str]:
     }
 
 
-def _series(told: Told, workloads: Workloads) -> str:
+def _series(told: ExplainedEvent, workloads: Workloads) -> str:
     """`transfer.host_to_device: cuda, 64 MiB, pinned, blocking=True`."""
     found = told.found
     if found.series is None:
@@ -154,28 +154,28 @@ def _series(told: Told, workloads: Workloads) -> str:
     return f"{workload}: {in_words(case, workload)}"
 
 
-def case_of(found: Found) -> str:
+def case_of(found: DetectedEvent) -> str:
     """Of a series' event; empty for a machine's own."""
     return "" if found.series is None else found.grid.cases[found.series]
 
 
-def _workload(found: Found, workloads: Workloads) -> str:
+def _workload(found: DetectedEvent, workloads: Workloads) -> str:
     return workloads[found.grid.machine, case_of(found)]
 
 
-def state_of(told: Told) -> str:
+def state_of(told: ExplainedEvent) -> str:
     """As the command has it, and whether it fails."""
     return f"{state(told)}, {FAILS}" if told.fails else state(told)
 
 
-def said_of(told: Told) -> str:
+def said_of(told: ExplainedEvent) -> str:
     """The entry of triage, and why it counts no more."""
     if told.triage is None:
         return ""
     return entry_in_words(told.triage) + (f" ({told.lapsed})" if told.lapsed else "")
 
 
-def _trend(told: Told, workloads: Workloads, axis: str) -> str:
+def _trend(told: ExplainedEvent, workloads: Workloads, axis: str) -> str:
     """Empty for a machine's own event, which no page shows alone."""
     found = told.found
     if found.series is None:
@@ -189,7 +189,7 @@ def _trend(told: Told, workloads: Workloads, axis: str) -> str:
     return f"trend?{urlencode(view, quote_via=quote)}"
 
 
-def commands(block: Iterable[Told], results: Path | str) -> str:
+def commands(block: Iterable[ExplainedEvent], results: Path | str) -> str:
     """What takes up those that nobody has, a line each. A name with signs that no entry may hold
     has none: pasted into a terminal they could be anything. At a URL there is no triage."""
     if isinstance(results, str):
@@ -207,7 +207,7 @@ def commands(block: Iterable[Told], results: Path | str) -> str:
     return "\n".join(lines)
 
 
-def csv(told: Iterable[Told]) -> pd.DataFrame:
+def csv(told: Iterable[ExplainedEvent]) -> pd.DataFrame:
     """Every number of each event."""
     return pd.DataFrame(
         {

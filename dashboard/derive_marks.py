@@ -9,7 +9,7 @@ from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS, longest_piece
 from hostbench.judge.events import Judged
 from hostbench.report.event_words import cells
-from hostbench.report.judged import Told
+from hostbench.report.judged import ExplainedEvent
 
 KINDS = ("this series", "its machine")
 TOLD = ("what", STATE, CHANGE, SINCE, "cause", "triage")
@@ -18,8 +18,8 @@ COLUMNS = ["what", STATE, SINCE, CHANGE, INTERVAL, "cause", "evidence", "triage"
 
 
 def of_series(
-    found: Iterable[Told], judged: Iterable[Judged], machine: str, case: str
-) -> list[Told]:
+    found: Iterable[ExplainedEvent], judged: Iterable[Judged], machine: str, case: str
+) -> list[ExplainedEvent]:
     """The events of one series and of its machine, breaks too, in the order of their place."""
     groups = {own.grid.group for own in _grids(judged, machine, case)}
     return sorted(
@@ -36,7 +36,7 @@ def _grids(judged: Iterable[Judged], machine: str, case: str) -> list[Judged]:
     return [own for own in judged if own.grid.machine == machine and case in own.grid.cases]
 
 
-def marks(told: Sequence[Told], by: str) -> pd.DataFrame:
+def marks(told: Sequence[ExplainedEvent], by: str) -> pd.DataFrame:
     """A row for each event: `x`, ms since the epoch, of the first point at the new level, and what
     there is to say of it. `by` is started_at or committed_at."""
     rows = [

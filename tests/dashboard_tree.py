@@ -16,7 +16,7 @@ from hostbench.measure.workload import Workload
 from hostbench.store import archive, peers
 from hostbench.testing import builders
 from hostbench.testing.histories import tree
-from hostbench.testing.histories.story import Event, HistoryNoise, Machine, Story
+from hostbench.testing.histories.story import HistoryNoise, Story, StoryEvent, StoryMachine
 
 HOSTILE = "<script>alert(1)</script>"
 MARKUP = "[click](javascript:alert(1)) **bold** $x$ :red[x] <img src=x onerror=alert(1)>"
@@ -59,9 +59,9 @@ CHANGES = Story(
     seed=3,
     commits=90,
     series=8,
-    machines=(Machine(name=CHANGED_MACHINE, noise=HistoryNoise(sigma=0.004)),),
+    machines=(StoryMachine(name=CHANGED_MACHINE, noise=HistoryNoise(sigma=0.004)),),
     events=(
-        Event(
+        StoryEvent(
             kind="environment",
             machine=CHANGED_MACHINE,
             at=25,
@@ -69,9 +69,9 @@ CHANGES = Story(
             value="590.7",
             effect=0.05,
         ),
-        Event(kind="code", at=60, effect=0.10, series="transfer.host_to_device"),
-        Event(kind="code", at=65, effect=-0.10, series="transfer.device_to_host"),
-        Event(kind="version", at=77, series="allocation.create"),
+        StoryEvent(kind="code", at=60, effect=0.10, series="transfer.host_to_device"),
+        StoryEvent(kind="code", at=65, effect=-0.10, series="transfer.device_to_host"),
+        StoryEvent(kind="version", at=77, series="allocation.create"),
     ),
 )
 """A driver that slows the machine, a commit that slows two series, one that makes one faster, and a

@@ -29,7 +29,7 @@ from derive_changes import (
 from words import plain
 
 from hostbench.report import choice, event_words
-from hostbench.report.judged import RECENT, Told
+from hostbench.report.judged import RECENT, ExplainedEvent
 from hostbench.store.triage import STATES
 
 SHOWN = 20  # so many causes are drawn at once
@@ -43,7 +43,7 @@ BADGES: dict[str, tuple[str, Literal["red", "orange", "blue", "gray"]]] = {
 NOTHING_TO_DO: tuple[str, Literal["gray"]] = (":material/info:", "gray")
 
 
-def badges(block: Sequence[Told]) -> None:
+def badges(block: Sequence[ExplainedEvent]) -> None:
     """What the events of a block are, in words; how many of each where they differ."""
     found = {name: num for name, num in counts(block).items() if num}
     with st.container(horizontal=True, gap="small"):
@@ -53,7 +53,7 @@ def badges(block: Sequence[Told]) -> None:
             st.badge(f"{of_many}{name}", icon=icon, color=color)
 
 
-def show(block: Sequence[Told], found: data.Changes, along: str) -> None:
+def show(block: Sequence[ExplainedEvent], found: data.Changes, along: str) -> None:
     """One cause: what it is, the evidence, its series, and how to take it up."""
     with st.container(border=True):
         st.subheader(plain(heading(block, found.workloads)))
@@ -67,7 +67,7 @@ def show(block: Sequence[Told], found: data.Changes, along: str) -> None:
                 st.code(said, language="bash", wrap_lines=True)
 
 
-def part(blocks: list[list[Told]]) -> list[list[Told]]:
+def part(blocks: list[list[ExplainedEvent]]) -> list[list[ExplainedEvent]]:
     """Those that are chosen of many; the first by default."""
     num = len(blocks)
     starts = [str(start) for start in range(1, num + 1, SHOWN)]
@@ -111,7 +111,7 @@ parts.warnings(triage_warnings(found.triage, pd.Timestamp.now("UTC")), "about tr
 
 told = [one for one in found.told if machine in (None, one.found.grid.machine)]
 shown = listed(told, every)
-asked = choice.choose(found.judged, choice.Wanted.read([]), machine)
+asked = choice.choose(found.judged, choice.Request.read([]), machine)
 stopped = choice.stopped(asked)
 failing = sum(one.status == "failed" and one.is_newest for one, _ in stopped)
 if failing:

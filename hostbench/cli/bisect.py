@@ -21,7 +21,7 @@ from hostbench.core.errors import EXIT_OK, HostbenchError, NothingMeasured, Usag
 from hostbench.core.samples import median
 from hostbench.core.units import one_line
 from hostbench.judge.bisect import half, newest_step
-from hostbench.report.judged import Explainer, Told, judge_history
+from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
 from hostbench.runner.plan import choose
 from hostbench.store.history import History
 from hostbench.vcs import bisection, repo
@@ -133,7 +133,7 @@ def _points(history: History, machine: str, case: Case) -> pd.DataFrame:
     return rows.sort_values(["committed_at", "started_at"], kind="stable")
 
 
-def _told(history: History | None, root: Path, machine: str, case: str) -> Told:
+def _told(history: History | None, root: Path, machine: str, case: str) -> ExplainedEvent:
     """The newest step to slower as `hostbench changes` has it, with its cause."""
     judged = judge_history(history, "commit") if history else []
     step = newest_step(judged, machine, case)
@@ -148,7 +148,7 @@ def _told(history: History | None, root: Path, machine: str, case: str) -> Told:
     return explainer.tell(*step)
 
 
-def _refuse_environment(told: Told, cause: str) -> None:
+def _refuse_environment(told: ExplainedEvent, cause: str) -> None:
     """Raises NothingMeasured for a step that no commit has made."""
     found = told.found
     if told.cause.label in ("environment", "measurement changed"):

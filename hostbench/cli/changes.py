@@ -26,7 +26,7 @@ from hostbench.judge.detector import longest_piece
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Axis
 from hostbench.report import changes, choice
-from hostbench.report.choice import Chosen, Wanted, choose
+from hostbench.report.choice import Request, Selection, choose
 from hostbench.report.event_words import no_run, unjudged
 from hostbench.report.judged import Explainer, explain, judge_history
 from hostbench.store.history import History
@@ -57,7 +57,7 @@ def execute(options: ChangesOptions) -> int:
     is recent, and has no triage entry."""
     if options.input is not None:
         return _input(options, options.input)
-    wanted = Wanted.read(options.series)
+    wanted = Request.read(options.series)
     history = open_history(options.results)
     _check_machines([options.machine, *wanted.machines], history)
     judged = judge_history(history, options.axis)
@@ -78,7 +78,7 @@ def execute(options: ChangesOptions) -> int:
     return EXIT_OK
 
 
-def _print(options: ChangesOptions, asked: Sequence[Chosen], explainer: Explainer) -> None:
+def _print(options: ChangesOptions, asked: Sequence[Selection], explainer: Explainer) -> None:
     if options.format == "jsonl":
         for id, judgement in (*choice.series(asked), *choice.machines(asked)):
             for change in judgement.changes:
@@ -103,7 +103,7 @@ def _check_machines(names: Iterable[str | None], history: History) -> None:
             )
 
 
-def _nothing(options: ChangesOptions, asked: Sequence[Chosen]) -> str:
+def _nothing(options: ChangesOptions, asked: Sequence[Selection]) -> str:
     grids = [one.judged.grid for one in asked]
     if options.series and any(grid.cases for grid in grids):
         where = f" of --machine {options.machine}" if options.machine else ""
@@ -134,7 +134,7 @@ def _since(text: str, judged: Sequence[Judged]) -> pd.Timestamp:
         ) from None
 
 
-def _check_asked(asked: Sequence[Chosen]) -> None:
+def _check_asked(asked: Sequence[Selection]) -> None:
     """Raises NothingMeasured where nothing that was asked for could be told."""
     fewest = Options().min_series_of_machine
     if not choice.series(asked) and not choice.machines(asked):

@@ -12,8 +12,8 @@ from hostbench.core.errors import (
     EXIT_REGRESSION,
 )
 from hostbench.judge.compare import compare
-from hostbench.report.chosen import chosen
 from hostbench.report.comparison import as_json, page, table
+from hostbench.report.side_runs import chosen
 from hostbench.report.sides import both
 from hostbench.vcs.repo import commit_of
 

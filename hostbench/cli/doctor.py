@@ -17,7 +17,7 @@ from hostbench.facts import (
 )
 from hostbench.families import load
 from hostbench.limits.verdict import link_verdicts
-from hostbench.report.doctor import Finding, coverage, findings, is_broken, page, render
+from hostbench.report.doctor import Diagnosis, coverage, findings, is_broken, page, render
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,5 +56,5 @@ def execute(options: DoctorOptions) -> int:
     return _code(found)
 
 
-def _code(found: list[Finding]) -> int:
+def _code(found: list[Diagnosis]) -> int:
     return EXIT_FAILED if is_broken(found) else EXIT_OK

@@ -12,7 +12,7 @@ from hostbench.cli.page import show_page
 from hostbench.cli.results import results_folder
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
-from hostbench.judge.events import Event, Judged
+from hostbench.judge.events import EventName, Judged
 from hostbench.report import changes
 from hostbench.report.judged import judge_history
 from hostbench.report.table import Cell, Column, Table
@@ -79,13 +79,13 @@ def _commit(since: str, judged: Iterable[Judged]) -> str:
     return named[0] if len(named) == 1 else commit_of(Path.cwd(), since) or since
 
 
-def _events(entry: Entry, judged: Iterable[Judged]) -> list[Event]:
+def _events(entry: Entry, judged: Iterable[Judged]) -> list[EventName]:
     """What is stored and the entry is about."""
     found = (one for own in judged for one in own.found if one.change.kind != "break")
     return [one.event for one in found if entry.is_about(one.event)]
 
 
-def _whole(options: TriageOptions, entry: Entry, events: Sequence[Event]) -> Entry:
+def _whole(options: TriageOptions, entry: Entry, events: Sequence[EventName]) -> Entry:
     until = None
     if options.until is not None:
         try:
@@ -98,7 +98,7 @@ def _whole(options: TriageOptions, entry: Entry, events: Sequence[Event]) -> Ent
     return replace(entry, effect=effect, owner=options.owner, until=until, note=options.note)
 
 
-def _tell(entry: Entry, events: Sequence[Event]) -> None:
+def _tell(entry: Entry, events: Sequence[EventName]) -> None:
     """What an entry that was set is about."""
     if events:
         largest = max((event.effect for event in events), key=abs)
@@ -114,10 +114,10 @@ def _tell(entry: Entry, events: Sequence[Event]) -> None:
 
 
 def _tell_others(
-    results: Path, entry: Entry, events: Sequence[Event], paths: Sequence[Path]
+    results: Path, entry: Entry, events: Sequence[EventName], paths: Sequence[Path]
 ) -> None:
     """Entries that are about the same events, too."""
-    named = Event(id=entry.series, commit=entry.since, direction=entry.direction, effect=0.0)
+    named = EventName(id=entry.series, commit=entry.since, direction=entry.direction, effect=0.0)
     for path, other in triage.read(results).entries.items():
         if path not in paths and any(other.is_about(event) for event in (named, *events)):
             warn(f"{path} is about it, too: {other.state}, {other.series}")

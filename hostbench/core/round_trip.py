@@ -16,7 +16,7 @@ alone carry a launch and a wait of their own, so a bound is not exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTrip:
+class RoundTripEfficiency:
     """A loop against both bounds."""
 
     efficiencies: dict[int, Efficiency]
@@ -37,7 +37,7 @@ def round_trip(
     outs: Launches,
     compute: Launches,
     num_batches: int,
-) -> RoundTrip:
+) -> RoundTripEfficiency:
     """Only launches that hold all five parts count."""
     whole = sorted(set(serial) & set(overlapped) & set(ins) & set(outs) & set(compute))
     bounds = {
@@ -47,7 +47,7 @@ def round_trip(
         for engines in ENGINES
     }
     loop = {n: overlapped[n] for n in whole}
-    return RoundTrip(
+    return RoundTripEfficiency(
         efficiencies={
             engines: _against(serial, overlapped, bound, num_batches)
             for engines, bound in bounds.items()

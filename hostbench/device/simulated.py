@@ -32,7 +32,7 @@ from hostbench.device.simulated_pace import Pace
 from hostbench.device.simulated_parts import (
     Contents,
     Link,
-    Mark,
+    Note,
     SimulatedBuffer,
     SimulatedEvent,
     SimulatedStream,
@@ -94,14 +94,14 @@ class SimulatedDevice(Device):
     def same_values(self, left: SimulatedBuffer, right: SimulatedBuffer) -> bool:
         return left.contents.token(self.host_s) == right.contents.token(self.host_s)
 
-    def marks(self, num: int) -> list[Mark]:
-        return [Mark(Contents(), 0.0)] * num
+    def marks(self, num: int) -> list[Note]:
+        return [Note(Contents(), 0.0)] * num
 
-    def mark(self, marks: list[Mark], place: int, buffer: SimulatedBuffer) -> None:
-        marks[place] = Mark(buffer.contents, self.enqueue("compute", 0.0)[0])
+    def mark(self, marks: list[Note], place: int, buffer: SimulatedBuffer) -> None:
+        marks[place] = Note(buffer.contents, self.enqueue("compute", 0.0)[0])
         buffer.contents.marks.append(marks[place])
 
-    def marked(self, marks: list[Mark], place: int, source: SimulatedBuffer) -> bool:
+    def marked(self, marks: list[Note], place: int, source: SimulatedBuffer) -> bool:
         marks[place].contents.settle_marks(self.host_s)
         return marks[place].token == source.contents.token(self.host_s)
 

@@ -40,7 +40,7 @@ class Contents:
     views of one buffer share it."""
 
     writes: list[tuple[float, float, object]] = field(default_factory=list)
-    marks: list["Mark"] = field(default_factory=list)
+    marks: list["Note"] = field(default_factory=list)
     """Notes of what it held, not yet known: a copy may still be enqueued that ends before them."""
 
     def token(self, at_s: float) -> object:
@@ -82,7 +82,7 @@ class SimulatedBuffer:
 
 
 @dataclass(slots=True, eq=False)
-class Mark:
+class Note:
     """When a buffer was read, and what it held then."""
 
     contents: Contents

@@ -28,7 +28,7 @@ from hostbench.facts.record import (
     to_json,
     unknown,
 )
-from hostbench.facts.seen import BYTES, WATCHED, Seen
+from hostbench.facts.under_load import BYTES, WATCHED, LoadReadings
 
 INTERVAL_S = 0.25
 PATIENCE_S = 10.0
@@ -76,7 +76,7 @@ class Watch:
             self._why = f"{VARIABLE}=0"
         self._nvml: Nvml | None = None
         self._environ = environ
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[int, LoadReadings] = {}
         self._spent_s: list[float] = []
         self._failure: str | None = None
         self._reading_since_s: float | None = None
@@ -94,7 +94,7 @@ class Watch:
                 self._why = str(error)
         if self._nvml is not None:
             used = self._guarded(_used, self._nvml, self._environ) or []
-            self._seen = {index: Seen() for index in used}
+            self._seen = {index: LoadReadings() for index in used}
         self._began = self._since = self._guarded(self._counters) or {}
         if self._seen:
             self._thread = threading.Thread(target=self._run, name="hostbench-watch", daemon=True)

@@ -20,7 +20,7 @@ EXACT_UP_TO = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class AsvRow:
     """A row of asv's file: what it holds of one series at one commit."""
 
     seconds: float
@@ -33,23 +33,23 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class AsvMark:
     says: Literal["slower", "faster", "unmarked"]
     why: str
 
 
-def mark(first: Point, second: Point) -> Mark:
+def mark(first: AsvRow, second: AsvRow) -> AsvMark:
     """asv compare's mark (`+`, `-` or none) of the second against the first."""
     slower = first.seconds < second.seconds / FACTOR
     if not slower and not second.seconds < first.seconds / FACTOR:
-        return Mark(says="unmarked", why=f"within its factor of {FACTOR}")
+        return AsvMark(says="unmarked", why=f"within its factor of {FACTOR}")
     differs, why = _is_different(first, second)
     if not differs:
-        return Mark(says="unmarked", why=why)
-    return Mark(says="slower" if slower else "faster", why=why)
+        return AsvMark(says="unmarked", why=why)
+    return AsvMark(says="slower" if slower else "faster", why=why)
 
 
-def _is_different(first: Point, second: Point) -> tuple[bool, str]:
+def _is_different(first: AsvRow, second: AsvRow) -> tuple[bool, str]:
     if 1 in (first.repeat, second.repeat):
         return True, f"by its factor of {FACTOR} alone, for one side is a single sample"
     if any(one.repeat is None and math.isnan(one.low) for one in (first, second)):

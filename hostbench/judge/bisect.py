@@ -7,10 +7,12 @@ from typing import Literal
 import pandas as pd
 
 from hostbench.judge.compare import Comparison
-from hostbench.judge.events import Found, Judged
+from hostbench.judge.events import DetectedEvent, Judged
 
 
-def newest_step(judged: Iterable[Judged], machine: str, case: str) -> tuple[Found, Judged] | None:
+def newest_step(
+    judged: Iterable[Judged], machine: str, case: str
+) -> tuple[DetectedEvent, Judged] | None:
     """The newest step to slower of a series that stayed, a confirmed one if there is; its machine's
     where it has none of its own. `machine` may be a group of it."""
     steps = [
@@ -23,7 +25,7 @@ def newest_step(judged: Iterable[Judged], machine: str, case: str) -> tuple[Foun
         and found.change.effect > 0
     ]
 
-    def place(pair: tuple[Found, Judged]) -> tuple[bool, bool, pd.Timestamp]:
+    def place(pair: tuple[DetectedEvent, Judged]) -> tuple[bool, bool, pd.Timestamp]:
         found = pair[0]
         return found.series is not None, found.status == "confirmed", found.first.committed_at
 

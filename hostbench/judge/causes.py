@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hostbench.facts.causes import Difference
-from hostbench.judge.events import Found
-from hostbench.judge.seen import Facts, Seen
+from hostbench.judge.events import DetectedEvent
+from hostbench.judge.surroundings import Facts, Surroundings
 
 Label = Literal["code", "environment", "machine-wide", "measurement changed", "unknown"]
 
@@ -54,7 +54,7 @@ class Cause:
     """The evidence in words, the weightiest first."""
 
 
-def cause(found: Found, seen: Seen, differ: Differences) -> Cause:
+def cause(found: DetectedEvent, seen: Surroundings, differ: Differences) -> Cause:
     """The label of one change."""
     if found.change.kind == "break":
         is_version = found.why.startswith("version ")
@@ -73,7 +73,9 @@ def _of_environment(differ: Differences) -> Label:
     return "measurement changed" if differ.measuring and not differ.facts else "environment"
 
 
-def _weighed(found: Found, seen: Seen, differ: Differences) -> tuple[Label, list[str]]:
+def _weighed(
+    found: DetectedEvent, seen: Surroundings, differ: Differences
+) -> tuple[Label, list[str]]:
     """Commits landed: was it them, or the environment?"""
     is_machine, explained = found.series is None, bool(differ.facts or differ.measuring)
     series = "series of this machine" if is_machine else "other series of this machine"
@@ -94,7 +96,7 @@ def _weighed(found: Found, seen: Seen, differ: Differences) -> tuple[Label, list
     return ("code" if code > environment else _of_environment(differ)), evidence
 
 
-def _for_code(seen: Seen, series: str) -> Iterator[tuple[int, str]]:
+def _for_code(seen: Surroundings, series: str) -> Iterator[tuple[int, str]]:
     if seen.elsewhere:
         yield _STRONG, f"it moved at these commits on {', '.join(seen.elsewhere)} too"
     moved, stayed = seen.again
@@ -108,7 +110,7 @@ def _for_code(seen: Seen, series: str) -> Iterator[tuple[int, str]]:
         yield weight, f"{of - moved} of {of} {series} did not move{other}"
 
 
-def _for_environment(seen: Seen, series: str) -> Iterator[tuple[int, str]]:
+def _for_environment(seen: Surroundings, series: str) -> Iterator[tuple[int, str]]:
     if seen.machine:
         yield _PLAIN, "the machine has an event of its own there; this goes beyond it"
     moved, stayed = seen.again

@@ -16,7 +16,7 @@ from hostbench.judge import levels
 from hostbench.judge.change import Change, Judgement, Kind, Options, State
 from hostbench.judge.evidence import MEDIAN_VARIANCE
 from hostbench.judge.levels import Floats
-from hostbench.judge.prune import AROUND, Found, analyse
+from hostbench.judge.prune import AROUND, Steps, analyse
 from hostbench.judge.segments import Segment, fold, median, recurrent_gap, split
 from hostbench.judge.tail import LEAST_HISTORY, tail_change
 
@@ -39,7 +39,7 @@ class _Piece:
     """Where each point stands in the series."""
     last: bool
     noise: float = 0.0
-    found: Found | None = None
+    found: Steps | None = None
     corrected: list[float] | None = None
 
 

@@ -14,10 +14,10 @@ import pandas as pd
 from hostbench.judge.change import Change, Judgement, Options
 from hostbench.judge.detector import SETTLED, relative
 from hostbench.judge.evidence import MEDIAN_VARIANCE
-from hostbench.judge.grid import Column, Grid
+from hostbench.judge.grid import Grid, GridColumn
 from hostbench.judge.levels import Floats
 from hostbench.judge.lines import MACHINE
-from hostbench.judge.machine import Machine, judge_machine
+from hostbench.judge.machine import JudgedMachine, judge_machine
 
 Status = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
 """recovered: a later level is back. ended: a break followed, so nobody can tell any more."""
@@ -37,7 +37,7 @@ INTERVAL_SIGMAS = 2.576
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class EventName:
     """What a triage entry names. All but its effect stays the same when the history goes on."""
 
     id: str
@@ -54,10 +54,10 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class DetectedEvent:
     """One change, over the archive."""
 
-    event: Event
+    event: EventName
     change: Change
     status: Status
     grid: Grid
@@ -85,16 +85,16 @@ class Found:
     """Of a break: what changed."""
 
     @property
-    def first(self) -> Column:
+    def first(self) -> GridColumn:
         """The first point at the new level."""
         return self.grid.columns[self.points[self.place]]
 
     @property
-    def last(self) -> Column:
+    def last(self) -> GridColumn:
         """The last point at the old level."""
         return self.grid.columns[self.points[self.place - 1]]
 
-    def around(self) -> list[Column]:
+    def around(self) -> list[GridColumn]:
         """The points that the step lies among for sure: the last certain old one comes first."""
         first, last = self.bounds
         return [self.grid.columns[i] for i in self.points if first <= i <= last]
@@ -111,8 +111,8 @@ class Judged:
     """One grid, judged."""
 
     grid: Grid
-    machine: Machine
-    found: tuple[Found, ...]
+    machine: JudgedMachine
+    found: tuple[DetectedEvent, ...]
     """Of every series, and of the machine; in the order of their place."""
 
 
@@ -120,7 +120,7 @@ def judge_grid(grid: Grid, options: Options | None = None) -> Judged:
     """Every event of a grid."""
     options = options or Options()
     if not grid.cases:
-        return Judged(grid=grid, machine=Machine(own=(), common=None), found=())
+        return Judged(grid=grid, machine=JudgedMachine(own=(), common=None), found=())
     machine = judge_machine(list(grid.logs), options, grid.breaks)
     found = [one for i, own in enumerate(machine.own) for one in _of_series(grid, i, own)]
     if machine.common is not None:
@@ -132,7 +132,7 @@ def judge_grid(grid: Grid, options: Options | None = None) -> Judged:
     )
 
 
-def _of_series(grid: Grid, series: int, judgement: Judgement) -> Iterator[Found]:
+def _of_series(grid: Grid, series: int, judgement: Judgement) -> Iterator[DetectedEvent]:
     if not judgement.changes:
         return
     logs = grid.logs[series]
@@ -153,7 +153,7 @@ def _of_series(grid: Grid, series: int, judgement: Judgement) -> Iterator[Found]
         )
 
 
-def _of_machine(grid: Grid, common: Judgement) -> Iterator[Found]:
+def _of_machine(grid: Grid, common: Judgement) -> Iterator[DetectedEvent]:
     points = np.flatnonzero(~np.isnan(grid.logs).all(axis=0))
     for number, change in enumerate(common.changes):
         yield _found(
@@ -179,12 +179,12 @@ def _found(
     after_s: float | None = None,
     moved: tuple[int, int] | None = None,
     why: str = "",
-) -> Found:
+) -> DetectedEvent:
     change = judgement.changes[number]
     place = int(np.searchsorted(points, change.index))
     slack = _slack(change, judgement.noise)
     low, high = _interval(change, judgement, _edges(judgement.changes, number, points), place)
-    return Found(
+    return DetectedEvent(
         event=_event(grid, id, change, [int(i) for i in points], place, slack),
         change=change,
         status=_status(judgement.changes, number),
@@ -209,13 +209,13 @@ def _found(
 
 def _event(
     grid: Grid, id: str, change: Change, points: Sequence[int], place: int, slack: int
-) -> Event:
+) -> EventName:
     columns = [grid.columns[i] for i in points]
     first = columns[place]
     seen = place > 0 and columns[place - 1].commit == first.commit
     near = columns[max(0, place - slack) : place + slack + 1]
     names = {column.run_id for column in near} | {column.commit for column in near}
-    return Event(
+    return EventName(
         id=id,
         commit=first.run_id if seen else first.commit,
         direction="slower" if change.effect > 0 else "faster",

@@ -35,7 +35,7 @@ Hardware = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class GridColumn:
     """One run, as a place in time."""
 
     run_id: str
@@ -62,7 +62,7 @@ class Grid:
     machine: str
     group: str
     """The machine; machine/environment or machine/simulated where it has series of both kinds."""
-    columns: tuple[Column, ...]
+    columns: tuple[GridColumn, ...]
     cases: tuple[str, ...]
     logs: Floats
     """Logarithms of seconds, series x columns; NaN where there is no valid point."""
@@ -180,7 +180,7 @@ def _grid(
     )
 
 
-def _columns(rows: pd.DataFrame, axis: Axis) -> tuple[npt.NDArray[np.int64], list[Column]]:
+def _columns(rows: pd.DataFrame, axis: Axis) -> tuple[npt.NDArray[np.int64], list[GridColumn]]:
     """The column of each row, and the columns in order."""
     codes, runs = _codes(rows["run_id"])
     by_run = pd.DataFrame(
@@ -200,7 +200,7 @@ def _columns(rows: pd.DataFrame, axis: Axis) -> tuple[npt.NDArray[np.int64], lis
     place = np.empty(len(runs), dtype=np.int64)
     place[ordered.index.to_numpy()] = np.arange(len(runs))
     columns = [
-        Column(
+        GridColumn(
             run_id=runs[int(number)],
             commit=str(commit),
             committed_at=committed,
@@ -217,7 +217,7 @@ def _columns(rows: pd.DataFrame, axis: Axis) -> tuple[npt.NDArray[np.int64], lis
     return place[codes], columns
 
 
-def _again(points: pd.DataFrame, columns: Sequence[Column]) -> npt.NDArray[np.bool_]:
+def _again(points: pd.DataFrame, columns: Sequence[GridColumn]) -> npt.NDArray[np.bool_]:
     """Points of an older commit, measured after a newer one, that had a point already."""
     order = sorted(range(len(columns)), key=lambda i: columns[i].started_at)
     late, newest = np.zeros(len(columns), dtype=bool), pd.Timestamp(0, tz="UTC")
@@ -236,7 +236,7 @@ def _again(points: pd.DataFrame, columns: Sequence[Column]) -> npt.NDArray[np.bo
 
 
 def _reruns(
-    points: pd.DataFrame, again: npt.NDArray[np.bool_], columns: Sequence[Column]
+    points: pd.DataFrame, again: npt.NDArray[np.bool_], columns: Sequence[GridColumn]
 ) -> Iterator[Rerun]:
     if not again.any():
         return

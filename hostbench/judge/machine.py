@@ -17,7 +17,7 @@ from hostbench.judge.mode import common_mode, of_machine, seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class JudgedMachine:
     """One machine's series, judged."""
 
     own: tuple[Judgement, ...]
@@ -30,7 +30,7 @@ def judge_machine(
     series: Sequence[Floats],
     options: Options,
     breaks: Sequence[Sequence[int]] | None = None,
-) -> Machine:
+) -> JudgedMachine:
     """Judge the series of one machine: its own events, and each series' without them.
 
     Series are matched by place: the first points of all are the same commit. With fewer than
@@ -38,20 +38,20 @@ def judge_machine(
     taken for the machine's; at a place where fewer have a point the machine is as it was before.
     """
     if len(series) < options.min_series_of_machine or not any(len(one) for one in series):
-        return Machine(own=tuple(judge(series, options, breaks)), common=None)
+        return JudgedMachine(own=tuple(judge(series, options, breaks)), common=None)
     rows, owners = _rows(series, breaks)
     few = np.isfinite(rows).sum(axis=0) < options.min_series_of_machine
     told = np.where(few, np.nan, rows)
     shared, mode = common_mode(told, options)
     if not np.any(mode):
-        return Machine(own=tuple(judge(series, options, breaks)), common=_nothing())
+        return JudgedMachine(own=tuple(judge(series, options, breaks)), common=_nothing())
     shared = shared[:, _last_told(few)]
     own = [np.array(logs) for logs in series]
     for row, owner, taken in zip(rows, owners, shared, strict=True):
         places = np.flatnonzero(~np.isnan(row))
         own[owner][places] -= taken[places]
     (common,) = judge([seen(told, mode)], of_machine(options))
-    return Machine(own=tuple(judge(own, options, breaks)), common=common)
+    return JudgedMachine(own=tuple(judge(own, options, breaks)), common=common)
 
 
 def _rows(

@@ -33,7 +33,7 @@ AROUND = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Steps:
     """What one series without missing points shows; indices are of its points."""
 
     segments: tuple[Segment, ...]
@@ -45,11 +45,11 @@ class Found:
     """n times the variance of the median of n points of one level."""
 
 
-def analyse(series: list[float], bounds: Sequence[int], noise: float, options: Options) -> Found:
+def analyse(series: list[float], bounds: Sequence[int], noise: float, options: Options) -> Steps:
     """Confirmed segments and temporary events, from the boundaries of the first stage."""
     segments = split(series, bounds)
     if len(segments) == 1:
-        return Found(
+        return Steps(
             segments=tuple(segments),
             temporary=(),
             inside=(False,) * len(series),
@@ -60,7 +60,7 @@ def analyse(series: list[float], bounds: Sequence[int], noise: float, options: O
     variance = prune(segments, noise, options)
     if len(segments) > 1:
         place(series, inside, segments, noise)
-    return Found(
+    return Steps(
         segments=tuple(segments),
         temporary=tuple(_temporary(series, inside, segments, episodes, noise, options)),
         inside=tuple(inside),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hostbench.judge.change import Options
 from hostbench.judge.evidence import BLOCK, MEDIAN_VARIANCE
 from hostbench.judge.levels import CAP
-from hostbench.judge.prune import Found
+from hostbench.judge.prune import Steps
 from hostbench.judge.segments import band, median, runs_off
 
 LENGTHS = (3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30)
@@ -22,7 +22,7 @@ QUIET = 1.2
 
 
 def tail_change(
-    series: list[float], found: Found, noise: float, options: Options
+    series: list[float], found: Steps, noise: float, options: Options
 ) -> tuple[int, float] | None:
     """First point and height of a change less than MOST points ago, or None.
 
@@ -87,7 +87,7 @@ def _placed(values: Sequence[float], num: int, old: float, new: float, noise: fl
     return best
 
 
-def _been_there(series: list[float], found: Found, first: int, height: float, noise: float) -> bool:
+def _been_there(series: list[float], found: Steps, first: int, height: float, noise: float) -> bool:
     """Whether two points together were near that height above their level, before `first`."""
     low, high = band(height, 0.65, 1.5)
     away = (max(low, 3 * noise), high) if height > 0 else (low, min(high, -3 * noise))

@@ -36,7 +36,7 @@ Word = Annotated[
 ]
 
 
-class Figure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PublishedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One published figure; rates in GB/s (10**9 bytes per second), as they were published."""
 
     hardware: Text
@@ -79,7 +79,7 @@ class Band:
         return f"{floor}{rate} GB/s for {self.hardware} ({', '.join(self.sources)})"
 
 
-def load(results: Path, warn: Warn) -> tuple[Figure, ...]:
+def load(results: Path, warn: Warn) -> tuple[PublishedFigure, ...]:
     """The shipped figures and the user's. What cannot be read of the user's is a warning."""
     path = results / FILE
     try:
@@ -97,20 +97,20 @@ def load(results: Path, warn: Warn) -> tuple[Figure, ...]:
     found = []
     for number, entry in enumerate(entries, 1):
         try:
-            found.append(convert_toml(entry, Figure))
+            found.append(convert_toml(entry, PublishedFigure))
         except ValueError as error:
             warn(f"{path}: figure {number}: {error}: mend it; it is left out, the others stand")
     return (*shipped(), *found)
 
 
 @cache
-def shipped() -> tuple[Figure, ...]:
+def shipped() -> tuple[PublishedFigure, ...]:
     """The figures that travel with the package."""
     raw = files("hostbench.limits").joinpath(FILE).read_bytes()
-    return tuple(convert_toml(entry, Figure) for entry in _entries(raw))
+    return tuple(convert_toml(entry, PublishedFigure) for entry in _entries(raw))
 
 
-def band(figures: Iterable[Figure], gpu_name: str | None, direction: str) -> Band | None:
+def band(figures: Iterable[PublishedFigure], gpu_name: str | None, direction: str) -> Band | None:
     """What is published for that GPU and direction, or None."""
     words = set(_words(gpu_name or ""))
     fitting = [

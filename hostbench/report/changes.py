@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hostbench.judge.events import Found
+from hostbench.judge.events import DetectedEvent
 from hostbench.judge.grid import Axis
 from hostbench.report import event_words as words
-from hostbench.report.choice import Chosen, events, series, stopped
+from hostbench.report.choice import Selection, events, series, stopped
 from hostbench.report.event_words import is_listed, summary
-from hostbench.report.judged import Explainer, Told
+from hostbench.report.judged import ExplainedEvent, Explainer
 from hostbench.report.table import Cell, Column, Part, Table
 from hostbench.store.triage import Entry
 
@@ -19,7 +19,7 @@ CAUSE = Column(title="cause", keys=("cause",), below=True)
 
 
 def page(
-    chosen: Sequence[Chosen], explainer: Explainer, axis: Axis, *, every: bool = False
+    chosen: Sequence[Selection], explainer: Explainer, axis: Axis, *, every: bool = False
 ) -> list[Part]:
     """Baseline resets are a line each kind; `every` lists the rest too."""
     found = events(chosen)
@@ -34,12 +34,12 @@ def page(
     return [_table(told) if told else "no change to show", "", *more]
 
 
-def table(chosen: Sequence[Chosen], explainer: Explainer) -> Table:
+def table(chosen: Sequence[Selection], explainer: Explainer) -> Table:
     """A row for each event."""
     return _table([explainer.tell(*pair) for pair in events(chosen)])
 
 
-def _table(told: Sequence[Told]) -> Table:
+def _table(told: Sequence[ExplainedEvent]) -> Table:
     """Series of one state with the same cause are neighbours: it is said once for all of them."""
     groups = words.by_cause(told)
     causes = ["; ".join(words.why(own)) for own in groups]
@@ -49,7 +49,7 @@ def _table(told: Sequence[Told]) -> Table:
     return Table(columns=(*words.COLUMNS, CAUSE), rows=tuple(rows))
 
 
-def _cells(told: Told) -> tuple[Cell, ...]:
+def _cells(told: ExplainedEvent) -> tuple[Cell, ...]:
     one = told.found
     values: tuple[tuple[Any, ...], ...] = (
         (words.state(told),),
@@ -63,7 +63,7 @@ def _cells(told: Told) -> tuple[Cell, ...]:
     return tuple(map(Cell, words.cells(told), values))
 
 
-def as_json(chosen: Sequence[Chosen], explainer: Explainer, axis: Axis) -> dict[str, Any]:
+def as_json(chosen: Sequence[Selection], explainer: Explainer, axis: Axis) -> dict[str, Any]:
     """Every event, and every series, as plain values."""
     return {
         "axis": axis,
@@ -86,7 +86,7 @@ def as_json(chosen: Sequence[Chosen], explainer: Explainer, axis: Axis) -> dict[
     }
 
 
-def _event(told: Told) -> dict[str, Any]:
+def _event(told: ExplainedEvent) -> dict[str, Any]:
     one = told.found
     return {
         "id": one.event.id,
@@ -117,7 +117,7 @@ def plain(entry: Entry) -> dict[str, Any]:
     return {**asdict(entry), "until": None if entry.until is None else entry.until.isoformat()}
 
 
-def _column(one: Found, place: int) -> dict[str, str] | None:
+def _column(one: DetectedEvent, place: int) -> dict[str, str] | None:
     if place < 0:
         return None
     column = one.grid.columns[one.points[place]]

@@ -10,14 +10,14 @@ from hostbench.core.suggest import why_no_case
 from hostbench.families import load
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import longest_piece
-from hostbench.judge.events import Found, Judged
+from hostbench.judge.events import DetectedEvent, Judged
 from hostbench.judge.grid import Grid
 from hostbench.judge.lines import MACHINE
 from hostbench.judge.stopped import Stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Request:
     """What a person typed: series, and machines for their own events; nothing is everything."""
 
     series: tuple[SeriesSelector, ...]
@@ -28,7 +28,7 @@ class Wanted:
         return not self.series and not self.machines
 
     @classmethod
-    def read(cls, texts: Iterable[str]) -> "Wanted":
+    def read(cls, texts: Iterable[str]) -> "Request":
         """Raises UsageError for what is neither a series nor `machine:NAME`."""
         texts = list(texts)
         series = tuple(parse_series(text) for text in texts if not text.startswith(MACHINE))
@@ -37,7 +37,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class Selection:
     """What was asked for of one judged grid."""
 
     judged: Judged
@@ -55,7 +55,9 @@ class Chosen:
             yield one, longest_piece(logs, breaks)
 
 
-def choose(judged: Sequence[Judged], wanted: Wanted, machine: str | None = None) -> list[Chosen]:
+def choose(
+    judged: Sequence[Judged], wanted: Request, machine: str | None = None
+) -> list[Selection]:
     """What is wanted of each grid, of one machine or of all.
 
     Raises UsageError for a series that is no case: neither stored nor among hostbench's own.
@@ -72,7 +74,7 @@ def choose(judged: Sequence[Judged], wanted: Wanted, machine: str | None = None)
             series = tuple(_series(grid, wanted, cases))
             named = not wanted.machines.isdisjoint({grid.machine, grid.group})
             own = wanted.everything or named or any(series)
-            found.append(Chosen(judged=one, series=series, machine=own))
+            found.append(Selection(judged=one, series=series, machine=own))
     return found
 
 
@@ -90,13 +92,13 @@ def _check(selector: SeriesSelector) -> None:
         )
 
 
-def _series(grid: Grid, wanted: Wanted, cases: dict[str, Case]) -> Iterator[bool]:
+def _series(grid: Grid, wanted: Request, cases: dict[str, Case]) -> Iterator[bool]:
     here = [one.case for one in wanted.series if one.machine in (None, grid.machine, grid.group)]
     for text in grid.cases:
         yield wanted.everything or any(selector.selects(cases[text]) for selector in here)
 
 
-def events(chosen: Sequence[Chosen]) -> list[tuple[Found, Judged]]:
+def events(chosen: Sequence[Selection]) -> list[tuple[DetectedEvent, Judged]]:
     """What was found in the series asked for, and of their machines; the machines' own first, then
     the largest."""
     found = [
@@ -108,18 +110,18 @@ def events(chosen: Sequence[Chosen]) -> list[tuple[Found, Judged]]:
     return sorted(found, key=_place)
 
 
-def _place(item: tuple[Found, Judged]) -> tuple[bool, str, float, str]:
+def _place(item: tuple[DetectedEvent, Judged]) -> tuple[bool, str, float, str]:
     one = item[0]
     return one.series is not None, _state_of(one), -abs(one.change.effect), one.event.id
 
 
-def _state_of(one: Found) -> str:
+def _state_of(one: DetectedEvent) -> str:
     """confirmed before provisional before what is over."""
     order = ("confirmed", "provisional", "recovered", "ended", "temporary", "break")
     return f"{order.index(one.status)}"
 
 
-def stopped(chosen: Sequence[Chosen]) -> list[tuple[Stopped, Judged]]:
+def stopped(chosen: Sequence[Selection]) -> list[tuple[Stopped, Judged]]:
     """Series asked for that had numbers and have none any more; those that fail first."""
     found = [
         (one, own.judged)
@@ -130,12 +132,12 @@ def stopped(chosen: Sequence[Chosen]) -> list[tuple[Stopped, Judged]]:
     return sorted(found, key=lambda pair: (pair[0].status, pair[1].grid.id(pair[0].series)))
 
 
-def has_failed(chosen: Sequence[Chosen]) -> bool:
+def has_failed(chosen: Sequence[Selection]) -> bool:
     """Whether a series that had numbers fails in its machine's newest run."""
     return any(one.status == "failed" and one.is_newest for one, _ in stopped(chosen))
 
 
-def series(chosen: Sequence[Chosen]) -> list[tuple[str, Judgement]]:
+def series(chosen: Sequence[Selection]) -> list[tuple[str, Judgement]]:
     """(id, judgement) of every series asked for."""
     return [
         (own.judged.grid.id(i), one)
@@ -145,7 +147,7 @@ def series(chosen: Sequence[Chosen]) -> list[tuple[str, Judgement]]:
     ]
 
 
-def machines(chosen: Sequence[Chosen]) -> list[tuple[str, Judgement]]:
+def machines(chosen: Sequence[Selection]) -> list[tuple[str, Judgement]]:
     """The same of each machine that has a common mode."""
     return [
         (f"{MACHINE}{own.judged.grid.group}", own.judged.machine.common)

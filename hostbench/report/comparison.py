@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hostbench.judge.asv_rule import Mark
+from hostbench.judge.asv_rule import AsvMark
 from hostbench.judge.breaks import short_version
 from hostbench.judge.compare import Comparison
 from hostbench.report.places import Key
@@ -145,7 +145,7 @@ def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
     return said
 
 
-def _against_asv(one: Comparison, asv: Mark | None) -> str:
+def _against_asv(one: Comparison, asv: AsvMark | None) -> str:
     """Why asv compare says otherwise of the same files; empty where it does not."""
     if asv is None or asv.says == (one.verdict if one.verdict in _CHANGED else "unmarked"):
         return ""
@@ -162,7 +162,7 @@ def _against_asv(one: Comparison, asv: Mark | None) -> str:
     return f"asv compare calls it {asv.says}: {here}"
 
 
-def _cells(key: Key, one: Comparison, asv: Mark | None) -> tuple[Cell, ...]:
+def _cells(key: Key, one: Comparison, asv: AsvMark | None) -> tuple[Cell, ...]:
     mark = "?" if one.is_provisional and one.verdict in ("slower", "faster", "same") else ""
     interval = "-" if one.low is None or one.high is None else f"{one.low:+.1%} to {one.high:+.1%}"
     change = "-" if one.effect is None else f"{one.effect:+.1%}"

@@ -13,10 +13,10 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.ceiling import ALL_CORES, ONE_THREAD
 from hostbench.measure.workload import Workload
 from hostbench.ranks.backends import BACKENDS
-from hostbench.report.findings import Finding, findings, is_broken
+from hostbench.report.findings import Diagnosis, findings, is_broken
 from hostbench.report.table import Cell, Column, Part, Table
 
-__all__ = ["Coverage", "Finding", "coverage", "findings", "is_broken", "page", "render"]
+__all__ = ["Coverage", "Diagnosis", "coverage", "findings", "is_broken", "page", "render"]
 
 WIDTH = 100
 _MARKS = {"broken": "BROKEN", "warn": "warn", "note": "note", "ok": "ok"}
@@ -48,7 +48,7 @@ def coverage(workloads: Iterable[Workload], hardware: Hardware, torch: TorchStat
 
 
 def render(
-    machine: str, facts: Facts, torch: TorchState, found: list[Finding], covered: Coverage
+    machine: str, facts: Facts, torch: TorchState, found: list[Diagnosis], covered: Coverage
 ) -> str:
     """The whole page; ends with a newline."""
     blocks = [[f"Machine {machine}", *_machine_lines(facts, torch)], _coverage_lines(covered)]
@@ -57,7 +57,7 @@ def render(
 
 
 def page(
-    machine: str, facts: Facts, torch: TorchState, found: list[Finding], covered: Coverage
+    machine: str, facts: Facts, torch: TorchState, found: list[Diagnosis], covered: Coverage
 ) -> list[Part]:
     """The same for Markdown and CSV: what to know first, then what runs and what is skipped."""
     levels = tuple((each.level, each.text, each.remedy) for each in found)
@@ -148,7 +148,7 @@ def _coverage_lines(covered: Coverage) -> list[str]:
     return lines
 
 
-def _finding_lines(finding: Finding) -> list[str]:
+def _finding_lines(finding: Diagnosis) -> list[str]:
     lines = _wrapped(f"  {_MARKS[finding.level]:7} ", finding.text)
     return lines + (_wrapped(" " * 10 + "-> ", finding.remedy) if finding.remedy else [])
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from hostbench.core import units
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
-from hostbench.judge.events import Found, Judged
+from hostbench.judge.events import DetectedEvent, Judged
 from hostbench.judge.grid import Axis, Grid
 from hostbench.judge.lines import MACHINE
 from hostbench.judge.stopped import Stopped
-from hostbench.report.choice import Chosen
-from hostbench.report.judged import Told
+from hostbench.report.choice import Selection
+from hostbench.report.judged import ExplainedEvent
 from hostbench.report.table import Column
 from hostbench.store.triage import Entry
 
@@ -29,16 +29,16 @@ COLUMNS = (
 HEADINGS = tuple(column.title for column in COLUMNS)
 
 
-def is_listed(one: Found, is_recent: bool) -> bool:
+def is_listed(one: DetectedEvent, is_recent: bool) -> bool:
     """Shown without being asked for: a step to slower or of the whole machine that stayed, or that
     is recent and ended by a break, for nobody knows whether it did."""
     stayed = one.status in ("confirmed", "provisional") or (one.status == "ended" and is_recent)
     return stayed and (one.change.effect > 0 or one.series is None)
 
 
-def by_cause(told: Iterable[Told]) -> list[list[Told]]:
+def by_cause(told: Iterable[ExplainedEvent]) -> list[list[ExplainedEvent]]:
     """Events of one state with the same cause and the same said of them, in the order given."""
-    groups: dict[tuple[str, ...], list[Told]] = {}
+    groups: dict[tuple[str, ...], list[ExplainedEvent]] = {}
     for one in told:
         said = "" if one.triage is None else entry_in_words(one.triage, sized=False)
         key = (one.found.status, one.cause.label, *one.cause.why, said)
@@ -46,14 +46,14 @@ def by_cause(told: Iterable[Told]) -> list[list[Told]]:
     return list(groups.values())
 
 
-def why(block: Sequence[Told]) -> list[str]:
+def why(block: Sequence[ExplainedEvent]) -> list[str]:
     """The cause of such events with its evidence, and what somebody has said."""
     cause = block[0].cause
     label, *more = cause.why or ("no evidence",)
     return [f"{cause.label}: {label}", *more, *said_of_all(block)]
 
 
-def said_of_all(block: Sequence[Told]) -> list[str]:
+def said_of_all(block: Sequence[ExplainedEvent]) -> list[str]:
     """The entry of such events, if any; without its size where that differs."""
     entries = [one.triage for one in block if one.triage is not None]
     same = len({entry.effect for entry in entries}) == 1
@@ -68,7 +68,7 @@ def entry_in_words(entry: Entry, sized: bool = True) -> str:
     return f"{entry.state}{size}{owner}{until}{f': {entry.note}' if entry.note else ''}"
 
 
-def cells(told: Told) -> tuple[str, ...]:
+def cells(told: ExplainedEvent) -> tuple[str, ...]:
     """Under COLUMNS."""
     one = told.found
     known = one.low is not None and one.high is not None
@@ -84,7 +84,7 @@ def cells(told: Told) -> tuple[str, ...]:
     )
 
 
-def state(told: Told) -> str:
+def state(told: ExplainedEvent) -> str:
     said: list[str] = ["ended by a break" if told.found.status == "ended" else told.found.status]
     if told.triage is not None:
         said.append(told.triage.state + (f" ({told.lapsed})" if told.lapsed else ""))
@@ -93,7 +93,7 @@ def state(told: Told) -> str:
     return ", ".join(said)
 
 
-def _levels(one: Found) -> str:
+def _levels(one: DetectedEvent) -> str:
     """With their own change where that is not the step's, which knows more points and has the
     machine's moves taken out."""
     if one.before_s is None or one.after_s is None:
@@ -108,9 +108,9 @@ def _levels(one: Found) -> str:
     return levels if is_shown else f"{levels} (raw {raw:+.1%})"
 
 
-def breaks(broken: Iterable[Found]) -> list[str]:
+def breaks(broken: Iterable[DetectedEvent]) -> list[str]:
     """Levels on the two sides of a break are not compared; one line for all series it breaks."""
-    groups: dict[tuple[str, str, str], list[Found]] = {}
+    groups: dict[tuple[str, str, str], list[DetectedEvent]] = {}
     for one in broken:
         workload = "" if not one.why.startswith("version ") else _workload(one)
         groups.setdefault((one.grid.group, workload, one.why), []).append(one)
@@ -134,11 +134,11 @@ def stopped_in_words(one: Stopped, judged: Judged) -> str:
     )
 
 
-def _workload(one: Found) -> str:
+def _workload(one: DetectedEvent) -> str:
     return one.grid.cases[one.series].partition("[")[0] if one.series is not None else ""
 
 
-def rest(others: Iterable[Found]) -> str:
+def rest(others: Iterable[DetectedEvent]) -> str:
     """How many there are that are not listed; empty where there are none."""
     counted = Counter(one.status if one.status in _OVER else "faster" for one in others)
     said = [f"{num} {word}" for word, num in counted.items()]
@@ -148,7 +148,7 @@ def rest(others: Iterable[Found]) -> str:
 _OVER = ("recovered", "ended", "temporary")
 
 
-def summary(chosen: Sequence[Chosen], axis: Axis) -> list[str]:
+def summary(chosen: Sequence[Selection], axis: Axis) -> list[str]:
     """How much was judged, how small a change it could have shown, and what was left out."""
     judged = [own for one in chosen for own, _ in one.counted()]
     effects = sorted(own.detectable for own in judged if own.detectable is not None)

@@ -21,7 +21,7 @@ _ORDER = ("broken", "warn", "note", "ok")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Diagnosis:
     """One line of the doctor's report. `remedy` is empty where nothing needs doing."""
 
     level: Level
@@ -31,7 +31,7 @@ class Finding:
 
 def findings(
     facts: Facts, hardware: Hardware, torch: TorchState, *, has_git: bool = True
-) -> list[Finding]:
+) -> list[Diagnosis]:
     """Everything worth a line, the worst first. One `ok` where nothing is wrong."""
     found = [*_torch(hardware, torch), *_tools(facts, has_git), *_host(facts)]
     found += _driver(facts, hardware, torch)
@@ -39,28 +39,28 @@ def findings(
     for group in gpu_groups(facts):
         found += _state(facts, group)
     if not any(each.level in ("broken", "warn") for each in found):
-        found.append(Finding(level="ok", text="nothing looks wrong"))
+        found.append(Diagnosis(level="ok", text="nothing looks wrong"))
     return sorted(found, key=lambda each: _ORDER.index(each.level))
 
 
-def is_broken(found: list[Finding]) -> bool:
+def is_broken(found: list[Diagnosis]) -> bool:
     return any(each.level == "broken" for each in found)
 
 
-def _torch(hardware: Hardware, torch: TorchState) -> Iterator[Finding]:
+def _torch(hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
     install = "pip install 'hostbench[bench]'"
     if not torch.installed:
-        yield Finding(level="broken", text="torch is not installed: nothing runs", remedy=install)
+        yield Diagnosis(level="broken", text="torch is not installed: nothing runs", remedy=install)
         return
     if not torch.importable:
-        yield Finding(level="broken", text=f"torch fails: {torch.error}", remedy=install)
+        yield Diagnosis(level="broken", text=f"torch fails: {torch.error}", remedy=install)
         return
     if torch.version and _version(torch.version) < TORCH_MINIMUM:
         minimum = ".".join(map(str, TORCH_MINIMUM))
         text = f"torch {torch.version} is older than {minimum}, the oldest that is supported"
-        yield Finding(level="warn", text=text, remedy=install)
+        yield Diagnosis(level="warn", text=text, remedy=install)
     if hardware.visible and not torch.cuda_works:
-        yield Finding(
+        yield Diagnosis(
             level="broken",
             text=f"{hardware.num_gpus} NVIDIA GPU(s) visible ({hardware.seen_by}), but torch.cuda "
             f"does not work: {torch.error}",
@@ -78,76 +78,78 @@ def _cuda_remedy(hardware: Hardware, torch: TorchState) -> str:
     return f"{remedy}; to leave the GPU out on purpose: CUDA_VISIBLE_DEVICES=''"
 
 
-def _tools(facts: Facts, has_git: bool) -> Iterator[Finding]:
+def _tools(facts: Facts, has_git: bool) -> Iterator[Diagnosis]:
     asv, remedy = text_of(facts, "software", "asv"), f"pip install asv=={ASV_TESTED}"
     if asv is None:
-        yield Finding(level="warn", text="asv is not installed: no history", remedy=remedy)
+        yield Diagnosis(level="warn", text="asv is not installed: no history", remedy=remedy)
     elif asv != ASV_TESTED:
         text = f"asv is {asv}; hostbench is tested with {ASV_TESTED}"
-        yield Finding(level="warn", text=text, remedy=remedy)
+        yield Diagnosis(level="warn", text=text, remedy=remedy)
     if not has_git:
         text = "git is missing: runs are scratch, and asv cannot work"
-        yield Finding(level="warn", text=text, remedy="install git")
+        yield Diagnosis(level="warn", text=text, remedy="install git")
 
 
-def _host(facts: Facts) -> Iterator[Finding]:
+def _host(facts: Facts) -> Iterator[Diagnosis]:
     governor = text_of(facts, "host", "cpu_governor") or ""
     if "powersave" in governor.split(","):
         text = f"the CPU governor is {governor}: host-side times vary"
-        yield Finding(level="warn", text=text, remedy="cpupower frequency-set -g performance")
+        yield Diagnosis(level="warn", text=text, remedy="cpupower frequency-set -g performance")
     load = number_of(facts, "host", "load_average_1min")
     cores = number_of(facts, "host", "num_logical_cores")
     if load is not None and cores is not None and load > cores:
         text = f"load average {load:.1f} on {cores:.0f} cores: others use this machine"
-        yield Finding(level="warn", text=text, remedy="measure when it is idle")
+        yield Diagnosis(level="warn", text=text, remedy="measure when it is idle")
     steal = number_of(facts, "host", "steal_share_since_boot") or 0
     if steal > STEAL_LIMIT:
         text = f"the hypervisor took {steal:.1%} of the CPU time since boot"
-        yield Finding(level="warn", text=text, remedy="use dedicated cores, or more launches")
+        yield Diagnosis(level="warn", text=text, remedy="use dedicated cores, or more launches")
     if value_of(facts, "host", "virtualized"):
         name = text_of(facts, "host", "hypervisor")
         text = f"a virtual machine{f' ({name})' if name else ''}: neighbours may show in figures"
-        yield Finding(level="note", text=text)
+        yield Diagnosis(level="note", text=text)
 
 
-def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Finding]:
+def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
     if hardware.visible and text_of(facts, "nvml", "driver") is None:
         fact = facts.get("nvml", {}).get("driver")
         text = "no NVML: GPU facts, link ceilings and throttling are unknown"
-        yield Finding(level="warn", text=text, remedy=(fact.why if fact else None) or "")
+        yield Diagnosis(level="warn", text=text, remedy=(fact.why if fact else None) or "")
     supported, runtime = text_of(facts, "nvml", "cuda_driver"), torch.cuda_runtime
     if supported and runtime and _version(supported)[0] < _version(runtime)[0]:
         text = f"the driver supports CUDA {supported}, torch was built for {runtime}"
-        yield Finding(level="warn", text=text, remedy="upgrade the NVIDIA driver")
+        yield Diagnosis(level="warn", text=text, remedy="upgrade the NVIDIA driver")
     if text_of(facts, "nvml", "confidential_computing") == "on":
         text = "confidential computing is on: every copy is encrypted through a bounce buffer"
-        yield Finding(level="warn", text=text, remedy="compare only with machines like it")
+        yield Diagnosis(level="warn", text=text, remedy="compare only with machines like it")
     if not hardware.visible:
-        yield Finding(level="note", text=f"no NVIDIA GPU is used: {hardware.why}")
+        yield Diagnosis(level="note", text=f"no NVIDIA GPU is used: {hardware.why}")
 
 
-def _links(facts: Facts) -> Iterator[Finding]:
+def _links(facts: Facts) -> Iterator[Diagnosis]:
     for each in link_verdicts(facts):
-        yield Finding(level=each.level, text=each.text, remedy=each.remedy)
+        yield Diagnosis(level=each.level, text=each.text, remedy=each.remedy)
 
 
-def _state(facts: Facts, group: str) -> Iterator[Finding]:
+def _state(facts: Facts, group: str) -> Iterator[Diagnosis]:
     errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
     if errors > 0:
         text = f"{group}: {errors:.0f} uncorrected ECC errors"
-        yield Finding(level="warn", text=text, remedy="see nvidia-smi -q -d ECC; have it replaced")
+        yield Diagnosis(
+            level="warn", text=text, remedy="see nvidia-smi -q -d ECC; have it replaced"
+        )
     if number_of(facts, group, "num_other_processes"):
         text = f"{group}: other processes compute on it"
-        yield Finding(level="warn", text=text, remedy="stop them (nvidia-smi shows them)")
+        yield Diagnosis(level="warn", text=text, remedy="stop them (nvidia-smi shows them)")
     if text_of(facts, group, "mig") == "on":
         text = f"{group}: MIG is on; figures are those of a slice"
-        yield Finding(level="note", text=text, remedy="nvidia-smi -mig 0 for the whole GPU")
+        yield Diagnosis(level="note", text=text, remedy="nvidia-smi -mig 0 for the whole GPU")
     name = facts[group].get("name")
     if name is not None and name.why:
-        yield Finding(level="broken", text=f"{group} does not answer", remedy=name.why)
+        yield Diagnosis(level="broken", text=f"{group} does not answer", remedy=name.why)
     if any("driver is too old" in (fact.why or "") for fact in facts[group].values()):
         text = f"{group}: the driver is too old for some facts"
-        yield Finding(level="note", text=text, remedy="upgrade the NVIDIA driver")
+        yield Diagnosis(level="note", text=text, remedy="upgrade the NVIDIA driver")
 
 
 def _version(text: str) -> tuple[int, ...]:

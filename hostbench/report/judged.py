@@ -13,9 +13,9 @@ from hostbench.facts import causes as possible_causes
 from hostbench.facts.causes import Difference
 from hostbench.facts.record import Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause
-from hostbench.judge.events import Found, Judged, judge_grid
-from hostbench.judge.grid import NEEDED, Axis, Column, grids
-from hostbench.judge.seen import look
+from hostbench.judge.events import DetectedEvent, Judged, judge_grid
+from hostbench.judge.grid import NEEDED, Axis, GridColumn, grids
+from hostbench.judge.surroundings import look
 from hostbench.store import triage as stored
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
@@ -35,10 +35,10 @@ know them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ExplainedEvent:
     """One event, explained."""
 
-    found: Found
+    found: DetectedEvent
     cause: Cause
     triage: Entry | None
     """What somebody has said of it, if that has lapsed meanwhile, too."""
@@ -106,10 +106,10 @@ class Explainer:
         self._facts: dict[str, dict[str, Facts] | None] = {}
         self._commits: dict[tuple[str, str], Sequence[tuple[str, str]] | None] = {}
 
-    def tell(self, found: Found, own: Judged) -> Told:
+    def tell(self, found: DetectedEvent, own: Judged) -> ExplainedEvent:
         seen = look(found, own, self._judged, lambda one: self._differing(self._compared(one)))
         entry, lapsed = self._said(found)
-        return Told(
+        return ExplainedEvent(
             found=found,
             cause=cause(found, seen, self._differences(found)),
             triage=entry,
@@ -118,7 +118,7 @@ class Explainer:
             fails=self.fails(found),
         )
 
-    def fails(self, found: Found) -> bool:
+    def fails(self, found: DetectedEvent) -> bool:
         """A confirmed step to slower that stayed, that is recent and that nobody has taken up."""
         stayed = found.status == "confirmed" and found.change.effect > 0
         if not stayed or not self.is_recent(found):
@@ -126,19 +126,19 @@ class Explainer:
         entry, lapsed = self._said(found)
         return entry is None or lapsed != ""
 
-    def _said(self, found: Found) -> tuple[Entry | None, str]:
+    def _said(self, found: DetectedEvent) -> tuple[Entry | None, str]:
         """What somebody has said of an event, and why that counts no more."""
         entry = entry_for(self._triage, found.event, self._today)
         return entry, "" if entry is None else entry.lapsed(found.event, self._today)
 
-    def is_recent(self, found: Found) -> bool:
+    def is_recent(self, found: DetectedEvent) -> bool:
         if self._since is None:
             return found.change.index >= len(found.grid.columns) - RECENT
         first = found.first
         at = first.committed_at if self._axis == "commit" else first.started_at
         return bool(at >= self._since)
 
-    def _differences(self, found: Found) -> Differences:
+    def _differences(self, found: DetectedEvent) -> Differences:
         columns = self._compared(found)
         commits = list(dict.fromkeys(column.commit for column in reversed(columns)))
         return Differences(
@@ -147,7 +147,7 @@ class Explainer:
             measuring=self._measuring(columns),
         )
 
-    def _compared(self, found: Found) -> Sequence[Column]:
+    def _compared(self, found: DetectedEvent) -> Sequence[GridColumn]:
         """The two points beside a step whose place is known to a point, where they are of one
         commit and something differs; else those that it lies among."""
         beside = found.last, found.first
@@ -156,7 +156,7 @@ class Explainer:
                 return beside
         return found.around()
 
-    def _differing(self, columns: Sequence[Column]) -> tuple[Difference, ...] | None:
+    def _differing(self, columns: Sequence[GridColumn]) -> tuple[Difference, ...] | None:
         """Facts, between the first and the last of these; None where a side has none."""
         before, after = self._ends(columns)
         if before is None or after is None:
@@ -166,7 +166,7 @@ class Explainer:
             return None
         return tuple(possible_causes.possible(first, second))
 
-    def _measuring(self, columns: Sequence[Column]) -> tuple[str, ...]:
+    def _measuring(self, columns: Sequence[GridColumn]) -> tuple[str, ...]:
         """hostbench's own parameters that differ between the first and the last of these."""
         before, after = self._ends(columns)
         if before is None or after is None:
@@ -174,10 +174,12 @@ class Explainer:
         pairs = ((name, getattr(before, name), getattr(after, name)) for name in MEASURING)
         return tuple(f"{name} {old} -> {new}" for name, old, new in pairs if old != new)
 
-    def _ends(self, columns: Sequence[Column]) -> tuple[AboutRun | None, AboutRun | None]:
+    def _ends(self, columns: Sequence[GridColumn]) -> tuple[AboutRun | None, AboutRun | None]:
         return self._about.get(columns[0].run_id), self._about.get(columns[-1].run_id)
 
-    def _between(self, old: str, commits: Sequence[str], found: Found) -> tuple[Commit, ...]:
+    def _between(
+        self, old: str, commits: Sequence[str], found: DetectedEvent
+    ) -> tuple[Commit, ...]:
         """What landed, from git; the commits that were measured where git cannot tell. First what
         lies between the two points beside the step."""
         measured = [commit for commit in commits if commit != old]

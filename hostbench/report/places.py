@@ -3,7 +3,7 @@ environment there where its machine has several."""
 
 from collections.abc import Iterator
 
-from hostbench.report.chosen import Chosen
+from hostbench.report.side_runs import SideRuns
 from hostbench.store.asv_rows import environment_of
 
 Key = tuple[str, ...]
@@ -13,7 +13,7 @@ Key = tuple[str, ...]
 class Places:
     """Of both sides together: what one side alone has tells nothing apart."""
 
-    def __init__(self, first: Chosen, second: Chosen) -> None:
+    def __init__(self, first: SideRuns, second: SideRuns) -> None:
         self.of_machines = "machine" in (first.column, second.column)
         self._first, self._second = (self._environments(side) for side in (first, second))
 
@@ -36,7 +36,7 @@ class Places:
                 where = f" of {machine}" if machine else ""
                 yield f"no environment{where} is on both sides: {first} there, {second} here"
 
-    def _environments(self, side: Chosen) -> dict[str, set[str]]:
+    def _environments(self, side: SideRuns) -> dict[str, set[str]]:
         """Machine, or nothing where machines are compared -> environments; hostbench's own is
         nothing."""
         found: dict[str, set[str]] = {}

@@ -8,12 +8,12 @@ from typing import Literal
 import pandas as pd
 
 from hostbench.core.errors import UsageError
-from hostbench.judge.asv_rule import Mark
+from hostbench.judge.asv_rule import AsvMark
 from hostbench.judge.compare import Side
 from hostbench.report.asv_marks import marks
-from hostbench.report.chosen import Chosen, check
 from hostbench.report.confounds import Cells, confounds
 from hostbench.report.places import Key, Places
+from hostbench.report.side_runs import SideRuns, check
 from hostbench.store.history import History
 
 
@@ -38,7 +38,7 @@ class Sides:
     """Launches of the first and of the second, run by run."""
     in_turns: dict[Key, tuple[Side, Side]]
     """The same of the runs alone whose launches took turns; without a series that has none."""
-    asv: dict[Key, Mark]
+    asv: dict[Key, AsvMark]
     """What asv compare says of those that its files have at both commits; of commits alone."""
     confounded: dict[Key, list[str]]
     """In what else than what is compared the sides of a series differ; without those that do not.
@@ -54,7 +54,7 @@ class Sides:
         return any(one.place and one.other and one.status == "failed" for one in self.lacking)
 
 
-def both(first: Chosen, second: Chosen, history: History) -> Sides:
+def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
     """Read the rows of two sides. A series is a case, its version and its machine, unless machines
     are compared. Of versions and machines only the commits that both sides measured are taken,
     where there are any. Raises UsageError for a simulated machine against a measured one."""
@@ -88,7 +88,7 @@ def both(first: Chosen, second: Chosen, history: History) -> Sides:
 
 
 def _rows(
-    side: Chosen, history: History, places: Places
+    side: SideRuns, history: History, places: Places
 ) -> tuple[dict[Key, list[Cells]], dict[Key, Cells]]:
     """(the rows with a number of each series, its newest row of any kind)."""
     found: dict[Key, list[Cells]] = {}
@@ -168,7 +168,9 @@ def _cells(rows: pd.DataFrame) -> list[Cells]:
     return [{str(key): value for key, value in row.items()} for row in rows.to_dict("records")]
 
 
-def _asv(first: Chosen, second: Chosen, results: Path | None, places: Places) -> dict[Key, Mark]:
+def _asv(
+    first: SideRuns, second: SideRuns, results: Path | None, places: Places
+) -> dict[Key, AsvMark]:
     if results is None or not first.column == second.column == "commit":
         return {}
     machines = sorted({*first.rows["machine"]} & {*second.rows["machine"]})

@@ -13,7 +13,7 @@ from hostbench.core.records import DAMAGE
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.store import asv_tree
-from hostbench.store.asv_tree import Params, Point
+from hostbench.store.asv_tree import AsvPoint, Params
 from hostbench.store.columns import Row, axes_of
 from hostbench.suite import asv_name
 
@@ -40,7 +40,7 @@ def read(results: Path, claimed: Claimed, warn: Warn) -> list[Row]:
 
 def shown(
     results: Path,
-    point: Point,
+    point: AsvPoint,
     entry: Mapping[str, Any],
     claimed: Claimed,
     damaged: dict[str, None],
@@ -56,7 +56,7 @@ def shown(
         return None
 
 
-def row_of(point: Point, hardware: str | None) -> Row:
+def row_of(point: AsvPoint, hardware: str | None) -> Row:
     """Raises one of DAMAGE for a point that cannot be shown."""
     about, nbytes = about_case(point.benchmark, point.params, point.unit)
     in_seconds = point.unit == "seconds"
@@ -121,7 +121,7 @@ def _ours() -> dict[str, Workload]:
     return {asv_name(name): work for name, work in load_workloads().items()}
 
 
-def _numbers(point: Point, nbytes: int | None) -> Row:
+def _numbers(point: AsvPoint, nbytes: int | None) -> Row:
     seconds = point.value
     assert seconds is not None
     return {

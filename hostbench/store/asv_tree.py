@@ -33,7 +33,7 @@ CORRECT = "shown without it until it is corrected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class AsvPoint:
     """One value of one benchmark, parameter combination, machine and commit."""
 
     machine: str
@@ -75,7 +75,7 @@ def machines(results: Path, warn: Warn) -> dict[str, dict[str, Any]]:
     return found
 
 
-def points(results: Path, warn: Warn) -> Iterator[Point]:
+def points(results: Path, warn: Warn) -> Iterator[AsvPoint]:
     """Every point of the tree."""
     about = described(results, warn)
     for machine, entry in machines(results, warn).items():
@@ -85,7 +85,7 @@ def points(results: Path, warn: Warn) -> Iterator[Point]:
                 yield from points_of(path, machine, load(path, warn), whole, warn)
 
 
-def points_of_commit(results: Path, machine: str, commit: str) -> Iterator[Point]:
+def points_of_commit(results: Path, machine: str, commit: str) -> Iterator[AsvPoint]:
     """The points of one commit's files on one machine; damaged ones are left out."""
 
     def quiet(_: str) -> None:
@@ -111,7 +111,7 @@ def described(results: Path, warn: Warn, machine: str = "") -> Mapping[str, Any]
 
 def points_of(
     path: Path, machine: str, data: Any, described: Mapping[str, Any], warn: Warn
-) -> Iterator[Point]:
+) -> Iterator[AsvPoint]:
     """The points of one file's content, as far as it can be read."""
     try:
         odd = _odd_times(data)
@@ -155,7 +155,7 @@ def load(path: Path, warn: Warn) -> Any:
         return None
 
 
-def _points_of(machine: str, data: Any, described: Mapping[str, Any]) -> Iterator[Point]:
+def _points_of(machine: str, data: Any, described: Mapping[str, Any]) -> Iterator[AsvPoint]:
     if data is None:
         return
     columns = data["result_columns"]
@@ -173,7 +173,7 @@ def _points_of(machine: str, data: Any, described: Mapping[str, Any]) -> Iterato
 
 def _points_of_row(
     of_file: Mapping[str, Any], name: str, row: Mapping[str, Any], about: Mapping[str, Any]
-) -> Iterator[Point]:
+) -> Iterator[AsvPoint]:
     combinations = _combinations(row.get("params") or [], about)
     result = row.get("result")
     values = result if isinstance(result, list) else [result] * len(combinations)
@@ -187,7 +187,7 @@ def _points_of_row(
     for place, params in enumerate(combinations):
         value = values[place] if place < len(values) else None
         status, number = _status(value)
-        yield Point(
+        yield AsvPoint(
             params=params,
             status=status,
             value=number,

@@ -12,7 +12,7 @@ from hostbench.core.errors import DataError
 from hostbench.core.records import Run
 from hostbench.runner import journal
 from hostbench.store import archive, check_asv, frame, peers, triage
-from hostbench.store.check_asv import FROM_GIT, Finding, as_damage
+from hostbench.store.check_asv import FROM_GIT, Damage, as_damage
 from hostbench.store.runs import put_together
 
 _TOP = ("benchmarks.json",)
@@ -24,14 +24,14 @@ _HIDDEN = (".index", ".journals", ".gitignore", ".gitattributes", ".gitkeep")
 class Checked:
     """What was found, and how much was looked at."""
 
-    findings: list[Finding]
+    findings: list[Damage]
     num_files: int
     num_runs: int
 
 
 def check(results: Path) -> Checked:
     """Read everything below a results folder."""
-    findings: list[Finding] = []
+    findings: list[Damage] = []
     archived, files = _archives(results, findings)
     stored = check_asv.check(results, findings)
     findings += _missing_rows(results, archived, stored)
@@ -46,7 +46,7 @@ def check(results: Path) -> Checked:
     return Checked(findings=findings, num_files=num_files, num_runs=len(archived))
 
 
-def _archives(results: Path, findings: list[Finding]) -> tuple[list[tuple[Path, Run]], list[Path]]:
+def _archives(results: Path, findings: list[Damage]) -> tuple[list[tuple[Path, Run]], list[Path]]:
     """The archives that can be read; the others, and those out of place, are findings."""
     files = sorted(results.glob(f"*/runs/*{archive.SUFFIX}"))
     found: list[tuple[Path, Run]] = []
@@ -61,14 +61,12 @@ def _archives(results: Path, findings: list[Finding]) -> tuple[list[tuple[Path, 
         if path.name != f"{name}{archive.SUFFIX}":
             right = path.with_name(f"{name}{archive.SUFFIX}")
             remedy = f"rename it to {right.name}, or delete it if that is there"
-            findings.append(Finding(path, f"it holds the run {name}", remedy))
+            findings.append(Damage(path, f"it holds the run {name}", remedy))
         if run.header.machine != machine:
             said = f"it holds a run of machine {run.header.machine}, not of {machine}"
-            findings.append(Finding(path, said, "move it to that machine's folder"))
+            findings.append(Damage(path, said, "move it to that machine's folder"))
         if name in by_id:
-            findings.append(
-                Finding(path, f"the same run as {by_id[name]}", "delete one of the two")
-            )
+            findings.append(Damage(path, f"the same run as {by_id[name]}", "delete one of the two"))
         by_id.setdefault(name, path)
         found.append((path, run))
     return found, files
@@ -76,7 +74,7 @@ def _archives(results: Path, findings: list[Finding]) -> tuple[list[tuple[Path, 
 
 def _missing_rows(
     results: Path, archived: list[tuple[Path, Run]], stored: check_asv.Stored
-) -> Iterator[Finding]:
+) -> Iterator[Damage]:
     """Archives that say that asv holds their points, where asv holds none of that commit."""
     for path, run in archived:
         header = run.header
@@ -85,7 +83,7 @@ def _missing_rows(
         missing = sorted(names - there)
         if missing:
             shown = ", ".join(missing[:3]) + (" ..." if len(missing) > 3 else "")
-            yield Finding(
+            yield Damage(
                 path,
                 f"asv's file of commit {str(header.commit)[:8]} lacks {len(missing)} of its "
                 f"{len(names)} benchmarks ({shown})",
@@ -94,7 +92,7 @@ def _missing_rows(
             )
 
 
-def _runs(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Finding]:
+def _runs(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Damage]:
     """Archives of the right shape that cannot be shown, and parts whose first part is gone."""
     there = {run.header.run_id for _, run in archived}
     paths = {run.header.run_id: path for path, run in archived}
@@ -106,14 +104,14 @@ def _runs(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Finding]:
     for path, run in archived:
         first = path.with_name(f"{run.header.resumes}{archive.SUFFIX}")
         if run.header.resumes and run.header.resumes not in there and not first.exists():
-            yield Finding(
+            yield Damage(
                 path,
                 f"it resumes the run {run.header.resumes}, which is not there",
                 f"{FROM_GIT}; until then it is shown as a run of its own",
             )
 
 
-def _journals(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Finding]:
+def _journals(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Damage]:
     there = {run.header.run_id: path for path, run in archived}
     for path in journal.find(results):
         try:
@@ -127,11 +125,11 @@ def _journals(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Findi
             continue  # archived while we looked
         if held.header.run_id in there:
             said = f"the run is archived already, as {there[held.header.run_id]}"
-            yield Finding(path, said, "delete it")
+            yield Damage(path, said, "delete it")
             continue
         broken = f", {len(held.damaged)} damaged line(s)" if held.damaged else ""
         said = f"an orphaned journal: {len(held.records)} case(s){broken}, and nobody writes it"
-        yield Finding(path, said, _fate(held))
+        yield Damage(path, said, _fate(held))
 
 
 def _fate(orphan: Run) -> str:
@@ -146,7 +144,7 @@ def _fate(orphan: Run) -> str:
     return f"{next_one} archives it as far as it got; nothing finishes a run of `{by}`"
 
 
-def _peers(results: Path) -> Iterator[Finding]:
+def _peers(results: Path) -> Iterator[Damage]:
     for path in sorted(results.glob(f"*/peers/*{peers.SUFFIX}")):
         said: list[str] = []
         peers.rows_of(path, said.append)
@@ -154,7 +152,7 @@ def _peers(results: Path) -> Iterator[Finding]:
             yield as_damage(path, text, FROM_GIT)
 
 
-def _unknown(results: Path) -> Iterator[Finding]:
+def _unknown(results: Path) -> Iterator[Damage]:
     """Files that neither asv nor hostbench writes."""
     for path in sorted(p for p in results.rglob("*") if p.is_file()):
         parts = path.relative_to(results).parts
@@ -165,7 +163,7 @@ def _unknown(results: Path) -> Iterator[Finding]:
         if path.name.endswith(".tmp"):
             said = "left over from a write that was killed"
             remedy = "delete it"
-        yield Finding(path, said, remedy)
+        yield Damage(path, said, remedy)
 
 
 def _is_known(parts: tuple[str, ...]) -> bool:

@@ -12,7 +12,7 @@ FROM_GIT = "restore it from git or delete it"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Damage:
     """Something wrong with one file."""
 
     path: Path
@@ -31,7 +31,7 @@ class Stored:
     num_files: int = 0
 
 
-def check(results: Path, findings: list[Finding]) -> Stored:
+def check(results: Path, findings: list[Damage]) -> Stored:
     """Look through benchmarks.json and every machine's folder."""
     stored = Stored()
     described = _described(results, findings)
@@ -50,7 +50,7 @@ def check(results: Path, findings: list[Finding]) -> Stored:
     return stored
 
 
-def as_damage(path: Path, text: str, remedy: str) -> Finding:
+def as_damage(path: Path, text: str, remedy: str) -> Damage:
     """A reader's warning without the path and the remedy that it has already."""
     text = text.removeprefix(f"{path} ").removesuffix("; left out").removesuffix(f"; {FROM_GIT}")
     for own in (UPDATE, asv_tree.CORRECT):
@@ -58,7 +58,7 @@ def as_damage(path: Path, text: str, remedy: str) -> Finding:
             text, remedy = text.removesuffix(f"; {own}"), own
     if has_markers(path):
         text, remedy = "a merge left its marks in it", "take one side: `git checkout --theirs FILE`"
-    return Finding(path, text, remedy)
+    return Damage(path, text, remedy)
 
 
 def has_markers(path: Path) -> bool:
@@ -70,42 +70,42 @@ def has_markers(path: Path) -> bool:
     return b"\n<<<<<<< " in b"\n" + text and b"\n>>>>>>> " in text
 
 
-def _json(path: Path, findings: list[Finding], remedy: str = FROM_GIT) -> Any:
+def _json(path: Path, findings: list[Damage], remedy: str = FROM_GIT) -> Any:
     said: list[str] = []
     data = asv_tree.load(path, said.append)
     findings += [as_damage(path, text, remedy) for text in said]
     return data
 
 
-def _described(results: Path, findings: list[Finding]) -> Mapping[str, Any]:
+def _described(results: Path, findings: list[Damage]) -> Mapping[str, Any]:
     path = results / "benchmarks.json"
     remedy = "`asv run --bench just-discover` writes it anew"
     if not path.exists():
         if any(results.glob("*/*.json")):
             what = "missing: without it asv shows nothing, and parameters have no names"
-            findings.append(Finding(path, what, remedy))
+            findings.append(Damage(path, what, remedy))
         return {}
     data = _json(path, findings, remedy)
     if data is not None and not isinstance(data, dict):
-        findings.append(Finding(path, "it describes no benchmarks", remedy))
+        findings.append(Damage(path, "it describes no benchmarks", remedy))
     return data if isinstance(data, dict) else {}
 
 
-def _machine(folder: Path, findings: list[Finding]) -> Mapping[str, Any]:
+def _machine(folder: Path, findings: list[Damage]) -> Mapping[str, Any]:
     path = folder / "machine.json"
     if not path.exists():
         what = "missing: asv leaves this machine's results out"
-        findings.append(Finding(path, what, "restore it from git, or run asv there once more"))
+        findings.append(Damage(path, what, "restore it from git, or run asv there once more"))
         return {}
     data = _json(path, findings)
     if data is None:
         return {}
     if not isinstance(data, dict) or not isinstance(data.get("machine"), str):
-        findings.append(Finding(path, "it names no machine", FROM_GIT))
+        findings.append(Damage(path, "it names no machine", FROM_GIT))
         return {}
     if data["machine"] != folder.name:
         what = f"it names the machine {data['machine']}, its folder {folder.name}"
-        findings.append(Finding(path, what, "rename the folder, or mend the name"))
+        findings.append(Damage(path, what, "rename the folder, or mend the name"))
     return data
 
 
@@ -115,7 +115,7 @@ def _file(
     data: Any,
     described: Mapping[str, Any],
     entry: Mapping[str, Any],
-    findings: list[Finding],
+    findings: list[Damage],
 ) -> None:
     said: list[str] = []
     damaged: dict[str, None] = {}
@@ -129,7 +129,7 @@ def _place(
     data: Any,
     seen: dict[tuple[str, str], Path],
     stored: Stored,
-    findings: list[Finding],
+    findings: list[Damage],
 ) -> None:
     """Whether the name fits what the file holds, and no other file holds the same."""
     if not isinstance(data, dict) or not isinstance(data.get("results"), dict):
@@ -138,8 +138,8 @@ def _place(
     stored.benchmarks.setdefault((path.parent.name, commit), set()).update(data["results"])
     if not path.name.startswith(f"{commit[:8]}-"):
         what = f"it holds commit {commit[:8]}, its name says {path.name[:8]}"
-        findings.append(Finding(path, what, "asv overwrites by name: rename it"))
+        findings.append(Damage(path, what, "asv overwrites by name: rename it"))
     other = seen.setdefault((commit, env), path)
     if other != path:
         what = f"commit {commit[:8]} and environment {env} are in {other.name} too"
-        findings.append(Finding(path, what, "delete one of the two"))
+        findings.append(Damage(path, what, "delete one of the two"))

@@ -93,7 +93,7 @@ def _runs(results: Path, warn: Warn) -> tuple[list[WholeRun], list[Row]]:
 
 
 def rows_of_run(
-    results: Path, run: WholeRun, figures: tuple[published.Figure, ...], warn: Warn
+    results: Path, run: WholeRun, figures: tuple[published.PublishedFigure, ...], warn: Warn
 ) -> list[Row] | None:
     """None, and a warning that names its files, for a run that cannot be shown."""
     try:
@@ -124,7 +124,7 @@ def tidy(rows: list[Row]) -> pd.DataFrame:
     return frame.sort_values("started_at", kind="stable", ignore_index=True)
 
 
-def _rows_of_run(run: WholeRun, figures: tuple[published.Figure, ...]) -> Iterator[Row]:
+def _rows_of_run(run: WholeRun, figures: tuple[published.PublishedFigure, ...]) -> Iterator[Row]:
     known = limits(run, figures)
     shared = _about_run(run, gpu_name(known.before))
     stand_in = {"device": "simulated"} if run.header.device == "simulated" else {}

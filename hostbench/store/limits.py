@@ -7,7 +7,7 @@ from hostbench.core.case import Case
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
 from hostbench.families import declared
 from hostbench.limits.ceiling import HOST_LINKS, Ceiling, ceiling
-from hostbench.limits.published import Figure, band
+from hostbench.limits.published import PublishedFigure, band
 from hostbench.limits.verdict import link_verdicts
 from hostbench.store.runs import WholeRun, facts_of
 
@@ -19,7 +19,7 @@ class Limits:
     before: Facts
     during: Facts
     """Read while copies ran; empty where nobody looked."""
-    figures: tuple[Figure, ...]
+    figures: tuple[PublishedFigure, ...]
 
     def columns(self, case: Case, device: str) -> dict[str, Any]:
         """The columns of one row; `device` is what ran. Only what is known has a key."""
@@ -62,7 +62,7 @@ class Limits:
         }
 
 
-def limits(run: WholeRun, figures: tuple[Figure, ...]) -> Limits:
+def limits(run: WholeRun, figures: tuple[PublishedFigure, ...]) -> Limits:
     """`during` is that of the latest part that has one."""
     during = [part.facts["during"] for part in run.parts if part.facts.get("during")]
     return Limits(

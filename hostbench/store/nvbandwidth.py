@@ -22,7 +22,7 @@ _REMEDY = "write it again with `nvbandwidth -j > FILE`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class NvbandwidthPoint:
     """One cell of a test's matrix, or one test without a number."""
 
     test: str
@@ -72,7 +72,7 @@ def buffer_bytes(inner: Mapping[str, Any]) -> int | None:
     return None if size is None or size <= 0 else int(size * MIB)
 
 
-def points(inner: Mapping[str, Any]) -> Iterator[Point]:
+def points(inner: Mapping[str, Any]) -> Iterator[NvbandwidthPoint]:
     """Every figure of the file, in its order."""
     tests = inner.get("testcases")
     named = [
@@ -87,20 +87,22 @@ def points(inner: Mapping[str, Any]) -> Iterator[Point]:
         yield from _points_of(one)
 
 
-def _points_of(test: Mapping[str, Any]) -> Iterator[Point]:
+def _points_of(test: Mapping[str, Any]) -> Iterator[NvbandwidthPoint]:
     name, status = test["name"], _status(test)
     matrix = _last_matrix(test.get("bandwidth_matrix"))
     failure = test.get("error")
     if status == "waived":
-        yield Point(test=name, status="skipped", reason="nvbandwidth waived it on this machine")
+        yield NvbandwidthPoint(
+            test=name, status="skipped", reason="nvbandwidth waived it on this machine"
+        )
     elif status not in ("passed", "") or failure or not matrix:
         why = failure or (f"status {test.get('status')!s:.40}" if status else "no figures")
-        yield Point(test=name, status="failed", reason=f"nvbandwidth: {why!s:.200}")
+        yield NvbandwidthPoint(test=name, status="failed", reason=f"nvbandwidth: {why!s:.200}")
     else:
         yield from _cells(name, matrix, str(test.get("bandwidth_description", "")))
 
 
-def _cells(test: str, matrix: list[list[Any]], description: str) -> Iterator[Point]:
+def _cells(test: str, matrix: list[list[Any]], description: str) -> Iterator[NvbandwidthPoint]:
     unit = "ns" if "(ns)" in description else "GB/s"
     between = len(matrix) > 1 or "GPU(row)" in description
     for place, cells in enumerate(matrix):
@@ -108,10 +110,12 @@ def _cells(test: str, matrix: list[list[Any]], description: str) -> Iterator[Poi
         for column, cell in enumerate(cells):
             number = _number(cell)
             if number is not None and number > 0:
-                yield Point(test=test, status="ok", value=number, unit=unit, row=row, column=column)
+                yield NvbandwidthPoint(
+                    test=test, status="ok", value=number, unit=unit, row=row, column=column
+                )
             elif row != column:  # a GPU with itself is no case
                 why = f"nvbandwidth gives {cell!s:.40}"
-                yield Point(
+                yield NvbandwidthPoint(
                     test=test, status="skipped", reason=why, unit=unit, row=row, column=column
                 )
 

@@ -25,7 +25,7 @@ from hostbench.core.units import GB
 from hostbench.families import load
 from hostbench.store import nvbandwidth
 from hostbench.store.archive import check_format
-from hostbench.store.nvbandwidth import Point
+from hostbench.store.nvbandwidth import NvbandwidthPoint
 from hostbench.store.runs import Warn
 
 FORMAT = 1
@@ -166,7 +166,7 @@ def _rows(machine: str, envelope: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _row(point: Point, nbytes: int | None) -> dict[str, Any]:
+def _row(point: NvbandwidthPoint, nbytes: int | None) -> dict[str, Any]:
     own_axes: Mapping[str, AxisValue]
     workload, own_axes = next(
         (

@@ -42,7 +42,7 @@ _EFFECT = re.compile(r"([+-]?\d{1,9}(?:\.\d{1,9})?) ?%")
 _SINCE = re.compile(r"[0-9a-f]{7,64}|\d{8}T\d{6}Z-[0-9a-z-]+")
 
 
-class Event(Protocol):
+class TriagedEvent(Protocol):
     """What an entry is about, as whoever finds it says."""
 
     @property
@@ -84,7 +84,7 @@ class Entry:
     def is_expired(self, today: datetime.date) -> bool:
         return self.until is not None and today > self.until
 
-    def lapsed(self, event: Event, today: datetime.date) -> str:
+    def lapsed(self, event: TriagedEvent, today: datetime.date) -> str:
         """Why it no longer counts for an event: `expired`, `outgrown`; empty where it does."""
         if self.is_expired(today):
             return "expired"
@@ -93,7 +93,7 @@ class Entry:
         now, said = abs(event.effect), abs(self.effect)
         return "outgrown" if now > max(OUTGROWN * said, said + AT_LEAST) else ""
 
-    def is_about(self, event: Event) -> bool:
+    def is_about(self, event: TriagedEvent) -> bool:
         begun = any(_same_point(self.since, point) for point in (event.commit, *event.near))
         if self.direction != event.direction or not begun:
             return False
@@ -110,7 +110,7 @@ class Triage:
     """What cannot, with the line, and how to mend it."""
 
 
-def entry_for(entries: Iterable[Entry], event: Event, today: datetime.date) -> Entry | None:
+def entry_for(entries: Iterable[Entry], event: TriagedEvent, today: datetime.date) -> Entry | None:
     """The entry for an event: one that counts before one that has lapsed, then the one that names
     it most closely."""
 

@@ -16,7 +16,7 @@ import pytest
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED
 from hostbench.store import asv_tree, frame
-from hostbench.store.asv_tree import Point
+from hostbench.store.asv_tree import AsvPoint
 
 TREE = Path(__file__).parent.parent / "data" / "asv_tree"
 FIRST, SECOND = "b380ee2b", "2bbdf677"
@@ -38,7 +38,7 @@ def change(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     path.write_text(json.dumps(data))
 
 
-def read(tree: Path) -> tuple[list[Point], list[str]]:
+def read(tree: Path) -> tuple[list[AsvPoint], list[str]]:
     """Points and warnings; the whole frame must be readable with the same warnings."""
     warnings: list[str] = []
     points = list(asv_tree.points(tree, warnings.append))
@@ -48,7 +48,7 @@ def read(tree: Path) -> tuple[list[Point], list[str]]:
     return points, warnings
 
 
-def values(points: list[Point], benchmark: str, commit: str = FIRST) -> dict[Any, Any]:
+def values(points: list[AsvPoint], benchmark: str, commit: str = FIRST) -> dict[Any, Any]:
     return {
         tuple(value for _, value in p.params): (p.status, p.value)
         for p in points

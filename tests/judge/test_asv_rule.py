@@ -7,17 +7,17 @@ from dataclasses import replace
 from asv.commands import compare
 
 from hostbench.core.samples import median, median_interval
-from hostbench.judge.asv_rule import FACTOR, Mark, Point, mark
+from hostbench.judge.asv_rule import FACTOR, AsvMark, AsvRow, mark
 
 
-def bare(point: Point) -> Point:
+def bare(point: AsvRow) -> AsvRow:
     """As asv stores a number that a benchmark tells itself, without statistics."""
     return replace(point, low=math.nan, high=math.nan, samples=[], repeat=None)
 
 
-def point(samples: list[float], *, recorded: bool = True) -> Point:
+def point(samples: list[float], *, recorded: bool = True) -> AsvRow:
     low, high = median_interval(samples)
-    return Point(
+    return AsvRow(
         seconds=median(samples),
         low=low,
         high=high,
@@ -26,7 +26,7 @@ def point(samples: list[float], *, recorded: bool = True) -> Point:
     )
 
 
-def asv_says(first: Point, second: Point) -> str:
+def asv_says(first: AsvRow, second: AsvRow) -> str:
     sides = [
         (
             {"ci_99_a": one.low, "ci_99_b": one.high, "repeat": one.repeat} if one.repeat else {},
@@ -64,7 +64,7 @@ def test_the_same_as_asv() -> None:
 
 def test_why() -> None:
     ten = [1 + 0.001 * n for n in range(10)]
-    assert mark(point(ten), point([1.05 * x for x in ten])) == Mark(
+    assert mark(point(ten), point([1.05 * x for x in ten])) == AsvMark(
         says="unmarked", why="within its factor of 1.1"
     )
     told = mark(point(ten), point([2 * x for x in ten])).why

@@ -9,8 +9,8 @@ import pytest
 from hostbench.facts.causes import Difference
 from hostbench.facts.record import known
 from hostbench.judge.causes import Cause, Commit, Differences, cause
-from hostbench.judge.events import Found, Judged
-from hostbench.judge.seen import Seen, look
+from hostbench.judge.events import DetectedEvent, Judged
+from hostbench.judge.surroundings import Surroundings, look
 from hostbench.report.judged import Explainer
 from hostbench.store.runs import AboutRun
 from hostbench.testing.history import NightlyRun, judged, nightly, sha
@@ -24,7 +24,7 @@ def step(case: int | None = 3, size: float = 1.1, at: int = 60) -> Any:
     return lambda which, run: size if run.commit >= at and case in (None, which) else 1.0
 
 
-def the_step(found: Judged) -> Found:
+def the_step(found: Judged) -> DetectedEvent:
     (one,) = [one for one in found.found if one.change.kind == "step"]
     return one
 
@@ -206,7 +206,7 @@ def test_breaks_say_what_changed() -> None:
         NightlyRun(commit=n, day=n, row={"version": "1" if n < 60 else "2"}) for n in range(120)
     ]
     one = judged(runs).found[0]
-    told = cause(one, Seen(), Differences(commits=LANDED, facts=()))
+    told = cause(one, Surroundings(), Differences(commits=LANDED, facts=()))
     assert (told.label, told.why) == ("measurement changed", ("version 1 -> 2",))
 
 

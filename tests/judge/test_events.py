@@ -2,12 +2,12 @@
 
 import pytest
 
-from hostbench.judge.events import Found, Judged
-from hostbench.judge.seen import look
+from hostbench.judge.events import DetectedEvent, Judged
+from hostbench.judge.surroundings import look
 from hostbench.testing.history import Level, NightlyRun, judged, nightly, sha
 
 
-def own(found: Judged) -> list[Found]:
+def own(found: Judged) -> list[DetectedEvent]:
     return [one for one in found.found if one.series is not None]
 
 

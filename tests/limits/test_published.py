@@ -22,7 +22,7 @@ source = "our lab"
 """
 
 
-def load(folder: Path, text: str | bytes) -> tuple[list[published.Figure], list[str]]:
+def load(folder: Path, text: str | bytes) -> tuple[list[published.PublishedFigure], list[str]]:
     data = text if isinstance(text, bytes) else text.encode()
     (folder / published.FILE).write_bytes(data)
     warnings: list[str] = []

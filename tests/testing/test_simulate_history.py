@@ -281,7 +281,7 @@ def test_git_has_the_commits_under_the_same_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_noise_is_of_the_machine_and_of_its_size(family: Family) -> None:
     noise = story.HistoryNoise(family=family, sigma=0.01)
-    machine = story.Machine(name="simulated-1", noise=noise)
+    machine = story.StoryMachine(name="simulated-1", noise=noise)
     plain = story.Story(commits=300, series=4, machines=(machine,))
     values = np.log(seconds(plain, machine, nights(plain, machine), plain.cases()))
     steps = np.abs(np.diff(values, axis=0))
@@ -290,7 +290,7 @@ def test_noise_is_of_the_machine_and_of_its_size(family: Family) -> None:
 
 def test_shared_effects_move_all_series_together() -> None:
     noise = story.HistoryNoise(sigma=0.001, sessions=0.05, throttling=0.1)
-    machine = story.Machine(name="simulated-1", noise=noise)
+    machine = story.StoryMachine(name="simulated-1", noise=noise)
     plain = story.Story(commits=200, series=6, machines=(machine,))
     values = np.log(seconds(plain, machine, nights(plain, machine), plain.cases()))
     assert np.corrcoef(values.T).min() > 0.95

@@ -182,7 +182,7 @@ def _not_measured(way: str, rows: Rows) -> Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreakEven(Question):
+class PinningPays(Question):
     """After how many copies the cost of pinning has been won back.
 
     Pinning costs what a cold pin and copy takes beyond a copy from memory pinned before.
@@ -337,7 +337,7 @@ QUESTIONS = (
     _latency(D2H),
     _crossing(H2D),
     _crossing(D2H),
-    BreakEven(
+    PinningPays(
         text="After how many copies has pinning a tensor paid?", workload="transfer.pin_and_copy"
     ),
     BothAtOnce(

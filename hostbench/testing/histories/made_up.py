@@ -11,11 +11,11 @@ from hostbench.device.simulated_file import MARK, LinkTable
 from hostbench.testing.histories.story import (
     MOST_COMMITS,
     MOST_MACHINES,
-    Event,
     HistoryNoise,
     Kind,
-    Machine,
     Story,
+    StoryEvent,
+    StoryMachine,
     most_series,
 )
 
@@ -52,9 +52,9 @@ def made_up(*, machines: int = 3, commits: int = 120, series: int = 24, seed: in
     )
 
 
-def _machine(number: int) -> Machine:
+def _machine(number: int) -> StoryMachine:
     generation, width = _LINKS[number % len(_LINKS)]
-    return Machine(
+    return StoryMachine(
         name=f"{MARK}-{number + 1}",
         link=LinkTable(generation=generation, width=width),
         noise=HistoryNoise(
@@ -67,19 +67,19 @@ def _machine(number: int) -> Machine:
     )
 
 
-def _code(commits: int, cases: list[str], rng: np.random.Generator) -> list[Event]:
+def _code(commits: int, cases: list[str], rng: np.random.Generator) -> list[StoryEvent]:
     """Regressions, improvements, a regression that was mended, a new version."""
     found = []
     for _ in range(2 + commits * len(cases) // _POINTS_A_CHANGE):
         effect = float(rng.choice(_CHANGES) * rng.choice([1.0, 1.0, -1.0]))
         at, series = int(rng.integers(commits // 8, commits - 10)), str(rng.choice(cases))
         cause = f"Rewrite {series.partition('[')[0]}"
-        found.append(Event(kind="code", at=at, effect=effect, series=series, cause=cause))
+        found.append(StoryEvent(kind="code", at=at, effect=effect, series=series, cause=cause))
     begin, series = commits // 5, str(rng.choice(cases))
     workload = str(rng.choice(cases)).partition("[")[0]
     return [
         *found,
-        Event(
+        StoryEvent(
             kind="code",
             at=begin,
             until=begin + commits // 5,
@@ -87,7 +87,7 @@ def _code(commits: int, cases: list[str], rng: np.random.Generator) -> list[Even
             series=series,
             cause=f"Copy twice in {series.partition('[')[0]}",
         ),
-        Event(
+        StoryEvent(
             kind="version",
             at=2 * commits // 3,
             effect=-0.2,
@@ -97,13 +97,13 @@ def _code(commits: int, cases: list[str], rng: np.random.Generator) -> list[Even
     ]
 
 
-def _elsewhere(story: Story, cases: list[str], rng: np.random.Generator) -> list[Event]:
+def _elsewhere(story: Story, cases: list[str], rng: np.random.Generator) -> list[StoryEvent]:
     """What happened to single machines, each kind to another one while there are enough."""
     commits = story.commits
     names = itertools.cycle([machine.name for machine in story.machines])
 
-    def fact(at: int, name: str, value: str, effect: float, rerun: bool, cause: str) -> Event:
-        return Event(
+    def fact(at: int, name: str, value: str, effect: float, rerun: bool, cause: str) -> StoryEvent:
+        return StoryEvent(
             kind="environment",
             at=at,
             machine=next(names),
@@ -114,8 +114,8 @@ def _elsewhere(story: Story, cases: list[str], rng: np.random.Generator) -> list
             cause=cause,
         )
 
-    def brief(kind: Kind, at: int, num: int, series: str = "", effect: float = 0.0) -> Event:
-        return Event(
+    def brief(kind: Kind, at: int, num: int, series: str = "", effect: float = 0.0) -> StoryEvent:
+        return StoryEvent(
             kind=kind,
             at=at,
             until=min(at + num, commits),

@@ -10,7 +10,7 @@ from hostbench.core.noise import Floats, noise, sessions, throttled
 from hostbench.device.simulated_file import FactsTable
 from hostbench.device.simulated_parts import Link
 from hostbench.measure.workload import Workload
-from hostbench.testing.histories.story import DAY_S, Event, Machine, Story
+from hostbench.testing.histories.story import DAY_S, Story, StoryEvent, StoryMachine
 
 NIGHT_S = 8 * 3600.0
 """From a commit to the run that measures it."""
@@ -29,7 +29,7 @@ class Night:
     """Of a commit that was measured before, after something in the environment changed."""
 
 
-def nights(story: Story, machine: Machine) -> list[Night]:
+def nights(story: Story, machine: StoryMachine) -> list[Night]:
     """Every run, the oldest first."""
     own = [event for event in story.events if event.happens_to(machine)]
     first_s = story.start_s + NIGHT_S + APART_S * story.machines.index(machine)
@@ -45,17 +45,17 @@ def nights(story: Story, machine: Machine) -> list[Night]:
     return found
 
 
-def lasts(event: Event, commit: int) -> bool:
+def lasts(event: StoryEvent, commit: int) -> bool:
     return event.at <= commit and (event.until is None or commit < event.until)
 
 
-def shows(event: Event, night: Night) -> bool:
+def shows(event: StoryEvent, night: Night) -> bool:
     """Whether a run is after the event's beginning and before its end."""
     before = event.rerun and event.at == night.commit and not night.is_rerun
     return lasts(event, night.commit) and not before
 
 
-def facts_of(story: Story, machine: Machine, night: Night) -> FactsTable:
+def facts_of(story: Story, machine: StoryMachine, night: Night) -> FactsTable:
     """At the time of a run."""
     found = {group: dict(members) for group, members in machine.facts.items()}
     for event in story.events:
@@ -66,7 +66,7 @@ def facts_of(story: Story, machine: Machine, night: Night) -> FactsTable:
 
 
 def seconds(
-    story: Story, machine: Machine, runs: list[Night], works: list[tuple[Workload, Case]]
+    story: Story, machine: StoryMachine, runs: list[Night], works: list[tuple[Workload, Case]]
 ) -> Floats:
     """Medians in seconds, shape (runs, series): the story's changes and the machine's noise."""
     rng = np.random.default_rng([story.seed, story.machines.index(machine)])
@@ -101,7 +101,7 @@ def _usual_s(case: Case, nbytes: int, link: Link) -> float:
     return link.launch_s + link.latency_s + link.wait_s + nbytes / rate
 
 
-def _shared(machine: Machine, num: int, rng: np.random.Generator) -> Floats:
+def _shared(machine: StoryMachine, num: int, rng: np.random.Generator) -> Floats:
     """What all series of the machine do together, on the logarithm."""
     slow: Floats = np.linspace(0.0, math.log1p(machine.noise.drift), num)
     slow = slow + sessions(num, machine.noise.sessions, rng)

@@ -66,7 +66,7 @@ class HistoryNoise(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     """How much slower all series are at the end than at the beginning."""
 
 
-class Machine(MachineTable, frozen=True, kw_only=True):
+class StoryMachine(MachineTable, frozen=True, kw_only=True):
     """A simulated machine at the beginning of the history."""
 
     name: Line = ""
@@ -82,7 +82,7 @@ class Machine(MachineTable, frozen=True, kw_only=True):
         return [f"{group}.{name}" for group, members in self.facts.items() for name in members]
 
 
-class Event(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class StoryEvent(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Something that happens from commit `at` on, and before commit `until` where there is one."""
 
     kind: Kind
@@ -125,7 +125,7 @@ class Event(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     def selects(self, case: Case) -> bool:
         return not self.series or parse_selector(self.series).selects(case)
 
-    def happens_to(self, machine: Machine) -> bool:
+    def happens_to(self, machine: StoryMachine) -> bool:
         return self.machine in ("", machine.name)
 
 
@@ -140,8 +140,8 @@ class Story(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     launches: Annotated[int, Meta(ge=1, le=100)] = 7
     start: datetime = START
     """When the first commit was made."""
-    machines: tuple[Machine, ...] = field(name="machine", default=())
-    events: tuple[Event, ...] = field(name="event", default=())
+    machines: tuple[StoryMachine, ...] = field(name="machine", default=())
+    events: tuple[StoryEvent, ...] = field(name="event", default=())
 
     def __post_init__(self) -> None:
         """Name the machines. Raises ValueError for what does not go together."""
@@ -200,7 +200,7 @@ def _pool() -> list[tuple[Workload, Case]]:
     return [(work, case) for work, case in pairs if case.values["device"] == "cuda"]
 
 
-def _named(machine: Machine, number: int) -> Machine:
+def _named(machine: StoryMachine, number: int) -> StoryMachine:
     name = machine.name or str(number)
     try:
         return replace(machine, name=checked_name(name if MARK in name else f"{MARK}-{name}"))
@@ -209,7 +209,7 @@ def _named(machine: Machine, number: int) -> Machine:
 
 
 def _check_event(
-    event: Event, commits: int, machines: dict[str, Machine], cases: list[Case]
+    event: StoryEvent, commits: int, machines: dict[str, StoryMachine], cases: list[Case]
 ) -> None:
     if event.at >= commits:
         refuse("at", event.at, f"a whole number from 0 to {commits - 1}")
@@ -227,7 +227,7 @@ def _check_event(
         refuse("series", event.series, f"one of the {len(cases)} that this story has")
 
 
-def _check_nights(events: tuple[Event, ...], commits: int) -> None:
+def _check_nights(events: tuple[StoryEvent, ...], commits: int) -> None:
     """The last event must leave its machine a run."""
     last = events[-1]
     missing = [one for one in events if (one.kind, one.machine) == ("missing", last.machine)]

@@ -32,7 +32,7 @@ from hostbench.testing.histories.nights import (
     seconds,
     shows,
 )
-from hostbench.testing.histories.story import Machine, Story
+from hostbench.testing.histories.story import Story, StoryMachine
 from hostbench.testing.histories.truth import truth
 
 TRUTH = "truth.json"
@@ -97,7 +97,7 @@ def _check_empty(folder: Path) -> None:
 
 
 def _runs(
-    story: Story, machine: Machine, names: list[str], works: list[tuple[Workload, Case]]
+    story: Story, machine: StoryMachine, names: list[str], works: list[tuple[Workload, Case]]
 ) -> Iterator[tuple[Night, Run]]:
     every = nights(story, machine)
     medians = seconds(story, machine, every, works)
@@ -109,7 +109,7 @@ def _runs(
 
 def _run(
     story: Story,
-    machine: Machine,
+    machine: StoryMachine,
     night: Night,
     commit: str,
     works: list[tuple[Workload, Case]],
@@ -150,7 +150,7 @@ def _run(
 
 def _records(
     story: Story,
-    machine: Machine,
+    machine: StoryMachine,
     night: Night,
     works: list[tuple[Workload, Case]],
     each: Floats,
@@ -185,7 +185,7 @@ def _records(
     ]
 
 
-def _facts(machine: Machine, values: FactsTable) -> Facts:
+def _facts(machine: StoryMachine, values: FactsTable) -> Facts:
     pcie = machine.link.pcie
     gpu = {"name": "GPU" if pcie is None else f"GPU, PCIe Gen{pcie[0]} x{pcie[1]}"}
     facts = {**values, "gpu0": {**gpu, **values.get("gpu0", {})}}

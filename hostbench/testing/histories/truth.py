@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from hostbench.testing.histories.nights import Night, facts_of, shows
-from hostbench.testing.histories.story import Event, Machine, Story
+from hostbench.testing.histories.story import Story, StoryEvent, StoryMachine
 
 
 def truth(story: Story, commits: list[str], of_machines: dict[str, list[tuple[Night, str]]]) -> Any:
@@ -28,8 +28,8 @@ def truth(story: Story, commits: list[str], of_machines: dict[str, list[tuple[Ni
 
 def _told(
     story: Story,
-    event: Event,
-    machine: Machine,
+    event: StoryEvent,
+    machine: StoryMachine,
     commits: list[str],
     runs: list[tuple[Night, str]],
 ) -> list[dict[str, Any]]:

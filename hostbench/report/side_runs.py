@@ -15,7 +15,7 @@ Resolve = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class SideRuns:
     """One side: what was asked for, and the runs that it names, as History.sides has them."""
 
     text: str
@@ -28,7 +28,7 @@ class Chosen:
         return set(zip(self.rows["machine"], self.rows["run_id"], strict=True))
 
 
-def chosen(runs: pd.DataFrame, text: str, resolve: Resolve) -> Chosen:
+def chosen(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
     """Runs that may be judged; a run by its id may be scratch, too.
 
     Raises UsageError for a name that cannot be read, NothingMeasured where no run has it.
@@ -51,10 +51,10 @@ def chosen(runs: pd.DataFrame, text: str, resolve: Resolve) -> Chosen:
     named = rows[column].nunique()
     if named > 1:
         raise UsageError(f"{text!r} names {named} of {column}: write more of it")
-    return Chosen(text=text, column=column, rows=rows)
+    return SideRuns(text=text, column=column, rows=rows)
 
 
-def check(first: Chosen, second: Chosen) -> None:
+def check(first: SideRuns, second: SideRuns) -> None:
     """Raises UsageError for a machine against what is none, and for sides that share some of their
     runs. The same side twice may be compared."""
     for one, other in ((first, second), (second, first)):

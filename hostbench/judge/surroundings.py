@@ -8,7 +8,7 @@ import pandas as pd
 
 from hostbench.facts.causes import Difference
 from hostbench.judge.change import Options
-from hostbench.judge.events import Found, Judged
+from hostbench.judge.events import DetectedEvent, Judged
 
 Facts = tuple[Difference, ...] | None
 """Possible causes, the likeliest first; None where a side has no facts."""
@@ -22,7 +22,7 @@ SHORTEST = Options().temporary_points[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Surroundings:
     """What else moved where a series or a machine did, and what did not."""
 
     machine: bool = False
@@ -46,11 +46,11 @@ class Seen:
 
 
 def look(
-    found: Found,
+    found: DetectedEvent,
     own: Judged,
     judged: Sequence[Judged],
-    facts: Callable[[Found], Facts] = lambda _: None,
-) -> Seen:
+    facts: Callable[[DetectedEvent], Facts] = lambda _: None,
+) -> Surroundings:
     """What else moved, and what did not, among everything judged on the same axis; `facts` are
     those that differ across an event."""
     beside = [one for one in own.found if one is not found and _together(one, found)]
@@ -65,7 +65,7 @@ def look(
     moved, passed = _other_machines(found, own, judged)
     here, groups = facts(found) if moved else None, [one.grid.group for one in moved]
     rolled_out = {one.grid.group for one in moved if _share(here, facts(one))}
-    return Seen(
+    return Surroundings(
         machine=found.series is not None and any(one.series is None for one in beside),
         others=others,
         against=0 if found.series is None else len(against - alike),
@@ -77,21 +77,21 @@ def look(
     )
 
 
-def _together(one: Found, other: Found) -> bool:
+def _together(one: DetectedEvent, other: DetectedEvent) -> bool:
     """Whether two events of one grid can have begun at the same place."""
     (start, end), (first, last) = one.bounds, other.bounds
     return start < last and first < end and one.change.kind != "break"
 
 
-def _with_points(found: Found, own: Judged) -> int:
+def _with_points(found: DetectedEvent, own: Judged) -> int:
     valid, index = np.isfinite(own.grid.logs), found.change.index
     both = valid[:, :index].any(axis=1) & valid[:, index:].any(axis=1)
     return int(both.sum()) - (found.series is not None)
 
 
 def _other_machines(
-    found: Found, own: Judged, judged: Sequence[Judged]
-) -> tuple[list[Found], tuple[str, ...]]:
+    found: DetectedEvent, own: Judged, judged: Sequence[Judged]
+) -> tuple[list[DetectedEvent], tuple[str, ...]]:
     """(where the same moved at the same commits, groups that passed them)."""
     moved, passed = [], []
     for other in judged:
@@ -113,26 +113,26 @@ def _share(here: Facts, there: Facts) -> bool:
     return not values[0].isdisjoint(values[1])
 
 
-def _is_same(one: Found, other: Found) -> bool:
+def _is_same(one: DetectedEvent, other: DetectedEvent) -> bool:
     """Whether two steps, or two temporary events, of one series on two machines are one: in the
     same direction, at commits as near as both places are sure."""
     alike = one.change.kind == other.change.kind
     return alike and one.change.effect * other.change.effect > 0 and _overlap(one, other)
 
 
-def _overlap(one: Found, other: Found) -> bool:
+def _overlap(one: DetectedEvent, other: DetectedEvent) -> bool:
     """A temporary event lasts until it is over."""
     (start, end), (first, last) = _stretch(one), _stretch(other)
     return start < last and first < end
 
 
-def _stretch(one: Found) -> tuple[pd.Timestamp, pd.Timestamp]:
+def _stretch(one: DetectedEvent) -> tuple[pd.Timestamp, pd.Timestamp]:
     start, end = one.span
     over = one.change.until
     return start, end if over is None else one.grid.columns[over].committed_at
 
 
-def _row_of(found: Found, other: Judged) -> int | None:
+def _row_of(found: DetectedEvent, other: Judged) -> int | None:
     """The same series in another grid; None for the machine itself, -1 where there is none."""
     if found.series is None:
         return None
@@ -140,7 +140,7 @@ def _row_of(found: Found, other: Judged) -> int | None:
     return other.grid.cases.index(case) if case in other.grid.cases else -1
 
 
-def _could_show(found: Found, other: Judged, series: int | None) -> bool:
+def _could_show(found: DetectedEvent, other: Judged, series: int | None) -> bool:
     judgement = other.machine.common if series is None else other.machine.own[series]
     if judgement is None or judgement.detectable is None:
         return False
@@ -155,7 +155,7 @@ def _could_show(found: Found, other: Judged, series: int | None) -> bool:
     return enough and judgement.detectable <= abs(found.change.effect)
 
 
-def _again(found: Found) -> tuple[int, int]:
+def _again(found: DetectedEvent) -> tuple[int, int]:
     """Of points of commits from before the step, measured again after it: moved, stayed."""
     if found.series is None:
         own = list(found.grid.reruns)

@@ -15,7 +15,7 @@ LOAD_BYTES = MIB
 
 
 @dataclass(slots=True)
-class Seen:
+class LoadReadings:
     """One GPU so far. Facts that were never read keep the last reason."""
 
     num_samples: int = 0
