@@ -202,3 +202,22 @@ def test_importing_costs_nothing() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    homes: dict[str, list[str]] = {}
+    for source in (*of("hostbench"), *of("dashboard")):
+        for node in ast.walk(ast.parse(source.path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(source.name)
+    assert not {name: files for name, files in homes.items() if len(files) > 1}
+
+
+def test_no_workload_is_named_outside_its_family() -> None:
+    named = re.compile(r"""["'](transfer|overlap|allocation|collectives)\.[a-z_]+["']""")
+    wrong = [
+        source.name
+        for source in (*of("hostbench"), *of("dashboard"))
+        if source.room not in ("families", "questions") and named.search(source.path.read_text())
+    ]
+    assert not wrong

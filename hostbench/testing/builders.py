@@ -31,6 +31,8 @@ from hostbench.measure.workload import Workload, prepare
 from hostbench.runner import places, worker
 from hostbench.runner.journal import JournalWriter
 
+COPY, CREATE = (next(iter(load((family,)))) for family in ("transfer", "allocation"))
+"""The first workload of each: a copy to the device, and a new tensor."""
 COMMIT = "1a2b3c4d" + "0" * 32
 STARTED = "2026-11-21T12:00:00.000Z"
 FACTS: dict[str, Any] = {
@@ -46,7 +48,7 @@ GPU_FACTS: dict[str, Any] = {
 
 
 def copy_case(
-    workload: str = "transfer.host_to_device",
+    workload: str = COPY,
     *,
     device: str = "cpu",
     nbytes: int = 1 << 20,
@@ -61,7 +63,7 @@ def create_case(
     *, device: str = "cpu", nbytes: int = 1 << 20, fill: str = "zeros", place: str = "direct"
 ) -> Case:
     axes: dict[str, AxisValue] = {"device": device, "nbytes": nbytes, "fill": fill, "place": place}
-    return Case.of("allocation.create", axes)
+    return Case.of(CREATE, axes)
 
 
 def header(**changes: Any) -> RunHeader:
