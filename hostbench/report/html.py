@@ -1,5 +1,6 @@
 """One run as a self-contained HTML file: to attach to a CI job or to send to somebody."""
 
+from dataclasses import replace
 from html import escape
 
 import pandas as pd
@@ -81,7 +82,8 @@ def _picture(chart: Chart, about: str) -> str:
         from hostbench.report import charts
     except ImportError:
         return ""
-    return f"<figure>{charts.svg(chart, (about,))}</figure>"
+    untitled = replace(chart, title="")  # the headline above says it
+    return f"<figure>{charts.svg(untitled, (about,))}</figure>"
 
 
 def title_of(rows: pd.DataFrame) -> str:

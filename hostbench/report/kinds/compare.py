@@ -13,6 +13,7 @@ from hostbench.report.kinds.question import (
     Question,
     as_rate,
     at_size,
+    axis_title,
     charted,
     point,
     varying,
@@ -152,7 +153,7 @@ class Compare(Question):
                 else point(row, float(row.axes[size]), row.seconds or 0, self.name(row, axes))
                 for row in shown
             ]
-            x = Axis(title=size.replace("_", " "), unit="bytes", is_log=True)
+            x = Axis(title=axis_title(size), unit="bytes", is_log=True)
             kept = tuple(one for one in points if one is not None)
             return charted(Chart(title=text, mark="line", x=x, y=y, points=kept))
         lanes = [row for row in here if row.seconds is not None]

@@ -13,6 +13,7 @@ from hostbench.report.kinds.finding import span
 from hostbench.report.kinds.question import (
     Question,
     as_rate,
+    axis_title,
     charted,
     point,
     unseen,
@@ -130,7 +131,7 @@ class Curve(Question):
             Chart(
                 title=text,
                 mark="line",
-                x=Axis(title=size.replace("_", " "), unit="bytes", is_log=True),
+                x=Axis(title=axis_title(size), unit="bytes", is_log=True),
                 y=y,
                 points=kept,
                 rules=tuple(rules) if is_rate else (),

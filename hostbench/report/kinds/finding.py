@@ -6,7 +6,14 @@ from itertools import groupby
 
 from hostbench.core import units
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State, joined
-from hostbench.report.kinds.question import Question, charted, unseen, varying, without_number
+from hostbench.report.kinds.question import (
+    Question,
+    axis_title,
+    charted,
+    unseen,
+    varying,
+    without_number,
+)
 from hostbench.report.rows import Row, Rows, grouped, size_axis, valid, where
 
 _STATES: dict[bool | None, State] = {True: "yes", False: "no", None: "undecided"}
@@ -112,7 +119,7 @@ class Finding(Question):
             for row in some
             if (free := asyncness(row)) is not None
         )
-        x = Axis(title=size.replace("_", " "), unit="bytes", is_log=True)
+        x = Axis(title=axis_title(size), unit="bytes", is_log=True)
         y = Axis(title="asyncness (1: the call returns at once, 0: it waits)", unit="share")
         return charted(Chart(title=text, mark="line", x=x, y=y, points=points))
 

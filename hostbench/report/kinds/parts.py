@@ -8,7 +8,14 @@ from hostbench.core import units
 from hostbench.core.efficiency import Efficiency, Launches
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
-from hostbench.report.kinds.question import Question, at_size, charted, point, without_number
+from hostbench.report.kinds.question import (
+    Question,
+    at_size,
+    axis_title,
+    charted,
+    point,
+    without_number,
+)
 from hostbench.report.rows import Row, Rows, grouped, size_axis
 
 HIDES, HARDLY = 0.5, 0.1
@@ -160,7 +167,7 @@ class Parts(Question):
                 for ideal, one in found.items():
                     figures.append(_share_figure(label, ideal, one))
                     points += _share_points(name, self.word(self.axis, way), one)
-        x = Axis(title=over.replace("_", " "), unit="bytes" if over.endswith("bytes") else "")
+        x = Axis(title=axis_title(over), unit="bytes" if over.endswith("bytes") else "")
         chart = Chart(
             title=text,
             mark="line",

@@ -87,6 +87,11 @@ def axis_word(axis: str, value: AxisValue) -> str:
     return str(value).replace("_", " ")
 
 
+def axis_title(axis: str) -> str:
+    """`bytes`, `batch bytes`, `ranks`: an axis as a chart calls it."""
+    return axis.removeprefix("num_").replace("nbytes", "bytes").replace("_", " ")
+
+
 def varying(rows: Rows, leave_out: Sequence[str] = ()) -> tuple[str, ...]:
     """The axes on which rows differ, in the order of the declaration."""
     names = dict.fromkeys(name for row in rows for name in row.axes if name not in leave_out)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hostbench.core.bandwidth import scaling_efficiency
 from hostbench.core.units import GB
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, in_unit
-from hostbench.report.kinds.question import Question, charted, point, without_number
+from hostbench.report.kinds.question import Question, axis_title, charted, point, without_number
 from hostbench.report.rows import Row, Rows, size_axis, valid
 
 Rate = Callable[[int, float, int], float | None]
@@ -96,7 +96,7 @@ class Scaling(Question):
             if is_rate
             else Axis(title="seconds per step", unit="s", is_log=True, better="lower")
         )
-        x = Axis(title=self.over.removeprefix("num_"))
+        x = Axis(title=axis_title(self.over))
         return charted(Chart(title=text, mark="line", x=x, y=y, points=tuple(points)))
 
 
