@@ -13,7 +13,7 @@ Row = dict[Hashable, Any]
 
 def unexpected(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows that turned out to do something else than their case declares."""
-    return rows[rows["flags"].fillna("").astype(str).str.contains("surprise:", regex=False)]
+    return rows[rows["flags"].fillna("").astype(str).str.contains("unexpected:", regex=False)]
 
 
 def newest_first(rows: pd.DataFrame, column: str) -> list[str]:

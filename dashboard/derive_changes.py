@@ -29,7 +29,7 @@ from hostbench.store.triage import Triage
 
 Workloads = Mapping[tuple[str, str], str]
 """(machine, case) -> workload."""
-FAILS, PROVISIONAL, TAKEN_UP, OLD = STANDINGS = "fails now", "provisional", "taken up", "old"
+FAILS, PROVISIONAL, IN_TRIAGE, OLD = STANDINGS = "fails now", "provisional", "in triage", "old"
 FASTER = "faster"
 CAUSES = {
     "code": "Likely the code",
@@ -79,7 +79,7 @@ def standing(told: ExplainedEvent) -> str:
     if told.fails:
         return FAILS
     if told.triage is not None and not told.lapsed:
-        return TAKEN_UP
+        return IN_TRIAGE
     if found.status == "provisional":
         return PROVISIONAL
     if found.status != "confirmed":
@@ -198,7 +198,7 @@ def commands(block: Iterable[ExplainedEvent], results: Path | str) -> str:
     lines = []
     for one in block:
         event = one.found.event
-        if standing(one) != TAKEN_UP and (event.id + event.commit).isprintable():
+        if standing(one) != IN_TRIAGE and (event.id + event.commit).isprintable():
             way = " --direction faster" if event.direction == "faster" else ""
             lines.append(
                 f"hostbench triage set {shlex.quote(event.id)} {shlex.quote(event.commit)} "

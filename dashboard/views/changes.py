@@ -11,9 +11,9 @@ import streamlit as st
 from derive_changes import (
     ALONG,
     FAILS,
+    IN_TRIAGE,
     OLD,
     PROVISIONAL,
-    TAKEN_UP,
     commands,
     counts,
     csv,
@@ -37,7 +37,7 @@ ALL = "all machines"
 BADGES: dict[str, tuple[str, Literal["red", "orange", "blue", "gray"]]] = {
     FAILS: (":material/error:", "red"),
     PROVISIONAL: (":material/hourglass_top:", "orange"),
-    TAKEN_UP: (":material/person_check:", "blue"),
+    IN_TRIAGE: (":material/person_check:", "blue"),
     OLD: (":material/history:", "gray"),
 }
 NOTHING_TO_DO: tuple[str, Literal["gray"]] = (":material/info:", "gray")
@@ -133,8 +133,8 @@ lines("Breaks", event_words.breaks(one.found for one in told if is_break(one)))
 lines("What was judged", [*not_listed(told, shown), *event_words.summary(asked, axis)])
 st.caption(
     f"Fails now: slower, confirmed, still there, begun within the machine's newest {RECENT} runs, "
-    "and taken up by nobody: `hostbench changes` ends with exit code 1. Provisional: from the last "
-    "few points alone. Taken up: an entry of triage counts for it. Old: confirmed and still there, "
+    "and not in triage: `hostbench changes` ends with exit code 1. Provisional: from the last "
+    "few points alone. In triage: an entry counts for it. Old: confirmed and still there, "
     "begun before those runs. What got faster, is over or was ended by a break asks for nothing. "
     "Change: of the time, so + is slower; smallest detectable: what 20 points of the series would "
     "confirm."

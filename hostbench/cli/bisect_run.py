@@ -172,7 +172,7 @@ def _measured(bench: Bench, trial: Trial) -> Comparison:
         runs.append([one.seconds for one in records if one.seconds is not None])
     trial.run_ids = pair.run_ids
     both = {trial.commit: trial.seconds}
-    trial.found = compare(both, in_turns=both)[trial.commit]
+    trial.found = compare(both, interleaved=both)[trial.commit]
     return trial.found
 
 

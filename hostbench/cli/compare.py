@@ -40,7 +40,7 @@ def execute(options: CompareOptions) -> int:
         for name in (options.a, options.b)
     )
     sides = both(first, second, history)
-    found = compare(sides.series, sides.in_turns, sides.confounded)
+    found = compare(sides.series, sides.interleaved, sides.confounded)
     names = (options.a, options.b)
     show_page(
         options.format,

@@ -61,7 +61,7 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     by: str = "hostbench run"
     """`hostbench run`, `hostbench ab`, or `asv` when asv measured by itself."""
     interleaved_with: Name | None = None
-    """run_id of the run of another code whose launches took turns with this one's."""
+    """run_id of the run of another code whose launches were interleaved with this one's."""
 
     def __post_init__(self) -> None:
         _check_time(self.started_at)

@@ -24,8 +24,8 @@ MIN_RUNS = 6
 MIN_LAUNCHES = 7
 """Launches per side below which nothing is decided."""
 FALSE_DISCOVERY_RATE = 0.01
-IN_TURNS_FALSE_DISCOVERY_RATE = 0.005
-"""The same where launches took turns: ten a side still find 5 % at 2 % noise in 95 %."""
+INTERLEAVED_FALSE_DISCOVERY_RATE = 0.005
+"""The same where launches were interleaved: ten a side still find 5 % at 2 % noise in 95 %."""
 MIN_EFFECT = 0.01
 """A smaller change is never called one, however sure."""
 SAME_WITHIN = 0.05
@@ -60,27 +60,27 @@ class Comparison:
     @property
     def false_discovery_rate(self) -> float:
         """What the false alarms are held to among those that were judged like this one."""
-        in_turns = self.unit == "launch" and not self.is_provisional
-        return IN_TURNS_FALSE_DISCOVERY_RATE if in_turns else FALSE_DISCOVERY_RATE
+        interleaved = self.unit == "launch" and not self.is_provisional
+        return INTERLEAVED_FALSE_DISCOVERY_RATE if interleaved else FALSE_DISCOVERY_RATE
 
 
 def compare(
     sides: Mapping[Key, tuple[Side, Side]],
-    in_turns: Mapping[Key, tuple[Side, Side]] = MappingProxyType({}),
+    interleaved: Mapping[Key, tuple[Side, Side]] = MappingProxyType({}),
     confounded: Collection[Key] = (),
 ) -> dict[Key, Comparison]:
     """Judge all series together. Seconds that are not positive are left out.
 
-    `in_turns`: of the same series, only the runs whose launches took turns with those of a run on
-    the other side. Where there are too few runs, they alone are judged. `confounded`: series whose
-    sides differ in more than what is compared; their verdicts are provisional.
+    `interleaved`: of the same series, only the runs whose launches were interleaved with those of a
+    run on the other side. Where there are too few runs, they alone are judged. `confounded`: series
+    whose sides differ in more than what is compared; their verdicts are provisional.
     """
     found = {}
     for key, both in sides.items():
         by_run = min(len(_positive(side)) for side in both) >= MIN_RUNS
-        took_turns = key in in_turns and not by_run
-        first, second = map(_positive, in_turns[key] if took_turns else both)
-        one = _one(first, second, by_run, took_turns)
+        were_interleaved = key in interleaved and not by_run
+        first, second = map(_positive, interleaved[key] if were_interleaved else both)
+        one = _one(first, second, by_run, were_interleaved)
         found[key] = replace(one, is_provisional=one.is_provisional or key in confounded)
     rates = {one.false_discovery_rate for one in found.values()}
     limits = {rate: _limit(found.values(), rate) for rate in rates}
@@ -92,7 +92,7 @@ def _positive(side: Side) -> list[list[float]]:
     return [run for run in runs if run]
 
 
-def _one(first: Side, second: Side, by_run: bool, took_turns: bool) -> Comparison:
+def _one(first: Side, second: Side, by_run: bool, were_interleaved: bool) -> Comparison:
     """Everything but the verdict, which depends on the table."""
     left, right = (
         [math.log(median(run)) for run in side]
@@ -114,7 +114,7 @@ def _one(first: Side, second: Side, by_run: bool, took_turns: bool) -> Compariso
         p_value=None if why else found.p_value,
         unit="run" if by_run else "launch",
         num=num,
-        is_provisional=not (by_run or took_turns),
+        is_provisional=not (by_run or were_interleaved),
         why=why,
     )
 

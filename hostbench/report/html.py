@@ -32,7 +32,7 @@ figure svg { max-width: 100%; height: auto }
 td, th { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left }
 td:nth-child(n+2):nth-child(-n+5) { text-align: right; white-space: nowrap }
 tr.failed td:nth-child(2) { text-decoration: line-through }
-tr.surprise td:last-child { font-weight: 600 }
+tr.unexpected td:last-child { font-weight: 600 }
 @media (prefers-color-scheme: dark) { body { background: #0e1117; color: #eee } }
 """
 
@@ -98,6 +98,6 @@ def _table(rows: pd.DataFrame) -> list[str]:
     lines = [f'<h2>every case</h2><div class="table"><table><tr>{head}</tr>']
     for row in rows.to_dict("records"):
         inner = "".join(f"<td>{escape(cell.strip('~'))}</td>" for cell in cells(row))
-        kind = f"{row['status']}{' surprise' * ('surprise:' in str(row['flags']))}"
+        kind = f"{row['status']}{' unexpected' * ('unexpected:' in str(row['flags']))}"
         lines.append(f'<tr class="{escape(kind)}">{inner}</tr>')
     return [*lines, "</table></div>"]

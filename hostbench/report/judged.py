@@ -119,7 +119,7 @@ class Explainer:
         )
 
     def fails(self, found: DetectedEvent) -> bool:
-        """A confirmed step to slower that stayed, that is recent and that nobody has taken up."""
+        """A confirmed step to slower that stayed, that is recent and that is not in triage."""
         stayed = found.status == "confirmed" and found.change.effect > 0
         if not stayed or not self.is_recent(found):
             return False

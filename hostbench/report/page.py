@@ -190,9 +190,9 @@ def counts(rows: pd.DataFrame) -> str:
     counted = rows["status"].value_counts()
     words = ("ok", "skipped", "failed", "not measured")
     said = [f"{counted[word]} {word}" for word in words if word in counted]
-    surprising = rows["flags"].fillna("").astype(str).str.contains("surprise:", regex=False).sum()
+    surprising = rows["flags"].fillna("").astype(str).str.contains("unexpected:", regex=False).sum()
     if surprising:
-        said.append(f"{surprising} with a surprise")
+        said.append(f"{surprising} with an unexpected finding")
     return (
         f"{', '.join(said)}. {_RATE}; async = 1 - call / end to end; spread = quartiles over the "
         "median of the launches; a crossed-out time failed a proof and counts for nothing; sizes "

@@ -36,8 +36,8 @@ class Sides:
 
     series: dict[Key, tuple[Side, Side]]
     """Launches of the first and of the second, run by run."""
-    in_turns: dict[Key, tuple[Side, Side]]
-    """The same of the runs alone whose launches took turns; without a series that has none."""
+    interleaved: dict[Key, tuple[Side, Side]]
+    """The same of the runs whose launches were interleaved; without a series that has none."""
     asv: dict[Key, AsvMark]
     """What asv compare says of those that its files have at both commits; of commits alone."""
     confounded: dict[Key, list[str]]
@@ -76,9 +76,9 @@ def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
         why = [*confounds(columns, left[key], right[key])]
         if why or not alike:
             confounded[key] = why if alike else ["other commits and dates", *why]
-    turns = {key: _in_turns(left[key], right[key]) for key in shared}
+    turns = {key: _interleaved(left[key], right[key]) for key in shared}
     return Sides(
-        in_turns={key: turn for key, turn in turns.items() if turn is not None},
+        interleaved={key: turn for key, turn in turns.items() if turn is not None},
         series={key: (_runs(left[key]), _runs(right[key])) for key in shared},
         asv=_asv(first, second, history.results, places),
         confounded=confounded,
@@ -140,8 +140,8 @@ def _same_commits(left: list[Cells], right: list[Cells]) -> tuple[list[Cells], l
     return first, second, True
 
 
-def _in_turns(left: list[Cells], right: list[Cells]) -> tuple[Side, Side] | None:
-    """Of the runs of one series those alone whose launches took turns with the other side's."""
+def _interleaved(left: list[Cells], right: list[Cells]) -> tuple[Side, Side] | None:
+    """Of the runs of one series those whose launches were interleaved with the other side's."""
     first, second = (
         [row for row in own if row["interleaved_with"] in {one["run_id"] for one in other}]
         for own, other in ((left, right), (right, left))

@@ -20,7 +20,7 @@ def count(rows: pd.DataFrame) -> pd.DataFrame:
     flags = rows["flags"].fillna("").astype(str)
     counted = rows[[name for name in (*KEYS, *ABOUT) if name != "own"]].assign(
         own=rows["workload"].isin(list(load_workloads())),
-        unexpected=flags.str.contains("surprise:", regex=False),
+        unexpected=flags.str.contains("unexpected:", regex=False),
         **{status: rows["status"] == status for status in STATUSES},
     )
     how = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")

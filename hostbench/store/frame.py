@@ -29,8 +29,8 @@ published, published_kind   that in words, with who; measured, or floor: an oper
 value, unit              another project's number that is not in seconds
 source                   archive, journal, asv, or nvbandwidth: a peer's point, no run of ours
 scratch                  why the run is never judged; None when it may be
-interleaved_with         run_id of the run whose launches took turns with this one's, or None
-flags                    surprises and shortfalls, separated by "; "
+interleaved_with         run_id of the run whose launches were interleaved with this one's, or None
+flags                    unexpected findings and shortfalls, separated by "; "
 """
 
 import math
@@ -209,7 +209,7 @@ def _numbers(seconds: tuple[float, ...], nbytes: int | None) -> Row:
 def _flags(result: CaseResult) -> Iterator[str]:
     if result.findings.get("oversubscribed") is True:
         yield "oversubscribed"
-    for name, found in result.surprises.items():
-        yield f"surprise: {name} is {found}"
+    for name, found in result.unexpected.items():
+        yield f"unexpected: {name} is {found}"
     if result.status == "ok" and len(result.seconds) < result.planned_launches:
         yield f"{len(result.seconds)} of {result.planned_launches} launches"

@@ -45,7 +45,7 @@ class CaseResult:
     planned_launches: int
 
     @property
-    def surprises(self) -> dict[str, str]:
+    def unexpected(self) -> dict[str, str]:
         """Findings that differ, in any launch, from what the case declares: name -> what was found,
         `True` or `True in 9 of 10 launches`."""
         found = {}

@@ -23,7 +23,7 @@ _LIST = BOOT + "from hostbench.cli import main; sys.exit(main(sys.argv[1:]))"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One of two codes that are measured in turns."""
+    """One of two codes that are measured interleaved."""
 
     name: str
     """As it was asked for."""

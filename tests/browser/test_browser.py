@@ -33,7 +33,7 @@ PAGES = {
     "": ("What feeding the device costs here", "Does pinned memory pay?", None),
     "changes": ("What changed", "What was judged", None),
     "trend": ("One series over time", "Every point", CHART),
-    "transfer": ("How fast is a copy, and does the call wait?", "Surprises", CHART),
+    "transfer": ("How fast is a copy, and does the call wait?", "Unexpected findings", CHART),
     "allocation": ("Create on the CPU and move", "lower is better", BAR),
     "overlap": ("Do copies hide behind compute?", "a bound, not measured", BAR),
     "collectives": ("How does all-reduce scale?", "scaling efficiency", CHART),

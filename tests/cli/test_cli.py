@@ -555,7 +555,7 @@ def test_end_to_end(whole_run: tuple[Path, Any]) -> None:
     assert {result.case for result in one.results()} == set(cases)
     assert {result.status for result in one.results()} == {"ok"}
     assert one.is_complete and one.parts[0].finish is not None
-    assert not any(result.surprises for result in one.results())
+    assert not any(result.unexpected for result in one.results())
     # Exact: 5 us + 256 MiB at 50 GB/s + 2 us launch + 3 us synchronize.
     pinned = copy_case(device="cuda", nbytes=1 << 28, memory="pinned", blocking=False)
     (seconds,) = next(r.seconds for r in one.results() if r.case == pinned)

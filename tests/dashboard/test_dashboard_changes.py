@@ -52,7 +52,7 @@ def found(results: Path, axis: Any = "commit") -> Any:
 
 def test_a_cause_is_a_block_and_the_machines_own_come_first(open_page, tree: Path) -> None:
     app = open_page()
-    assert tiles(app) == {"fails now": "2", "provisional": "0", "taken up": "0", "old": "1"}
+    assert tiles(app) == {"fails now": "2", "provisional": "0", "in triage": "0", "old": "1"}
     machine, code, breaks, judged = headings(app)
     assert machine.startswith(f"Likely the environment: machine {MACHINE}, +5.0%, since ")
     assert code.startswith(
@@ -162,7 +162,7 @@ def test_what_somebody_said_is_seen_at_once_and_is_text(open_page, tmp_path: Pat
     (results / "triage" / "half.txt").write_text(f"state: {HOSTILE}\n")
     app.run()
     assert not app.exception
-    assert tiles(app) == {"fails now": "1", "provisional": "0", "taken up": "1", "old": "1"}
+    assert tiles(app) == {"fails now": "1", "provisional": "0", "in triage": "1", "old": "1"}
     assert f"triage: investigating at +10.1%: {HOSTILE} {MARKUP}" in said(app)
     assert "expired" in app.dataframe[0].value["state"][0]
     assert "3 warning(s) about triage" in app.expander[0].label
@@ -210,7 +210,7 @@ def test_the_four_standings(tree: Path) -> None:
     entry = Entry(series="a@b", since="1234567", direction="slower", state="noise")
     cases = {
         "fails now": told,
-        "taken up": replace(told, triage=entry, fails=False),
+        "in triage": replace(told, triage=entry, fails=False),
         "old": replace(told, recent=False, fails=False),
         "provisional": replace(told, found=replace(told.found, status="provisional"), fails=False),
         "ended by a break": replace(told, found=replace(told.found, status="ended"), fails=False),

@@ -44,7 +44,7 @@ def told(run: WholeRun) -> str:
     for result in found:
         if result.status == "failed":
             lines.append(f"- failed: {result.case}: {result.reason}")
-        for name, value in result.surprises.items():
+        for name, value in result.unexpected.items():
             lines.append(f"- not expected: {result.case}: {name} is {value}")
         for name, said in result.proofs.items():
             if said.startswith("unavailable"):

@@ -218,7 +218,7 @@ def test_what_else_differs_is_named(
     assert why in told["notes"][0]
 
 
-def test_launches_in_turns_stay_sure_unless_facts_differ(
+def test_interleaved_launches_stay_sure_unless_facts_differ(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for place, torch in enumerate(("2.12", "2.13")):

@@ -81,13 +81,15 @@ def test_without_commit_and_facts(tmp_path: Path) -> None:
 def test_the_table_keeps_the_statuses_apart(tmp_path: Path) -> None:
     text = made(tmp_path, mixed())
     assert re.search(r"\s1 s\s+0\.00105 GB/s\s+0\.50\s+50\.0%$", line_of(text, FINE))
-    assert "surprise: asynchronous is False; 1 of 2 launches" in line_of(text, SURPRISE)
+    assert "unexpected: asynchronous is False; 1 of 2 launches" in line_of(text, SURPRISE)
     assert re.search(r"-\s+-\s+-\s+-\s+skipped: needs a GPU$", line_of(text, SKIPPED))
     assert re.search(r"~~2 s~~\s+-\s+.*failed: needs a GPU$", line_of(text, FAILED))
     assert re.search(r"-\s+-\s+-\s+-\s+failed: no number", line_of(text, create_case()))
     assert "not measured: the run ended" in line_of(text, create_case(fill="empty"))
     last = text.splitlines()[-1]
-    assert last.startswith("2 ok, 1 skipped, 2 failed, 1 not measured, 1 with a surprise.")
+    assert last.startswith(
+        "2 ok, 1 skipped, 2 failed, 1 not measured, 1 with an unexpected finding."
+    )
 
 
 def test_nothing_that_follows_from_a_failed_time_stands(tmp_path: Path) -> None:
@@ -167,7 +169,9 @@ def test_the_rate_is_said_to_be_bytes_over_time(tmp_path: Path) -> None:
         text = made(tmp_path / str(markdown), mixed(), markdown=markdown)
         assert "rate = bytes per step / time" in text
         assert "algorithm bandwidth, not bus bandwidth" in text
-        assert "1 with a surprise" in text and "a crossed-out time failed a proof" in text
+        assert (
+            "1 with an unexpected finding" in text and "a crossed-out time failed a proof" in text
+        )
 
 
 def test_a_proof_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
@@ -184,9 +188,9 @@ def test_a_proof_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
     assert shown.count("Not proven in 3 cases: link_bytes") == 1 and "<script>" not in shown
 
 
-def test_html_marks_failures_and_surprises(tmp_path: Path) -> None:
+def test_html_marks_failures_and_unexpected_findings(tmp_path: Path) -> None:
     archive.write(tmp_path, mixed())
     tree = frame.read(tmp_path)
     shown = html(tree.frame, tree.runs[0])
     assert shown.count('<tr class="failed">') == 2
-    assert shown.count('<tr class="ok surprise">') == 1
+    assert shown.count('<tr class="ok unexpected">') == 1

@@ -143,7 +143,7 @@ def test_flags(tmp_path: Path) -> None:
     ]
     rows = by_case(read(tmp_path, run(records)))
     assert rows["flags"].to_dict() == {
-        str(OK): "surprise: asynchronous is True; 1 of 2 launches",
+        str(OK): "unexpected: asynchronous is True; 1 of 2 launches",
         str(SKIP): "",
         str(FAIL): "",
     }

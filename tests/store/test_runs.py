@@ -113,20 +113,20 @@ def test_what_is_done(
     assert one.is_complete is complete
 
 
-def test_surprises() -> None:
-    def surprises(*findings: bool | None) -> dict[str, str]:
+def test_unexpected_findings() -> None:
+    def unexpected(*findings: bool | None) -> dict[str, str]:
         records = [
             record(A, n, expected={"asynchronous": True}, measurement={"findings": {
                 "asynchronous": found, "other": n}})
             for n, found in enumerate(findings)
         ]  # fmt: skip
         (result,) = whole(run(records)).results()
-        return result.surprises
+        return result.unexpected
 
-    assert surprises(True, True) == {}
-    assert surprises(False, False) == {"asynchronous": "False"}
-    assert surprises(True, False, False) == {"asynchronous": "True in 1 of 3 launches"}
-    assert surprises(None) == {}
+    assert unexpected(True, True) == {}
+    assert unexpected(False, False) == {"asynchronous": "False"}
+    assert unexpected(True, False, False) == {"asynchronous": "True in 1 of 3 launches"}
+    assert unexpected(None) == {}
 
 
 def test_facts_are_those_before_the_first_part() -> None:

@@ -1,4 +1,4 @@
-"""Two codes in turns: the order, what is kept, what it comes to, and how often that is wrong."""
+"""Two codes interleaved: the order, what is kept, what it comes to, and how often that is wrong."""
 
 import json
 import math
@@ -234,7 +234,7 @@ def launches(rng: random.Random, level: float = 1.0, num: int = 10) -> list[floa
     return [level * math.exp(rng.gauss(0, 0.02) + rng.gauss(0, inside)) for _ in range(num)]
 
 
-def test_ten_in_turns_find_five_percent_and_are_seldom_wrong() -> None:
+def test_ten_interleaved_find_five_percent_and_are_seldom_wrong() -> None:
     """The bar of the reference: 95 % found, 0.5 % false. scripts/judge-turns has more noises."""
     rng = random.Random(1)
     called = {}
@@ -249,7 +249,7 @@ def test_ten_in_turns_find_five_percent_and_are_seldom_wrong() -> None:
     assert called[1.0] <= 0.005 and called[1.05] >= 0.95, called
 
 
-def test_only_the_runs_that_took_turns_count_until_there_are_enough_runs() -> None:
+def test_only_the_runs_that_were_interleaved_count_until_there_are_enough_runs() -> None:
     rng = random.Random(2)
     turned = {"": ([launches(rng)], [launches(rng, 1.2)])}
     drifted = ([*turned[""][0], launches(rng, 2.0)], turned[""][1])

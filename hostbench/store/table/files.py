@@ -120,7 +120,7 @@ def _counts(table: pa.Table, unit: Any) -> list[list[Any]]:
     own = np.array([name in ours for name in workloads])[workload]
     status, statuses = _codes(table, "status")
     flags, said = _codes(table, "flags")
-    unexpected = np.array([text is not None and "surprise:" in text for text in said])[flags]
+    unexpected = np.array([text is not None and "unexpected:" in text for text in said])[flags]
     group = (unit * len(families) + family) * len(devices) * 2 + device * 2 + own
     groups, place = np.unique(group, return_inverse=True)
     masks = [status == statuses.index(name) if name in statuses else None for name in STATUSES]
