@@ -86,7 +86,7 @@ class Scratch:
             if path.stem in (*names, "__init__"):
                 continue
             for file in (path / "__init__.py", path / "workloads.py") if path.is_dir() else (path,):
-                file.unlink(missing_ok=True)
+                file.unlink()
         for old in (self.root / "benchmarks").glob("[a-z]*.py"):
             old.unlink()
         self.sync()

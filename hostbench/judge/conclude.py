@@ -23,6 +23,9 @@ ALPHA_FEW = 0.001
 _STUDENT = {2: 636.62, 3: 31.599, 4: 12.924, 5: 8.610, 6: 6.869}
 """Two-sided quantiles of Student's t at ALPHA_FEW for so many pairs (one degree less)."""
 
+SHORTEST, LONGEST = 1e-15, 1e15
+"""Seconds. What is stored beyond them is damage, and its factors would overflow."""
+
 Launches = Mapping[int, float]
 """Launch -> seconds."""
 
@@ -48,7 +51,8 @@ def conclude(this: Launches, other: Launches) -> Conclusion:
     mine, theirs = _positive(this), _positive(other)
     if not mine or not theirs:
         raise ValueError("a comparison needs a positive time on both sides")
-    factor = median(list(theirs.values())) / median(list(mine.values()))
+    ours, other_s = median(list(mine.values())), median(list(theirs.values()))
+    factor, effect = other_s / ours, math.log(other_s) - math.log(ours)
     both = sorted(set(mine) & set(theirs))
     if min(len(mine), len(theirs)) >= MIN_LAUNCHES:
         found = shift(_logs(mine, sorted(mine)), _logs(theirs, sorted(theirs)))
@@ -59,24 +63,24 @@ def conclude(this: Launches, other: Launches) -> Conclusion:
     else:
         return Conclusion(verdict="undecided", factor=factor, low=None, high=None)
     return Conclusion(
-        verdict=_verdict(factor, *ends, sure),
+        verdict=_verdict(effect, *ends, sure),
         factor=factor,
-        low=math.exp(ends[0]) if math.isfinite(ends[0]) else None,
+        low=_exp(ends[0]),
         high=_exp(ends[1]),
     )
 
 
-def _verdict(factor: float, low: float, high: float, sure: bool) -> Verdict:
-    """A difference under MIN_EFFECT is never called one, however sure."""
-    effect = math.log(factor)
-    agrees = (low > 0) == (effect > 0) or not math.isfinite(low)
+def _verdict(effect: float, low: float, high: float, sure: bool) -> Verdict:
+    """A difference under MIN_EFFECT is never called one, however sure; nor is one that the interval
+    contradicts, as with ties, or where the medians are those of other launches."""
+    agrees = low > 0 if effect > 0 else high < 0
     if sure and agrees and abs(effect) >= math.log1p(MIN_EFFECT):
         return "faster" if effect > 0 else "slower"
     return "same" if max(-low, high) <= math.log1p(SAME_WITHIN) else "undecided"
 
 
 def _student(mine: Launches, theirs: Launches, both: list[int]) -> tuple[float, float]:
-    logs = [math.log(theirs[n] / mine[n]) for n in both]
+    logs = [math.log(theirs[n]) - math.log(mine[n]) for n in both]
     mean = sum(logs) / len(logs)
     variance = sum((one - mean) ** 2 for one in logs) / (len(logs) - 1)
     wide = _STUDENT[len(logs)] * math.sqrt(variance / len(logs))
@@ -92,4 +96,6 @@ def _exp(value: float) -> float | None:
 
 
 def _positive(times: Launches) -> dict[int, float]:
-    return {n: s for n, s in times.items() if isinstance(s, int | float) and 0 < s < math.inf}
+    """What a clock can have read."""
+    numbers = {n: s for n, s in times.items() if isinstance(s, int | float)}
+    return {n: s for n, s in numbers.items() if SHORTEST <= s <= LONGEST}

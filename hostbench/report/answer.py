@@ -136,7 +136,7 @@ def in_unit(value: float, unit: Unit) -> str:
         return units.format_bytes(int(value))
     if unit == "share":
         return f"{value:.2f}"
-    return units.format_factor(value) if unit == "x" else f"{value:g}"
+    return units.format_factor(value) if unit == "x" else f"{value:.3g}"
 
 
 def joined(texts: Iterable[str]) -> str:

@@ -6,12 +6,14 @@ white and on near-black, and hue and shape say the same thing twice.
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle
 from typing import Any, TypeAlias
 
 import altair as alt
 import pandas as pd
 
-from hostbench.core.units import GIB, KIB, MIB
+from hostbench.core.units import GIB, KIB, MIB, one_line
 from hostbench.report.answer import Axis, Chart, Point, in_unit
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#1F83C6", "#D1661C", "#158F6B", "#B8639A", "#7A828C"
@@ -39,6 +41,7 @@ Layers: TypeAlias = alt.LayerChart | alt.FacetChart
 
 def drawn(chart: Chart, about: Sequence[str] = (), *, width: int | str = "container") -> Layers:
     """The chart with its title and what it was measured on under it."""
+    chart = _printable(chart)
     layers = _bars(chart) if chart.mark == "bar" else _lines(chart)
     lanes = len({one.x for one in chart.points})
     height = _LANE_HEIGHT * lanes + 20 if chart.mark == "bar" else _LINE_HEIGHT
@@ -46,7 +49,7 @@ def drawn(chart: Chart, about: Sequence[str] = (), *, width: int | str = "contai
         text=textwrap.wrap(chart.title, _TITLE_LENGTH) or [""],
         subtitle=[
             part
-            for line in (*about, *_rules_in_words(chart))
+            for line in (*map(one_line, about), *_rules_in_words(chart))
             for part in textwrap.wrap(line, _ABOUT_LENGTH)
         ],
         anchor="start",
@@ -65,6 +68,21 @@ def svg(chart: Chart, about: Sequence[str] = ()) -> str:
 
     made: str = vl_convert.vegalite_to_svg(drawn(chart, about, width=560).to_dict())
     return made
+
+
+def _printable(chart: Chart) -> Chart:
+    """Texts come from files, and a control character in one ends the process that draws SVG."""
+    points = tuple(
+        replace(
+            one,
+            x=one_line(one.x) if isinstance(one.x, str) else one.x,
+            series=one_line(one.series),
+            text=one_line(one.text),
+        )
+        for one in chart.points
+    )
+    rules = tuple(replace(one, label=one_line(one.label)) for one in chart.rules)
+    return replace(chart, title=one_line(chart.title), points=points, rules=rules)
 
 
 def _frame(points: Sequence[Point]) -> pd.DataFrame:
@@ -122,7 +140,7 @@ def _bars(chart: Chart) -> list[alt.Chart]:
         .mark_point(shape=CROSS, size=120, strokeWidth=2.5, color=ORANGE)
         .encode(x=x),
     ]
-    for rule, color in zip(chart.rules, (GREEN, PINK, ORANGE), strict=False):
+    for rule, color in zip(chart.rules, cycle((GREEN, PINK, ORANGE))):
         mark = alt.Chart(pd.DataFrame({"y": [rule.low]})).mark_rule(
             color=color, strokeWidth=2.5, strokeDash=[6, 4]
         )
@@ -133,7 +151,7 @@ def _bars(chart: Chart) -> list[alt.Chart]:
 def _rules(chart: Chart) -> list[alt.Chart]:
     """Bands, and dashed lines."""
     layers = []
-    for rule, color in zip(chart.rules, (GREEN, GREY, PINK), strict=False):
+    for rule, color in zip(chart.rules, cycle((GREEN, GREY, PINK))):
         ends = pd.DataFrame({"low": [rule.low], "high": [rule.high]})
         base = alt.Chart(ends).encode(y=_y(chart, "low"))
         if rule.high is not None and rule.high > rule.low:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hostbench.core.case import Case
+from hostbench.core.records import DAMAGE
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
 from hostbench.families import declared
-from hostbench.limits.ceiling import HOST_LINKS, Ceiling, ceiling
+from hostbench.limits.ceiling import HOST_LINKS, Ceiling, Link, ceiling
 from hostbench.limits.published import PublishedFigure, band
 from hostbench.limits.verdict import link_verdicts
 from hostbench.store.runs import WholeRun, facts_of
@@ -23,13 +24,10 @@ class Limits:
 
     def columns(self, case: Case, device: str) -> dict[str, Any]:
         """The columns of one row; `device` is what ran. Only what is known has a key."""
-        work = declared(case.workload)
-        if work is not None and set(work.axes) != set(case.values):
-            work = None  # of another version: what it crossed is not known here
-        link = work.link_of(case) if work else None
-        if link is None or work is None:
+        known = _crossed(case)
+        if known is None:
             return {"ceiling": f"{case.workload} is not held against a link"}
-        share = work.share_of_link(case)
+        link, share, published = known
         found = ceiling(link, share, device, self.before, self.during)
         row: dict[str, Any] = {"ceiling": found}
         if isinstance(found, Ceiling):
@@ -38,7 +36,7 @@ class Limits:
             row["encoded_gb_per_s"] = found.encoded_gb_per_s
         if device == "cuda":
             row |= self._link() if link in HOST_LINKS else {}
-            row |= self._published(work.published_of(case))
+            row |= self._published(published)
         return row
 
     def _link(self) -> dict[str, Any]:
@@ -60,6 +58,19 @@ class Limits:
             "published": str(known),
             "published_kind": known.kind,
         }
+
+
+def _crossed(case: Case) -> tuple[Link, float, str | None] | None:
+    """Link, share of the bytes that cross it, and published figures of a case; None where its
+    workload names no link, or is of another version, with other axes or values than today's."""
+    work = declared(case.workload)
+    if work is None or set(work.axes) != set(case.values):
+        return None
+    try:
+        link, share = work.link_of(case), work.share_of_link(case)
+        return (link, share, work.published_of(case)) if link else None
+    except (*DAMAGE, ArithmeticError):
+        return None
 
 
 def limits(run: WholeRun, figures: tuple[PublishedFigure, ...]) -> Limits:

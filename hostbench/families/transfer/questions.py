@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.latency import break_even
-from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Figure
+from hostbench.judge.conclude import Conclusion, conclude
+from hostbench.report.answer import Answer, Figure, Ratio, State
 from hostbench.report.kinds import Compare, Curve, Finding, Question
-from hostbench.report.kinds.question import unseen
-from hostbench.report.rows import Row, Rows, first, times, valid, where
+from hostbench.report.kinds.question import NOT_ASKED, why
+from hostbench.report.rows import Row, Rows, first, valid, where
 
 H2D, D2H = "transfer.host_to_device", "transfer.device_to_host"
 DIRECTIONS = {H2D: "host to device", D2H: "device to host"}
@@ -128,8 +128,7 @@ class LinkHealth(Question):
             return self.unavailable(self.text, copies)
         verdict = "there is no link here: a copy is one of the host's memory"
         figures = tuple(map(_share_of_limit, best))
-        notes = (f"The limit: {best[0].ceiling}.",)
-        return self.made(self.text, "unavailable", verdict, figures=figures, notes=notes)
+        return self.made(self.text, "unavailable", verdict, figures=figures)
 
 
 def _fastest(rows: Rows) -> list[Row]:
@@ -177,8 +176,10 @@ def _share_of_limit(row: Row) -> Figure:
 
 
 def _not_measured(way: str, rows: Rows) -> Figure:
-    why = unseen(where(rows, memory="pinned") or rows)
-    return Figure(label=DIRECTIONS[way], value=None, unit="GB/s", status="no figure", reason=why)
+    lost = [why(row) for row in where(rows, memory="pinned") if not row.is_valid]
+    failed = [one for one in lost if one[0] == "failed"]
+    status, reason = next(iter((*failed, *lost)), ("not measured", NOT_ASKED))
+    return Figure(label=DIRECTIONS[way], value=None, unit="GB/s", status=status, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,56 +190,50 @@ class PinningPays(Question):
     """
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        cold, warm = (
-            times(where(group, cache=c, blocking=True), "nbytes") for c in ("cold", "warm")
-        )
         copies = where(rows, H2D, blocking=True)
-        pageable, pinned = (
-            times(where(copies, memory=m), "nbytes") for m in ("pageable", "pinned")
-        )
-        sizes = sorted(set(cold) & set(pageable) & set(pinned))
-        if not sizes:
-            why = "no size has a cold pin_memory() and both plain copies"
-            return self.made(text, "undecided", f"cannot be said: {why}")
-        figures = [self._figure(n, cold, pageable, pinned, copies) for n in sizes]
-        for n in sizes:
-            if n in warm:
-                label = f"pinning anew, warm cache, {units.format_bytes(n)}"
-                note = "of the pageable copy's time"
-                figures.append(
-                    Figure(label=label, value=warm[n] / pageable[n], unit="x", note=note)
-                )
-        told = [one for one in figures if one.unit == "" and one.value is not None]
-        verdict = "; ".join(f"after {one.value:.1f} copies of {one.label}" for one in told)
-        return self.made(
-            text,
-            "figure" if told else "no",
-            verdict or "never: no copy gains anything",
-            figures=tuple(figures),
-        )
+        figures: list[Figure] = []
+        told: list[str] = []
+        gains: list[Conclusion] = []
+        for nbytes in sorted({int(row.axes["nbytes"]) for row in group}):
+            cold, warm = (
+                first(group, nbytes=nbytes, cache=c, blocking=True) for c in ("cold", "warm")
+            )
+            slow, fast = (first(copies, nbytes=nbytes, memory=m) for m in ("pageable", "pinned"))
+            size = units.format_bytes(nbytes)
+            if cold and slow and fast:
+                gains.append(conclude(fast.by_launch, slow.by_launch))
+                one = _won_back(f"{size}, copies", cold, slow, fast, gains[-1])
+                figures.append(one)
+                told += [] if one.value is None else [f"after {one.value:.1f} copies of {size}"]
+            if warm and slow:
+                anew = conclude(warm.by_launch, slow.by_launch)
+                ratio = Ratio(to="a pageable copy", conclusion=anew)
+                label = f"{size}, pinning anew, warm cache"
+                figures.append(Figure(label=label, value=warm.time, unit="s", ratio=ratio))
+        if told:
+            return self.made(text, "figure", "; ".join(told), figures=tuple(figures))
+        state: State = "undecided"
+        verdict = "undecided: no copy is established to gain anything"
+        if not gains:
+            verdict = "undecided: no size has a cold pin_memory() and both plain copies"
+        elif all(one.verdict in ("slower", "same") for one in gains):
+            state, verdict = "no", "never: no copy gains anything"
+        return self.made(text, state, verdict, figures=tuple(figures))
 
-    def _figure(
-        self,
-        nbytes: int,
-        cold: Mapping[int, float],
-        pageable: Mapping[int, float],
-        pinned: Mapping[int, float],
-        copies: Rows,
-    ) -> Figure:
-        label = units.format_bytes(nbytes)
-        slow, fast = (first(copies, nbytes=nbytes, memory=m) for m in ("pageable", "pinned"))
-        cost_s = cold[nbytes] - pinned[nbytes]
-        found = break_even(cost_s, pageable[nbytes], pinned[nbytes])
-        sure = slow is not None and fast is not None
-        if sure and conclude(fast.by_launch, slow.by_launch).verdict != "faster":  # type: ignore[union-attr]
-            why = "no copy is established to gain anything"
-            return Figure(label=label, value=None, unit="", status="refused", reason=why)
-        if found.refused:
-            return Figure(label=label, value=None, unit="", status="refused", reason=found.refused)
-        once, gain = units.format_seconds(max(0.0, cost_s)), units.format_seconds(found.gain_s)
-        return Figure(
-            label=label, value=found.copies, unit="", note=f"{once} once, {gain} gained per copy"
-        )
+
+def _won_back(label: str, cold: Row, slow: Row, fast: Row, gain: Conclusion) -> Figure:
+    """So many copies, where the rule says that a copy gains something."""
+    cost_s = cold.time - fast.time
+    found = break_even(cost_s, slow.time, fast.time)
+    refused = found.refused
+    if gain.verdict != "faster":
+        refused = "no copy is established to gain anything"
+    if refused:
+        return Figure(label=label, value=None, unit="", status="refused", reason=refused)
+    once, each = units.format_seconds(max(0.0, cost_s)), units.format_seconds(found.gain_s)
+    return Figure(
+        label=label, value=found.copies, unit="", note=f"{once} once, {each} gained per copy"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,15 +51,13 @@ class Compare(Question):
         here = self._here(group, rows)
         axes = varying(here)
         figures = [self._figure(row, axes, rows, here) for row in valid(here)]
-        size = size_axis(here)
-        notes = [f"At {self.word(size, here[0].axes[size])}."] if size else []
         state, verdict = self._verdict(figures, here, axes)
         return self.made(
             text,
             state,
             verdict,
             figures=(*figures, *without_number(here, self)),
-            notes=tuple(notes),
+            notes=self.at(here, [axis for axis in varying(group) if axis not in axes]),
             chart=self._chart(text, group, here, axes),
         )
 
@@ -67,7 +65,7 @@ class Compare(Question):
         """The rows at the size where there is most to compare."""
         if self.beside is None:
             return at_size(group, smallest=self.smallest, together=2)
-        with_reference = [row for row in group if self._reference(row, rows, group)]
+        with_reference = [row for row in valid(group) if self._reference(row, rows, group)]
         size = size_axis(group)
         held = at_size(with_reference or group, smallest=self.smallest)
         if size is None:
@@ -113,26 +111,20 @@ class Compare(Question):
     ) -> tuple[State, str]:
         """Names a winner and a factor only where the rule does."""
         held = [one for one in figures if one.ratio is not None]
-        if not held:
-            return "figure", "; ".join(map(str, figures))
-        faster = _by_factor(held, "faster")
-        slower = _by_factor(held, "slower")
-        state: State = "figure"
         if self.claim is not None:
             claimed = {self.name(row, axes) for row in valid(here) if row.has(self.claim)}
-            mine = [one for one in held if one.label in claimed]
-            faster, slower = (_by_factor(mine, word) for word in ("faster", "slower"))
-            state = "yes" if faster else "no" if slower else "undecided"
+            return _claimed([one for one in held if one.label in claimed], here)
+        if not held:
+            return "figure", "; ".join(map(str, figures))
+        faster, slower = _by_factor(held, "faster"), _by_factor(held, "slower")
         if faster:
-            best = faster[-1]
-            lead = f"{best.label} is {best.ratio}"
-            also = [one.label for one in slower]
-            return state, lead + (f"; {joined(also)} slower" if also and not self.claim else "")
+            also = f"; {joined(one.label for one in slower)} slower" if slower else ""
+            return "figure", f"{faster[-1].label} is {faster[-1].ratio}{also}"
         if slower:
             said = [f"{one.label} is {one.ratio}" for one in reversed(slower)]
-            few = joined(said) if len(said) < 3 else f"{said[0]}; {len(said) - 1} others too"
-            return state, few
-        if self.claim is None and all(_verdict_of(one) == "same" for one in held):
+            others = f"{len(said) - 1} others are slower, too"
+            return "figure", joined(said) if len(said) < 3 else f"{said[0]}; {others}"
+        if all(_verdict_of(one) == "same" for one in held):
             return "figure", f"the same within 5 %: {joined(one.label for one in figures)}"
         return "undecided", f"no difference seen{_why(here)}"
 
@@ -147,15 +139,12 @@ class Compare(Question):
             else Axis(title="seconds per step", unit="s", is_log=len(sizes) > 1, better="lower")
         )
         if size is not None and len(sizes) > 1 and not rate:
-            points = [
-                as_rate(row, float(row.axes[size]), self.name(row, axes))
-                if rate
-                else point(row, float(row.axes[size]), row.seconds or 0, self.name(row, axes))
+            points = tuple(
+                point(row, float(row.axes[size]), row.seconds or 0, self.name(row, axes))
                 for row in shown
-            ]
+            )
             x = Axis(title=axis_title(size), unit="bytes", is_log=True)
-            kept = tuple(one for one in points if one is not None)
-            return charted(Chart(title=text, mark="line", x=x, y=y, points=kept))
+            return charted(Chart(title=text, mark="line", x=x, y=y, points=points))
         lanes = [row for row in here if row.seconds is not None]
         bars = tuple(
             (as_rate(row, self.name(row, axes)) if rate else None)
@@ -163,6 +152,18 @@ class Compare(Question):
             for row in lanes
         )
         return charted(Chart(title=text, mark="bar", x=Axis(title=""), y=y, points=bars))
+
+
+def _claimed(held: Sequence[Figure], here: Rows) -> tuple[State, str]:
+    """Yes where one of them is established to be faster; no where none can be."""
+    if not held:
+        return "undecided", "undecided: what it is held against has no number in this run"
+    faster, slower = _by_factor(held, "faster"), _by_factor(held, "slower")
+    if faster:
+        return "yes", f"{faster[-1].label} is {faster[-1].ratio}"
+    if any(_verdict_of(one) == "undecided" for one in held):
+        return "undecided", f"no difference seen{_why(here)}"
+    return "no", joined(f"{one.label} is {one.ratio}" for one in slower or held)
 
 
 def _by_factor(figures: Sequence[Figure], verdict: str) -> list[Figure]:

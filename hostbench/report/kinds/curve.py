@@ -5,10 +5,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hostbench.core import units
-from hostbench.core.latency import Crossover, Fit, crossover, fit
+from hostbench.core.latency import Crossover, Fit, Times, crossover, fit
 from hostbench.core.units import GB
-from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Rule, State
+from hostbench.judge.compare import MIN_EFFECT
+from hostbench.judge.conclude import Conclusion, conclude
+from hostbench.report.answer import (
+    Answer,
+    Axis,
+    Chart,
+    Figure,
+    Point,
+    Ratio,
+    Rule,
+    State,
+    joined,
+)
 from hostbench.report.kinds.finding import span
 from hostbench.report.kinds.question import (
     Question,
@@ -36,6 +47,12 @@ class Curve(Question):
     show: Literal["seconds", "rate"] = "rate"
     fits: tuple[Mapping[str, Any], ...] = ()
     crossing: tuple[str, Any, Any] | None = None
+
+    def asks(self, group: Rows) -> bool:
+        """A line, and where it crosses another, needs sizes."""
+        size = size_axis(group)
+        several = size is not None and len({row.axes[size] for row in group}) > 1
+        return several or not (self.fits or self.crossing)
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         size = size_axis(group) or ""
@@ -74,9 +91,8 @@ class Curve(Question):
             if not valid(line):
                 continue
             row = max(valid(line), key=lambda one: int(one.axes[size]) if size else 0)
-            label = " ".join(
-                filter(None, [self.name(row, axes), units.format_bytes(int(row.axes[size]))])
-            )
+            said = [self.name(row, axes), self.word(size, row.axes[size]) if size else ""]
+            label = " ".join(filter(None, said)) or row.workload.partition(".")[2]
             figures.append(_rate_figure(label, row))
         return "figure", "; ".join(map(str, figures)), figures
 
@@ -84,30 +100,25 @@ class Curve(Question):
         """By the rule at each size; where the line between them lies, from the medians."""
         axis, slow_value, fast_value = self.crossing or ("", "", "")
         slow, fast = (where(group, **{axis: value}) for value in (slow_value, fast_value))
-        name = self.word(axis, fast_value)
         if not valid(slow) or not valid(fast):
             return "unavailable", unseen(slow if not valid(slow) else fast), []
-        figures, verdicts = [], {}
-        for row in sorted(valid(fast), key=lambda one: int(one.axes[size])):
-            for other in where(valid(slow), **{size: row.axes[size]}):
-                found = conclude(row.by_launch, other.by_launch)
-                verdicts[int(row.axes[size])] = found.verdict
-                figures.append(
-                    Figure(
-                        label=f"{name}, {units.format_bytes(int(row.axes[size]))}",
-                        value=found.factor,
-                        unit="x",
-                        low=found.low,
-                        high=found.high,
-                        note=found.verdict,
-                    )
+        name, other_name = self.word(axis, fast_value), self.word(axis, slow_value)
+        mine, others = ({int(row.axes[size]): row for row in valid(one)} for one in (fast, slow))
+        figures, found = [], {}
+        for nbytes in sorted(set(mine) & set(others)):
+            row = mine[nbytes]
+            found[nbytes] = conclude(row.by_launch, others[nbytes].by_launch)
+            figures.append(
+                Figure(
+                    label=f"{name}, {units.format_bytes(nbytes)}",
+                    value=row.time,
+                    unit="s",
+                    low=row.low_s,
+                    high=row.high_s,
+                    ratio=Ratio(to=other_name, conclusion=found[nbytes]),
                 )
-        sure = [n for n, verdict in verdicts.items() if verdict in ("faster", "slower")]
-        kept = ({n: t for n, t in times(rows, size).items() if n in sure} for rows in (slow, fast))
-        found_crossing = crossover(*kept)
-        if len(sure) < 2:
-            return "undecided", f"no difference seen {span(list(verdicts))}", figures
-        return *_crossed(found_crossing, name), figures
+            )
+        return *_crossed(found, times(fast, size), times(slow, size), name), figures
 
     def _chart(self, text: str, group: Rows, size: str) -> Chart | None:
         axes = [axis for axis in varying(group) if axis != size]
@@ -185,18 +196,35 @@ def fit_in_words(found: Fit) -> str:
     return f"latency {latency}, {rate}, half of it from {half} on ({sizes})"
 
 
-def _crossed(found: Crossover, name: str) -> tuple[State, str]:
-    """From which size on `name` is faster, or up to which one."""
-    if found.refused:
-        return "undecided", f"no size from which {name} is faster can be said: {found.refused}"
-    if found.always is not None:
-        state: State = "yes" if found.always else "no"
-        every = "every" if found.always else "no"
-        return state, f"{name} is faster at {every} size {span(found.sizes)}"
-    about = units.about_bytes(found.nbytes)
-    if found.only_below:
-        return "partly", f"{name} is faster only up to {about}"
-    return "partly", f"{name} is faster from {about} on"
+def _crossed(
+    found: Mapping[int, Conclusion], fast: Times, slow: Times, name: str
+) -> tuple[State, str]:
+    """From which size on `name` is faster, or up to which one, by the sizes that are decided."""
+    decided = {n: one for n, one in found.items() if one.verdict != "undecided"}
+    if not any(one.is_different for one in decided.values()):
+        nowhere = f"no difference seen {span([*found])}" if found else "no size has both numbers"
+        return "undecided", nowhere
+    # Where both are the same, `name` does not count as faster, whatever its median is.
+    held = {
+        n: slow[n] if one.is_different else min(slow[n], (1 + MIN_EFFECT) * fast[n])
+        for n, one in decided.items()
+    }
+    known = crossover(held, {n: fast[n] for n in decided})
+    state, verdict = _crossover_in_words(known, name)
+    unsure = [units.format_bytes(n) for n in found if n not in decided]
+    return state, verdict + (f"; undecided at {joined(unsure)}" if unsure else "")
+
+
+def _crossover_in_words(known: Crossover, name: str) -> tuple[State, str]:
+    if known.refused:
+        return "undecided", f"no size from which {name} is faster can be said: {known.refused}"
+    if known.always is not None:
+        state: State = "yes" if known.always else "no"
+        every = "every" if known.always else "no"
+        return state, f"{name} is faster at {every} size {span(known.sizes)}"
+    about = units.about_bytes(known.nbytes)
+    where_ = f"only up to {about}" if known.only_below else f"from {about} on"
+    return "partly", f"{name} is faster {where_}"
 
 
 def _rules(rows: Rows) -> list[Rule]:

@@ -16,7 +16,7 @@ from hostbench.report.kinds.question import (
     point,
     without_number,
 )
-from hostbench.report.rows import Row, Rows, grouped, size_axis
+from hostbench.report.rows import Row, Rows, grouped
 
 HIDES, HARDLY = 0.5, 0.1
 """From this share of the possible gain on it counts as had; below that one as not."""
@@ -44,6 +44,12 @@ class Parts(Question):
     remark: Callable[[Mapping[str, Row]], str] | None = None
     """A sentence about all ways of one size."""
 
+    def asks(self, group: Rows) -> bool:
+        """Without the serial loop nothing can be said; a sweep needs several values."""
+        has_serial = any(row.axes.get(self.axis) == self.serial for row in group)
+        values = {row.axes[self.over] for row in group} if self.over else {}
+        return has_serial and (self.over is None or len(values) > 1)
+
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         if self.over is not None:
             return self._sweep(text, group, self.over)
@@ -51,17 +57,16 @@ class Parts(Question):
         named = {str(row.axes[self.axis]): row for row in here if self.axis in row.axes}
         known = self._known(named)
         state, verdict = self._verdict(known, named)
-        size = size_axis(here)
-        notes = [f"At {self.word(size, here[0].axes[size])}."] if size else []
+        notes = self.at(here, ())
         if self.remark is not None and (said := self.remark(named)):
-            notes.append(said)
+            notes = (*notes, said)
         missing = [row for row in here if not row.is_valid]
         return self.made(
             text,
             state,
             verdict,
             figures=(*self._figures(named, known), *_each_without(missing, self)),
-            notes=tuple(notes),
+            notes=notes,
             chart=self._bars(text, here, known),
         )
 
@@ -80,20 +85,29 @@ class Parts(Question):
     def _verdict(
         self, known: Mapping[str, Efficiencies], named: Mapping[str, Row]
     ) -> tuple[State, str]:
-        if not known:
-            return "undecided", "undecided: the serial loop has no number in this run"
+        leading = {way: found for way, found in known.items() if way not in self.controls}
+        if not leading:
+            lost = "any other loop" if known or self._has(named) else "the serial loop"
+            return "undecided", f"undecided: no number of {lost} in this run"
         serial = named[self.serial]
-        leading = {
-            way: next(iter(found.values()))
-            for way, found in known.items()
-            if way not in self.controls
+        gains = {
+            self.word(self.axis, way): conclude(named[way].by_launch, serial.by_launch)
+            for way in leading
         }
-        gains = {way: conclude(named[way].by_launch, serial.by_launch) for way in leading}
-        told = {w: e for w, e in leading.items() if e.share is not None}
+        ideal = next(iter(next(iter(leading.values()))))
+        shares = {self.word(self.axis, way): found[ideal] for way, found in leading.items()}
+        told = {name: one for name, one in shares.items() if one.share is not None}
+        unsaid = _unsaid({name: one for name, one in shares.items() if one.share is None})
         if not told:
-            return _without_share(leading, gains, {w: self.word(self.axis, w) for w in leading})
-        best = max(told, key=lambda way: told[way].share or 0.0)
-        return _hidden(told[best], gains[best], self.word(self.axis, best))
+            return _without_share(gains, unsaid)
+        best = max(told, key=lambda name: (gains[name].verdict == "faster", told[name].share))
+        state, verdict = _hidden(told[best], gains[best], best, ideal)
+        if unsaid and state in ("no", "partly"):
+            return "undecided", f"undecided: {unsaid}; {verdict}"
+        return state, verdict
+
+    def _has(self, named: Mapping[str, Row]) -> bool:
+        return self.serial in named and named[self.serial].is_valid
 
     def _figures(self, named: Mapping[str, Row], known: Mapping[str, Efficiencies]) -> list[Figure]:
         figures = []
@@ -181,10 +195,11 @@ class Parts(Question):
         return self.made(text, state, verdict, figures=(*figures, *missing), chart=charted(chart))
 
 
-def _hidden(best: Efficiency, gain: Conclusion, name: str) -> tuple[State, str]:
+def _hidden(best: Efficiency, gain: Conclusion, name: str, ideal: str) -> tuple[State, str]:
     share = best.share or 0.0
     ends = "" if best.low is None else f" (99 % interval {best.low:.2f} to {best.high:.2f})"
-    said = f"{100 * max(0.0, share):.0f} % of what could be hidden is hidden by {name}{ends}"
+    what = f"{ideal} could hide" if ideal else "could be hidden"
+    said = f"{100 * max(0.0, share):.0f} % of what {what} is hidden by {name}{ends}"
     if gain.verdict == "undecided":
         return "undecided", f"undecided: no difference seen between {name} and serial"
     if gain.verdict != "faster":
@@ -199,20 +214,23 @@ def _hidden(best: Efficiency, gain: Conclusion, name: str) -> tuple[State, str]:
     return ("partly", f"in part: {said}") if share >= HARDLY else ("no", f"no: at best {said}")
 
 
-def _without_share(
-    leading: Mapping[str, Efficiency],
-    gains: Mapping[str, Conclusion],
-    words: Mapping[str, str],
-) -> tuple[State, str]:
+def _unsaid(refused: Mapping[str, Efficiency]) -> str:
+    """Of which ways it cannot be said how much they hide, and why."""
+    by_reason: dict[str, list[str]] = {}
+    for name, one in refused.items():
+        by_reason.setdefault(str(one.refused), []).append(name)
+    said = "; ".join(f"{joined(names)}: {reason}" for reason, names in by_reason.items())
+    return f"how much is hidden cannot be said of {said}" if said else ""
+
+
+def _without_share(gains: Mapping[str, Conclusion], unsaid: str) -> tuple[State, str]:
     """No efficiency can be said; a way may be established to be faster than serial all the same."""
-    reasons = "; ".join(dict.fromkeys(str(one.refused) for one in leading.values()))
-    faster = [way for way, gain in gains.items() if gain.verdict == "faster"]
+    faster = [name for name, gain in gains.items() if gain.verdict == "faster"]
     if faster:
-        best = max(faster, key=lambda way: gains[way].factor)
+        best = max(faster, key=lambda name: gains[name].factor)
         factor = units.format_factor(gains[best].factor)
-        unsaid = f"how much is hidden cannot be said: {reasons}"
-        return "partly", f"{words[best]} is {factor} faster than serial; {unsaid}"
-    return "undecided", f"undecided: {reasons}"
+        return "partly", f"{best} is {factor} faster than serial; {unsaid}"
+    return "undecided", f"undecided: {unsaid}"
 
 
 def _pays_most(saved: Mapping[str, tuple[float, Conclusion]]) -> tuple[State, str]:
@@ -225,10 +243,11 @@ def _pays_most(saved: Mapping[str, tuple[float, Conclusion]]) -> tuple[State, st
     tied = [n for n, (_, one) in saved.items() if n != best and not _apart(gain, one)]
     what = f"saves {share:.0%} of the serial loop's time"
     if not tied:
-        return "figure", f"{best} {what}, more than any other"
+        more = ", more than at any other" if len(saved) > 1 else ""
+        return "figure", f"at {best}, where overlap {what}{more}"
     if len(tied) == len(saved) - 1:
-        return "figure", f"no difference seen between them: the best, {best}, {what}"
-    return "figure", f"no difference seen between {joined([best, *tied])}; {best} {what}"
+        return "figure", f"no difference seen between them; at {best} overlap {what}"
+    return "figure", f"no difference seen between {joined([best, *tied])}; at {best} overlap {what}"
 
 
 def _apart(best: Conclusion, other: Conclusion) -> bool:

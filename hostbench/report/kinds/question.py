@@ -9,6 +9,8 @@ from hostbench.core.case import AxisValue
 from hostbench.report.answer import Answer, Chart, Figure, Point, State
 from hostbench.report.rows import Row, Rows, distinct, grouped, size_axis, valid, where
 
+NOT_ASKED = "this run did not measure it"
+
 Words = Mapping[str, Mapping[Any, str]]
 """Axis -> value -> how a reader calls it."""
 
@@ -42,10 +44,17 @@ class Question:
         for values, group in grouped(mine, self.each):
             said = {axis: self.word(axis, value) for axis, value in values.items()}
             text = self.text.format(**said)
+            if not self.asks(group):
+                continue
             if valid(group):
                 yield self.answer(text, group, rows)
             else:
                 yield self.unavailable(text, group)
+
+    def asks(self, group: Rows) -> bool:
+        """Whether the cases of a group are enough for the question to make sense: a quick run holds
+        one size, and no curve."""
+        return True
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         """The answer from the cases of one group, at least one of which has a valid number."""
@@ -69,6 +78,13 @@ class Question:
         """`pinned`, `async`, `16 MiB`, `4 ranks`: one choice in words."""
         known = self.words.get(axis, {}).get(value)
         return known if known is not None else axis_word(axis, value)
+
+    def at(self, here: Rows, axes: Sequence[str]) -> tuple[str, ...]:
+        """`At 64 MiB, async.`: the size and the further choices that all these rows share."""
+        size = size_axis(here)
+        shared = [axis for axis in axes if axis != size and axis in here[0].axes]
+        words = [self.word(axis, here[0].axes[axis]) for axis in ([size] if size else []) + shared]
+        return (f"At {', '.join(words)}.",) if words else ()
 
     def name(self, row: Row, axes: Sequence[str]) -> str:
         """The choices of a row on these axes."""
@@ -116,11 +132,12 @@ def at_size(rows: Rows, *, smallest: bool = False, together: int = 1) -> list[Ro
 
 def unseen(rows: Rows) -> str:
     """Why there is no number: the reasons that were recorded, each once."""
-    reasons = "; ".join(distinct(rows, lambda row: row.reason)) or "this run did not measure it"
-    statuses = {row.status for row in rows}
-    if "failed" in statuses:
-        return f"failed: {reasons}"
-    return f"not measured: {reasons}" if statuses == {"not measured"} else f"skipped: {reasons}"
+    said = []
+    for status in ("failed", "skipped", "not measured"):
+        mine = [row for row in rows if row.status == status]
+        reasons = "; ".join(distinct(mine, lambda row: row.reason)) or "without a reason"
+        said += [f"{status}: {reasons}"] if mine else []
+    return "; ".join(said) or f"not measured: {NOT_ASKED}"
 
 
 def without_number(rows: Rows, question: Question) -> tuple[Figure, ...]:
@@ -128,11 +145,11 @@ def without_number(rows: Rows, question: Question) -> tuple[Figure, ...]:
     found: dict[tuple[str, str | None], list[Row]] = {}
     for row in rows:
         if not row.is_valid:
-            found.setdefault((row.status, row.reason), []).append(row)
+            found.setdefault(why(row), []).append(row)
     axes = varying(rows)
     return tuple(
         Figure(
-            label=question.name(same[0], axes) if len(same) == 1 else f"{len(same)} cases",
+            label=_label(same, axes, question),
             value=None,
             unit="s",
             status=status,
@@ -140,6 +157,19 @@ def without_number(rows: Rows, question: Question) -> tuple[Figure, ...]:
         )
         for (status, reason), same in found.items()
     )
+
+
+def _label(rows: Rows, axes: Sequence[str], question: Question) -> str:
+    if len(rows) > 1:
+        return f"{len(rows)} cases"
+    return question.name(rows[0], axes) or rows[0].workload.partition(".")[2]
+
+
+def why(row: Row) -> tuple[str, str | None]:
+    """Status and reason of a row without a valid number."""
+    if row.status == "ok":
+        return "refused", "its time is not positive"
+    return row.status, row.reason
 
 
 def point(row: Row, x: float | str, y: float, series: str = "", scale: float = 1.0) -> Point:

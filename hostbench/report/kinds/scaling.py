@@ -28,23 +28,27 @@ class Scaling(Question):
     """What is said of all ranks together, as of their backend."""
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        size = size_axis(group) or ""
+        size = size_axis(group)
         here = self._here(group, size)
         measured = sorted(valid(here), key=lambda row: int(row.axes[self.over]))
         figures = [self._figure(row, share) for row, share in self._shares(measured)]
-        notes = [self.about(measured[0])] if self.about and measured else []
-        verdict = ", ".join(_in_words(one) for one in figures if one.value is not None)
-        at = self.word(size, here[0].axes[size]) if size else ""
+        said = ", ".join(_in_words(one) for one in figures if one.value is not None)
+        if not said:
+            return self.unavailable(text, [row for row in group if not row.is_valid])
+        at = [self.word(size, here[0].axes[size]) if size else "", self.rate_name]
+        where = ", ".join(filter(None, at))
         return self.made(
             text,
-            "figure" if verdict else "undecided",
-            f"{at}{f', {self.rate_name}' if self.rate_name else ''}: {verdict}",
-            figures=(*figures, *without_number(here, self)),
-            notes=tuple(notes),
+            "figure",
+            f"{where}: {said}" if where else said,
+            figures=(*figures, *without_number(group, self)),
+            notes=(self.about(measured[0]),) if self.about else (),
             chart=self._chart(text, group, size),
         )
 
-    def _here(self, group: Rows, size: str) -> list[Row]:
+    def _here(self, group: Rows, size: str | None) -> list[Row]:
+        if size is None:
+            return list(group)
         several = [row for row in valid(group) if int(row.axes[self.over]) > 1] or valid(group)
         sizes = {int(row.axes[size]) for row in several}
         picked = min(sizes) if self.smallest else max(sizes)
@@ -79,7 +83,7 @@ class Scaling(Question):
             notes.insert(0, f"{100 * share:.0f} % of that of the fewest ranks")
         return Figure(label=label, value=rate / GB, unit="GB/s", note=", ".join(notes))
 
-    def _chart(self, text: str, group: Rows, size: str) -> Chart | None:
+    def _chart(self, text: str, group: Rows, size: str | None) -> Chart | None:
         """Over ranks, a line for each size."""
         points = []
         for row in group:

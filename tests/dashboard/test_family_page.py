@@ -1,0 +1,169 @@
+"""The page of a family: answers with charts, what has no number and why, other tools' points."""
+
+import importlib
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from hostbench import families
+from hostbench.report.answer import Answer, Axis, Chart, Point
+from hostbench.report.questions import answers
+from hostbench.report.rows import rows_of
+from hostbench.store import frame, peers
+from tests import dashboard_page, dashboard_tree
+from tests.dashboard_page import said
+from tests.dashboard_tree import CPU_MACHINE, GPU_MACHINE, LOST, STRUCK, TREND
+
+on_the_path = dashboard_page.on_the_path
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return dashboard_tree.write(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="module")
+def toy(tree: Path) -> pd.DataFrame:
+    """The newest run of the GPU machine."""
+    rows = frame.read(tree).frame
+    rows = rows[rows["machine"] == GPU_MACHINE]
+    return rows[rows["run_id"] == peers.ours(rows)["run_id"].iloc[-1]]
+
+
+@pytest.fixture
+def open_family(monkeypatch: pytest.MonkeyPatch, tree: Path):
+    def open_it(family: str, results: Path = tree, **query: str) -> AppTest:
+        asked = {"machine": GPU_MACHINE, **query}
+        app = dashboard_page.opened(monkeypatch, "family", results, family=family, **asked)
+        assert not app.exception
+        return app
+
+    return open_it
+
+
+def of_family(rows: pd.DataFrame, family: str) -> list[Answer]:
+    return [one for one in answers(rows_of(rows)) if one.family == family]
+
+
+def drawn(app: AppTest) -> int:
+    return len(app.get("arrow_vega_lite_chart")) + len(app.get("vega_lite_chart"))
+
+
+def table(app: AppTest, column: str) -> pd.DataFrame:
+    return next(one.value for one in app.dataframe if column in one.value)
+
+
+@pytest.mark.parametrize("family", families.names())
+def test_each_answer_has_its_state_and_its_chart(
+    open_family, toy: pd.DataFrame, family: str
+) -> None:
+    shown = [one for one in of_family(toy, family) if one.state != "unavailable"]
+    assert shown
+    app = open_family(family)
+    text = said(app)
+    for one in shown:
+        assert one.question in text and one.verdict in text
+    assert drawn(app) == sum(one.chart is not None for one in shown) > 0
+    words = importlib.import_module("answers").SAID
+    for state in {one.state for one in shown}:
+        assert f": {words.get(state, state)}]" in text
+    tables = [len(one.value) for one in app.dataframe if "in words" in one.value]
+    assert sorted(tables) == sorted(len(one.figures) for one in shown if one.figures)
+
+
+def test_the_figures_table_holds_the_records(open_family, toy: pd.DataFrame) -> None:
+    (pays,) = (one for one in of_family(toy, "transfer") if one.question.startswith("Does pinned"))
+    made = importlib.import_module("answers").table(pays)
+    assert made["value"].tolist() == [one.value for one in pays.figures]
+    assert made["verdict"].dropna().tolist() == ["faster"]
+    assert made["held against"].dropna().tolist() == ["pageable"]
+
+
+def test_what_has_no_number_is_listed_with_its_reason(open_family) -> None:
+    gaps = table(open_family("transfer"), "cases")
+    assert "failed" in set(gaps["status"])
+    assert gaps["reason"].str.contains("target differs from source").any()
+    gaps = table(open_family("overlap"), "cases")
+    assert {"failed", "not measured"} <= set(gaps["status"])
+    gaps = table(open_family("collectives"), "cases")
+    assert "needs 8 GPUs, this machine has 4" in set(gaps["reason"])
+
+
+def test_unexpected_findings_are_listed(open_family) -> None:
+    app = open_family("transfer")
+    (odd,) = (one.value for one in app.dataframe if list(one.value.columns) == ["case", "flags"])
+    assert odd["case"].tolist() == [TREND]
+    assert odd["flags"].str.contains("asynchronous is False").all()
+
+
+@pytest.mark.parametrize(("family", "case"), [("transfer", STRUCK), ("overlap", LOST)])
+def test_every_case_is_in_the_table(open_family, toy: pd.DataFrame, family: str, case: str) -> None:
+    cases = table(open_family(family), "asyncness")
+    assert sorted(cases["case"]) == sorted(toy["case"][toy["family"] == family])
+    assert cases["status"][cases["case"] == case].iloc[0] in ("failed", "not measured")
+
+
+def test_questions_without_an_answer_are_folded_by_reason(open_family) -> None:
+    app = open_family("transfer", machine=CPU_MACHINE)
+    folded = [one.label for one in app.expander if "not answered" in one.label]
+    assert folded and all("skipped" in one for one in folded)
+    assert "Does pinned memory pay?" in said(app)
+
+
+def test_a_run_without_the_family_says_what_to_run(open_family, toy: pd.DataFrame) -> None:
+    """The older runs of the tree hold transfer and allocation alone."""
+    app = open_family("overlap")
+    runs = app.selectbox[2].options
+    older = "20261102T030000Z-11111111-0001"
+    app = open_family("overlap", run=older)
+    assert len(runs) == 9
+    assert app.code[0].value == "hostbench run overlap"
+    assert drawn(app) == 0
+
+
+# other tools' figures
+
+
+def rates(answer: Answer) -> dict[str, list[tuple[float, float]]]:
+    assert answer.chart is not None
+    found: dict[str, list[tuple[float, float]]] = {}
+    for one in answer.chart.points:
+        found.setdefault(one.series, []).append((float(one.x), one.y))
+    return found
+
+
+def test_other_tools_points_stand_on_the_chart_of_rates(tree: Path, toy: pd.DataFrame) -> None:
+    made = importlib.import_module("answers")
+    data = importlib.import_module("data")
+    theirs = data.peers_of(tree, GPU_MACHINE)
+    question = "What do latency and bandwidth make of a copy, host to device?"
+    (rate,) = (one for one in of_family(toy, "transfer") if one.question == question)
+    both = rates(made.with_peers(rate, theirs))
+    (source,) = set(both) - set(rates(rate))
+    mine = theirs[theirs["workload"] == "transfer.host_to_device"]
+    assert source.startswith("nvbandwidth") or source == mine["source"].iloc[0]
+    assert both[source] == list(zip(mine["nbytes"].astype(float), mine["gb_per_s"], strict=True))
+    assert both.items() > rates(rate).items()
+
+
+def test_other_tools_points_stand_on_no_other_chart() -> None:
+    made = importlib.import_module("answers")
+    columns = {"workload": ["a.b"], "nbytes": [1024], "gb_per_s": [9.0], "source": ["nvbandwidth"]}
+    theirs = pd.DataFrame(columns)
+    x, y = Axis(title="n", unit="bytes"), Axis(title="GB/s", unit="GB/s")
+    point = Point(x=1.0, y=1.0)
+    kept = {"family": "a", "workload": "a.b", "question": "?", "verdict": "v", "state": "figure"}
+    line = Chart(title="t", mark="line", x=x, y=y, points=(point,))
+    answer = Answer(**kept, chart=line)  # type: ignore[arg-type]
+    assert len(made.with_peers(answer, theirs).chart.points) == 2
+    for chart in (
+        None,
+        Chart(title="t", mark="line", x=x, y=Axis(title="s", unit="s"), points=(point,)),
+        Chart(title="t", mark="bar", x=Axis(title=""), y=y, points=(point,)),
+    ):
+        other = Answer(**kept, chart=chart)  # type: ignore[arg-type]
+        assert made.with_peers(other, theirs) == other
+    elsewhere = theirs.assign(workload="a.c")
+    assert made.with_peers(answer, elsewhere) == answer

@@ -1,0 +1,623 @@
+"""What each family's questions say: of the simulated device, whose answers are known, and of links
+whose facts are given."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from hostbench import families
+from hostbench.core.case import AxisValue, Case
+from hostbench.core.records import CaseRecord
+from hostbench.core.units import KIB, MIB
+from hostbench.device.simulated import Link
+from hostbench.families.transfer.questions import _crossed
+from hostbench.report.answer import Answer, Figure
+from hostbench.report.kinds import Question
+from hostbench.report.questions import answers, asked
+from hostbench.report.rows import Row, rows_of
+from hostbench.store import archive, frame
+from hostbench.testing.builders import (
+    FACTS,
+    copy_case,
+    failed,
+    record,
+    run,
+    simulated_records,
+    skipped,
+)
+
+PINNED = "Do copies from pinned memory hide behind compute?"
+PAGEABLE = "Do copies from pageable memory hide behind compute?"
+SNIPPET = "What does a copy stream with non_blocking=True do from pageable memory?"
+RATIO = "At which ratio of compute to copy does overlap pay most?"
+TRIP = "Do copies in, computes and copies out run at once?"
+CROSSINGS = tuple(
+    f"From which size on is pinned memory faster, {way}?"
+    for way in ("host to device", "device to host")
+)
+ASYNC = "Is non_blocking=True from {} memory asynchronous?"
+LINK = "Is my link fine?"
+PAYS = "Does pinned memory pay?"
+
+
+def asked_of(
+    folder: Path, records: Sequence[CaseRecord], during: Any = None, **changes: Any
+) -> dict[str, Answer]:
+    part = run(records, **{"launches": 10, "device": "simulated", **changes})
+    if during:
+        part = replace(part, facts={**part.facts, "during": during})
+    archive.write(folder, part)
+    found = answers(rows_of(frame.read(folder).frame))
+    by_question = {one.question: one for one in found}
+    assert len(by_question) == len(found)
+    return by_question
+
+
+def repeated(records: Sequence[CaseRecord], launches: int = 10) -> list[CaseRecord]:
+    """The simulated clock is exact: a further launch says the same."""
+    return [replace(one, launch=number) for number in range(launches) for one in records]
+
+
+@pytest.fixture(scope="module")
+def transfers() -> list[CaseRecord]:
+    return simulated_records("transfer", launches=1)
+
+
+@pytest.fixture(scope="module")
+def overlaps() -> list[CaseRecord]:
+    return simulated_records("overlap", launches=1)
+
+
+@pytest.fixture(scope="module")
+def copies(
+    transfers: list[CaseRecord], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Answer]:
+    return asked_of(tmp_path_factory.mktemp("transfer"), repeated(transfers))
+
+
+@pytest.fixture(scope="module")
+def loops(
+    overlaps: list[CaseRecord], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Answer]:
+    return asked_of(tmp_path_factory.mktemp("overlap"), repeated(overlaps))
+
+
+def figure(answer: Answer, label: str) -> Figure:
+    (found,) = (one for one in answer.figures if one.label == label)
+    return found
+
+
+def value(answer: Answer, label: str) -> float:
+    found = figure(answer, label).value
+    assert found is not None
+    return found
+
+
+def verdict(answer: Answer, label: str) -> tuple[str, float]:
+    """The rule's word, and the factor to three digits."""
+    ratio = figure(answer, label).ratio
+    assert ratio is not None
+    return ratio.conclusion.verdict, float(f"{ratio.conclusion.factor:.3g}")
+
+
+# every family
+
+
+@pytest.mark.parametrize("family", families.names())
+def test_every_workload_is_asked_about(family: str) -> None:
+    own = families.questions(family)
+    assert isinstance(own, tuple) and all(isinstance(one, Question) for one in own)
+    everything = asked(family)
+    assert everything[: len(own)] == own
+    covered = {name for one in everything for name in (one.workload, *getattr(one, "also", ()))}
+    assert covered == set(families.load((family,)))
+    texts = [one.text for one in everything]
+    assert len(set(texts)) == len(texts)
+
+
+@pytest.mark.parametrize("family", families.names())
+def test_what_a_question_chooses_is_declared(family: str) -> None:
+    """A misspelt axis or value would be a question that no run ever answers."""
+    works = families.load((family,))
+    for one in families.questions(family):
+        axes = {**works[one.workload].axes, "workload": ()}
+        assert set(one.each) <= set(axes), one.text
+        for axis, wanted in one.where.items():
+            values = wanted if isinstance(wanted, tuple) else (wanted,)
+            assert set(values) <= set(axes[axis]), one.text
+    for work in works.values():
+        base = work.base()
+        assert set(base) <= set(work.axes)
+        assert all(base[axis] in work.axes[axis] for axis in base), work.name
+
+
+def test_a_family_that_is_none_asks_nothing() -> None:
+    assert families.questions("no such family") == ()
+
+
+# transfer, simulated
+
+
+def test_each_question_once_and_no_odd_number(
+    copies: dict[str, Answer], loops: dict[str, Answer]
+) -> None:
+    assert (len(copies), len(loops)) == (21, 8)
+    for answer in (*copies.values(), *loops.values()):
+        assert answer.state not in ("unavailable", "undecided"), answer.question
+        assert answer.chart is not None or answer.question in (LINK, BREAK_EVEN)
+        assert all(one.value == one.value for one in answer.figures)
+
+
+BREAK_EVEN = "After how many copies has pinning a tensor paid?"
+
+
+@pytest.mark.parametrize("way", ["host to device", "device to host"])
+def test_latency_and_bandwidth_are_the_simulated_links(copies: dict[str, Answer], way: str) -> None:
+    answer = copies[f"What do latency and bandwidth make of a copy, {way}?"]
+    assert value(answer, "async pinned: latency") == pytest.approx(10e-6, rel=1e-3)
+    assert value(answer, "async pinned: bandwidth") == pytest.approx(50, rel=1e-3)
+    assert value(answer, "async pinned: half of it from") == pytest.approx(488 * KIB, rel=2e-3)
+    assert value(answer, "sync pageable: latency") == pytest.approx(13e-6, rel=1e-3)
+    assert value(answer, "sync pageable: bandwidth") == pytest.approx(10, rel=1e-3)
+    assert answer.chart is not None
+    assert [(one.label, one.low) for one in answer.chart.rules] == [
+        ("limit: the simulated link", 50.0)
+    ]
+
+
+@pytest.mark.parametrize("question", CROSSINGS)
+def test_pinned_is_faster_from_a_size_on(copies: dict[str, Answer], question: str) -> None:
+    answer = copies[question]
+    assert answer.state == "partly"
+    assert answer.verdict == "pinned is faster from 2.76 KiB on"
+    assert verdict(answer, "pinned, 1 KiB")[0] == "same"
+    assert verdict(answer, "pinned, 256 MiB") == ("faster", 4.99)
+
+
+def test_pageable_memory_blocks_and_pinned_does_not(copies: dict[str, Answer]) -> None:
+    for memory, state, asyncness in (("pageable", "no", 0.0), ("pinned", "yes", 1.0)):
+        answer = copies[ASYNC.format(memory)]
+        assert answer.state == state
+        for way in ("host to device", "device to host"):
+            found = value(answer, f"1 GiB {way}: asyncness")
+            assert found == pytest.approx(asyncness, abs=0.01)
+
+
+def test_pinning_pays_after_as_many_copies_as_it_costs(copies: dict[str, Answer]) -> None:
+    answer = copies[BREAK_EVEN]
+    assert answer.state == "figure"
+    assert value(answer, "64 MiB, copies") == pytest.approx(6.9, abs=0.05)
+    assert verdict(answer, "64 MiB, pinning anew, warm cache") == ("faster", 1.43)
+    assert verdict(copies[PAYS], "pinned") == ("faster", 4.99)
+    assert copies[PAYS].state == "yes"
+
+
+def test_both_ways_at_once(copies: dict[str, Answer]) -> None:
+    answer = copies["Do copies in both directions run at once?"]
+    assert answer.state == "partly"
+    both = figure(answer, "pinned, 64 MiB each way, in all")
+    assert both.value == pytest.approx(99.1, abs=0.05) and both.unit == "GB/s"
+    assert "100% of the 99.3 GB/s" in both.note
+    assert value(answer, "pageable, 64 MiB each way, in all") == pytest.approx(9.99, abs=0.01)
+
+
+def test_a_new_tensor_costs_more_where_the_cache_is_cold(copies: dict[str, Answer]) -> None:
+    answer = copies['What does tensor.to("cpu") cost beside a copy_ into place?']
+    assert answer.notes == ("At 64 MiB.",)
+    assert value(answer, "cold cache async") == pytest.approx(34.9e-3, rel=1e-3)
+    assert verdict(answer, "cold cache async")[0] == "slower"
+    assert verdict(answer, "warm cache async") == ("same", 0.999)
+    assert verdict(answer, "warm cache sync")[0] == "same"
+
+
+def test_many_small_tensors_are_told_each(copies: dict[str, Answer]) -> None:
+    answer = copies["What do a thousand small tensors of 62.5 MiB in all cost beside one?"]
+    assert verdict(answer, "pageable sync")[0] == "slower"
+    assert figure(answer, "pageable sync").note == "64 KiB and 16.6 us each"
+
+
+def test_what_a_conversion_hides(copies: dict[str, Answer]) -> None:
+    through = "through pageable memory that torch allocates"
+    cast = copies["What does a cast on the way (float32 to float16) hide?"]
+    assert figure(cast, "H2D pinned sync").note == (
+        f"half of the bytes cross, cast before the link, {through}"
+    )
+    assert verdict(cast, "D2H pinned async") == ("faster", 1.85)
+    strided = copies["What does copying every second element hide?"]
+    assert sum(through in one.note for one in strided.figures) == 2
+    assert verdict(strided, "D2H pinned sync") == ("slower", 0.974)
+
+
+def test_copies_on_and_between_devices(copies: dict[str, Answer]) -> None:
+    peers = copies["How fast is a copy from one GPU to another?"]
+    assert value(peers, "directly") == pytest.approx(371, rel=2e-3)
+    assert value(peers, "through the host") == pytest.approx(24.8, rel=2e-3)
+    assert verdict(peers, "directly")[0] == "faster"
+    inside = copies["How fast is a copy inside the device's memory?"]
+    (only,) = inside.figures
+    assert (only.label, only.unit) == ("64 MiB", "GB/s")
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ({}, "what crossed was not observed"),
+        ({"copies": 3}, "what crossed was not observed"),
+        ({"copies": "none"}, "observed none"),
+        ({"copies": "1 x H2D pinned, huge in all"}, "observed 1 x H2D pinned, huge in all"),
+        ({"copies": "1 x H2D pinned, 512 KiB in all"}, "half of the bytes cross"),
+        ({"copies": "1 x H2D pinned, 1 MiB in all"}, "all bytes cross"),
+    ],
+)
+def test_what_was_observed_is_told_as_it_is_stored(found: dict[str, Any], text: str) -> None:
+    row = Row(
+        family="transfer",
+        workload="transfer.strided",
+        case="?",
+        axes={"memory": "pinned"},
+        device="cuda",
+        status="ok",
+        nbytes=MIB,
+        findings=found,
+    )
+    assert _crossed(row) == text
+
+
+def test_a_size_that_is_not_async_is_named(transfers: list[CaseRecord], tmp_path: Path) -> None:
+    def odd(one: CaseRecord) -> CaseRecord:
+        axes = one.case.values
+        if axes["nbytes"] not in (4 * KIB, 16 * KIB) or axes.get("memory") != "pinned":
+            return one
+        found = {**one.measurement.findings, "asynchronous": False}
+        return replace(one, measurement=replace(one.measurement, findings=found))
+
+    plain = [odd(one) for one in transfers if one.case.workload == "transfer.host_to_device"]
+    answer = asked_of(tmp_path, plain)[ASYNC.format("pinned")]
+    assert answer.state == "partly"
+    assert answer.verdict == (
+        "not always: async at 1 KiB, not async from 4 KiB to 16 KiB, async from 64 KiB to 1 GiB"
+    )
+
+
+@pytest.mark.parametrize("lost", [failed, skipped])
+def test_a_direction_without_a_number_is_named(
+    lost: Callable[[Case, str], CaseRecord], transfers: list[CaseRecord], tmp_path: Path
+) -> None:
+    plain = ("transfer.host_to_device", "transfer.device_to_host")
+    records = [
+        lost(one.case, "no such copy") if one.case.workload == plain[1] else one
+        for one in transfers
+        if one.case.workload in plain
+    ]
+    found = asked_of(tmp_path / "one", repeated(records))
+    status = "failed" if lost is failed else "skipped"
+    there, back = (found[question] for question in CROSSINGS)
+    assert there.state == "partly"
+    assert (back.state, back.verdict) == ("unavailable", f"{status}: no such copy")
+    answer = found[ASYNC.format("pinned")]
+    assert answer.state == "yes"
+    assert f"device to host not known ({status}: no such copy)" in answer.verdict
+    link = found[LINK]
+    assert link.state == "partly"
+    assert figure(link, "device to host").status == status
+    none = asked_of(tmp_path / "none", [lost(one.case, "no such copy") for one in records])
+    assert {one.state for one in none.values()} == {"unavailable"}
+    assert {one.verdict for one in none.values()} == {f"{status}: no such copy"}
+
+
+def test_a_quick_run_answers_what_it_can(
+    transfers: list[CaseRecord], overlaps: list[CaseRecord], tmp_path: Path
+) -> None:
+    """No curve through one size; no serial loop from pageable memory, so no share of anything."""
+    works = families.load()
+    quick = [one for one in transfers + overlaps if works[one.case.workload].is_quick(one.case)]
+    assert set(asked_of(tmp_path, repeated(quick, 3))) == {
+        "How fast is a copy, host to device?",
+        "How fast is a copy, device to host?",
+        ASYNC.format("pageable"),
+        ASYNC.format("pinned"),
+        PAYS,
+        LINK,
+        PINNED,
+        SNIPPET,
+    }
+
+
+def test_each_case_alone_has_its_answer(
+    transfers: list[CaseRecord], overlaps: list[CaseRecord]
+) -> None:
+    """Only it was selected, or the run ended after it. Nothing breaks, nothing is compared."""
+    for one in [*transfers, *overlaps]:
+        row = Row(
+            family=one.case.family,
+            workload=one.case.workload,
+            case=str(one.case),
+            axes={name: value for name, value in one.case.axes if name != "device"},
+            device="simulated",
+            status="ok",
+            seconds=one.seconds,
+            gb_per_s=1.0 if one.nbytes else None,
+            nbytes=one.nbytes,
+            findings=one.measurement.findings,
+        )
+        for answer in answers([row]):
+            assert "cannot be told: the stored" not in answer.verdict, answer
+            assert not any(each.ratio for each in answer.figures)
+
+
+# overlap, simulated
+
+
+def test_all_that_can_be_hidden_is_hidden(loops: dict[str, Answer]) -> None:
+    way = "copy stream and compute stream with events"
+    for question in (PINNED, PAGEABLE):
+        answer = loops[question]
+        assert answer.state == "yes"
+        assert value(answer, f"{way}, efficiency") == pytest.approx(1, abs=0.01)
+        one_stream = value(answer, "everything async on one stream, efficiency")
+        assert one_stream == pytest.approx(0, abs=0.03)
+        assert verdict(answer, way)[0] == "faster"
+        assert verdict(answer, "everything async on one stream")[0] == "same"
+        assert answer.chart is not None
+        assert [one.low for one in answer.chart.rules] == [value(answer, "ideal")]
+
+
+def test_the_snippet_of_the_articles(loops: dict[str, Answer]) -> None:
+    answer = loops[SNIPPET]
+    assert answer.state == "yes"
+    found = figure(answer, "32 MiB: asyncness")
+    assert found.value == pytest.approx(0.11, abs=0.01)
+    assert found.note.startswith("observed: 88% of the shorter one")
+
+
+def test_overlap_pays_most_where_both_take_as_long(loops: dict[str, Answer]) -> None:
+    answer = loops[RATIO]
+    saved = [one for one in answer.figures if one.label.endswith("saved")]
+    assert [one.label for one in saved] == [
+        f"{ratio}, saved" for ratio in ("1:4", "1:2", "1:1", "2:1", "4:1")
+    ]
+    assert max(saved, key=lambda one: one.value or 0).label == "1:1, saved"
+    assert value(answer, "1:1, saved") == pytest.approx(0.46, abs=0.005)
+    assert answer.verdict.startswith("at 1:1, ")
+    shares = [one.value for one in answer.figures if one.label.endswith("efficiency")]
+    assert shares == pytest.approx([1.0] * 5, abs=0.01)
+
+
+@pytest.mark.parametrize("engines", [1, 2])
+def test_the_copy_engines_show(engines: int, loops: dict[str, Answer], tmp_path: Path) -> None:
+    """One engine reaches the ideal of one and not that of two; two beat that of one."""
+    answer = loops[TRIP]
+    if engines == 1:
+        records = simulated_records("overlap", launches=1, link=Link(num_copy_engines=1))
+        trip = [one for one in records if "round_trip" in one.case.workload]
+        answer = asked_of(tmp_path, repeated(trip))[TRIP]
+    assert answer.state == "yes"
+    of_two, of_one = (
+        figure(answer, f"a stream each, efficiency against {ideal}")
+        for ideal in ("2 copy engines", "1 copy engine")
+    )
+    if engines == 1:
+        assert of_one.value == pytest.approx(1, abs=0.01)
+        assert of_two.value == pytest.approx(0.58, abs=0.01)
+        assert "Nothing shows a second copy engine" in answer.notes[-1]
+    else:
+        assert of_two.value == pytest.approx(1, abs=0.01)
+        assert (of_one.status, of_one.reason) == ("refused", "the loop beats this ideal")
+        assert "behaves as with two copy engines" in answer.notes[-1]
+    assert value(answer, "ideal of 1 copy engine") == pytest.approx(5.46e-3, rel=2e-3)
+
+
+def test_lost_loops_are_named(overlaps: list[CaseRecord], tmp_path: Path) -> None:
+    axes: dict[str, AxisValue] = {"device": "cuda", "batch_bytes": 32 * MIB, "memory": "pinned"}
+
+    def is_loop(case: Case, schedule: str) -> bool:
+        return case.values == {**axes, "schedule": schedule}
+
+    broken = [
+        failed(one.case, "data failed: batches [1]", seconds=1.0)
+        if is_loop(one.case, "copy_stream")
+        else one
+        for one in overlaps
+    ]
+    way = "copy stream and compute stream with events"
+    answer = asked_of(tmp_path / "failed", broken)[PINNED]
+    assert (figure(answer, way).status, figure(answer, way).value) == ("failed", None)
+    planned = tuple(dict.fromkeys(str(one.case) for one in broken))
+    gone = [one for one in broken if not is_loop(one.case, "serial")]
+    answer = asked_of(tmp_path / "lost", gone, planned=planned)[PINNED]
+    assert (answer.state, figure(answer, "serial").status) == ("undecided", "not measured")
+
+
+# allocation
+
+
+def test_created_on_the_device_or_moved(tmp_path: Path) -> None:
+    found = asked_of(tmp_path, repeated(simulated_records("allocation", launches=1)))
+    for fill, factor in (("zeros", 255.0), ("randn", 1005.0)):
+        answer = found[f"Create {fill} on the CPU and move it, or directly on the device?"]
+        said, times = verdict(answer, "direct")
+        assert said == "faster" and times == pytest.approx(factor, rel=0.01)
+    empty = found[
+        "What does an empty tensor cost, created on the CPU and moved, and on the device?"
+    ]
+    assert not any(one.ratio for one in empty.figures)
+    assert figure(empty, "direct").note == "nothing is enqueued or touched"
+
+
+# is my link fine?
+
+NBYTES = 1 << 28
+BUSY = {"gpu0": {"pcie_generation": 5, "pcie_width": 16, "throttle_reasons": "none"}}
+NARROW = {"gpu0": {"pcie_generation": 5, "pcie_width": 8}}
+H200: dict[str, Any] = {
+    "name": "NVIDIA H200",
+    "pcie_generation": 1,
+    "pcie_width": 16,
+    "pcie_max_generation": 5,
+    "pcie_max_width": 16,
+    "pcie_gpu_max_generation": 5,
+}
+V100 = {**H200, "name": "Tesla V100", "pcie_max_generation": 3, "pcie_gpu_max_generation": 3}
+C2C = {"c2c_enabled": True, "c2c_max_mb_per_s": 450_000}
+GH200, X1 = {**C2C, "name": "NVIDIA GH200 480GB"}, {**C2C, "name": "NVIDIA X1"}
+NOTHING_SAYS = "Nothing in the facts says why: look at NUMA placement and other traffic."
+
+
+def link_copies(rates: dict[str, float], device: str = "cuda", memory: str = "pinned") -> Any:
+    """One blocking copy of 256 MiB for each workload, at so many GB/s."""
+    return [
+        record(link_copy(name, device, memory), 0, NBYTES / (rate * 1e9))
+        for name, rate in rates.items()
+    ]
+
+
+def link_copy(name: str, device: str = "cuda", memory: str = "pinned") -> Case:
+    return copy_case(f"transfer.{name}", device=device, nbytes=NBYTES, memory=memory)
+
+
+def linked(folder: Path, gpu: dict[str, Any], during: Any, *rates: float) -> Answer:
+    ways = dict(zip(("host_to_device", "device_to_host"), rates, strict=False))
+    facts = {**FACTS, "gpu0": gpu}
+    return asked_of(folder, link_copies(ways), during, facts=facts, device="cuda")[LINK]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "during", "rates", "state", "note"),
+    [
+        pytest.param(H200, BUSY, (55.4, 55.1), "yes", None, id="healthy"),
+        pytest.param(H200, None, (55.4, 55.1), "yes", None, id="not read under load"),
+        pytest.param(H200, BUSY, (55.4, 30), "no", NOTHING_SAYS, id="slow"),
+        pytest.param(
+            H200, NARROW, (27.7, 27.7), "no", "gpu0: the PCIe link is x8 of x16", id="narrow"
+        ),
+        pytest.param(
+            {**H200, "pcie_max_width": 8},
+            NARROW,
+            (27.5, 27.5),
+            "no",
+            NOTHING_SAYS,
+            id="a narrow slot that NVML calls the maximum",
+        ),
+        pytest.param(
+            {**H200, "pcie_max_width": 8, "pci_device_max_width": 16},
+            NARROW,
+            (27.5, 27.5),
+            "no",
+            "gpu0: the slot or a switch limits PCIe to x8 of x16",
+            id="a narrow slot",
+        ),
+        pytest.param(
+            H200,
+            {"gpu0": {**BUSY["gpu0"], "throttle_reasons": "power-cap"}},
+            (55.4, 55.1),
+            "yes",
+            "gpu0: throttled while copies ran (power-cap)",
+            id="throttled, which is no fault of the link",
+        ),
+        pytest.param({**H200, "name": "NVIDIA X1"}, BUSY, (55.4, 55.1), "yes", None, id="unknown"),
+        pytest.param(V100, BUSY, (8.6, 13.1), "no", "", id="below the floor"),
+        pytest.param(V100, None, (9.5, 13.1), "no", NOTHING_SAYS, id="a floor proves no health"),
+        pytest.param(V100, None, (12.9, 13.1), "no", NOTHING_SAYS, id="just under 90 %"),
+        pytest.param(V100, None, (13.0, 13.1), "yes", None, id="90 %"),
+        pytest.param(GH200, None, (350, 297), "yes", None, id="C2C as published"),
+        pytest.param(GH200, None, (350, 200), "no", NOTHING_SAYS, id="C2C below it"),
+        pytest.param(X1, None, (350, 297), "undecided", None, id="C2C of which nothing is known"),
+        pytest.param(H200, BUSY, (55.4,), "partly", None, id="one direction"),
+        pytest.param(H200, BUSY, (30,), "no", NOTHING_SAYS, id="one slow direction"),
+    ],
+)
+def test_the_link_is_judged_by_what_it_can_carry(
+    tmp_path: Path,
+    gpu: dict[str, Any],
+    during: Any,
+    rates: tuple[float, ...],
+    state: str,
+    note: str | None,
+) -> None:
+    answer = linked(tmp_path, gpu, during, *rates)
+    assert answer.state == state
+    assert len(answer.notes) == (note is not None)
+    if note:
+        assert note in answer.notes[0]
+    measured = [one.value for one in answer.figures if one.status == "ok"]
+    assert measured == pytest.approx(list(rates))
+    lost = [(one.status, one.reason) for one in answer.figures if one.value is None]
+    assert lost == [("not measured", "this run did not measure it")] * (2 - len(rates))
+
+
+def test_both_limits_and_what_is_published_stand_beside_the_rate(tmp_path: Path) -> None:
+    there, _ = linked(tmp_path, H200, BUSY, 55.4, 55.1).figures
+    assert there.label == "host to device, 256 MiB"
+    assert there.note == (
+        "96% of 57.6 GB/s, PCIe Gen5 x16, 256-byte packets; 88% of the encoded 63 GB/s; published: "
+        "55.43 GB/s for H200 (https://github.com/stas00/ml-engineering network/README.md)"
+    )
+
+
+OWN = (
+    '[[figure]]\nhardware = "X1"\nwords = ["x1"]\nlink = "C2C"\ndirection = "host_to_device"\n'
+    'low_gb_per_s = 300\nhigh_gb_per_s = 320\nkind = "{}"\nsource = "our lab"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "state"),
+    [
+        ("floor", 299, "no"),
+        ("floor", 400, "undecided"),
+        ("measured", 310, "partly"),
+        ("measured", 290, "partly"),
+        ("measured", 200, "no"),
+    ],
+)
+def test_the_users_own_figures_count(tmp_path: Path, kind: str, rate: float, state: str) -> None:
+    """A floor without a packet model only refutes."""
+    tmp_path.joinpath("published.toml").write_text(OWN.format(kind))
+    answer = linked(tmp_path, X1, None, rate)
+    assert answer.state == state
+    assert "for X1 (our lab)" in answer.figures[0].note
+
+
+def test_a_link_that_cannot_be_read(tmp_path: Path) -> None:
+    hidden = {name: {"value": None, "why": "a vGPU does not tell"} for name in H200}
+    gpu = {**hidden, "name": "NVIDIA X1", "virtualization": "vgpu"}
+    answer = linked(tmp_path, gpu, None, 20)
+    assert answer.state == "undecided"
+    assert answer.figures[0].note == (
+        "its limit is unknown: the link cannot be read: a vGPU does not tell"
+    )
+
+
+def test_a_direction_that_failed_is_named(tmp_path: Path) -> None:
+    lost = failed(link_copy("device_to_host"))
+    for rate, state in ((55.4, "partly"), (30, "no")):
+        records = [*link_copies({"host_to_device": rate}), lost]
+        facts = {**FACTS, "gpu0": H200}
+        folder = tmp_path / state
+        answer = asked_of(folder, records, BUSY, facts=facts, device="cuda")[LINK]
+        assert answer.state == state
+        back = figure(answer, "device to host")
+        assert (back.status, back.reason) == ("failed", "it broke")
+
+
+def test_the_cpu_device_has_no_link(tmp_path: Path) -> None:
+    host = {"memory_copy_bytes_per_s": 10e9, "memory_copy_all_cores_bytes_per_s": 16e9}
+    records = link_copies({"host_to_device": 8, "device_to_host": 9}, "cpu", "pageable")
+    records.append(skipped(link_copy("host_to_device", "cpu")))
+    for number, (facts, note) in enumerate(
+        (({**FACTS, "host": host}, "80% of 10 GB/s"), (FACTS, "memory copy was not measured"))
+    ):
+        folder = tmp_path / str(number)
+        answer = asked_of(folder, records, facts=facts, device="cpu")[LINK]
+        assert answer.state == "unavailable"
+        assert [one.value for one in answer.figures] == pytest.approx([8, 9])
+        assert note in answer.figures[0].note
+
+
+def test_nothing_pinned_was_measured(tmp_path: Path) -> None:
+    records = [skipped(link_copy("host_to_device"), "out of pages")]
+    answer = asked_of(tmp_path, records, device="cuda")[LINK]
+    assert (answer.state, answer.verdict) == ("unavailable", "skipped: out of pages")

@@ -1,0 +1,690 @@
+"""Each kind of question on rows made by hand."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostbench import families
+from hostbench.core.bandwidth import bus_bytes_per_s
+from hostbench.core.efficiency import Efficiency
+from hostbench.core.units import GB, KIB, MIB
+from hostbench.report.answer import Answer, Figure
+from hostbench.report.kinds import Compare, Curve, Finding, Parts, Question, Scaling
+from hostbench.report.questions import answers
+from hostbench.report.rows import Row
+
+COPY = "transfer.host_to_device"
+WORDS = {"blocking": {True: "sync", False: "async"}}
+
+
+def row(seconds: float | None, *, workload: str = COPY, **more: Any) -> Row:
+    """A case of one size; what is no field of Row is an axis. `launches`: how many alike."""
+    num, nbytes = more.pop("num", 3), more.pop("nbytes", MIB)
+    fields = {name: more.pop(name) for name in tuple(more) if name in Row.__dataclass_fields__}
+    axes: dict[str, Any] = {"nbytes": nbytes, **more}
+    status = "ok" if seconds is not None else "skipped"
+    own: dict[str, Any] = {
+        "device": "cuda",
+        "status": status,
+        "launches": {} if seconds is None else dict.fromkeys(range(num), seconds),
+        "reason": None if seconds is not None else "no such memory",
+        "nbytes": nbytes,
+        "gb_per_s": nbytes / seconds / GB if seconds else None,
+    }
+    case = f"{workload}[{','.join(f'{name}={value}' for name, value in axes.items())}]"
+    return Row(
+        family=workload.partition(".")[0],
+        workload=workload,
+        case=case,
+        axes=axes,
+        seconds=seconds,
+        **{**own, **fields},
+    )
+
+
+def copy(seconds: float | None, memory: str, *, blocking: bool = True, **more: Any) -> Row:
+    return row(seconds, memory=memory, blocking=blocking, **more)
+
+
+def only(question: Question, *rows: Row) -> Answer:
+    (answer,) = question.answers(rows)
+    return answer
+
+
+def figures(answer: Answer) -> dict[str, Figure]:
+    found = {one.label: one for one in answer.figures}
+    assert len(found) == len(answer.figures)
+    return found
+
+
+def verdicts(answer: Answer) -> dict[str, str]:
+    return {
+        one.label: one.ratio.conclusion.verdict for one in answer.figures if one.ratio is not None
+    }
+
+
+def says_no_factor(answer: Answer) -> bool:
+    texts = [answer.verdict, *map(str, answer.figures)]
+    return not any("x faster" in text or "x slower" in text for text in texts)
+
+
+# compare
+
+
+def test_the_workloads_baseline_is_what_the_others_are_held_against() -> None:
+    """Sync pageable, wherever it stands among the rows; the largest factor leads."""
+    answer = only(
+        Compare(text="?", workload=COPY, words=WORDS),
+        copy(0.25, "pinned", blocking=False),
+        copy(1.0, "pageable"),
+        copy(0.5, "pinned"),
+    )
+    assert (answer.state, answer.notes) == ("figure", ("At 1 MiB.",))
+    assert verdicts(answer) == {"pinned async": "faster", "pinned sync": "faster"}
+    best = figures(answer)["pinned async"]
+    assert best.ratio is not None
+    assert (best.value, best.unit, best.ratio.to) == (0.25, "s", "pageable sync")
+    assert best.ratio.conclusion.factor == 4.0
+    assert answer.verdict == f"pinned async is {best.ratio}"
+    assert answer.chart is not None and answer.chart.mark == "bar"
+    assert [one.y for one in answer.chart.points] == [0.25, 1.0, 0.5]
+
+
+def test_another_workloads_case_is_the_baseline() -> None:
+    def beside(_: Row) -> tuple[str, Mapping[str, Any]]:
+        return "transfer.on_device", {"nbytes": MIB}
+
+    question = Compare(text="?", workload=COPY, beside=beside, beside_name="a plain copy")
+    rows = [copy(0.5, "pinned"), copy(2.0, "pageable"), row(1.0, workload="transfer.on_device")]
+    answer = only(question, *rows)
+    assert verdicts(answer) == {"pinned": "faster", "pageable": "slower"}
+    assert {one.ratio.to for one in answer.figures if one.ratio} == {"a plain copy (1 s)"}
+    alone = only(question, *rows[:2])
+    assert (alone.state, verdicts(alone)) == ("figure", {})
+    assert says_no_factor(alone)
+
+
+PAYS = Compare(text="?", workload=COPY, claim={"memory": "pinned"})
+
+
+@pytest.mark.parametrize(
+    ("pinned", "num", "state", "verdict"),
+    [
+        (0.5, 3, "yes", "faster"),
+        (2.0, 3, "no", "slower"),
+        (1.0, 3, "no", "same"),
+        (0.5, 1, "undecided", "undecided"),
+        (0.5, 0, "undecided", "undecided"),
+    ],
+)
+def test_a_claim_is_answered_by_the_rule(pinned: float, num: int, state: str, verdict: str) -> None:
+    """Also of rows that have no launches, which are asv's own."""
+    answer = only(PAYS, copy(1.0, "pageable", num=num), copy(pinned, "pinned", num=num))
+    assert answer.state == state
+    assert verdicts(answer) == {"pinned": verdict}
+    assert says_no_factor(answer) is (verdict not in ("faster", "slower"))
+
+
+def test_a_claim_needs_both_sides() -> None:
+    lost = copy(None, "pageable", status="failed", reason="it broke")
+    answer = only(PAYS, lost, copy(0.5, "pinned"))
+    assert (answer.state, verdicts(answer)) == ("undecided", {})
+    found = figures(answer)
+    assert found["pinned"].value == 0.5
+    assert (found["pageable"].status, found["pageable"].reason) == ("failed", "it broke")
+    assert says_no_factor(answer)
+    answer = only(PAYS, copy(1.0, "pageable"), copy(None, "pinned"))
+    assert answer.state == "unavailable"
+    assert [(one.status, one.reason) for one in answer.figures] == [("skipped", "no such memory")]
+
+
+def test_noise_names_no_winner() -> None:
+    noisy = {0: 0.9, 1: 1.3, 2: 1.0}
+    answer = only(
+        Compare(text="?", workload=COPY),
+        copy(1.0, "pageable", launches={0: 1.0, 1: 1.1, 2: 0.8}),
+        copy(0.95, "pinned", launches=noisy),
+    )
+    assert (answer.state, verdicts(answer)) == ("undecided", {"pinned": "undecided"})
+    assert says_no_factor(answer) and "3 launches" in answer.verdict
+
+
+def test_no_baseline_no_factor() -> None:
+    answer = only(
+        Compare(text="?", workload=COPY, baseline={}), copy(1.0, "pageable"), copy(0.5, "pinned")
+    )
+    assert (answer.state, verdicts(answer)) == ("figure", {})
+
+
+def test_the_largest_size_at_which_there_is_something_to_compare() -> None:
+    answer = only(
+        Compare(text="?", workload=COPY),
+        copy(1.0, "pageable"),
+        copy(0.5, "pinned"),
+        copy(4.0, "pageable", nbytes=4 * MIB),
+        copy(None, "pinned", nbytes=4 * MIB),
+    )
+    assert answer.notes == ("At 1 MiB.",)
+    smallest = Compare(text="?", workload=COPY, smallest=True)
+    answer = only(smallest, *(copy(1.0, m, nbytes=n) for m in ("a", "b") for n in (KIB, MIB)))
+    assert answer.notes == ("At 1 KiB.",)
+    assert answer.chart is not None and answer.chart.mark == "line"
+    assert {one.x for one in answer.chart.points} == {float(KIB), float(MIB)}
+
+
+def test_what_all_shown_rows_share_is_said() -> None:
+    """At the largest size only one way to call was measured."""
+    answer = only(
+        Compare(text="?", workload=COPY, words=WORDS),
+        copy(1.0, "pageable"),
+        *(copy(2.0, m, blocking=False, nbytes=4 * MIB) for m in ("pageable", "pinned")),
+    )
+    assert answer.notes == ("At 4 MiB, async.",)
+
+
+def test_a_rate_is_shown_where_it_is_known() -> None:
+    question = Compare(text="?", workload=COPY, show="rate")
+    answer = only(question, copy(1.0, "pageable"), copy(0.5, "pinned"))
+    found = figures(answer)["pinned"]
+    assert (found.value, found.unit, found.low) == (MIB / 0.5 / GB, "GB/s", None)
+    assert answer.chart is not None and answer.chart.y.unit == "GB/s"
+    answer = only(question, copy(1.0, "pageable", gb_per_s=None), copy(0.5, "pinned"))
+    assert figures(answer)["pageable"].unit == "s"
+
+
+def test_a_failed_number_is_drawn_and_counts_for_nothing() -> None:
+    stale = copy(0.1, "pinned", status="failed", reason="data failed: stale")
+    answer = only(Compare(text="?", workload=COPY), copy(1.0, "pageable"), stale)
+    assert verdicts(answer) == {}
+    assert figures(answer)["pinned"].value is None
+    assert answer.chart is not None
+    assert [one.status for one in answer.chart.points] == ["ok", "failed"]
+
+
+# what every kind says of rows without a number
+
+
+@pytest.mark.parametrize("status", ["failed", "skipped", "not measured"])
+def test_all_without_a_number_say_why(status: str) -> None:
+    lost = [copy(None, memory, status=status, reason="why") for memory in ("pageable", "pinned")]
+    answer = only(Compare(text="?", workload=COPY), *lost)
+    assert (answer.state, answer.verdict) == ("unavailable", f"{status}: why")
+    assert [(one.label, one.status) for one in answer.figures] == [("2 cases", status)]
+
+
+def test_a_failure_a_skip_and_what_was_not_measured_stay_apart() -> None:
+    lost = [
+        copy(None, "pageable", status="not measured", reason="over budget"),
+        copy(None, "pinned", status="skipped", reason="needs a GPU"),
+        copy(None, "registered", status="failed", reason="it broke"),
+    ]
+    answer = only(Compare(text="?", workload=COPY), *lost)
+    assert answer.verdict == "failed: it broke; skipped: needs a GPU; not measured: over budget"
+    assert [one.status for one in answer.figures] == ["not measured", "skipped", "failed"]
+
+
+def test_a_time_of_zero_is_no_number() -> None:
+    answer = only(Compare(text="?", workload=COPY), copy(0.0, "pageable"), copy(0.5, "pinned"))
+    assert (figures(answer)["pageable"].status, figures(answer)["pageable"].value) == (
+        "refused",
+        None,
+    )
+
+
+def test_no_case_no_answer_and_each_value_has_its_own() -> None:
+    each = Compare(text="How fast is {memory}?", workload=COPY, each=("memory",))
+    assert list(each.answers([])) == []
+    found = list(each.answers([copy(1.0, "pageable"), copy(None, "pinned")]))
+    assert [(one.question, one.state) for one in found] == [
+        ("How fast is pageable?", "figure"),
+        ("How fast is pinned?", "unavailable"),
+    ]
+    elsewhere = Compare(text="?", workload=COPY, devices=("cpu",))
+    assert list(elsewhere.answers([copy(1.0, "pageable")])) == []
+
+
+# curve
+
+SIZES = [KIB * 4**power for power in range(8)]
+LINE = Curve(text="?", workload=COPY, fits=({"memory": "pinned"}, {"memory": "pageable"}))
+CROSSING = Curve(text="?", workload=COPY, crossing=("memory", "pageable", "pinned"), show="seconds")
+
+
+def line(memory: str, latency_s: float, gb_per_s: float, sizes: list[int] = SIZES) -> list[Row]:
+    return [copy(latency_s + n / gb_per_s / GB, memory, nbytes=n) for n in sizes]
+
+
+def test_a_line_has_latency_bandwidth_and_a_curve() -> None:
+    answer = only(LINE, *line("pinned", 1e-5, 50.0), *line("pageable", 2e-5, 10.0))
+    found = figures(answer)
+    assert found["pinned: latency"].value == pytest.approx(1e-5)
+    assert found["pinned: bandwidth"].value == pytest.approx(50.0)
+    assert found["pinned: half of it from"].value == pytest.approx(5e5)
+    assert found["pageable: bandwidth"].value == pytest.approx(10.0)
+    assert answer.chart is not None
+    rates = [one.y for one in answer.chart.curve]
+    assert rates == sorted(rates) and rates[-1] < 50.0
+    assert {one.series for one in answer.chart.points} == {"pinned", "pageable"}
+
+
+def test_no_line_is_refused_with_its_reason() -> None:
+    answer = only(LINE, *line("pinned", 1e-5, 50.0, SIZES[:3]))
+    assert answer.state == "undecided"
+    assert figures(answer)["pinned"].status == "refused"
+    assert answer.chart is not None and answer.chart.curve == ()
+
+
+def test_one_size_asks_for_no_line_and_no_crossing() -> None:
+    both = [*line("pinned", 1e-5, 50.0, [MIB]), *line("pageable", 1e-5, 9.0, [MIB])]
+    assert list(LINE.answers(both)) == []
+    assert list(CROSSING.answers(both)) == []
+
+
+@pytest.mark.parametrize(
+    ("pinned", "state"),
+    [((1e-5, 50.0), "yes"), ((3e-4, 1.0), "no"), ((1e-4, 50.0), "partly")],
+)
+def test_where_two_lines_cross(pinned: tuple[float, float], state: str) -> None:
+    answer = only(CROSSING, *line("pageable", 2e-5, 10.0), *line("pinned", *pinned))
+    assert answer.state == state
+    found = verdicts(answer)
+    assert list(found) == [f"pinned, {4**power} KiB" for power in range(5)] + [
+        f"pinned, {4**power} MiB" for power in range(3)
+    ]
+    if state == "partly":
+        assert set(found.values()) == {"slower", "faster"}
+
+
+def test_a_crossing_is_told_by_decided_sizes_alone() -> None:
+    """At sizes with one launch nothing is decided; they are named."""
+    few = {SIZES[2]: 1, SIZES[3]: 1}
+    rows = [
+        copy(seconds, memory, nbytes=n, num=few.get(n, 3))
+        for n in SIZES
+        for memory, seconds in (("pageable", 2.0), ("pinned", 1.0))
+    ]
+    answer = only(CROSSING, *rows)
+    assert answer.state == "yes"
+    assert answer.verdict.endswith("undecided at 16 KiB and 64 KiB")
+    undecided = [name for name, one in verdicts(answer).items() if one == "undecided"]
+    assert undecided == ["pinned, 16 KiB", "pinned, 64 KiB"]
+    answer = only(CROSSING, *(replace(one, launches={0: one.time}) for one in rows))
+    assert (answer.state, says_no_factor(answer)) == ("undecided", True)
+
+
+def test_where_both_are_the_same_the_second_is_not_faster() -> None:
+    """Its median is 3 % lower there, and no launch says so surely."""
+    near = {0: 0.9999, 1: 0.9999, 2: 0.9999}
+    answer = only(
+        CROSSING,
+        *(copy(1.0, "pageable", nbytes=n) for n in (KIB, MIB)),
+        copy(0.97, "pinned", nbytes=KIB, launches=near),
+        copy(0.5, "pinned", nbytes=MIB),
+    )
+    assert verdicts(answer)["pinned, 1 KiB"] == "same"
+    assert answer.state == "partly"
+
+
+def test_the_limit_and_the_published_band_are_lines_of_the_chart() -> None:
+    limits: dict[str, Any] = {
+        "ceiling_gb_per_s": 57.6,
+        "ceiling": "PCIe",
+        "published": "50 to 55 GB/s",
+        "published_low_gb_per_s": 50.0,
+        "published_high_gb_per_s": 55.0,
+    }
+    rows = [copy(n / 50e9, "pinned", nbytes=n, **limits) for n in SIZES]
+    answer = only(Curve(text="?", workload=COPY), *rows)
+    assert answer.chart is not None
+    assert [(one.low, one.high) for one in answer.chart.rules] == [(57.6, None), (50.0, 55.0)]
+    (figure,) = answer.figures
+    assert (figure.unit, figure.note) == ("GB/s", "87% of PCIe")
+    assert figure.value == pytest.approx(50.0)
+    far = [copy(n / 1e9, "pinned", nbytes=n, **limits) for n in SIZES]
+    answer = only(Curve(text="?", workload=COPY), *far)
+    assert answer.chart is not None and answer.chart.rules == ()
+    assert any("57.6 GB/s" in note for note in answer.notes)
+
+
+# finding
+
+EARLY = Finding(text="?", workload=COPY, also=("transfer.device_to_host",), finding="asynchronous")
+
+
+def early(value: object, nbytes: int = MIB, **more: Any) -> Row:
+    return copy(1.0, "pinned", nbytes=nbytes, call_s=0.25, findings={"asynchronous": value}, **more)
+
+
+@pytest.mark.parametrize(
+    ("values", "state"),
+    [
+        ((True, True), "yes"),
+        ((False, False), "no"),
+        ((True, False), "partly"),
+        ((None, None), "undecided"),
+        ((None, True), "yes"),
+        (("odd", 7), "undecided"),
+    ],
+)
+def test_a_finding_over_sizes(values: tuple[object, ...], state: str) -> None:
+    answer = only(EARLY, *(early(one, n) for one, n in zip(values, (KIB, MIB), strict=True)))
+    assert answer.state == state
+    (figure,) = answer.figures
+    assert (figure.value, figure.unit) == (0.75, "share")
+    assert answer.chart is not None and len(answer.chart.points) == 2
+
+
+def test_a_line_without_a_number_is_named_beside_the_finding() -> None:
+    lost = row(None, workload="transfer.device_to_host", memory="pinned", blocking=True)
+    answer = only(EARLY, early(True), lost)
+    assert answer.state == "yes"
+    assert "no such memory" in answer.verdict
+    assert [one.status for one in answer.figures] == ["ok", "skipped"]
+
+
+def test_without_the_calls_own_time_there_is_no_asyncness() -> None:
+    answer = only(EARLY, copy(1.0, "pinned", findings={"asynchronous": True}))
+    assert answer.state == "yes"
+    assert [(one.value, one.status) for one in answer.figures] == [(None, "refused")]
+
+
+# parts
+
+
+def shared(*shares: float | None) -> Callable[..., dict[str, Efficiency]]:
+    """An efficiency that a test gives to each way, by its first launch's time."""
+
+    def efficiency(serial: Any, way: Any, _: Any) -> dict[str, Efficiency]:
+        share = dict(zip(("a", "b", "c"), shares, strict=False))[NAMES[way[0]]]
+        refused = None if share is not None else "noise"
+        return {"": Efficiency(share=share, low=None, high=None, ideal_s=0.4, refused=refused)}
+
+    return efficiency
+
+
+NAMES = {0.5: "a", 0.6: "b", 0.55: "c", 1.0: "c"}
+
+
+def loops(question_share: Callable[..., dict[str, Efficiency]], **more: Any) -> Parts:
+    return Parts(
+        text="?",
+        workload="overlap.pipeline",
+        axis="schedule",
+        serial="serial",
+        ways=("a", "b", "c"),
+        parts=("copy",),
+        controls=("c",),
+        efficiency=question_share,
+        **more,
+    )
+
+
+def loop(seconds: float | None, schedule: str, **more: Any) -> Row:
+    return row(seconds, workload="overlap.pipeline", schedule=schedule, **more)
+
+
+WHOLE = (
+    loop(1.0, "serial"),
+    loop(0.5, "a"),
+    loop(0.6, "b"),
+    loop(0.55, "c"),
+    loop(0.4, "copy"),
+)
+
+
+@pytest.mark.parametrize(
+    ("shares", "state", "best"),
+    [
+        ((0.9, 0.7, 1.0), "yes", "a"),
+        ((0.02, 0.93, 1.0), "yes", "b"),
+        ((0.3, 0.2, 1.0), "partly", "a"),
+        ((0.04, 0.03, 1.0), "no", "a"),
+        ((None, None, 1.0), "partly", "a"),
+        ((0.04, None, 1.0), "undecided", ""),
+        ((0.8, None, 1.0), "yes", "a"),
+    ],
+)
+def test_the_best_way_and_never_a_control(
+    shares: tuple[float | None, ...], state: str, best: str
+) -> None:
+    answer = only(loops(shared(*shares)), *WHOLE)
+    assert answer.state == state
+    assert " c " not in f" {answer.verdict} "
+    if best:
+        assert f" {best} " in f" {answer.verdict.replace(';', ' ')} "
+    found = figures(answer)
+    assert found["c, efficiency"].value == 1.0
+    assert found["ideal"].value == 0.4
+    assert (found["a, efficiency"].value, found["a, efficiency"].status) == (
+        shares[0],
+        "ok" if shares[0] is not None else "refused",
+    )
+    assert verdicts(answer) == {"a": "faster", "b": "faster", "c": "faster"}
+    assert answer.chart is not None
+    assert [one.x for one in answer.chart.points] == ["copy", "serial", "a", "b", "c"]
+
+
+def test_a_share_without_an_established_gain_is_undecided() -> None:
+    quiet = [loop(one.seconds, str(one.axes["schedule"]), num=1) for one in WHOLE]
+    answer = only(loops(shared(0.9, 0.8, 1.0)), *quiet)
+    assert answer.state == "undecided" and says_no_factor(answer)
+
+
+def test_a_loop_that_is_slower_hides_nothing() -> None:
+    answer = only(loops(shared(0.0, 0.0, 0.9)), loop(0.3, "serial"), *WHOLE[1:])
+    assert answer.state == "no"
+
+
+@pytest.mark.parametrize(
+    ("rows", "states"),
+    [
+        ((loop(0.5, "a"),), []),
+        ((loop(None, "serial"), loop(0.5, "a")), ["undecided"]),
+        ((loop(1.0, "serial"), loop(None, "a")), ["undecided"]),
+        ((loop(1.0, "serial"), loop(0.55, "c")), ["undecided"]),
+        ((loop(None, "serial"), loop(None, "a")), ["unavailable"]),
+    ],
+)
+def test_lost_loops_are_named(rows: tuple[Row, ...], states: list[str]) -> None:
+    """A run that did not select the serial loop is not asked."""
+    found = list(loops(shared(0.9, 0.9, 0.9)).answers(rows))
+    assert [one.state for one in found] == states
+    for one in found:
+        lost = {row.axes["schedule"] for row in rows if row.seconds is None}
+        named = {figure.label for figure in one.figures if figure.status == "skipped"}
+        assert named == lost or len(lost) == len(rows)
+        assert (one.verdict.count("serial") == 1) is ("serial" in lost and len(lost) == 1)
+
+
+SWEPT = {"over": "ratio", "ways": ("a",), "controls": ()}
+
+
+def swept(*saved: tuple[str, float, int]) -> Answer:
+    """Of each ratio: the loop's time beside a serial one of 1 s, and the number of launches."""
+    question = Parts(
+        text="?",
+        workload="overlap.pipeline",
+        axis="schedule",
+        serial="serial",
+        ways=("a",),
+        parts=(),
+        efficiency=lambda *_: {
+            "": Efficiency(share=0.9, low=0.8, high=0.95, ideal_s=0.1, refused=None)
+        },
+        over="ratio",
+    )
+    rows = [
+        loop(seconds, schedule, ratio=ratio, num=num)
+        for ratio, way_s, num in saved
+        for schedule, seconds in (("serial", 1.0), ("a", way_s))
+    ]
+    return only(question, *rows)
+
+
+def test_a_sweep_names_the_value_that_saves_most() -> None:
+    answer = swept(("2:1", 0.8, 3), ("1:1", 0.5, 3), ("1:2", 0.7, 3))
+    assert answer.state == "figure" and "1:1" in answer.verdict
+    found = figures(answer)
+    assert [name for name in found if "saved" in name] == [
+        "1:2, saved",
+        "1:1, saved",
+        "2:1, saved",
+    ]
+    assert found["1:1, saved"].value == pytest.approx(0.5)
+    assert answer.chart is not None and answer.chart.rules[0].low == 1.0
+    assert [one.x for one in answer.chart.points] == ["1:2", "1:1", "2:1"]
+    assert [(one.low, one.high) for one in answer.chart.points] == [(0.8, 0.95)] * 3
+
+
+def test_values_that_cannot_be_told_apart_are_named_together() -> None:
+    answer = swept(("1:2", 0.5, 3), ("1:1", 0.5, 3), ("2:1", 0.8, 3))
+    assert "1:2 and 1:1" in answer.verdict and "2:1" not in answer.verdict
+    answer = swept(("1:2", 0.5, 1), ("1:1", 0.4, 1))
+    assert (answer.state, says_no_factor(answer)) == ("undecided", True)
+    assert all(one.note for one in answer.figures if "saved" in one.label)
+
+
+def test_one_value_is_no_sweep() -> None:
+    with pytest.raises(ValueError, match="not enough values"):
+        swept(("1:1", 0.5, 3))
+
+
+# scaling
+
+RANKS = "collectives.all_reduce"
+BUS = Scaling(text="?", workload=RANKS, rate=bus_bytes_per_s, rate_name="bus bandwidth")
+LOST: dict[str, Any] = {"status": "failed", "reason": "rank 1 was lost"}
+
+
+def ranks(num_ranks: int, nbytes: int, seconds: float | None, **more: Any) -> Row:
+    return row(seconds, workload=RANKS, num_ranks=num_ranks, nbytes=nbytes, **more)
+
+
+def test_the_rate_at_the_largest_size_and_its_share() -> None:
+    answer = only(
+        BUS,
+        ranks(4, 16 * MIB, 0.03, flags="oversubscribed"),
+        ranks(2, 16 * MIB, 0.01),
+        ranks(1, 16 * MIB, 2e-5),
+        ranks(2, MIB, 0.001),
+    )
+    found = figures(answer)
+    assert answer.state == "figure" and answer.verdict.startswith("16 MiB, bus bandwidth: ")
+    assert found["2 ranks"].value == pytest.approx(16 * MIB / 0.01 / GB)
+    assert found["4 ranks"].value == pytest.approx(0.839, abs=0.001)
+    assert found["4 ranks"].note == "50 % of that of the fewest ranks, oversubscribed"
+    assert (found["1 rank"].value, found["1 rank"].status) == (None, "refused")
+    assert answer.chart is not None
+    assert [(one.x, one.series) for one in answer.chart.points] == [
+        (4.0, "16 MiB"),
+        (2.0, "16 MiB"),
+        (2.0, "1 MiB"),
+    ]
+
+
+def test_one_rank_alone_has_no_bandwidth() -> None:
+    answer = only(BUS, ranks(1, MIB, 1e-5), ranks(2, MIB, None, reason="needs 2 GPUs"))
+    assert (answer.state, answer.verdict) == ("unavailable", "skipped: needs 2 GPUs")
+    assert [one.value for one in answer.figures] == [None]
+    answer = only(BUS, ranks(1, MIB, 1e-5))
+    assert (answer.state, answer.verdict) == (
+        "unavailable",
+        "not measured: this run did not measure it",
+    )
+
+
+@pytest.mark.parametrize("alone", [(), (ranks(1, 64 * MIB, 1e-5),)])
+def test_a_larger_size_that_failed_is_named_beside_the_rate(alone: tuple[Row, ...]) -> None:
+    answer = only(BUS, ranks(2, MIB, 0.001), *alone, ranks(2, 64 * MIB, None, **LOST))
+    assert answer.verdict.startswith("1 MiB, ")
+    (lost,) = (one for one in answer.figures if one.status == "failed")
+    assert "64 MiB" in lost.label and lost.reason == "rank 1 was lost"
+
+
+def test_times_at_the_smallest_size_and_over_workers_without_a_size() -> None:
+    question = Scaling(text="?", workload=RANKS, smallest=True)
+    answer = only(question, *(ranks(n, b, n * 1e-5) for n in (1, 2) for b in (KIB, MIB)))
+    assert [(one.label, one.value) for one in answer.figures] == [
+        ("1 rank", 1e-5),
+        ("2 ranks", 2e-5),
+    ]
+    rows = [
+        Row(
+            family="loading",
+            workload="loading.batches",
+            case=f"loading.batches[num_workers={n}]",
+            axes={"num_workers": n},
+            device="cpu",
+            status="ok",
+            seconds=1 / n,
+        )
+        for n in (1, 2)
+    ]
+    answer = only(Scaling(text="?", workload="loading.batches", over="num_workers"), *rows)
+    assert answer.verdict == "1 s over 1 worker, 500 ms over 2 workers"
+
+
+# whatever is stored
+
+ODD = st.sampled_from([None, 0.0, -1.0, 1e-300, 1e300, 1.0, 1e-6, math.inf, math.nan])
+AXIS = st.sampled_from([0, -1, 1, MIB, 1 << 70, True, "", "pinned", "serial", "1:0", "x:y", 0.5])
+TEXT = st.sampled_from(["ok", "failed", "skipped", "not measured", "", "<b>"])
+
+
+NUMBERS = (
+    *("seconds", "low_s", "high_s", "call_s", "nbytes", "gb_per_s", "peak_memory_bytes"),
+    *("ceiling_gb_per_s", "published_low_gb_per_s", "published_high_gb_per_s"),
+)
+
+
+@st.composite
+def odd_rows(draw: st.DrawFn) -> list[Row]:
+    made: list[Row] = []
+    works = [work for work in families.load().values()]
+    for _ in range(draw(st.integers(1, 8))):
+        work = draw(st.sampled_from(works))
+        axes: dict[str, Any] = {
+            name: draw(st.sampled_from(choices) | AXIS)
+            for name, choices in work.axes.items()
+            if name != "device" and draw(st.integers(0, 20))
+        }
+        copies = "1 x H2D pinned, 1 KiB in all"
+        values: st.SearchStrategy[Any] = st.sampled_from(
+            [True, False, None, 3, "much", [1], {}, copies]
+        )
+        findings = st.dictionaries(
+            st.sampled_from(["asynchronous", "overlapped", "both_at_once", "copies"]), values
+        )
+        launches: st.SearchStrategy[Any] = st.dictionaries(st.integers(0, 9) | st.just("x"), ODD)
+        numbers: dict[str, Any] = {name: draw(ODD) for name in NUMBERS}
+        made.append(
+            Row(
+                family=work.family,
+                workload=work.name,
+                case=f"{work.name}[{len(made)}]",
+                axes=axes,
+                device=draw(st.sampled_from(["cuda", "cpu", "simulated", "odd"])),
+                status=draw(TEXT),
+                reason=draw(TEXT | st.none()),
+                launches=draw(launches),
+                findings=draw(findings),
+                **numbers,
+            )
+        )
+    return made
+
+
+@settings(max_examples=60, deadline=None)
+@given(odd_rows())
+def test_odd_values_never_raise(rows: list[Row]) -> None:
+    """Neither when answered nor when put into words."""
+    for answer in answers(rows):
+        assert answer.state in ("yes", "no", "partly", "figure", "undecided", "unavailable")
+        assert answer.verdict
+        for figure in answer.figures:
+            assert str(figure)

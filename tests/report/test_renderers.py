@@ -1,0 +1,270 @@
+"""One run rendered as text, Markdown, JSON and HTML, and one chart as altair and SVG."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from hostbench.core.records import Run
+from hostbench.report import charts
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Rule
+from hostbench.report.html import html
+from hostbench.report.page import WIDTH, as_json, markdown_answers, page, text_answers
+from hostbench.report.questions import answers
+from hostbench.report.rows import rows_of
+from hostbench.store import archive, frame
+from hostbench.store.runs import WholeRun
+from hostbench.testing.builders import copy_case, create_case, failed, record, run, skipped
+
+HOSTILE = (
+    "<script>alert(1)</script> | [x](http://y) ~~gone~~ `a` *b* <img src=http://z> \\ &lt;"
+    "\r\n\x1b[31mred\u202e"
+)
+KEYS = {"family", "question", "state", "verdict", "figures", "notes", "text"}
+FIGURE_KEYS = set(Figure.__dataclass_fields__) | {"text"}
+
+
+def records(reason: str) -> list[Any]:
+    made = [
+        record(copy_case(device="cuda", nbytes=1 << power, memory=memory), launch, seconds)
+        for power in (10, 28)
+        for memory, seconds in (("pageable", 0.5), ("pinned", 0.1))
+        for launch in range(3)
+    ]
+    for memory in ("pageable", "pinned"):
+        case = copy_case(device="cuda", nbytes=1 << 28, memory=memory, blocking=False)
+        made.append(failed(case, reason, seconds=0.3))
+    made += [skipped(create_case(device="cuda", fill=fill), reason) for fill in ("zeros", "randn")]
+    return made
+
+
+def read(folder: Path, part: Run) -> tuple[pd.DataFrame, WholeRun]:
+    archive.write(folder, part)
+    tree = frame.read(folder)
+    return tree.frame, tree.runs[0]
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> tuple[pd.DataFrame, WholeRun]:
+    facts = {"host": {"cpu_model": HOSTILE}, "software": {"torch": HOSTILE}}
+    return read(tmp_path, run(records(HOSTILE), facts=facts, scratch=HOSTILE, device="cuda"))
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> tuple[pd.DataFrame, WholeRun]:
+    return read(tmp_path, run(records("no CUDA"), device="cuda"))
+
+
+def test_text_says_question_verdict_and_figures(plain: tuple[pd.DataFrame, WholeRun]) -> None:
+    lines = page(*plain).splitlines()
+    at = lines.index("  Does pinned memory pay?")
+    assert lines[at + 1 : at + 4] == [
+        "      pinned is 5x faster than pageable",
+        "          pageable 500 ms; pinned 100 ms (5x faster than pageable)",
+        "          At 256 MiB.",
+    ]
+
+
+def test_markdown_says_the_same(plain: tuple[pd.DataFrame, WholeRun]) -> None:
+    lines = page(*plain, markdown=True).splitlines()
+    at = lines.index("- **Does pinned memory pay?** pinned is 5x faster than pageable")
+    assert lines[at + 1] == "  - pageable 500 ms"
+
+
+def test_what_is_not_answered_is_one_line_for_each_reason(
+    plain: tuple[pd.DataFrame, WholeRun],
+) -> None:
+    for markdown in (False, True):
+        text = page(*plain, markdown=markdown)
+        assert text.count("Not answered") == 2  # of two families
+        assert text.count("or directly on the device?") == 2
+    shown = html(*plain)
+    assert shown.count("Not answered (skipped: no CUDA)") == 1
+
+
+def test_no_line_is_wider_than_a_terminal(hostile: tuple[pd.DataFrame, WholeRun]) -> None:
+    lines = text_answers(answers(rows_of(hostile[0])))
+    assert lines and max(map(len, lines)) <= WIDTH == 100
+    assert all(line.isprintable() for line in lines)
+
+
+def test_markdown_escapes_what_a_file_says(hostile: tuple[pd.DataFrame, WholeRun]) -> None:
+    for line in markdown_answers(answers(rows_of(hostile[0]))):
+        assert line.isprintable()
+        assert not re.search(r"(?<!\\)(?:\\\\)*[<>`\[\]&]", line)
+
+
+def test_json_holds_the_records(plain: tuple[pd.DataFrame, WholeRun]) -> None:
+    found = answers(rows_of(plain[0]))
+    again = json.loads(json.dumps(as_json(*plain), allow_nan=False))["answers"]
+    assert [one["question"] for one in again] == [one.question for one in found]
+    for said, answer in zip(again, found, strict=True):
+        assert set(said) == KEYS
+        assert (said["family"], said["state"]) == (answer.family, answer.state)
+        assert (said["verdict"], said["notes"]) == (answer.verdict, list(answer.notes))
+        assert len(said["figures"]) == len(answer.figures)
+        for got, figure in zip(said["figures"], answer.figures, strict=True):
+            assert set(got) == FIGURE_KEYS
+            assert got["value"] == figure.value and got["text"] == str(figure)
+            assert (got["unit"], got["status"]) == (figure.unit, figure.status)
+            if figure.ratio is None:
+                assert got["ratio"] is None
+                continue
+            wanted = figure.ratio.conclusion
+            assert got["ratio"]["to"] == figure.ratio.to
+            assert got["ratio"]["conclusion"] == {
+                "verdict": wanted.verdict,
+                "factor": wanted.factor,
+                "low": wanted.low,
+                "high": wanted.high,
+            }
+    states = {one["question"]: one["state"] for one in again}
+    assert states["Does pinned memory pay?"] == "yes"
+
+
+class Tags(HTMLParser):
+    """Elements and attributes of a page, as a browser reads them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[tuple[str, str]] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes.update((name, value or "") for name, value in attrs)
+
+
+def test_html_stands_alone_and_runs_nothing(hostile: tuple[pd.DataFrame, WholeRun]) -> None:
+    shown = html(*hostile)
+    tags = Tags()
+    tags.feed(shown)
+    assert "svg" in tags.names and "section" in tags.names
+    assert not tags.names & {"script", "img", "iframe", "link", "object", "embed", "a"}
+    loads = {
+        (name, value)
+        for name, value in tags.attributes
+        if name.startswith("on")
+        or (name in ("src", "href", "xlink:href") and not value.startswith("#"))
+        or "url(http" in value
+    }
+    assert not loads
+    assert "@import" not in shown
+    assert not re.search(r"url\(\s*['\"]?http", shown)
+
+
+def test_html_has_a_section_for_each_answer(plain: tuple[pd.DataFrame, WholeRun]) -> None:
+    shown = html(*plain)
+    states = re.findall(r'<section class="(\w+)">', shown)
+    found = answers(rows_of(plain[0]))
+    assert states == [one.state for one in found if one.state != "unavailable"]
+    assert shown.count("<figure><svg") == sum(
+        one.chart is not None for one in found if one.state != "unavailable"
+    )
+
+
+def test_an_answer_with_figures_is_shown_though_it_answers_nothing() -> None:
+    figures = (Figure(label="a", value=1.0, unit="s"),)
+    shown = {"family": "f", "workload": "f.w", "verdict": "no link here", "state": "unavailable"}
+    one = Answer(question="first?", figures=figures, **shown)  # type: ignore[arg-type]
+    other = Answer(question="second?", **shown)  # type: ignore[arg-type]
+    assert text_answers([one, other]) == [
+        "",
+        "f",
+        "  first?",
+        "      no link here",
+        "          a 1 s",
+        "  Not answered (no link here):",
+        "      second?",
+    ]
+
+
+# charts
+
+POINTS = (
+    Point(x=1024.0, y=1.0, series="a <b>", low=0.9, high=1.1, text=HOSTILE),
+    Point(x=2048.0, y=2.0, series="a <b>", text="x"),
+    Point(x=2048.0, y=1.5, series="", status="failed", text="x"),
+)
+RATE = Axis(title="GB/s", unit="GB/s", better="higher")
+TIME = Axis(title="seconds", unit="s", is_log=True, better="lower")
+SIZE = Axis(title="nbytes", unit="bytes", is_log=True)
+RULES = (Rule(label="limit: PCIe", low=2.5), Rule(label="published", low=1.5, high=1.9))
+
+
+def line(**changes: Any) -> Chart:
+    fields: dict[str, Any] = {"title": "t", "mark": "line", "x": SIZE, "y": RATE, "points": POINTS}
+    return Chart(**{**fields, **changes})
+
+
+CHARTS = {
+    "line": line(rules=RULES, curve=(Point(x=1024.0, y=0.5), Point(x=2048.0, y=0.6))),
+    "log": line(y=TIME),
+    "log with zero": line(y=TIME, points=(Point(x=1.0, y=0.0), Point(x=2.0, y=1e-9))),
+    "all zero": line(y=TIME, points=(Point(x=1.0, y=0.0),)),
+    "tiny and huge": line(y=TIME, points=(Point(x=1.0, y=1e-15), Point(x=2.0, y=1e15))),
+    "all failed": line(points=(Point(x=1.0, y=1.0, status="failed"),)),
+    "named x": line(x=Axis(title="ratio"), points=(Point(x="1:2", y=0.4), Point(x="1:1", y=0.5))),
+    "bar": line(
+        mark="bar",
+        x=Axis(title=""),
+        y=Axis(title="seconds", unit="s"),
+        points=tuple(
+            Point(x=f"way {n}", y=p.y, low=p.low, high=p.high, status=p.status)
+            for n, p in enumerate(POINTS)
+        ),
+        rules=(*RULES, Rule(label="third", low=0.1), Rule(label="fourth", low=0.2)),
+    ),
+    "bars of zero": line(mark="bar", x=Axis(title=""), points=(Point(x="a", y=0.0),)),
+    "hostile": line(title=HOSTILE, mark="bar", points=(Point(x=HOSTILE, y=1.0, text=HOSTILE),)),
+}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_is_valid_and_becomes_svg(name: str) -> None:
+    """altair validates against the schema of Vega-Lite; vega draws it."""
+    chart = CHARTS[name]
+    made = charts.drawn(chart, ["A Toy GPU"]).to_dict()
+    assert made["layer"]
+    shown = charts.svg(chart, ["A Toy GPU"])
+    assert shown.startswith("<svg") and "<script" not in shown and "NaN" not in shown
+
+
+def marks(chart: Chart) -> list[str]:
+    layers = charts.drawn(chart).to_dict()["layer"]
+    return [layer["mark"]["type"] for layer in layers]
+
+
+def test_a_failed_point_is_a_cross_and_on_no_line() -> None:
+    made = charts.drawn(CHARTS["line"]).to_dict()
+    assert marks(CHARTS["line"]) == ["rule", "rect", "line", "line", "rule", "point", "point"]
+    assert made["layer"][-1]["mark"]["shape"] == charts.CROSS
+    held = [
+        {row["status"] for row in made["datasets"][layer["data"]["name"]]}
+        for layer in made["layer"][-4:]
+    ]
+    assert held == [{"ok"}, {"ok"}, {"ok"}, {"failed"}]
+    assert "point" in marks(CHARTS["all failed"])
+
+
+def test_limits_are_said_under_the_title() -> None:
+    made = charts.drawn(CHARTS["line"], ["A Toy GPU"]).to_dict()
+    assert made["title"]["subtitle"] == [
+        "A Toy GPU",
+        "Dashed: limit: PCIe, 2.5 GB/s.",
+        "Band: published.",
+    ]
+
+
+def test_a_log_axis_spans_whole_powers_of_ten() -> None:
+    made = charts.drawn(line(y=TIME)).to_dict()
+    scale = made["layer"][-1]["encoding"]["y"]["scale"]
+    assert (scale["type"], scale["domain"]) == ("log", [1.0, 10.0])
+
+
+def test_every_rule_of_a_bar_chart_is_drawn() -> None:
+    assert marks(CHARTS["bar"]).count("rule") == 1 + 4

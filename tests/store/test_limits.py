@@ -1,0 +1,70 @@
+"""What a stored row is held against, where its case is not one that is declared today."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.core.case import AxisValue, Case
+from hostbench.report.questions import answers
+from hostbench.report.rows import rows_of
+from hostbench.store import archive, frame
+from hostbench.testing.builders import GPU_FACTS, copy_case, record, run
+
+COPY = "transfer.host_to_device"
+GPU = {**GPU_FACTS["gpu0"], "pcie_max_generation": 5, "pcie_max_width": 16}
+TODAYS = copy_case("transfer.device_to_host", device="cuda", memory="pinned")
+
+
+def rows(folder: Path, *cases: Case) -> dict[str, dict[Any, Any]]:
+    facts = {**GPU_FACTS, "gpu0": GPU}
+    records = [record(case, launch, 1e-3) for case in (TODAYS, *cases) for launch in range(3)]
+    archive.write(folder, run(records, launches=3, device="cuda", facts=facts))
+    tree = frame.read(folder)
+    assert tree.warnings == []
+    assert [one.state for one in answers(rows_of(tree.frame))]
+    return {one["case"]: dict(one) for one in tree.frame.to_dict("records")}
+
+
+@pytest.mark.parametrize(
+    ("workload", "axes"),
+    [
+        pytest.param(COPY, {"nbytes": 1 << 20, "memory": "pinned"}, id="an axis less"),
+        pytest.param(
+            COPY,
+            {"nbytes": 1 << 20, "memory": "pinned", "blocking": True, "numa": 1},
+            id="an axis more",
+        ),
+        pytest.param(COPY, {"size": 3}, id="other axes"),
+        pytest.param("transfer.no_such_workload", {"nbytes": 1 << 20}, id="no such workload"),
+        pytest.param("nofamily.work", {"nbytes": 1 << 20}, id="no such family"),
+        pytest.param("collectives.all_reduce", {"num_ranks": 2}, id="ranks without a size"),
+    ],
+)
+def test_a_case_of_other_axes_is_shown_without_a_limit(
+    tmp_path: Path, workload: str, axes: dict[str, AxisValue]
+) -> None:
+    other = Case.of(workload, {"device": "cuda", **axes})
+    found = rows(tmp_path, other)
+    row = found[str(other)]
+    assert (row["status"], row["seconds"]) == ("ok", 1e-3)
+    assert row["ceiling"] == f"{workload} is not held against a link"
+    assert row["ceiling_gb_per_s"] != row["ceiling_gb_per_s"]  # NaN
+    assert found[str(TODAYS)]["ceiling_gb_per_s"] == pytest.approx(57.6, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("workload", "axes"),
+    [
+        (COPY, {"nbytes": 1 << 20, "memory": "unheard of", "blocking": "maybe"}),
+        ("collectives.all_reduce", {"num_ranks": "many", "nbytes": 1 << 20}),
+        ("collectives.all_reduce", {"num_ranks": 0, "nbytes": 1 << 20}),
+    ],
+)
+def test_a_value_that_is_not_declared_drops_nothing(
+    tmp_path: Path, workload: str, axes: dict[str, AxisValue]
+) -> None:
+    other = Case.of(workload, {"device": "cuda", **axes})
+    found = rows(tmp_path, other)
+    assert (found[str(other)]["status"], found[str(other)]["seconds"]) == ("ok", 1e-3)
+    assert found[str(TODAYS)]["status"] == "ok"
