@@ -27,21 +27,6 @@ _HOW = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), 
 Place: TypeAlias = Path | str
 """A results folder, or the URL of a table."""
 NO_MACHINE = "(not named yet)"
-_Read: TypeAlias = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, list[str]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Results:
-    """A results folder as read."""
-
-    points: pd.DataFrame
-    """The tidy frame of hostbench.store.frame without other tools' points; a machine without a name
-    is NO_MACHINE."""
-    peers: pd.DataFrame
-    """Other tools' points of these machines, in the same columns."""
-    runs: pd.DataFrame
-    """One row per hostbench run: run_id, profile, launches, device, by, complete."""
-    warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +53,6 @@ def _option(option: str) -> str | None:
     parser.add_argument(option, dest="value")
     value: str | None = parser.parse_known_args(sys.argv[1:])[0].value
     return value
-
-
-def load(folder: Place) -> Results:
-    """Read the folder, or take it from the cache while no file in it has changed.
-
-    Raises UsageError when there is no such folder.
-    """
-    points, others, runs, warnings = _read(str(folder), _signature(folder))
-    return Results(points=points, peers=others, runs=runs, warnings=warnings)
 
 
 def runs(folder: Place, machine: str | None = None) -> pd.DataFrame:
@@ -181,17 +157,6 @@ def _stats(paths: Iterable[Path]) -> int:
     return hash(tuple(sorted(stats)))
 
 
-@st.cache_data(max_entries=4, show_spinner="Reading the results ...")
-def _read(folder: str, signature: int) -> _Read:
-    history = _history(folder, signature)
-    whole = history.frame()
-    points = peers.ours(whole)
-    others = whole.drop(index=points.index)
-    points = points.assign(machine=points["machine"].fillna(NO_MACHINE))
-    runs = pd.DataFrame([asdict(run) for run in history.runs()], columns=list(_COLUMNS))
-    return points, others, runs, history.warnings
-
-
 @st.cache_resource(max_entries=4, show_spinner="Reading the results ...")
 def _history(folder: str, signature: int) -> History:
     return History(folder if is_url(folder) else Path(folder))
@@ -260,6 +225,3 @@ def _changes(folder: str, axis: Axis, root: str, signature: int, said: int, day:
         workloads=named,
         warnings=tuple(history.warnings),
     )
-
-
-_COLUMNS = ("run_id", "profile", "launches", "device", "by", "complete")

@@ -16,23 +16,6 @@ def unexpected(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["flags"].fillna("").astype(str).str.contains("unexpected:", regex=False)]
 
 
-def newest_first(rows: pd.DataFrame, column: str) -> list[str]:
-    """The values of a column, the one with the newest point first; what is only simulated last."""
-    simulated = rows["run_id"].isin(set(rows["run_id"][rows["device"] == "simulated"]))
-    found: dict[str, None] = {}
-    for part in (rows[~simulated], rows[simulated]):
-        newest = part.groupby(column, sort=False)["started_at"].max().sort_values(ascending=False)
-        found |= dict.fromkeys(map(str, newest.index))
-    return list(found)
-
-
-def numbers_first(rows: pd.DataFrame) -> list[str]:
-    """The cases in their order, those that have a number before those that never had one."""
-    cases = list(dict.fromkeys(rows["case"]))
-    having = set(rows["case"][rows["status"] == "ok"])
-    return sorted(cases, key=lambda case: case not in having)
-
-
 def number_text(row: pd.Series) -> str:
     """The row's number for a person, or a dash."""
     if not missing(row["seconds"]):

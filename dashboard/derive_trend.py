@@ -5,7 +5,6 @@ from derive import Row, hover
 from words import missing
 
 KINDS = ("measured", "scratch (never judged)", "failed (struck out)", "skipped")
-NO_NUMBER = "none"
 STEPS = ("to another commit", "same commit again")
 
 _IN_SECONDS = {"y": "seconds", "low": "ci_low_s", "high": "ci_high_s"}

@@ -27,15 +27,6 @@ def runs() -> pd.DataFrame:
     return found
 
 
-def results() -> data.Results:
-    """The results, or a message with the remedy and the end of the page."""
-    found = _opened(data.load)
-    warnings(found.warnings, "while reading")
-    if found.points.empty:
-        _nothing_stored()
-    return found
-
-
 def folder_with_results() -> tuple[data.Place, list[str]]:
     """The results folder and its machines, the newest first; or the same message."""
     folder = data.results_folder()
@@ -111,13 +102,6 @@ def linked(rows: pd.DataFrame) -> None:
         "series": st.column_config.Column(width="large"),
     }
     st.dataframe(_filled(rows), hide_index=True, width="stretch", column_config=columns)
-
-
-def wrapped(rows: pd.DataFrame, name: str) -> None:
-    """A table whose sentences break into lines, so that none is cut, with the same button."""
-    shown = _filled(rows).map(plain)
-    st.table(shown.set_index(shown.columns[0]))
-    save(rows, name)
 
 
 def _filled(rows: pd.DataFrame) -> pd.DataFrame:

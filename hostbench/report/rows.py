@@ -22,7 +22,6 @@ _NUMBERS = {
     "published_low_gb_per_s": "published_low_gb_per_s",
     "published_high_gb_per_s": "published_high_gb_per_s",
     "peak_memory_bytes": "peak_memory_bytes",
-    "num_launches": "num_samples",
 }
 """Field -> column of the tidy frame."""
 
@@ -52,7 +51,6 @@ class Row:
     published_low_gb_per_s: float | None = None
     published_high_gb_per_s: float | None = None
     peak_memory_bytes: float | None = None
-    num_launches: float | None = None
     launches: Mapping[int, float] = field(default_factory=dict)
     findings: Mapping[str, Any] = field(default_factory=dict)
     flags: str | None = None
