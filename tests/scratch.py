@@ -77,16 +77,10 @@ class Scratch:
         (self.root / TRANSFER).write_text(TWO_COPIES.replace("MEMORY", memory))
 
     def only_families(self, *names: str) -> None:
-        """Leave these families; `hostbench sync-benchmarks` writes their asv classes.
-
-        Of the others no workload is left. Their other modules stay, for as long as something
-        outside the families imports one.
-        """
+        """Leave these families; `hostbench sync-benchmarks` writes their asv classes."""
         for path in (self.root / "hostbench/families").iterdir():
-            if path.stem in (*names, "__init__"):
-                continue
-            for file in (path / "__init__.py", path / "workloads.py") if path.is_dir() else (path,):
-                file.unlink()
+            if path.stem not in (*names, "__init__"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         for old in (self.root / "benchmarks").glob("[a-z]*.py"):
             old.unlink()
         self.sync()

@@ -11,7 +11,7 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.units import one_line
-from hostbench.report.answer import Answer
+from hostbench.report.answer import Answer, Figure
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from hostbench.report.table import aligned, piped, shown
@@ -50,13 +50,20 @@ def text_answers(found: Sequence[Answer]) -> list[str]:
             if one.state == "unavailable" and not has_figures(one):
                 continue
             lines += [f"  {one_line(one.question)}", *_wrapped(one.verdict, 6)]
-            more = [text for text in map(str, one.figures) if text not in one.verdict]
+            more = [str(figure) for figure in one.figures if _adds(figure, one.verdict)]
             lines += _wrapped("; ".join(more), 10) if more else []
             lines += [line for note in one.notes for line in _wrapped(note, 10)]
         for why, questions in unanswered(some).items():
             lines += _wrapped(f"Not answered ({why}):", 2)
             lines += [line for text in questions for line in _wrapped(text, 6)]
     return lines
+
+
+def _adds(figure: Figure, verdict: str) -> bool:
+    """What the verdict says already is not said again; the table of cases has each skip."""
+    if figure.status in ("skipped", "refused"):
+        return figure.status == "refused" and str(figure.reason) not in verdict
+    return str(figure) not in verdict
 
 
 def markdown_answers(found: Sequence[Answer]) -> list[str]:

@@ -124,7 +124,7 @@ def test_trend_takes_its_view_from_the_url_and_writes_it_there(open_page) -> Non
 
 
 def test_a_link_to_what_is_gone_says_so(open_page) -> None:
-    app = open_page("transfer", machine=f"no {MARKUP}")
+    app = open_page("family", machine=f"no {MARKUP}")
     assert "which is not here" in app.warning[0].value
     assert app.selectbox(key="machine").value == GPU_MACHINE
 

@@ -49,7 +49,8 @@ def test_axes_are_the_parameters_and_device_is_first(work: Workload) -> None:
 @every_workload
 def test_it_says_what_is_timed(work: Workload) -> None:
     assert work.question.endswith(".")
-    assert work.name.partition(".")[0] == work.family == work.build.__module__.split(".")[-1]
+    homes = (f"hostbench.families.{work.family}", f"hostbench.families.{work.family}.workloads")
+    assert work.build.__module__ in homes
 
 
 @every_workload
@@ -149,7 +150,7 @@ def test_unknown_names_are_answered_with_the_known_ones() -> None:
     assert find("transfer.host_to_device").name == "transfer.host_to_device"
     with pytest.raises(UsageError, match=r"'transfer\.up'.*transfer\.host_to_device"):
         find("transfer.up")
-    with pytest.raises(UsageError, match=r"unknown family 'transfers'; there are: .*allocation"):
+    with pytest.raises(UsageError, match=r"unknown family 'transfers'.*'transfer'.*allocation"):
         load(("transfers",))
 
 
