@@ -3,8 +3,9 @@
 Every answer, table and page that names a winner or a factor asks here. The cases of one run share
 their launches, so each launch gives a pair. From MIN_LAUNCHES launches on the exact rank test over
 launches decides at ALPHA, as between interleaved runs (judge.compare). With fewer it cannot, and
-Student's interval of the paired log ratios at the stricter ALPHA_FEW is asked instead: three
-launches tell what differs by far more than they scatter, and nothing else. Pure functions.
+Student's interval of the paired log ratios at the stricter ALPHA_FEW is asked instead, of
+differences of MIN_EFFECT_FEW and more: three launches tell what differs by far more than they
+scatter, and nothing else. Pure functions.
 """
 
 import math
@@ -19,8 +20,8 @@ from hostbench.judge.rank_test import shift
 Verdict = Literal["faster", "slower", "same", "undecided"]
 
 ALPHA = 0.01
-ALPHA_FEW = 0.001
-_STUDENT = {2: 636.62, 3: 31.599, 4: 12.924, 5: 8.610, 6: 6.869}
+ALPHA_FEW, MIN_EFFECT_FEW = 0.005, 0.1
+_STUDENT = {2: 127.32, 3: 14.089, 4: 7.453, 5: 5.598, 6: 4.773}
 """Two-sided quantiles of Student's t at ALPHA_FEW for so many pairs (one degree less)."""
 
 SHORTEST, LONGEST = 1e-15, 1e15
@@ -40,6 +41,8 @@ class Conclusion:
     low: float | None
     high: float | None
     """Interval of the factor; None where there are too few launches for one."""
+    is_few: bool = False
+    """Fewer than MIN_LAUNCHES launches on a side: undecided says that more would tell more."""
 
     @property
     def is_different(self) -> bool:
@@ -54,27 +57,29 @@ def conclude(this: Launches, other: Launches) -> Conclusion:
     ours, other_s = median(list(mine.values())), median(list(theirs.values()))
     factor, effect = other_s / ours, math.log(other_s) - math.log(ours)
     both = sorted(set(mine) & set(theirs))
-    if min(len(mine), len(theirs)) >= MIN_LAUNCHES:
+    is_few = min(len(mine), len(theirs)) < MIN_LAUNCHES
+    if not is_few:
         found = shift(_logs(mine, sorted(mine)), _logs(theirs, sorted(theirs)))
         ends, sure = (found.low, found.high), found.p_value <= ALPHA
     elif len(both) in _STUDENT:
         ends = _student(mine, theirs, both)
         sure = ends[0] > 0 or ends[1] < 0
     else:
-        return Conclusion(verdict="undecided", factor=factor, low=None, high=None)
+        return Conclusion(verdict="undecided", factor=factor, low=None, high=None, is_few=True)
     return Conclusion(
-        verdict=_verdict(effect, *ends, sure),
+        verdict=_verdict(effect, *ends, sure, MIN_EFFECT_FEW if is_few else MIN_EFFECT),
         factor=factor,
         low=_exp(ends[0]),
         high=_exp(ends[1]),
+        is_few=is_few,
     )
 
 
-def _verdict(effect: float, low: float, high: float, sure: bool) -> Verdict:
-    """A difference under MIN_EFFECT is never called one, however sure; nor is one that the interval
+def _verdict(effect: float, low: float, high: float, sure: bool, least: float) -> Verdict:
+    """A difference under `least` is never called one, however sure; nor is one that the interval
     contradicts, as with ties, or where the medians are those of other launches."""
     agrees = low > 0 if effect > 0 else high < 0
-    if sure and agrees and abs(effect) >= math.log1p(MIN_EFFECT):
+    if sure and agrees and abs(effect) >= math.log1p(least):
         return "faster" if effect > 0 else "slower"
     return "same" if max(-low, high) <= math.log1p(SAME_WITHIN) else "undecided"
 

@@ -28,7 +28,8 @@ class Ratio:
             return f"{units.format_factor(1 / factor)} slower than {self.to}"
         if self.conclusion.verdict == "same":
             return f"the same as {self.to}"
-        return f"no difference seen from {self.to}"
+        few = self.conclusion.is_few
+        return f"undecided beside {self.to}" if few else f"no difference seen from {self.to}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +134,7 @@ def in_unit(value: float, unit: Unit) -> str:
     if unit == "GB/s":
         return units.format_rate(value)
     if unit == "bytes":
-        return units.format_bytes(int(value))
+        return units.about_bytes(value)
     if unit == "share":
         return f"{value:.2f}"
     return units.format_factor(value) if unit == "x" else f"{value:.3g}"

@@ -297,7 +297,7 @@ def test_where_two_lines_cross(pinned: tuple[float, float], state: str) -> None:
         f"pinned, {4**power} MiB" for power in range(3)
     ]
     if state == "partly":
-        assert set(found.values()) == {"slower", "faster"}
+        assert {"slower", "faster"} <= set(found.values())
 
 
 def test_a_crossing_is_told_by_decided_sizes_alone() -> None:

@@ -121,6 +121,7 @@ def test_json_holds_the_records(plain: tuple[pd.DataFrame, WholeRun]) -> None:
                 "factor": wanted.factor,
                 "low": wanted.low,
                 "high": wanted.high,
+                "is_few": wanted.is_few,
             }
     states = {one["question"]: one["state"] for one in again}
     assert states["Does pinned memory pay?"] == "yes"

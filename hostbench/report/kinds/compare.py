@@ -126,7 +126,7 @@ class Compare(Question):
             return "figure", joined(said) if len(said) < 3 else f"{said[0]}; {others}"
         if all(_verdict_of(one) == "same" for one in held):
             return "figure", f"the same within 5 %: {joined(one.label for one in figures)}"
-        return "undecided", f"no difference seen{_why(here)}"
+        return "undecided", _undecided(here)
 
     def _chart(self, text: str, group: Rows, here: Rows, axes: Sequence[str]) -> Chart | None:
         size = size_axis(group)
@@ -162,7 +162,7 @@ def _claimed(held: Sequence[Figure], here: Rows) -> tuple[State, str]:
     if faster:
         return "yes", f"{faster[-1].label} is {faster[-1].ratio}"
     if any(_verdict_of(one) == "undecided" for one in held):
-        return "undecided", f"no difference seen{_why(here)}"
+        return "undecided", _undecided(here)
     return "no", joined(f"{one.label} is {one.ratio}" for one in slower or held)
 
 
@@ -182,9 +182,9 @@ def _factor(figure: Figure) -> float:
     return figure.ratio.conclusion.factor if figure.ratio else 1.0
 
 
-def _why(here: Rows) -> str:
+def _undecided(here: Rows) -> str:
     """That few launches tell only large differences."""
     few = min((len(row.launches) for row in valid(here)), default=0)
     if few >= MIN_LAUNCHES:
-        return ""
-    return f" ({few} launches tell only large differences; {MIN_LAUNCHES} tell more)"
+        return "no difference seen"
+    return f"undecided: {few} launches tell only large differences; {MIN_LAUNCHES} tell more"

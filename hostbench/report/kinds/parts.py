@@ -201,7 +201,8 @@ def _hidden(best: Efficiency, gain: Conclusion, name: str, ideal: str) -> tuple[
     what = f"{ideal} could hide" if ideal else "could be hidden"
     said = f"{100 * max(0.0, share):.0f} % of what {what} is hidden by {name}{ends}"
     if gain.verdict == "undecided":
-        return "undecided", f"undecided: no difference seen between {name} and serial"
+        few = " by so few launches" if gain.is_few else ""
+        return "undecided", f"undecided: {name} and serial cannot be told apart{few}"
     if gain.verdict != "faster":
         return "no", f"no: {name} is not faster than serial"
     if best.low is not None and best.high is not None and best.low <= HARDLY and best.high >= HIDES:
@@ -262,7 +263,7 @@ def _saved_figure(label: str, gain: Conclusion) -> Figure:
         unit="share",
         low=None if gain.low is None else 1 - 1 / gain.low,
         high=None if gain.high is None else 1 - 1 / gain.high,
-        note="" if gain.is_different else "no difference seen from serial",
+        note="" if gain.is_different else str(Ratio(to="serial", conclusion=gain)),
     )
 
 
