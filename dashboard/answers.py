@@ -35,6 +35,9 @@ def headline(answer: Answer) -> None:
     with st.container(horizontal=True, gap="small"):
         st.badge(SAID.get(answer.state, answer.state), icon=icon, color=color)
         st.markdown(plain(answer.verdict))
+    if answer.state == "undecided":
+        measured = [str(one) for one in answer.figures if one.value is not None]
+        st.caption(plain("; ".join(measured[:3])))
 
 
 def whole(answer: Answer, about: Sequence[str], key: str) -> None:

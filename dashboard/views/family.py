@@ -21,8 +21,11 @@ found = parts.runs()
 left, middle, right, last = st.columns([2, 2, 3, 2])
 with left:
     family = choose.one("family", "Family", families.names(), page="family")
+machines = data.machines(folder)
+having = [one for one in machines if family in set(data.newest(folder, one)["family"])]
 with middle:
-    machine = choose.one("machine", "Machine", data.machines(folder))
+    order = [*having, *(one for one in machines if one not in having)]
+    machine = choose.one("machine", "Machine", order)
 newest = data.newest(folder, machine)
 mine = found[found["machine"] == machine]
 first = [str(one) for one in newest["run_id"][newest["family"] == family]]

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 
 from hostbench.core.errors import BrokenError
 from hostbench.core.units import one_line
@@ -31,4 +32,5 @@ def drop_output() -> None:
 
 def warn(text: str) -> None:
     """One line on stderr, fit for a terminal: text from files may be in it."""
-    print(f"hostbench: {one_line(text)}", file=sys.stderr)
+    with suppress(OSError):  # nobody reads it: the exit code still stands
+        print(f"hostbench: {one_line(text)}", file=sys.stderr)

@@ -140,6 +140,9 @@ def workload(
         parameters = tuple(inspect.signature(build).parameters)
         if parameters != tuple(axes) or parameters[:1] != ("device",):
             raise ValueError(f"{name}: axes {tuple(axes)} must equal parameters {parameters}")
+        baseline = options.get("baseline", {})
+        if any(axis not in axes or value not in axes[axis] for axis, value in baseline.items()):
+            raise ValueError(f"{name}: the baseline {baseline} is none of the axes' choices")
         if name in _REGISTRY:
             raise ValueError(f"workload {name} is registered twice")
         made = Workload(name=name, axes=axes, version=version, build=build, **options)

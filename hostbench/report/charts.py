@@ -32,7 +32,7 @@ _BETTER = {"lower": " (lower is better)", "higher": " (higher is better)", "": "
 _TITLE_LENGTH, _ABOUT_LENGTH, _LANE_LENGTH = 46, 56, 24
 _LINES = "split(datum.value, '\\n')"
 _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
-_ROOM = 1.35
+_ROOM, _WIDEST = 1.35, 2.0
 """For the numbers behind the bars."""
 
 Layers: TypeAlias = alt.LayerChart | alt.FacetChart
@@ -120,12 +120,16 @@ def _bars(chart: Chart) -> list[alt.Chart]:
     rows["lane"] = ["\n".join(textwrap.wrap(str(x), _LANE_LENGTH)) for x in rows["x"]]
     rows["said"] = [_number(value, chart.y) for value in rows["y"]]
     order = list(dict.fromkeys(rows["lane"]))
-    top = _ROOM * max([*rows["y"], *(rule.low for rule in chart.rules)], default=1.0)
+    widest = _WIDEST * max(rows["y"], default=0.0)  # a whisker beyond it is cut
+    rows["end"] = rows[["y", "high"]].max(axis=1).clip(upper=widest)
+    top = _ROOM * max([*rows["end"], *(rule.low for rule in chart.rules)], default=1.0)
     domain = alt.Scale(domain=[0, top or 1.0], nice=False)
     label = _LABELS.get(chart.y.unit, _PLAIN)
     title = f"{chart.y.title}{_BETTER[chart.y.better]}"
     ticks = alt.Axis(labelExpr=label, tickCount=4)
-    x, low = (alt.X(f"{name}:Q", title=title, scale=domain, axis=ticks) for name in ("y", "low"))
+    x, low, end = (
+        alt.X(f"{name}:Q", title=title, scale=domain, axis=ticks) for name in ("y", "low", "end")
+    )
     axis = alt.Axis(labelExpr=_LINES, labelLimit=0, labelPadding=6, ticks=False, domain=False)
     base = alt.Chart(rows).encode(y=alt.Y("lane:N", title=None, sort=order, axis=axis))
     pale = alt.when("datum.status == 'ok'").then(alt.value(1.0)).otherwise(alt.value(0.3))
@@ -134,8 +138,8 @@ def _bars(chart: Chart) -> list[alt.Chart]:
         base.mark_bar(height={"band": 0.66}, color=BLUE).encode(x=x, opacity=pale, tooltip=tip),
         base.transform_filter("isValid(datum.low) && datum.status == 'ok'")
         .mark_rule(strokeWidth=2, color=GREY, clip=True)
-        .encode(x=low, x2="high:Q"),
-        base.mark_text(align="left", dx=9, fontSize=11, color=GREY).encode(x=x, text="said:N"),
+        .encode(x=low, x2="end:Q"),
+        base.mark_text(align="left", dx=9, fontSize=11, color=GREY).encode(x=end, text="said:N"),
         base.transform_filter("datum.status != 'ok'")
         .mark_point(shape=CROSS, size=120, strokeWidth=2.5, color=ORANGE)
         .encode(x=x),

@@ -22,6 +22,8 @@ def answers(rows: Sequence[Row]) -> list[Answer]:
 def asked(family: str) -> tuple[Question, ...]:
     """The family's own questions, then one about each workload that none of them asks about."""
     own: tuple[Question, ...] = families.questions(family)
+    for question in own:
+        question.check()
     covered = {name for one in own for name in (one.workload, *getattr(one, "also", ()))}
     rest = (work for work in families.load((family,)).values() if work.name not in covered)
     return (*own, *(Compare(text=_default(work.question), workload=work.name) for work in rest))

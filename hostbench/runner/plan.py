@@ -103,7 +103,7 @@ def choose(
     if not chosen:
         raise UsageError(
             f"no case is left for device {device!r}"
-            + (" among the quick ones" if quick else "")
+            + (" among the quick ones: run without --quick, or declare quick=" if quick else "")
             + "; `hostbench list` names them all"
         )
     return tuple(chosen)

@@ -64,7 +64,7 @@ class Compare(Question):
     def _here(self, group: Rows, rows: Rows) -> list[Row]:
         """The rows at the size where there is most to compare."""
         if self.beside is None:
-            return at_size(group, smallest=self.smallest, together=2)
+            return self._comparable(group) or at_size(group, smallest=self.smallest)
         with_reference = [row for row in valid(group) if self._reference(row, rows, group)]
         size = size_axis(group)
         held = at_size(with_reference or group, smallest=self.smallest)
@@ -72,13 +72,32 @@ class Compare(Question):
             return list(group)
         return [row for row in group if row.axes[size] == held[0].axes[size]]
 
+    def _comparable(self, group: Rows) -> list[Row]:
+        """The rows of the largest size at which a case can be held against the baseline."""
+        size = size_axis(group)
+        if size is None:
+            return list(group)
+        sizes = sorted({int(row.axes[size]) for row in group}, reverse=not self.smallest)
+        for nbytes in sizes:
+            here = where(group, **{size: nbytes})
+            asked = where(here, **self.claim) if self.claim else here
+            for row in valid(asked):
+                held = self._reference(row, here, here)
+                if held is not None and held.case != row.case:
+                    return here
+        return []
+
     def _reference(self, row: Row, rows: Rows, here: Rows) -> Row | None:
         if self.beside is not None:
             workload, axes = self.beside(row)
             return first(rows, workload, **axes)
+        base = self._baseline()
+        if self.claim is not None:  # the same case but for what is claimed
+            same = {**row.axes, **{name: base[name] for name in self.claim if name in base}}
+            return first(here, self.workload, **same)
         differ = varying(here)
-        base = {name: value for name, value in self._baseline().items() if name in differ}
-        return first(here, self.workload, **base) if base else None
+        held = {name: value for name, value in base.items() if name in differ}
+        return first(here, self.workload, **held) if held else None
 
     def _baseline(self) -> Mapping[str, AxisValue]:
         if self.baseline is not None:
@@ -159,6 +178,8 @@ def _claimed(held: Sequence[Figure], here: Rows) -> tuple[State, str]:
     if not held:
         return "undecided", "undecided: what it is held against has no number in this run"
     faster, slower = _by_factor(held, "faster"), _by_factor(held, "slower")
+    if faster and slower:
+        return "partly", joined(f"{one.label} is {one.ratio}" for one in (faster[-1], slower[-1]))
     if faster:
         return "yes", f"{faster[-1].label} is {faster[-1].ratio}"
     if any(_verdict_of(one) == "undecided" for one in held):

@@ -210,19 +210,22 @@ def _crossed(
         for n, one in decided.items()
     }
     known = crossover(held, {n: fast[n] for n in decided})
-    state, verdict = _crossover_in_words(known, name)
     unsure = [units.format_bytes(n) for n in found if n not in decided]
+    state, verdict = _crossover_in_words(known, name, bool(unsure))
     return state, verdict + (f"; undecided at {joined(unsure)}" if unsure else "")
 
 
-def _crossover_in_words(known: Crossover, name: str) -> tuple[State, str]:
+def _crossover_in_words(known: Crossover, name: str, is_partial: bool) -> tuple[State, str]:
     if known.refused:
         return "undecided", f"no size from which {name} is faster can be said: {known.refused}"
     if known.always is not None:
-        state: State = "yes" if known.always else "no"
+        state: State = "partly" if is_partial else "yes" if known.always else "no"
         every = "every" if known.always else "no"
-        return state, f"{name} is faster at {every} size {span(known.sizes)}"
+        of_them = " that is decided," if is_partial else ""
+        return state, f"{name} is faster at {every} size{of_them} {span(known.sizes)}"
     about = units.about_bytes(known.nbytes)
+    if is_partial:
+        about = f"about {about}"
     where_ = f"only up to {about}" if known.only_below else f"from {about} on"
     return "partly", f"{name} is faster {where_}"
 

@@ -50,9 +50,9 @@ class Finding(Question):
         axes = [axis for axis in varying(group) if axis != size]
         lines = [(self.name(some[0], axes), some) for _, some in grouped(group, axes)]
         known = [(name, some) for name, some in lines if valid(some)]
-        kinds = {_found(row, self.finding) for _, some in known for row in valid(some)} - {None}
+        kinds = {_found(row, self.finding) for _, some in known for row in valid(some)}
         is_mixed = len(kinds) > 1
-        found = next(iter(kinds), None)
+        found = next(iter(kinds))
         verdict = "not always" if is_mixed else self.says[found]
         lacking = [f"{name} not known ({unseen(some)})" for name, some in lines if not valid(some)]
         stretches = _together(

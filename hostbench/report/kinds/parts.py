@@ -103,7 +103,10 @@ class Parts(Question):
         best = max(told, key=lambda name: (gains[name].verdict == "faster", told[name].share))
         state, verdict = _hidden(told[best], gains[best], best, ideal)
         if unsaid and state in ("no", "partly"):
-            return "undecided", f"undecided: {unsaid}; {verdict}"
+            unheld = {name: gain for name, gain in gains.items() if name not in told}
+            if state == "no" and any(gain.verdict == "faster" for gain in unheld.values()):
+                return _without_share(unheld, unsaid)
+            return "undecided", f"undecided: {unsaid}; of the others: {verdict}"
         return state, verdict
 
     def _has(self, named: Mapping[str, Row]) -> bool:
@@ -261,8 +264,8 @@ def _saved_figure(label: str, gain: Conclusion) -> Figure:
         label=f"{label}, saved",
         value=1 - 1 / gain.factor,
         unit="share",
-        low=None if gain.low is None else 1 - 1 / gain.low,
-        high=None if gain.high is None else 1 - 1 / gain.high,
+        low=None if gain.low is None or gain.is_few else 1 - 1 / gain.low,
+        high=None if gain.high is None or gain.is_few else 1 - 1 / gain.high,
         note="" if gain.is_different else str(Ratio(to="serial", conclusion=gain)),
     )
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
+from hostbench.core.errors import UsageError
+from hostbench.families import declared
 from hostbench.report.answer import Answer, Chart, Figure, Point, State
 from hostbench.report.rows import Row, Rows, distinct, grouped, size_axis, valid, where
 
@@ -32,6 +34,17 @@ class Question:
     """Only runs on these devices; empty: every one."""
     select: Callable[[Rows], Rows] | None = None
     """Further choosing, also of rows that get an axis from elsewhere."""
+
+    def check(self) -> None:
+        """Raises UsageError where a name is none of the workload's."""
+        work = declared(self.workload)
+        if work is None:
+            raise UsageError(f"{self.text!r} asks about {self.workload!r}, which is no workload")
+        named = {*self.where, *self.each, *(getattr(self, "claim", None) or ())} - {"workload"}
+        unknown = sorted(named - {*work.axes})
+        if unknown and self.select is None:
+            axes = ", ".join(work.axes)
+            raise UsageError(f"{self.text!r} names the axis {unknown[0]!r}; there are: {axes}")
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """One answer for each group of the run's cases; none where the run holds no such case.
