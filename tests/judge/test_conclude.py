@@ -134,3 +134,11 @@ def test_the_verdict_never_contradicts_figure_or_interval(this: Launches, other:
         assert high <= 1 + SAME_WITHIN + 1e-9
     if low is not None:
         assert low <= high
+
+
+def test_a_probability_of_two_percent_does_not_decide() -> None:
+    """One launch of seven is slower than six of the other side's: exactly p = 0.0175."""
+    this = launches(1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 3.0)
+    other = launches(2.0, 2.1, 2.2, 2.3, 2.4, 2.5, 4.0)
+    assert conclude(this, other).verdict == "undecided"
+    assert conclude({**this, 6: 1.6}, other).verdict == "faster"
