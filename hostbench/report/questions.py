@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from hostbench import families
+from hostbench.core.errors import UsageError
 from hostbench.core.records import DAMAGE
 from hostbench.report.answer import Answer
 from hostbench.report.kinds import Compare, Question
@@ -22,8 +23,6 @@ def answers(rows: Sequence[Row]) -> list[Answer]:
 def asked(family: str) -> tuple[Question, ...]:
     """The family's own questions, then one about each workload that none of them asks about."""
     own: tuple[Question, ...] = families.questions(family)
-    for question in own:
-        question.check()
     covered = {name for one in own for name in (one.workload, *getattr(one, "also", ()))}
     rest = (work for work in families.load((family,)).values() if work.name not in covered)
     return (*own, *(Compare(text=_default(work.question), workload=work.name) for work in rest))
@@ -37,7 +36,10 @@ def _default(docstring: str) -> str:
 def _of_family(family: str, rows: Sequence[Row]) -> Iterator[Answer]:
     for question in asked(family):
         try:
+            question.check()
             yield from question.answers(rows)
+        except UsageError as error:
+            yield question.made(question.text, "unavailable", f"cannot be asked: {error}")
         except (*DAMAGE, ArithmeticError, AssertionError) as error:
             # What is stored is not what hostbench writes.
             kind = type(error).__name__

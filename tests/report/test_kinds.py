@@ -713,3 +713,14 @@ def test_the_interval_of_few_launches_is_not_called_99_percent() -> None:
     answer = swept(("1:1", 0.5, 3), ("1:2", 0.5, 3))
     saved = [one for one in answer.figures if one.label.endswith("saved")]
     assert saved and all(one.low is None and one.high is None for one in saved)
+
+
+def test_a_question_that_names_what_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = (
+        Compare(text="Which?", workload="transfer.host_to_devise"),
+        Compare(text="Which?", workload=COPY, claim={"memmory": "pinned"}),
+    )
+    monkeypatch.setattr(families, "questions", lambda family: wrong)
+    found = [one for one in answers([copy(1.0, "pinned")]) if one.question == "Which?"]
+    assert [one.state for one in found] == ["unavailable", "unavailable"]
+    assert "no workload" in found[0].verdict and "'memmory'" in found[1].verdict
