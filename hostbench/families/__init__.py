@@ -83,8 +83,10 @@ def folders() -> tuple[Path, ...]:
     return found
 
 
+@cache
 def _configured(start: Path) -> tuple[Path, ...]:
-    """What the nearest pyproject.toml from `start` upwards names."""
+    """What the nearest pyproject.toml from `start` upwards names; read once, for every case that is
+    read asks `declared`."""
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
         if path.is_file():

@@ -9,15 +9,12 @@ scatter, and nothing else. Pure functions.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
+from hostbench.core.efficiency import Launches
 from hostbench.core.samples import median
-from hostbench.judge.compare import MIN_EFFECT, MIN_LAUNCHES, SAME_WITHIN
+from hostbench.judge.compare import MIN_EFFECT, MIN_LAUNCHES, SAME_WITHIN, Verdict
 from hostbench.judge.rank_test import shift
-
-Verdict = Literal["faster", "slower", "same", "undecided"]
 
 ALPHA = 0.01
 ALPHA_FEW, MIN_EFFECT_FEW = 0.005, 0.1
@@ -26,9 +23,6 @@ _STUDENT = {2: 127.32, 3: 14.089, 4: 7.453, 5: 5.598, 6: 4.773}
 
 SHORTEST, LONGEST = 1e-15, 1e15
 """Seconds. What is stored beyond them is damage, and its factors would overflow."""
-
-Launches = Mapping[int, float]
-"""Launch -> seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

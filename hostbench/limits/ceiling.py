@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from hostbench.core import pcie
 from hostbench.core.units import GB, format_rate
 from hostbench.device.simulated_parts import Link as SimulatedLink
 from hostbench.facts.record import Facts, cuda_group, number_of, value_of
 from hostbench.limits import links
+from hostbench.limits.links import LinkName
 
 ONE_THREAD, ALL_CORES = "memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_per_s"
 """Facts of the group `host`, measured by `hostbench.facts.memory`."""
@@ -16,8 +16,6 @@ ONE_THREAD, ALL_CORES = "memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_
 WHICH = "cannot be told which GPU ran"
 """Instead of a ceiling, where the facts of several GPUs have no CUDA order."""
 
-Link = Literal["host_to_device", "device_to_host", "both_ways", "device_memory", "peer"]
-"""What a workload's bytes cross (hostbench.measure.workload)."""
 HOST_LINKS = ("host_to_device", "device_to_host", "both_ways")
 
 
@@ -37,7 +35,9 @@ class Ceiling:
         return replace(self, gb_per_s=self.gb_per_s * factor, encoded_gb_per_s=encoded, text=text)
 
 
-def ceiling(link: Link, share: float, device: str, facts: Facts, loaded: Facts) -> Ceiling | str:
+def ceiling(
+    link: LinkName, share: float, device: str, facts: Facts, loaded: Facts
+) -> Ceiling | str:
     """What a case's rate can be at most, or the reason why there is no limit.
 
     `share` is the part of the counted bytes that crosses the link: 0.5 where half of them do, 2
@@ -52,7 +52,7 @@ def ceiling(link: Link, share: float, device: str, facts: Facts, loaded: Facts) 
     return found.times(1 / share, words.get(share, f"{share:.3g} of each byte cross it"))
 
 
-def _limit(link: Link, device: str, facts: Facts, loaded: Facts) -> Ceiling | str:
+def _limit(link: LinkName, device: str, facts: Facts, loaded: Facts) -> Ceiling | str:
     if device == "cpu":
         return _host_memory(link, facts)
     if device == "simulated":
@@ -130,7 +130,7 @@ def _peer(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     return Ceiling(gb_per_s=links.nvlink_bytes_per_s(rate, num) / GB, text=text)
 
 
-def _host_memory(link: Link, facts: Facts) -> Ceiling | str:
+def _host_memory(link: LinkName, facts: Facts) -> Ceiling | str:
     """The cpu device copies with one thread a stream, so both ways at once use two cores."""
     if link in ("peer", "device_memory"):
         return "ranks and devices on one host have no link"
@@ -144,7 +144,7 @@ def _host_memory(link: Link, facts: Facts) -> Ceiling | str:
     return Ceiling(gb_per_s=rate / GB, text=f"host memory copy, measured on {who}{also}")
 
 
-def _simulated(link: Link, facts: Facts) -> Ceiling | str:
+def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
     """By the link that was declared, which the facts then tell, else the usual one."""
     names = ("host_to_device_bytes_per_s", "device_to_host_bytes_per_s")
     there, back = (number_of(facts, "simulation", n) or getattr(SimulatedLink(), n) for n in names)
@@ -162,7 +162,7 @@ def _why(facts: Facts, group: str, name: str) -> str:
     return f": {fact.why}" if fact is not None and fact.why else ""
 
 
-_CUDA: dict[Link, Callable[[Facts, Facts, str], Ceiling | str]] = {
+_CUDA: dict[LinkName, Callable[[Facts, Facts, str], Ceiling | str]] = {
     "host_to_device": host_link,
     "device_to_host": host_link,
     "both_ways": _both_ways,

@@ -3,6 +3,11 @@
 Pure functions of what the facts say. Sources are named at each; `docs/method.md` has the table.
 """
 
+from typing import Literal
+
+LinkName = Literal["host_to_device", "device_to_host", "both_ways", "device_memory", "peer"]
+"""One direction between host and device, both at once, the device's memory, a second device."""
+
 TRANSFERS_PER_CLOCK = 2
 """Of the memory clock as NVML tells it: HBM is double data rate, and for GDDR NVML tells half the
 data rate. It gives 1555 GB/s for A100-40 (1215 MHz, 5120 bits), 1008 for RTX 4090 (10501, 384)."""

@@ -4,19 +4,17 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import UsageError
 from hostbench.device.base import Device, Step, lacking
+from hostbench.limits.links import LinkName
 from hostbench.measure.measure import Prepared
 
 DEVICES = ("cuda", "cpu")
 """The values of every workload's first axis. `simulated` stands in for either, on request only."""
 
-
-LinkName = Literal["host_to_device", "device_to_host", "both_ways", "device_memory", "peer"]
-"""One direction between host and device, both at once, the device's memory, a second device."""
 
 Build = Callable[..., Prepared | Step]
 

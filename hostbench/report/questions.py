@@ -29,7 +29,7 @@ def asked(family: str) -> tuple[Question, ...]:
 
 
 def _default(docstring: str) -> str:
-    """`One copy to the device. Timed: ...` asks `One copy to the device: what is fastest?`"""
+    """`One copy. Timed: ...` asks `One copy: what do the choices cost?`"""
     return f"{docstring.partition('. ')[0].rstrip('.')}: what do the choices cost?"
 
 

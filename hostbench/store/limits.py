@@ -7,7 +7,8 @@ from hostbench.core.case import Case
 from hostbench.core.records import DAMAGE
 from hostbench.facts.record import Facts, cuda_group, gpu_groups, text_of
 from hostbench.families import declared
-from hostbench.limits.ceiling import HOST_LINKS, Ceiling, Link, ceiling
+from hostbench.limits.ceiling import HOST_LINKS, Ceiling, ceiling
+from hostbench.limits.links import LinkName
 from hostbench.limits.published import PublishedFigure, band
 from hostbench.limits.verdict import link_verdicts
 from hostbench.store.runs import WholeRun, facts_of
@@ -60,7 +61,7 @@ class Limits:
         }
 
 
-def _crossed(case: Case) -> tuple[Link, float, str | None] | None:
+def _crossed(case: Case) -> tuple[LinkName, float, str | None] | None:
     """Link, share of the bytes that cross it, and published figures of a case; None where its
     workload names no link, or is of another version, with other axes or values than today's."""
     work = declared(case.workload)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostbench.core.efficiency import Launches
 from hostbench.judge.compare import MIN_EFFECT, MIN_LAUNCHES, SAME_WITHIN
-from hostbench.judge.conclude import MIN_EFFECT_FEW, Conclusion, Launches, conclude
+from hostbench.judge.conclude import MIN_EFFECT_FEW, Conclusion, conclude
 from tests.conftest import SoakSeeds
 
 OPPOSITE = {"faster": "slower", "slower": "faster", "same": "same", "undecided": "undecided"}

@@ -15,8 +15,9 @@ from hostbench.device.base import (
 )
 from hostbench.families.transfer import expected as expectations
 from hostbench.families.transfer.copies import arrived, checked_copy, host_memory, kind, made_anew
+from hostbench.limits.links import LinkName
 from hostbench.measure.measure import Prepared
-from hostbench.measure.workload import DEVICES, LinkName, workload
+from hostbench.measure.workload import DEVICES, workload
 
 SIZES = tuple(KIB * 4**power for power in range(11))
 """1 KiB to 1 GiB."""
