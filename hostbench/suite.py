@@ -24,7 +24,6 @@ from hostbench.facts import (
     collect,
     nvidia_hardware,
     to_json,
-    unwatched,
     with_memory_copy,
 )
 from hostbench.families import load, names
@@ -172,8 +171,8 @@ def _measure(family: str) -> list[CaseRecord]:
     found = list(_other_devices(workloads, device))
     with bar, Launcher(bar.tick, bar.started) as launcher, _journal(plan, device) as journal:
         journal.facts("before", to_json(with_memory_copy(collect())))
-        with Watch(journal.facts, off=unwatched(device)) as watch:
-            for record in records(plan, workloads, launcher, bar, watch.family):
+        with Watch(journal.facts, device):
+            for record in records(plan, workloads, launcher, bar):
                 journal.case(record)
                 found.append(record)
         journal.facts("after", to_json(collect()))

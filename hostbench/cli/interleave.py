@@ -83,18 +83,17 @@ def _measure(
     both("before", facts.to_json(setup.facts))
     end: End = "complete"
     late_s = time.monotonic() + setup.stop_after_s
-    watch = facts.Watch(setup.watched(both), off=facts.unwatched(setup.device))
     try:
         with ExitStack() as stack:
             stack.enter_context(bar)
-            stack.enter_context(watch)
+            stack.enter_context(facts.Watch(setup.watched(both), setup.device))
             first, second = (
                 stack.enter_context(
                     Launcher(bar.tick, bar.started, side.root, {SIDE: f"{name} {side.code.commit}"})
                 )
                 for name, side in zip("AB", sides, strict=True)
             )
-            turns = interleaved(plan, setup.workloads, (first, second), bar, watch.family)
+            turns = interleaved(plan, setup.workloads, (first, second), bar)
             for place, found in turns:
                 record = structs.replace(found, version=sides[place].versions[str(found.case)])
                 journals[place].case(setup.dated(record))

@@ -83,9 +83,9 @@ def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str
     end: End = "complete"
     late_s = time.monotonic() + setup.stop_after_s
     try:
-        watch = facts.Watch(setup.watched(journal.facts), off=facts.unwatched(setup.device))
+        watch = facts.Watch(setup.watched(journal.facts), setup.device)
         with bar, watch, Launcher(bar.tick, bar.started) as launcher:
-            for record in records(plan, setup.workloads, launcher, bar, watch.family):
+            for record in records(plan, setup.workloads, launcher, bar):
                 journal.case(setup.dated(record))
                 if time.monotonic() > late_s:
                     end = "stopped"

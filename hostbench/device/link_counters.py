@@ -3,11 +3,9 @@
 from typing import Any
 
 from hostbench.core.errors import Unavailable
-from hostbench.facts.gpu import FIELDS
+from hostbench.facts.gpu import gpu_reads
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
-from hostbench.facts.record import Fact
-
-_INTO, _OUT_OF = "pcie_rx_total_bytes", "pcie_tx_total_bytes"
+from hostbench.facts.spec import LINK_BYTES
 
 
 class LinkCounters:
@@ -18,9 +16,8 @@ class LinkCounters:
         self._why: str | None = None
         try:
             self._nvml: Nvml = open_nvml(library)
-            index = self._nvml.index_of(uuid)
-            self._handle = None if index is None else self._nvml.handle(index)
-            if self._handle is None or isinstance(self._handle, Fact):
+            self._index = self._nvml.index_of(uuid)
+            if self._index is None:
                 self._why = "NVML shows no GPU with this UUID (MIG?)"
         except NvmlUnavailable as error:
             self._why = str(error)
@@ -29,11 +26,11 @@ class LinkCounters:
         """(into the GPU, out of it), bytes since some time. Raises Unavailable with the reason."""
         if self._why is not None:
             raise Unavailable(self._why)
-        ids = {name: FIELDS[name] for name in (_INTO, _OUT_OF)}
-        found = self._nvml.fields(self._handle, ids)
+        assert self._index is not None
+        found = gpu_reads(self._nvml, self._index, [row.name for row in LINK_BYTES])
         for fact in found.values():
             if not isinstance(fact.value, int):
                 raise Unavailable(f"NVML fields 197 and 198: {fact.why}")
-        into, out_of = (found[name].value for name in (_INTO, _OUT_OF))
+        into, out_of = (fact.value for fact in found.values())
         assert isinstance(into, int) and isinstance(out_of, int)
         return into, out_of

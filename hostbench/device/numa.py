@@ -3,9 +3,10 @@
 import os
 from pathlib import Path
 
-from hostbench.facts.files import listed, read_int, read_text
+from hostbench.facts.files import listed, read_text
+from hostbench.facts.pci import DEVICES, numa_node
 
-_DEVICES = Path("/sys/bus/pci/devices")
+_DEVICES = Path("/") / DEVICES
 
 
 def bind_near(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
@@ -21,14 +22,7 @@ def bind_near(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
     return near or allowed
 
 
-def node(pci_address: str | None, devices: Path = _DEVICES) -> int | None:
-    """The NUMA node of the device's slot; None where the machine does not say."""
-    number = read_int(devices / str(pci_address) / "numa_node")
-    return number if number is not None and number >= 0 else None
-
-
 def local_cpus(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
     """CPUs on the device's node; empty where the node is not known."""
-    if node(pci_address, devices) is None:
-        return set()
-    return listed(read_text(devices / str(pci_address) / "local_cpulist"))
+    device = devices / str(pci_address)
+    return set() if numa_node(device) is None else listed(read_text(device / "local_cpulist"))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.facts.causes import differences
-from hostbench.facts.cpu_time import cpu_counters
 from hostbench.facts.files import read_int, read_text
 from hostbench.facts.gpu import NOT_ASKED, Asking, no_driver_facts, nvml_facts, unread_gpu_facts
 from hostbench.facts.hardware import Hardware, hidden_by_user, nvidia_hardware
@@ -21,7 +20,6 @@ from hostbench.facts.record import (
     Facts,
     Group,
     Value,
-    counter_deltas,
     from_json,
     gpu_groups,
     known,
@@ -31,7 +29,7 @@ from hostbench.facts.record import (
 from hostbench.facts.software import software_facts
 from hostbench.facts.spec import HOST, Spec
 from hostbench.facts.torch_probe import TorchState, probe_torch
-from hostbench.facts.watch import Watch, unwatched
+from hostbench.facts.watch import Watch
 
 __all__ = [
     "Fact",
@@ -41,7 +39,6 @@ __all__ = [
     "Watch",
     "asv_machine_entry",
     "collect",
-    "counter_deltas",
     "differences",
     "from_json",
     "hidden_by_user",
@@ -52,7 +49,6 @@ __all__ = [
     "register_with_asv",
     "to_json",
     "unknown",
-    "unwatched",
     "with_memory_copy",
 ]
 
@@ -66,7 +62,6 @@ def collect(
     *,
     environ: Mapping[str, str] | None = None,
     torch_state: TorchState | None = None,
-    own_pids: frozenset[int] = frozenset(),
     identify: bool | None = None,
 ) -> Facts:
     """All facts of now. GPUs that the user hid are left out, with the reason under `nvml`.
@@ -76,7 +71,6 @@ def collect(
     environ = os.environ if environ is None else environ
     asked = environ.get(IDENTIFY) == "1" if identify is None else identify
     asking = Asking(
-        own_pids=own_pids,
         root=root,
         identify=asked,
         environ=environ,
@@ -94,7 +88,7 @@ def collect(
 
 def host_facts(root: Path = Path("/")) -> Group:
     """Everything that is known of the host by itself; `root` stands in for / in tests."""
-    return {row.name: _of_host(row, root) for row in HOST if row.read} | cpu_counters(root)
+    return {row.name: _of_host(row, root) for row in HOST if row.read}
 
 
 def _of_host(row: Spec, root: Path) -> Fact:

@@ -3,54 +3,61 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from hostbench.facts.files import entries, read_text
-from hostbench.facts.record import Fact, Facts, Group, known, number_of, unknown
+from hostbench.facts.record import Fact, Group, known, unknown
 
-OWN = "own_cpu_total_ticks"
 _UTIME, _CTIME_END, _PARENT = 11, 15, 1
 """Places in /proc/<pid>/stat after the name: utime, stime, cutime, cstime are 11 to 14."""
 
 
-def cpu_counters(root: Path, pid: int | None = None) -> Group:
-    """Counters whose growth over a run tells what others took."""
+class CpuTicks(NamedTuple):
+    """Since boot."""
+
+    total: int
+    busy: int
+    steal: int
+    """That the hypervisor took."""
+    own: int | None
+    """Of this process and all its descendants; None where /proc does not show them."""
+
+
+def cpu_ticks(root: Path, pid: int | None = None) -> CpuTicks | None:
+    """Now; None where the kernel does not say. `pid` stands in for this process in tests."""
     line = (read_text(root / "proc/stat") or "").partition("\n")[0].split()
     ticks = [int(word) for word in line[1:9] if word.isdigit()] if line[:1] == ["cpu"] else []
     if len(ticks) < 8 or not sum(ticks):
-        names = ("cpu_steal_total_ticks", "cpu_busy_total_ticks", "cpu_total_ticks", OWN)
-        return dict.fromkeys(("steal_share_since_boot", *names), unknown("no /proc/stat"))
+        return None
     total, idle, steal = sum(ticks), ticks[3] + ticks[4], ticks[7]
     own = _own_ticks(root, os.getpid() if pid is None else pid)
-    return {
-        "steal_share_since_boot": known(steal / total),
-        "cpu_steal_total_ticks": known(steal),
-        "cpu_busy_total_ticks": known(total - idle - steal),
-        "cpu_total_ticks": known(total),
-        OWN: unknown("/proc does not show this process") if own is None else known(own),
-    }
+    return CpuTicks(total, total - idle - steal, steal, own)
 
 
-def cpu_shares(deltas: Facts) -> Group:
-    """What others took while we measured, as shares of the whole machine's CPU time.
+def steal_share_since_boot(root: Path) -> float | None:
+    ticks = cpu_ticks(root)
+    return None if ticks is None else ticks.steal / ticks.total
 
-    `deltas` are `counter_deltas` of two readings. Inside a container /proc/stat is most often the
-    whole host's, and its other tenants count as foreign.
+
+def cpu_shares(began: CpuTicks | None, ended: CpuTicks | None) -> Group:
+    """What others took in between, as shares of the whole machine's CPU time.
+
+    Inside a container /proc/stat is most often the whole host's, and its other tenants count as
+    foreign.
     """
-    total = number_of(deltas, "host", "cpu_total_ticks")
-    steal = number_of(deltas, "host", "cpu_steal_total_ticks")
-    busy, own = (number_of(deltas, "host", name) for name in ("cpu_busy_total_ticks", OWN))
-    if not total:
+    if began is None or ended is None or ended.total <= began.total:
         reason = unknown("the CPU counters did not move, or cannot be read")
         return {"steal_share": reason, "foreign_cpu_share": reason}
-    return {
-        "steal_share": _share(steal, total),
-        "foreign_cpu_share": _share(None if busy is None or own is None else busy - own, total),
-    }
+    total = ended.total - began.total
+    foreign = unknown("/proc does not show this process")
+    if began.own is not None and ended.own is not None:
+        foreign = _share(ended.busy - began.busy - (ended.own - began.own), total)
+    return {"steal_share": _share(ended.steal - began.steal, total), "foreign_cpu_share": foreign}
 
 
-def _share(part: float | None, total: float) -> Fact:
+def _share(part: int, total: int) -> Fact:
     """At least 0: the kernel counts a process's time finer than a CPU's."""
-    return unknown("not read") if part is None else known(round(max(0.0, part) / total, 6))
+    return known(round(max(0, part) / total, 6))
 
 
 def _own_ticks(root: Path, pid: int) -> int | None:

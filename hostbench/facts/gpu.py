@@ -14,15 +14,14 @@ from typing import Any
 from hostbench.facts import pci, spec
 from hostbench.facts.cuda_order import cuda_indices
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
-from hostbench.facts.record import Fact, Facts, Group, is_counter, known, unknown
-from hostbench.facts.spec import GPU, NVML, Spec
+from hostbench.facts.record import Fact, Facts, Group, known, unknown
+from hostbench.facts.spec import GPU, LINK_BYTES, NVML, Spec
 from hostbench.facts.words import switch
 
 NOT_ASKED = unknown("not asked for (--identify)")
 
-FIELDS = {row.name: row.field for row in GPU if row.field is not None}
-_READ = {row.name: row for row in GPU if row.read and not row.identity}
-_COUNTED = [name for name in _READ if is_counter(name)]
+_STORED = {row.name: row for row in GPU if row.read and not row.identity}
+_READ = _STORED | {row.name: row for row in LINK_BYTES}
 _IDENTITY = [row for row in GPU if row.identity]
 
 MAX_NVLINKS = 36
@@ -38,8 +37,6 @@ _NODE_SCOPE, _MASK_WORDS = 0, 128
 class Asking:
     """What facts of GPUs depend on beside NVML."""
 
-    own_pids: frozenset[int] = frozenset()
-    """Processes of ours that may hold a GPU, beside this one."""
     root: Path = Path("/")
     identify: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -70,28 +67,18 @@ def gpu_facts(nvml: Nvml, index: int, asking: Asking | None = None) -> Group:
     handle = nvml.handle(index)
     if isinstance(handle, Fact):
         return _unread(handle, handle if asking.identify else NOT_ASKED)
-    read = {name: _read(nvml, row, handle) for name, row in _READ.items()}
+    read = {name: _read(nvml, row, handle) for name, row in _STORED.items()}
     read |= _nvlink(nvml, handle) | _c2c(nvml, handle) | _way_to_the_cpu(nvml, handle, asking.root)
-    read["peer_read"] = _peers(nvml, index)
     read["num_mig_devices"] = nvml.read(lambda: nvml.num_mig_devices(handle))
-    read["num_other_processes"] = _others(nvml, handle, asking.own_pids | {os.getpid()})
+    read["num_other_processes"] = _others(nvml, handle)
     read["cuda_index"] = unknown("not asked")
-    read |= _fields(nvml, handle)
     for row in _IDENTITY:
         read[row.name] = _read(nvml, row, handle) if asking.identify else NOT_ASKED
     return {row.name: read[row.name] for row in GPU}
 
 
-def gpu_counters(nvml: Nvml, index: int) -> Group:
-    """Only what grows, for reading often."""
-    handle = nvml.handle(index)
-    if isinstance(handle, Fact):
-        return dict.fromkeys((*_COUNTED, *FIELDS), handle)
-    return {name: _read(nvml, _READ[name], handle) for name in _COUNTED} | _fields(nvml, handle)
-
-
 def gpu_reads(nvml: Nvml, index: int, names: Sequence[str]) -> Group:
-    """Only these facts, each with a reader of its own."""
+    """Only these facts, each with a reader of its own, or LINK_BYTES."""
     handle = nvml.handle(index)
     if isinstance(handle, Fact):
         return dict.fromkeys(names, handle)
@@ -128,28 +115,18 @@ def _call(library: Any, function: str, *handle: Any) -> Any:
     return getattr(library, function)(*handle)
 
 
-def _fields(nvml: Nvml, handle: Any) -> Group:
-    """The counters that are fields; replays have an older call too."""
-    group = nvml.fields(handle, FIELDS)
-    if group["pcie_replay_total"].value is None:
-        older = nvml.read(lambda: nvml.library.nvmlDeviceGetPcieReplayCounter(handle))
-        if older.value is not None:
-            group["pcie_replay_total"] = older
-    return group
-
-
 def _way_to_the_cpu(nvml: Nvml, handle: Any, root: Path) -> Group:
     """`numa_nodes` is a list such as `0` or `0,1`, of NVML or else of sysfs; a virtual machine
     often tells neither."""
     library = nvml.library
-    group = pci.pci_facts(root, _address(nvml, handle))
+    address = _address(nvml, handle)
     nodes = nvml.read(
         lambda: _bits(library.nvmlDeviceGetMemoryAffinity(handle, _MASK_WORDS, _NODE_SCOPE))
     )
-    slot = group["pci_numa_node"].value
+    slot = None if isinstance(address, Fact) else pci.numa_node(root / pci.DEVICES / address)
     if nodes.value is None and slot is not None:
         nodes = known(str(slot))
-    return {**group, "numa_nodes": nodes}
+    return {**pci.pci_facts(root, address), "numa_nodes": nodes}
 
 
 def _address(nvml: Nvml, handle: Any) -> str | Fact:
@@ -170,12 +147,12 @@ def _bits(mask: Iterable[int]) -> str | None:
     return ",".join(map(str, found)) or None
 
 
-def _others(nvml: Nvml, handle: Any, own_pids: frozenset[int]) -> Fact:
+def _others(nvml: Nvml, handle: Any) -> Fact:
     """How many processes compute on it that are not ours."""
     library = nvml.library
 
     def count(processes: Any) -> int:
-        return sum(process.pid not in own_pids for process in processes)
+        return sum(process.pid != os.getpid() for process in processes)
 
     return nvml.read(
         lambda: count(library.nvmlDeviceGetComputeRunningProcesses(handle)),
@@ -240,17 +217,6 @@ def _c2c(nvml: Nvml, handle: Any) -> Group:
             lambda: switch(any(field_value(library, handle, (_C2C_STATUS, at)) for at in links))
         )
     return {"c2c_enabled": enabled, "c2c_max_mb_per_s": nvml.read(maximum) if links else none}
-
-
-def _peers(nvml: Nvml, index: int) -> Fact:
-    """Whose memory it reads directly: `gpu1,gpu2`."""
-    others = [other for other in range(nvml.count()) if other != index]
-    if not others:
-        return unknown("there is no other GPU")
-    reads = {other: nvml.can_read_peer(index, other) for other in others}
-    refused = next((fact for fact in reads.values() if fact.value is None), None)
-    readable = [f"gpu{other}" for other, fact in reads.items() if fact.value]
-    return refused if refused and not readable else known(",".join(readable) or "none")
 
 
 def _number(value: Any) -> float:

@@ -5,17 +5,15 @@ Every call answers with a Fact: what this GPU, driver or VM refuses is unknown w
 
 import ctypes
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from hostbench.facts.record import Fact, Group, Value, known, unknown
+from hostbench.facts.record import Fact, Value, known, unknown
 
 INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND = 2, 3, 13
 VERSION_MISMATCH, DEPRECATED = 25, 26
-_P2P_READ = 0
-"""Not pynvml.NVML_P2P_CAPS_INDEX_READ: that is the tuple (0,) by mistake, which ctypes refuses."""
 
 _REASONS = {
     1: "NVML is not initialised",
@@ -112,30 +110,6 @@ class Nvml:
         """NVML's index of the CUDA device with that UUID (torch leaves out the `GPU-` prefix)."""
         return self.owners().get(bare(uuid))
 
-    def can_read_peer(self, reader: int, owner: int) -> Fact:
-        """Whether one GPU can read the other's memory directly."""
-        a, b = self.handle(reader), self.handle(owner)
-        for handle in (a, b):
-            if isinstance(handle, Fact):
-                return handle
-        return self.read(lambda: self.library.nvmlDeviceGetP2PStatus(a, b, _P2P_READ) == 0)
-
-    def fields(self, handle: Any, ids: Mapping[str, Field]) -> Group:
-        """Field values by name. One failed field fails alone: each has its own return code."""
-        try:
-            answers = self.library.nvmlDeviceGetFieldValues(handle, list(ids.values()))
-        except Exception as error:
-            if len(ids) > 1 and getattr(error, "value", None) == INVALID_ARGUMENT:
-                # This driver refuses the whole call for one field that it does not know.
-                return {
-                    n: f for name in ids for n, f in self.fields(handle, {name: ids[name]}).items()
-                }
-            return dict.fromkeys(ids, unknown(self.reason(error)))
-        return {name: self._field(answer) for name, answer in zip(ids, answers, strict=True)}
-
-    def _field(self, answer: Any) -> Fact:
-        return self.read(lambda: _member(self.library, answer))
-
     def num_mig_devices(self, handle: Any) -> int:
         """Raises NVML's error where the GPU cannot tell."""
         self.library.nvmlDeviceGetMaxMigDeviceCount(handle)
@@ -168,21 +142,18 @@ class Nvml:
 
 def field_value(library: Any, handle: Any, field: Field) -> Value:
     """One field. Raises the library's NVMLError where the field answers with one."""
-    return _member(library, library.nvmlDeviceGetFieldValues(handle, [field])[0])
-
-
-def bare(uuid: str) -> str:
-    """A UUID as torch writes it: without `GPU-` or `MIG-`."""
-    return uuid.removeprefix("GPU-").removeprefix("MIG-").lower()
-
-
-def _member(library: Any, answer: Any) -> Value:
+    (answer,) = library.nvmlDeviceGetFieldValues(handle, [field])
     if answer.nvmlReturn != 0:
         raise library.NVMLError(int(answer.nvmlReturn))
     if not 0 <= answer.valueType < len(_MEMBERS):
         raise ValueError(f"NVML answered with the unknown value type {answer.valueType}")
     value: Value = getattr(answer.value, _MEMBERS[answer.valueType])
     return value
+
+
+def bare(uuid: str) -> str:
+    """A UUID as torch writes it: without `GPU-` or `MIG-`."""
+    return uuid.removeprefix("GPU-").removeprefix("MIG-").lower()
 
 
 def _plain(value: Any) -> Fact:

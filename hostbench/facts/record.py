@@ -99,40 +99,6 @@ def from_json(data: Any) -> Facts:
     return facts
 
 
-def counter_deltas(before: Facts, after: Facts) -> Facts:
-    """How much each counter grew, with the reason where that cannot be told."""
-    deltas: Facts = {}
-    for group, members in after.items():
-        for name in filter(is_counter, members):
-            deltas.setdefault(group, {})[name] = _delta(before, after, group, name)
-    return deltas
-
-
-def summed(a: Facts, b: Facts) -> Facts:
-    """Two sets of `counter_deltas` added up; unknown where either is."""
-    total: Facts = {}
-    for group in {**a, **b}:
-        for name in {**a.get(group, {}), **b.get(group, {})}:
-            parts = [each.get(group, {}).get(name) or unknown("not read") for each in (a, b)]
-            numbers = [number_of({group: {name: part}}, group, name) for part in parts]
-            missing = next((p for p, n in zip(parts, numbers, strict=True) if n is None), None)
-            found = missing or known(sum(number for number in numbers if number is not None))
-            total.setdefault(group, {})[name] = found
-    return total
-
-
-def _delta(before: Facts, after: Facts, group: str, name: str) -> Fact:
-    start, end = number_of(before, group, name), number_of(after, group, name)
-    if end is None:
-        return unknown(after[group][name].why or "no number")
-    if start is None:
-        fact = before.get(group, {}).get(name)
-        return unknown((fact.why if fact else None) or "not read before the run")
-    if end < start:
-        return unknown("the counter wrapped or was reset in between")
-    return known(end - start)
-
-
 def _fact(group: str, name: str, stored: Any) -> Fact:
     if isinstance(stored, Mapping):
         value, why = stored.get("value"), stored.get("why")

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import hostbench
-from hostbench.facts import cgroup, host, words
+from hostbench.facts import cgroup, cpu_time, host, words
 from hostbench.facts.environment import hash_uuid
 from hostbench.facts.files import entries
-from hostbench.facts.nvml import Field
+from hostbench.facts.nvml import field_value
 from hostbench.facts.record import Value, is_counter
 from hostbench.facts.words import switch, throttle_words, word
 
@@ -45,8 +45,6 @@ class Spec:
     not refused answers. Without one, the module that fills the group reads it with others."""
     why: str = "not told"
     """The reason where `read` answers None."""
-    field: Field | None = None
-    """NVML's field id, of a counter."""
     cause: int = LAST
     """Place among the causes of a change, the likeliest first; NEVER: what only watches or stores,
     and the code under test itself."""
@@ -199,12 +197,14 @@ HOST = (
         why="no /proc/loadavg",
         volatile=True,
     ),
-    # read together by cpu_time, memory and watch
-    _host("steal_share_since_boot", "CPU time that the hypervisor took since boot", volatile=True),
-    _host("cpu_steal_total_ticks", "CPU time that the hypervisor took"),
-    _host("cpu_busy_total_ticks", "CPU time in use"),
-    _host("cpu_total_ticks", "CPU time in all"),
-    _host("own_cpu_total_ticks", "CPU time of hostbench and all its descendants"),
+    _host(
+        "steal_share_since_boot",
+        "CPU time that the hypervisor took since boot",
+        cpu_time.steal_share_since_boot,
+        why="no /proc/stat",
+        volatile=True,
+    ),
+    # read together by memory and watch
     _host(
         "memory_copy_bytes_per_s",
         "memory copied by one thread, measured",
@@ -298,11 +298,6 @@ GPU = (
         "highest clock of its memory",
         lambda n, h: n.nvmlDeviceGetMaxClockInfo(h, _MEMORY),
     ),
-    _gpu(
-        "bar1_bytes",
-        "memory that the host can map",
-        lambda n, h: n.nvmlDeviceGetBAR1MemoryInfo(h).bar1Total,
-    ),
     # the link
     _gpu(
         "pcie_generation",
@@ -339,14 +334,12 @@ GPU = (
         "nvmlDeviceGetGpuMaxPcieLinkGeneration",
     ),
     _gpu("pci_device_max_width", "most PCIe lanes of the GPU alone, by sysfs"),
-    _gpu("pci_numa_node", "NUMA node of the slot"),
     _gpu("pci_iommu", "how addresses of transfers are translated: off, identity, DMA"),
     _gpu("numa_nodes", "NUMA nodes beside the GPU"),
     _gpu("nvlink_links", "NVLinks that are up"),
     _gpu("nvlink_mb_per_s", "rate of all its NVLinks, one way"),
     _gpu("c2c_enabled", "NVLink-C2C to the CPU"),
     _gpu("c2c_max_mb_per_s", "rate of NVLink-C2C"),
-    _gpu("peer_read", "GPUs whose memory it reads directly"),
     # modes
     _gpu(
         "virtualization",
@@ -431,26 +424,30 @@ GPU = (
     _gpu(
         "num_other_processes", "others that compute on it", volatile=True, moved=differs, cause=73
     ),
-    # counters
     _gpu(
         "ecc_uncorrected_lifetime_total",
         "errors that could not be corrected",
         lambda n, h: int(n.nvmlDeviceGetTotalEccErrors(h, 1, 1)),
     ),
-    _gpu("energy_total_mj", "energy", "nvmlDeviceGetTotalEnergyConsumption"),
-    _gpu("throttle_power_cap_total_ns", "time throttled by the power limit", field=74),
-    _gpu("throttle_sync_boost_total_ns", "time throttled by another GPU", field=76),
-    _gpu("throttle_software_thermal_total_ns", "time throttled by the driver's heat", field=269),
-    _gpu("throttle_hardware_thermal_total_ns", "time throttled by the chip's heat", field=270),
-    _gpu("throttle_power_brake_total_ns", "time throttled by the power supply", field=271),
-    _gpu("pcie_replay_total", "transfers that the link repeated", field=94),
-    _gpu("pcie_tx_total_bytes", "bytes out of the GPU over PCIe; may wrap", field=197),
-    _gpu("pcie_rx_total_bytes", "bytes into the GPU over PCIe; may wrap", field=198),
     # names of the machine
     _gpu("serial", "serial number", "nvmlDeviceGetSerial", identity=True),
     _gpu("pci_bus_id", "PCI address", lambda n, h: n.nvmlDeviceGetPciInfo(h).busId, identity=True),
     _gpu("uuid", "UUID", "nvmlDeviceGetUUID", identity=True),
 )
+
+LINK_BYTES = (
+    _gpu(
+        "pcie_rx_total_bytes",
+        "bytes into the GPU over PCIe; may wrap",
+        lambda n, h: field_value(n, h, 198),
+    ),
+    _gpu(
+        "pcie_tx_total_bytes",
+        "bytes out of it over PCIe; may wrap",
+        lambda n, h: field_value(n, h, 197),
+    ),
+)
+"""Read like facts of a GPU while it works, and kept nowhere."""
 
 ROWS = (*HOST, *SOFTWARE, *NVML, *GPU)
 _BY_NAME = {row.name: row for row in ROWS}

@@ -1,6 +1,6 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Protocol
 
@@ -38,19 +38,16 @@ def records(
     workloads: Mapping[str, Workload],
     launcher: Launcher,
     progress: Progress,
-    entering: Callable[[str], None] = lambda family: None,
 ) -> Iterator[CaseRecord]:
     """Measure the plan, then observe each case once in a pass of its own.
 
-    A case that was skipped or failed is not tried in later launches. `entering` is told each family
-    before a launch of it begins.
+    A case that was skipped or failed is not tried in later launches.
     """
     observed = _observed(plan, workloads)
     progress.begin(plan.total() + len(observed))
     out: set[Case] = set()
-    for _, record in _timed(plan, workloads, (launcher,), progress, entering, out):
+    for _, record in _timed(plan, workloads, (launcher,), progress, out):
         yield record
-    entering("observing")
     yield from _observe(plan, workloads, launcher, progress, observed - out)
     progress.dropped(len(observed & out))
     progress.end()
@@ -61,7 +58,6 @@ def interleaved(
     workloads: Mapping[str, Workload],
     launchers: tuple[Launcher, Launcher],
     progress: Progress,
-    entering: Callable[[str], None] = lambda family: None,
 ) -> Iterator[tuple[int, CaseRecord]]:
     """Measure the plan on two sides, launch by launch: (side, record).
 
@@ -70,7 +66,7 @@ def interleaved(
     launch on. Nothing is observed.
     """
     progress.begin(len(launchers) * plan.total())
-    yield from _timed(plan, workloads, launchers, progress, entering, set())
+    yield from _timed(plan, workloads, launchers, progress, set())
     progress.end()
 
 
@@ -79,7 +75,6 @@ def _timed(
     workloads: Mapping[str, Workload],
     launchers: tuple[Launcher, ...],
     progress: Progress,
-    entering: Callable[[str], None],
     out: set[Case],
 ) -> Iterator[tuple[int, CaseRecord]]:
     """Every launch on one or two sides; cases without a number join `out` and are left out."""
@@ -92,7 +87,6 @@ def _timed(
                 continue
             for side in plan.turns(family, launch) if len(launchers) > 1 else (0,):
                 progress.launch(launch, plan.profile.launches, family)
-                entering(family)
                 for outcome in launchers[side].run(_launch(plan, family, launch, cases)):
                     record = _record(workloads[outcome.case.workload], launch, outcome)
                     if record.status != "ok":

@@ -1,7 +1,7 @@
 """A pynvml that answers what it is told: for tests, and to see how hostbench treats a GPU.
 
 It has the names and the habits of the real module: errors carry `.value`, each field its own return
-code, an unknown GPU is an error, and NVML_P2P_CAPS_INDEX_READ is the tuple that it really is.
+code, an unknown GPU is an error.
 """
 
 import ctypes
@@ -39,11 +39,9 @@ VGPU_REFUSES = (
     "nvmlDeviceGetMaxPcieLinkGeneration",
     "nvmlDeviceGetMaxPcieLinkWidth",
     "nvmlDeviceGetGpuMaxPcieLinkGeneration",
-    "nvmlDeviceGetPcieReplayCounter",
     "nvmlDeviceGetNvLinkState",
     "nvmlDeviceGetMaxClockInfo",
     "nvmlDeviceGetEnforcedPowerLimit",
-    "nvmlDeviceGetTotalEnergyConsumption",
     "nvmlDeviceGetFieldValues",
 )
 """What a vGPU in a VM commonly does not answer."""
@@ -111,15 +109,12 @@ class FakeGpu:
     temperature_c: int = 31
     busy_temperature_c: int = 44
     throttle_bits: int = 0x1
-    energy_mj: int = 1_000_000
     counter_bits: int = 64
     """Width of the byte counters: they wrap there."""
     field_values: dict[Any, int] = field(default_factory=dict)
     """By field id, or by field id and scope; a field that is not named is derived, or 0."""
     field_errors: dict[Any, int] = field(default_factory=dict)
     """Return code by field id."""
-    unknown_fields: tuple[int, ...] = ()
-    """The driver refuses a whole call that names one of these."""
     pids: tuple[int, ...] = ()
     """Compute processes on it."""
     errors: dict[str, int] = field(default_factory=dict)
@@ -165,7 +160,6 @@ class FakeNvml:
     copied_bytes: int = 0
     NVMLError: type[NVMLError] = NVMLError
     NVMLLibraryMismatchError: type[NVMLLibraryMismatchError] = NVMLLibraryMismatchError
-    NVML_P2P_CAPS_INDEX_READ: tuple[int] = (0,)
     nvmlMemory_v2: int = 0x02000028
 
     @property
@@ -256,8 +250,6 @@ def _processes(nvml: FakeNvml, gpu: FakeGpu) -> list[SimpleNamespace]:
 
 
 def _fields(nvml: FakeNvml, gpu: FakeGpu, fields: list[Field]) -> list[SimpleNamespace]:
-    if any(each in gpu.unknown_fields for each in fields):
-        raise NVMLError(INVALID_ARGUMENT)
     return [gpu.field(each, nvml.copied_bytes) for each in fields]
 
 
@@ -271,13 +263,6 @@ def _mig_device(nvml: FakeNvml, gpu: FakeGpu, index: int) -> str:
     if index >= len(gpu.mig_uuids):
         raise NVMLError(NOT_FOUND)
     return gpu.mig_uuids[index]
-
-
-def _peer(nvml: FakeNvml, gpu: FakeGpu, other: int, capability: int) -> int:
-    if not isinstance(capability, int):
-        raise ctypes.ArgumentError(f"argument 3: wrong type {type(capability).__name__}")
-    nvml.gpu(other, "nvmlDeviceGetP2PStatus")
-    return 0
 
 
 DRIVER: dict[str, Callable[..., Any]] = {
@@ -298,7 +283,6 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetPciInfo": lambda n, gpu: SimpleNamespace(busId=gpu.bus_id),
     "nvmlDeviceGetVbiosVersion": lambda n, gpu: "96.00.A5.00.01",
     "nvmlDeviceGetMemoryInfo": lambda n, gpu, version=0: SimpleNamespace(total=gpu.memory_bytes),
-    "nvmlDeviceGetBAR1MemoryInfo": lambda n, gpu: SimpleNamespace(bar1Total=256 << 30),
     "nvmlDeviceGetMemoryBusWidth": lambda n, gpu: 6144,
     "nvmlDeviceGetMaxClockInfo": lambda n, gpu, clock: gpu.max_clocks_mhz[clock == 2],
     "nvmlDeviceGetClockInfo": _clock,
@@ -307,7 +291,6 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetMaxPcieLinkGeneration": lambda n, gpu: gpu.max_link[0],
     "nvmlDeviceGetMaxPcieLinkWidth": lambda n, gpu: gpu.max_link[1],
     "nvmlDeviceGetGpuMaxPcieLinkGeneration": lambda n, gpu: gpu.gpu_max_generation,
-    "nvmlDeviceGetPcieReplayCounter": lambda n, gpu: gpu.field_values.get(94, 0),
     "nvmlDeviceGetVirtualizationMode": lambda n, gpu: gpu.virtualization,
     "nvmlDeviceGetMigMode": lambda n, gpu: [int(gpu.mig)] * 2,
     "nvmlDeviceGetMaxMigDeviceCount": lambda n, gpu: 7 if gpu.mig else 0,
@@ -324,11 +307,9 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetTemperature": _temperature,
     "nvmlDeviceGetCurrentClocksEventReasons": _reasons,
     "nvmlDeviceGetCurrentClocksThrottleReasons": _reasons,
-    "nvmlDeviceGetTotalEnergyConsumption": lambda n, gpu: gpu.energy_mj,
     "nvmlDeviceGetComputeRunningProcesses": _processes,
     "nvmlDeviceGetComputeRunningProcesses_v2": _processes,
     "nvmlDeviceGetFieldValues": _fields,
-    "nvmlDeviceGetP2PStatus": _peer,
     "nvmlDeviceGetC2cModeInfoV": lambda n, gpu: SimpleNamespace(
         isC2cEnabled=int(bool(gpu.c2c_mb_per_s))
     ),

@@ -711,23 +711,13 @@ def test_plain_progress_goes_to_stderr(
     assert "launch 1/1" not in said.out
 
 
-def test_facts_are_kept_before_during_and_after_each_family(results: Path) -> None:
-    cases = ("--case", ONE, "--case", "allocation[nbytes=1MiB,place=direct]")
-    assert main([*SIMULATED, *cases]) == EXIT_OK
+def test_facts_are_kept_before_during_and_after(results: Path) -> None:
+    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
     (kept,) = runs.load(results, pytest.fail)
     sets = kept.parts[0].facts
-    assert list(sets) == [
-        "before",
-        "after transfer",
-        "after allocation",
-        "after observing",
-        "during",
-        "after",
-    ]
-    assert sets["after transfer"]["host"]["num_watched_launches"] == 1
-    assert "cpu_total_ticks" in sets["after transfer"]["host_deltas"]
-    why = sets["during"]["nvml"]["num_watch_samples"]["why"]
-    assert why == "a run on simulated uses no GPU"
+    assert list(sets) == ["before", "during", "after"]
+    assert list(sets["during"]) == ["host"]  # a simulated run uses no GPU
+    assert 0 <= sets["during"]["host"]["foreign_cpu_share"] <= 1
     assert sets["before"]["host"]["hostname"]["why"] == "not asked for (--identify)"
 
 

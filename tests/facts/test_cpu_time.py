@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.facts.cpu_time import OWN, cpu_counters, cpu_shares
-from hostbench.facts.record import counter_deltas, known
+from hostbench.facts.cpu_time import CpuTicks, cpu_shares, cpu_ticks, steal_share_since_boot
+from hostbench.facts.record import known
 
 
 def stat(pid: int, parent: int, *ticks: int, name: str = "python") -> str:
@@ -29,45 +29,43 @@ def machine(root, cpu: str, *processes: str):
 def test_own_ticks_are_those_of_the_whole_tree(tmp_path):
     machine(
         tmp_path,
-        "500 0 100 400 0 0 0 0 0 0",
+        "500 0 100 400 0 0 0 10 0 0",
         stat(10, 1, 5, 1, 30, 4),  # us, with children that have ended
         stat(11, 10, 7, 0, 2, 0, name="a ) b 9 9"),
         stat(12, 11, 3, 1, 0, 0),
         stat(99, 1, 400, 0, 0, 0),  # somebody else
     )
     (tmp_path / "proc/13").mkdir()  # has just ended
-    counters = cpu_counters(tmp_path, pid=10)
-    assert counters[OWN] == known(40 + 9 + 4)
-    assert cpu_counters(tmp_path, pid=77)[OWN].why == "/proc does not show this process"
+    assert cpu_ticks(tmp_path, pid=10) == CpuTicks(1010, 600, 10, own=40 + 9 + 4)
+    assert cpu_ticks(tmp_path, pid=77) == CpuTicks(1010, 600, 10, own=None)
+    assert steal_share_since_boot(tmp_path) == 10 / 1010
 
 
 def test_what_others_took(tmp_path):
-    before = cpu_counters(machine(tmp_path, "100 0 0 900 0 0 0 0", stat(10, 1, 50, 0, 0, 0)), 10)
+    before = cpu_ticks(machine(tmp_path, "100 0 0 900 0 0 0 0", stat(10, 1, 50, 0, 0, 0)), 10)
     machine(tmp_path, "400 0 0 1550 0 0 0 50", stat(10, 1, 210, 0, 0, 0))
-    after = cpu_counters(tmp_path, 10)
-    shares = cpu_shares(counter_deltas({"host": before}, {"host": after}))
+    shares = cpu_shares(before, cpu_ticks(tmp_path, 10))
     assert shares["foreign_cpu_share"] == known((300 - 160) / 1000)
     assert shares["steal_share"] == known(0.05)
 
 
 def test_shares_are_never_negative_and_never_invented(tmp_path):
-    before = cpu_counters(machine(tmp_path, "100 0 0 900 0 0 0 0", stat(10, 1, 50, 0, 0, 0)), 10)
+    before = cpu_ticks(machine(tmp_path, "100 0 0 900 0 0 0 0", stat(10, 1, 50, 0, 0, 0)), 10)
     machine(tmp_path, "110 0 0 990 0 0 0 0", stat(10, 1, 70, 0, 0, 0))
-    grown = counter_deltas({"host": before}, {"host": cpu_counters(tmp_path, 10)})
-    assert cpu_shares(grown)["foreign_cpu_share"] == known(0.0)
-    still = counter_deltas({"host": before}, {"host": before})
-    assert "did not move" in (cpu_shares(still)["steal_share"].why or "")
-    alone = counter_deltas({"host": before}, {"host": cpu_counters(tmp_path, 77)})
-    assert cpu_shares(alone)["foreign_cpu_share"].why == "not read"
-    assert cpu_shares({})["foreign_cpu_share"].value is None
+    assert cpu_shares(before, cpu_ticks(tmp_path, 10))["foreign_cpu_share"] == known(0.0)
+    assert "did not move" in (cpu_shares(before, before)["steal_share"].why or "")
+    alone = cpu_shares(before, cpu_ticks(tmp_path, 77))
+    assert alone["foreign_cpu_share"].why == "/proc does not show this process"
+    assert alone["steal_share"] == known(0.0)
+    assert cpu_shares(before, cpu_ticks(tmp_path / "none"))["foreign_cpu_share"].value is None
 
 
 def test_a_child_that_was_waited_for_stays_counted():
-    before = cpu_counters(Path("/"))[OWN].value
+    before = cpu_ticks(Path("/"))
     code = "import time\nwhile time.process_time() < 0.2: pass"
     subprocess.run([sys.executable, "-c", code], check=True)
-    after = cpu_counters(Path("/"))[OWN].value
-    if before is None:
+    after = cpu_ticks(Path("/"))
+    if before is None or after is None:
         pytest.skip("/proc/stat counts nothing here")
-    assert isinstance(before, int) and isinstance(after, int)
-    assert after - before >= 0.15 * os.sysconf("SC_CLK_TCK")
+    assert before.own is not None and after.own is not None
+    assert after.own - before.own >= 0.15 * os.sysconf("SC_CLK_TCK")

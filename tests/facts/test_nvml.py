@@ -1,6 +1,5 @@
 """NVML and hardware detection, every branch driven by the fake."""
 
-import ctypes
 import os
 import sys
 from types import SimpleNamespace
@@ -8,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from hostbench.facts import pci
-from hostbench.facts.gpu import FIELDS, Asking, gpu_facts, nvml_facts
+from hostbench.facts.gpu import Asking, gpu_facts, gpu_reads, nvml_facts
 from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
-from hostbench.facts.nvml import NvmlUnavailable, open_nvml
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
 from hostbench.facts.record import Fact, known, unknown
-from hostbench.facts.spec import GPU
+from hostbench.facts.spec import GPU, LINK_BYTES
 from hostbench.facts.words import throttle_words
 from hostbench.testing import fake_nvml as fake
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
@@ -26,14 +25,14 @@ def why(fact: Fact) -> str:
 
 
 def test_a_healthy_gpu():
-    library = FakeNvml(gpus=(FakeGpu(field_values={74: 12, 198: 1 << 40}),))
+    library = FakeNvml()
     facts = nvml_facts(library, Asking(environ={}))
     assert facts["nvml"]["cuda_driver"] == known("13.0")
     assert facts["nvml"]["confidential_computing"] == known("off")
     gpu = {name: fact.value for name, fact in facts["gpu0"].items()}
     unread = {name for name, fact in facts["gpu0"].items() if fact.value is None}
-    no_peer_no_c2c_no_sysfs = {"peer_read", "c2c_max_mb_per_s", *pci.NAMES}
-    assert unread == no_peer_no_c2c_no_sysfs | IDENTITY
+    no_c2c_no_sysfs = {"c2c_max_mb_per_s", *pci.NAMES}
+    assert unread == no_c2c_no_sysfs | IDENTITY
     expected = {
         "name": "NVIDIA H200",
         "memory_bytes": 150_754_820_096,
@@ -44,8 +43,6 @@ def test_a_healthy_gpu():
         "virtualization": "none",
         "ecc": "on",
         "mig": "off",
-        "throttle_power_cap_total_ns": 12,
-        "pcie_rx_total_bytes": 1 << 40,
         "num_other_processes": 0,
     }
     assert gpu | expected == gpu
@@ -101,7 +98,6 @@ def test_a_vgpu_refuses_without_failing():
     gpu = nvml_facts(fake.vgpu())["gpu0"]
     assert gpu["virtualization"] == known("vgpu")
     assert gpu["pcie_width"] == unknown("not supported by this GPU or VM")
-    assert {why(gpu[name]) for name in FIELDS} == {"not supported by this GPU or VM"}
     assert gpu["temperature_c"] == known(31)
 
 
@@ -120,25 +116,33 @@ def test_a_lost_gpu_leaves_the_other_readable():
     assert facts["gpu1"]["name"] == known("NVIDIA H200")
 
 
+def link_bytes(nvml: Nvml) -> tuple[Fact, ...]:
+    names = [row.name for row in LINK_BYTES]
+    return tuple(gpu_reads(nvml, 0, names).values())
+
+
 def test_one_field_fails_alone():
-    gpu = FakeGpu(field_errors={198: fake.NOT_SUPPORTED, 94: 777, 74: 777}, field_values={197: 5})
-    facts = nvml_facts(FakeNvml(gpus=(gpu,)))["gpu0"]
-    assert facts["pcie_rx_total_bytes"] == unknown("not supported by this GPU or VM")
-    assert facts["throttle_power_cap_total_ns"] == unknown("NVML error 777 (NVML return code 777)")
-    assert facts["pcie_tx_total_bytes"] == known(5)
+    gpu = FakeGpu(field_errors={198: fake.NOT_SUPPORTED}, field_values={197: 5})
+    refused = unknown("not supported by this GPU or VM")
+    assert link_bytes(open_nvml(FakeNvml(gpus=(gpu,)))) == (refused, known(5))
+    gpu = FakeGpu(field_errors={197: 777}, field_values={198: 1 << 40})
+    odd = unknown("NVML error 777 (NVML return code 777)")
+    assert link_bytes(open_nvml(FakeNvml(gpus=(gpu,)))) == (known(1 << 40), odd)
 
 
 def test_a_field_of_an_unknown_type():
-    nvml = open_nvml(FakeNvml())
-    answer = SimpleNamespace(nvmlReturn=0, valueType=42)
-    assert "value type 42" in why(nvml._field(answer))
+    class Odd(FakeGpu):
+        def field(self, wanted, copied_bytes):
+            return SimpleNamespace(nvmlReturn=0, valueType=42)
+
+    nvml = open_nvml(FakeNvml(gpus=(Odd(),)))
+    assert "value type 42" in why(nvml.read(lambda: field_value(nvml.library, 0, 198)))
 
 
 def test_other_processes_are_counted_without_ours():
     gpu = FakeGpu(pids=(os.getpid(), 10, 11))
     nvml = open_nvml(FakeNvml(gpus=(gpu,)))
     assert gpu_facts(nvml, 0)["num_other_processes"] == known(2)
-    assert gpu_facts(nvml, 0, Asking(own_pids=frozenset({10})))["num_other_processes"] == known(1)
 
 
 def test_throttle_bits_in_words():
@@ -166,24 +170,16 @@ def test_cuda_devices_are_matched_by_uuid():
     assert (nvml.index_of("b"), nvml.index_of("GPU-a"), nvml.index_of("c")) == (2, 0, None)
 
 
-def test_peer_access_avoids_the_tuple_constant():
-    library = FakeNvml(gpus=(FakeGpu(), FakeGpu(), FakeGpu(lost=True)))
-    nvml = open_nvml(library)
-    assert nvml.can_read_peer(0, 1) == known(True)
-    assert "lost" in why(nvml.can_read_peer(0, 2))
-    index = library.NVML_P2P_CAPS_INDEX_READ
-    with pytest.raises(ctypes.ArgumentError):
-        library.nvmlDeviceGetP2PStatus(0, 1, index)
-    trapped = nvml.read(lambda: library.nvmlDeviceGetP2PStatus(0, 1, index))
-    assert "refuses its own argument" in why(trapped)
+def test_an_argument_that_pynvml_refuses():
+    assert "refuses its own argument" in why(open_nvml(FakeNvml()).read(lambda: int("x")))
 
 
 def test_the_fake_has_the_real_names():
     pynvml = pytest.importorskip("pynvml")
-    names = [*fake.DRIVER, *fake.DEVICE, "nvmlInit", "NVML_P2P_CAPS_INDEX_READ"]
+    names = [*fake.DRIVER, *fake.DEVICE, "nvmlInit"]
     assert [name for name in names if not hasattr(pynvml, name)] == []
-    assert pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN == 270
-    assert pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES == FIELDS["pcie_rx_total_bytes"]
+    assert pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES == 197
+    assert pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES == 198
     assert pynvml.c_nvmlValue_t._fields_ == list(fake.Union._fields_)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from hostbench.facts import pci
 from hostbench.facts.gpu import Asking, nvml_facts
-from hostbench.facts.record import unknown
+from hostbench.facts.record import known, unknown
 from hostbench.testing.fake_nvml import FakeNvml
 
 ROOT_PORT = "sys/devices/pci0000:17/0000:17:01.0"
@@ -30,11 +30,12 @@ def device(tmp_path):
 def test_the_slot(device, tmp_path):
     found = nvml_facts(FakeNvml(), Asking(root=tmp_path, environ={}))["gpu0"]
     assert {name: found[name].value for name in pci.NAMES} == {
-        "pci_numa_node": 1,
         "pci_device_max_width": 16,
         "pci_iommu": "DMA-FQ",
     }
     assert "18:00" not in str(found)
+    silent = FakeNvml(errors={"nvmlDeviceGetMemoryAffinity": 3})
+    assert nvml_facts(silent, Asking(root=tmp_path, environ={}))["gpu0"]["numa_nodes"] == known("1")
 
 
 def test_a_virtual_machine_hides_most(tmp_path):
@@ -44,7 +45,7 @@ def test_a_virtual_machine_hides_most(tmp_path):
     found = pci.pci_facts(tmp_path, "0000:00:05.0")
     values = {name: fact.value for name, fact in found.items() if fact.value is not None}
     assert values == {"pci_iommu": "off"}
-    assert "virtual machine" in (found["pci_numa_node"].why or "")
+    assert pci.numa_node(bare) is None
     for address in ("0000:99:00.0", "../../etc"):
         assert {f.why for f in pci.pci_facts(tmp_path, address).values()} == {
             "sysfs does not show the GPU's PCI device"

@@ -1,4 +1,4 @@
-"""Watching a run: the link under load, and the counters of each family."""
+"""Watching a run: the link under load, and a thread that never ends a run."""
 
 import threading
 from typing import Any
@@ -9,7 +9,7 @@ from msgspec import convert
 from hostbench.core.records import FactGroups
 from hostbench.core.units import MIB
 from hostbench.facts.record import Facts, Value, from_json, known, unknown
-from hostbench.facts.watch import Watch, unwatched
+from hostbench.facts.watch import Watch
 from hostbench.testing import fake_nvml as fake
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
 
@@ -45,7 +45,7 @@ class ByHand(Watch):
 
 
 def watching(kept: Kept, library: FakeNvml, tmp_path, **options: Any) -> Watch:
-    return ByHand(kept.write, library, root=tmp_path, **{"environ": {}, **options})
+    return ByHand(kept.write, "cuda", library, root=tmp_path, **{"environ": {}, **options})
 
 
 def test_a_link_that_sleeps_is_read_under_load(kept, tmp_path):
@@ -63,7 +63,6 @@ def test_a_link_that_sleeps_is_read_under_load(kept, tmp_path):
         "temperature_c": 44,
         "sm_clock_mhz": 1755,  # not the idle 345
         "throttle_reasons": "none",
-        "num_watch_samples_under_load": 1,
     }
     assert during | expected == during
     assert not library.is_open
@@ -105,63 +104,30 @@ def test_load_by_bytes_where_the_reasons_are_not_told(kept, tmp_path):
     library.copied_bytes = (1 << 32) - 100
     with watching(kept, library, tmp_path) as watch:
         watch.sample()
+        watch.sample()
+    assert kept.sets["during"]["gpu0"]["sm_clock_mhz"].value is None
+    with watching(kept, library, tmp_path) as watch:
+        watch.sample()
         library.copied_bytes += MIB // 2  # wraps: it moved
         watch.sample()
-        watch.sample()
-    during = kept.sets["during"]["gpu0"]
-    assert during["num_watch_samples_under_load"] == known(1)
-    assert during["sm_clock_mhz"] == known(345)
-
-
-def test_counters_are_summed_per_family(kept, tmp_path):
-    library = FakeNvml(gpus=(SLEEPY, FakeGpu(uuid="GPU-b")))
-    with watching(kept, library, tmp_path) as watch:
-        for _ in range(2):
-            watch.family("transfer")
-            library.copy(100)
-            watch.family("overlap")
-            library.copy(7)
-    assert kept.order == ["after transfer", "after overlap"] * 2 + ["during"]
-    assert kept.value("after transfer", "gpu0_deltas", "pcie_rx_total_bytes") == 200
-    assert kept.value("after overlap", "gpu1_deltas", "pcie_rx_total_bytes") == 14
-    assert kept.value("after overlap", "gpu0_deltas", "energy_total_mj") == 0
-    assert kept.value("after transfer", "host", "num_watched_launches") == 2
-    assert kept.value("after transfer", "gpu0", "pcie_generation") == 5  # state of now
-
-
-def test_a_wrapped_counter_is_unknown_for_its_family_only(kept, tmp_path):
-    library = FakeNvml(gpus=(FakeGpu(counter_bits=8),))
-    with watching(kept, library, tmp_path) as watch:
-        for nbytes in (200, 100, 10):  # the second passes 256
-            watch.family("transfer")
-            library.copy(nbytes)
-        watch.family("overlap")
-        library.copy(5)
-    wrapped = kept.sets["after transfer"]["gpu0_deltas"]["pcie_rx_total_bytes"]
-    assert "wrapped" in (wrapped.why or "")
-    assert kept.value("after overlap", "gpu0_deltas", "pcie_rx_total_bytes") == 5
+    assert kept.sets["during"]["gpu0"]["sm_clock_mhz"] == known(345)
 
 
 @pytest.mark.parametrize(
-    ("library", "options", "why"),
+    ("library", "device", "environ"),
     [
-        (fake.library_missing(), {}, "libnvidia-ml.so.1 is missing"),
-        (FakeNvml(init_error=fake.LIB_RM_VERSION_MISMATCH), {}, "restart the machine"),
-        (FakeNvml(), {"off": unwatched("cpu")}, "a run on cpu uses no GPU"),
-        (FakeNvml(), {"environ": {"HOSTBENCH_WATCH": "0"}}, "HOSTBENCH_WATCH=0"),
-        (FakeNvml(), {"environ": {"CUDA_VISIBLE_DEVICES": "-1"}}, "hides the GPUs"),
+        (fake.library_missing(), "cuda", {}),
+        (FakeNvml(init_error=fake.LIB_RM_VERSION_MISMATCH), "cuda", {}),
+        (FakeNvml(), "cpu", {}),
+        (FakeNvml(), "cuda", {"HOSTBENCH_WATCH": "0"}),
+        (FakeNvml(), "cuda", {"CUDA_VISIBLE_DEVICES": "-1"}),
     ],
 )
-def test_without_nvml_there_is_no_thread_but_a_reason(kept, tmp_path, library, options, why):
+def test_where_no_gpu_is_watched_there_is_no_thread(kept, tmp_path, library, device, environ):
     num_threads = threading.active_count()
-    with Watch(kept.write, library, root=tmp_path, **{"environ": {}, **options}) as watch:
+    with Watch(kept.write, device, library, root=tmp_path, environ=environ):
         assert threading.active_count() == num_threads
-        watch.family("transfer")
-        watch.sample()
-    for when in ("after transfer", "during"):
-        assert why in (kept.sets[when]["nvml"]["num_watch_samples"].why or "")
-    assert list(kept.sets["during"]) == ["host", "nvml"]
-    assert unwatched("cuda") is None
+    assert list(kept.sets["during"]) == ["host"]
 
 
 def test_the_thread_reads_and_ends(kept, tmp_path):
@@ -174,13 +140,12 @@ def test_the_thread_reads_and_ends(kept, tmp_path):
             if was_busy:
                 seen.set()
 
-    watch = Counting(kept.write, library, interval_s=0.001, root=tmp_path, environ={})
+    watch = Counting(kept.write, "cuda", library, interval_s=0.001, root=tmp_path, environ={})
     with watch:
         library.copy(64 * MIB)
         assert seen.wait(60)
     assert not [each for each in threading.enumerate() if each.name == "hostbench-watch"]
     assert kept.value("during", "gpu0", "pcie_generation") == 5
-    assert kept.sets["during"]["nvml"]["watch_interval_s"] == known(0.001)
 
 
 def test_a_failing_thread_ends_no_run(kept, tmp_path):
@@ -188,16 +153,12 @@ def test_a_failing_thread_ends_no_run(kept, tmp_path):
         def sample(self) -> None:
             raise ZeroDivisionError("odd")
 
-    with Broken(kept.write, FakeNvml(), root=tmp_path, environ={}):
+    with Broken(kept.write, "cuda", FakeNvml(), root=tmp_path, environ={}):
         pass
-    nvml = kept.sets["during"]["nvml"]
-    assert nvml["watch_failure"] == known("ZeroDivisionError: odd")
-    assert nvml["watch_sample_s"].value is None
+    assert kept.sets["during"]["gpu0"]["temperature_c"].why == "ZeroDivisionError: odd"
 
 
-@pytest.mark.parametrize("after_stop", [False, True])
-def test_a_call_that_hangs_holds_no_run_up(kept, tmp_path, after_stop):
-    """Found between two launches, or at the end."""
+def test_a_call_that_hangs_holds_no_run_up(kept, tmp_path):
     release, asked = threading.Event(), threading.Event()
 
     class Stuck(Watch):
@@ -206,51 +167,34 @@ def test_a_call_that_hangs_holds_no_run_up(kept, tmp_path, after_stop):
             release.wait(60)
 
     library = FakeNvml(gpus=(SLEEPY,))
-    watch = Stuck(kept.write, library, patience_s=0.05, root=tmp_path, environ={})
-    with watch:
+    with Stuck(kept.write, "cuda", library, patience_s=0.05, root=tmp_path, environ={}):
         assert asked.wait(10)
-        if not after_stop:
-            threading.Event().wait(0.1)
-            watch.family("transfer")
-            watch.family("overlap")
     try:
-        told = kept.sets["during"]["nvml"]["watch_failure"]
-        assert told == known("a call into NVML did not return within 0.05 s")
+        why = kept.sets["during"]["gpu0"]["pcie_width"].why
+        assert why == "a call into NVML did not return within 0.05 s"
         assert library.is_open  # closing it would hang too
-        assert after_stop or "gpu0" not in kept.sets["after transfer"]  # not asked again
     finally:
         release.set()
 
 
-def test_a_failure_of_counters_or_of_writing_ends_no_run(kept, tmp_path):
-    class Broken(ByHand):
-        def _counters(self) -> Facts:
-            raise ZeroDivisionError("odd")
-
-    with Broken(kept.write, FakeNvml(), root=tmp_path, environ={}) as watch:
-        watch.family("transfer")
-        watch.family("overlap")
-    assert kept.sets["during"]["nvml"]["watch_failure"] == known("ZeroDivisionError: odd")
-
+def test_a_failure_of_writing_ends_no_run(tmp_path):
     def refuse(when: str, found: Any) -> None:
         raise OSError("no space")
 
     library = FakeNvml()
-    with ByHand(refuse, library, root=tmp_path, environ={}) as watch:
-        watch.family("transfer")
-        watch.family("overlap")
+    with ByHand(refuse, "cuda", library, root=tmp_path, environ={}):
+        pass
     assert not library.is_open
 
 
 def test_an_interrupted_run_keeps_what_was_seen(kept, tmp_path):
-    with pytest.raises(KeyboardInterrupt), watching(kept, FakeNvml(), tmp_path) as watch:
-        watch.family("transfer")
+    with pytest.raises(KeyboardInterrupt), watching(kept, FakeNvml(), tmp_path):
         raise KeyboardInterrupt
-    assert kept.order == ["after transfer", "during"]
+    assert kept.order == ["during"]
 
 
 def test_only_gpus_that_cuda_shows_are_watched(kept, tmp_path):
     gpus = (FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b"))
     with watching(kept, FakeNvml(gpus=gpus), tmp_path, environ={"CUDA_VISIBLE_DEVICES": "GPU-b"}):
         pass
-    assert list(kept.sets["during"]) == ["host", "nvml", "gpu1"]
+    assert list(kept.sets["during"]) == ["host", "gpu1"]

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,8 +12,9 @@ from hostbench.core.units import MIB
 from hostbench.device import numa
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.cuda_open import pci_address, uuid_of
-from hostbench.facts.gpu import FIELDS, gpu_facts, gpu_reads
+from hostbench.facts.gpu import gpu_facts, gpu_reads
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
+from hostbench.facts.pci import DEVICES, numa_node
 from hostbench.facts.record import Group
 from tests.gpu.conftest import Record
 
@@ -51,15 +53,6 @@ def test_every_fact_has_a_value_or_a_reason(nvml: Nvml, index: int, record: Reco
     assert known["name"].value == torch.cuda.get_device_name(0)
 
 
-def test_throttled_time_is_readable(nvml: Nvml, index: int, record: Record) -> None:
-    wanted = {name: field for name, field in FIELDS.items() if name.startswith("throttle_")}
-    group = nvml.fields(nvml.handle(index), wanted)
-    record(f"read as uid {os.geteuid()}: {shown(group)}")
-    if all(fact.why for fact in group.values()):
-        pytest.skip(shown(group))
-    assert all(isinstance(fact.value, int) for fact in group.values() if not fact.why)
-
-
 def test_the_link_is_awake_under_load(
     cuda: CudaDevice, nvml: Nvml, index: int, record: Record
 ) -> None:
@@ -95,7 +88,7 @@ def test_the_numa_node_has_cpus(cuda: CudaDevice, record: Record) -> None:
     address = pci_address(cuda.torch_device)
     if address is None:
         pytest.skip(f"torch {torch.__version__} does not tell the PCI address")
-    node, near = numa.node(address), numa.local_cpus(address)
+    node, near = numa_node(Path("/") / DEVICES / address), numa.local_cpus(address)
     allowed = len(os.sched_getaffinity(0))
     record(
         f"node {'not told' if node is None else node}, {len(near)} CPUs beside it, "
