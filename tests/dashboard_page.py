@@ -5,19 +5,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 APP = Path(__file__).parent.parent / "dashboard"
 LOCAL = [path.stem for path in APP.glob("*.py") if path.stem not in ("app", "__init__")]
 
 
-@pytest.fixture(autouse=True)
-def on_the_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="module")
+def on_the_path() -> Iterator[None]:
     """`streamlit run` puts the script's folder first on sys.path. A module that names this fixture
-    has it for each of its tests."""
-    monkeypatch.syspath_prepend(str(APP))
-    monkeypatch.setattr(sys, "argv", ["app.py"])
-    yield
+    has it for its tests. The dashboard has no component of its own: AppTest need not read every
+    installed package's metadata for each page."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(APP))
+        patch.setattr(sys, "argv", ["app.py"])
+        patch.setattr(manifest_scanner, "scan_component_manifests", list)
+        yield
     for name in LOCAL:
         sys.modules.pop(name, None)
 
