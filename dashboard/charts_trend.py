@@ -4,30 +4,43 @@ from collections.abc import Iterator, Sequence
 
 import altair as alt
 import pandas as pd
-from charts import (
+from derive_marks import KINDS as KINDS_OF_CHANGE
+from derive_marks import TOLD
+from derive_trend import KINDS, STEPS, domain, segments
+
+from hostbench.report.charts import (
     BLUE,
     CROSS,
     GREY,
     ORANGE,
     PINK,
     SECONDS,
-    TICK,
     Layers,
-    about_run,
-    drawn,
     legend,
     scale,
     titled,
 )
-from derive_marks import KINDS as KINDS_OF_CHANGE
-from derive_marks import TOLD
-from derive_trend import KINDS, STEPS, domain, segments
 
 HEIGHT = 340
-_SHAPES = ("circle", "circle", CROSS, TICK)
+_TICK = "M0,-1.4L0,1.4"
+_SHAPES = ("circle", "circle", CROSS, _TICK)
 _COLORS = (BLUE, BLUE, ORANGE, GREY)
 _FILLS = (BLUE, "transparent", "transparent", "transparent")
 _HALF_DAY_MS = 43_200_000
+_SAID = {
+    "rate": "rate",
+    "number": "median per step",
+    "interval": "99 % interval",
+    "launches": "launches",
+    "why": "status",
+    "when": "run",
+    "run_id": "run id",
+    "commit8": "commit",
+    "torch": "torch",
+    "driver": "driver",
+}
+"""What a pointer says of a point: column -> title."""
+_DRAWN = ["x", "y", "low", "high", "status", "kind", *_SAID]
 
 
 def trend(
@@ -43,15 +56,15 @@ def trend(
     """The median with its 99 % interval; what has no number stands on the axis with its reason. A
     rule stands at each of `changes` that is within the points."""
     x = _time(points, x_title)
+    lines, points = segments(points), points[_DRAWN]
     limits = alt.Scale(domain=domain(points), nice=True)
     axis = alt.Axis(labelExpr=SECONDS if in_seconds else "format(datum.value, '.4~g')")
     y, low = (alt.Y(name, title=y_title, scale=limits, axis=axis) for name in ("y:Q", "low:Q"))
-    lines = segments(points)
     within = changes["x"].between(points["x"].min(), points["x"].max())
     layers = list(_rules(changes[within], x))
     layers += [_steps(lines, x, y)] if len(lines) else []
     measured = points[points["low"].notna() & (points["status"] == "ok")]
-    bars = drawn(measured).mark_rule(color=BLUE, strokeWidth=2, opacity=0.55)
+    bars = alt.Chart(measured).mark_rule(color=BLUE, strokeWidth=2, opacity=0.55)
     layers.append(bars.encode(x=x, y=low, y2="high:Q"))
     layers.append(_marks(points[points["y"].notna()], points, x).encode(y=y))
     lacking = points[points["y"].isna()]
@@ -68,7 +81,7 @@ def _rules(changes: pd.DataFrame, x: alt.X) -> Iterator[alt.Chart]:
         some = changes[changes["what"] == kind]
         if len(some):
             for width, opacity in ((1.5, 1.0), (14.0, 0.0)):
-                rule = drawn(some).mark_rule(
+                rule = alt.Chart(some).mark_rule(
                     color=PINK, strokeDash=dash, strokeWidth=width, opacity=opacity
                 )
                 yield rule.encode(x=x, tooltip=about)
@@ -77,8 +90,8 @@ def _rules(changes: pd.DataFrame, x: alt.X) -> Iterator[alt.Chart]:
 def _steps(lines: pd.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
     """Solid to another commit, dashed where the same commit was measured again."""
     dashes = scale(STEPS, ([1, 0], [3, 4]))
-    dash = alt.StrokeDash("step:N", scale=dashes, legend=legend("bottom", dashed=True))
-    line: alt.Chart = drawn(lines).mark_rule(color=GREY, strokeWidth=1.5)
+    dash = alt.StrokeDash("step:N", scale=dashes, legend=legend(STEPS, orient="bottom"))
+    line: alt.Chart = alt.Chart(lines).mark_rule(color=GREY, strokeWidth=1.5)
     return line.encode(x=x, x2="x2:T", y=y, y2="y2:Q", strokeDash=dash)
 
 
@@ -89,14 +102,14 @@ def _marks(some: pd.DataFrame, points: pd.DataFrame, x: alt.X) -> alt.Chart:
     shape, stroke, fill = (
         scale(kinds, [values[one] for one in place]) for values in (_SHAPES, _COLORS, _FILLS)
     )
-    key = legend()
-    marks: alt.Chart = drawn(some).mark_point(size=80, strokeWidth=2, opacity=1)
+    key = legend(kinds, symbolDash=[1, 0], symbolStrokeWidth=1.5)
+    marks: alt.Chart = alt.Chart(some).mark_point(size=80, strokeWidth=2, opacity=1)
     return marks.encode(
         x=x,
         shape=alt.Shape("kind:N", scale=shape, legend=key),
         stroke=alt.Stroke("kind:N", scale=stroke, legend=key),
         fill=alt.Fill("kind:N", scale=fill, legend=key),
-        tooltip=[alt.Tooltip("rate:N", title="rate"), *about_run()],
+        tooltip=[alt.Tooltip(f"{key}:N", title=text) for key, text in _SAID.items()],
     )
 
 

@@ -16,20 +16,12 @@ def unexpected(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["flags"].fillna("").astype(str).str.contains("unexpected:", regex=False)]
 
 
-def number_text(row: pd.Series) -> str:
-    """The row's number for a person, or a dash."""
-    if not missing(row["seconds"]):
-        return units.format_seconds(row["seconds"])
-    return "-" if missing(row["value"]) else f"{row['value']:.4g} {known(row['unit'], '')}"
-
-
 def hover(rows: pd.DataFrame) -> pd.DataFrame:
-    """Adds the words that a pointer shows: number, interval, commit8, when, why."""
+    """Adds the words that a pointer shows: number, rate, interval and so on."""
     found = rows.copy()
     cells = found.to_dict("records")
-    found["number"] = [number_text(row) for _, row in found.iterrows()]
+    found["number"] = [_number(row) for row in cells]
     found["rate"] = [_rate(row) for row in cells]
-    found["size"] = [_size(row) for row in cells]
     found["interval"] = [_interval(row) for row in cells]
     found["launches"] = [_count(row["num_samples"]) for row in cells]
     found["commit8"] = [commit8(row["commit"]) for row in cells]
@@ -40,14 +32,14 @@ def hover(rows: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
+def _number(row: Row) -> str:
+    if not missing(row["seconds"]):
+        return units.format_seconds(row["seconds"])
+    return "-" if missing(row["value"]) else f"{row['value']:.4g} {known(row['unit'], '')}"
+
+
 def _rate(row: Row) -> str:
     return "-" if missing(row["gb_per_s"]) else units.format_rate(row["gb_per_s"])
-
-
-def _size(row: Row) -> str:
-    size = row["nbytes"]
-    is_number = isinstance(size, int | float) and not missing(size)
-    return units.format_bytes(int(size)) if is_number else known(size, "-")
 
 
 def _interval(row: Row) -> str:

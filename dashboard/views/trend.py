@@ -5,7 +5,6 @@ import choose
 import data
 import parts
 import streamlit as st
-from charts import HIGHER, LOWER
 from derive_changes import ALONG
 from derive_marks import how_judged, marks, of_series
 from derive_trend import KINDS, points
@@ -45,11 +44,11 @@ if found.empty:
     parts.stop(f"No run of this series has a {by}, or none came to this case.")
 
 if unit == "GB/s":
-    y_title = f"GB/s ({HIGHER})"
+    y_title = "GB/s (higher is better)"
 elif found["seconds"].notna().any() or found["y"].isna().all():
-    y_title = f"seconds per step, end to end ({LOWER})"
+    y_title = "seconds per step, end to end (lower is better)"
 else:
-    y_title = f"{only(found, 'unit', 'no unit')} (asv's rule: {LOWER})"
+    y_title = f"{only(found, 'unit', 'no unit')} (asv's rule: lower is better)"
 judged = parts.changes_of(ALONG[by])
 told = of_series(judged.told, judged.judged, machine, series)
 changes = marks(told, AXES[by])

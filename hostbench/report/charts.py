@@ -1,4 +1,5 @@
-"""A Chart record as an altair chart, for the pages, and as SVG, for the static report.
+"""A Chart record as an altair chart, for the pages, and as SVG, for the static report; and what
+other charts of the pages share with it.
 
 altair and vl-convert come with the extra `dashboard`. Colours keep a contrast of 3.7 and more on
 white and on near-black, and hue and shape say the same thing twice.
@@ -45,13 +46,17 @@ def drawn(chart: Chart, about: Sequence[str] = (), *, width: int | str = "contai
     layers = _bars(chart) if chart.mark == "bar" else _lines(chart)
     lanes = len({one.x for one in chart.points})
     height = _LANE_HEIGHT * lanes + 20 if chart.mark == "bar" else _LINE_HEIGHT
+    said = (*map(one_line, about), *_rules_in_words(chart))
+    return titled(alt.layer(*layers), chart.title, said, height, width)
+
+
+def titled(
+    layers: Layers, title: str, about: Sequence[str], height: int, width: int | str = "container"
+) -> Layers:
+    """A chart with its title and lines under it, wrapped to fit a telephone, and its size."""
     heading = alt.TitleParams(
-        text=textwrap.wrap(chart.title, _TITLE_LENGTH) or [""],
-        subtitle=[
-            part
-            for line in (*map(one_line, about), *_rules_in_words(chart))
-            for part in textwrap.wrap(line, _ABOUT_LENGTH)
-        ],
+        text=textwrap.wrap(title, _TITLE_LENGTH) or [""],
+        subtitle=[part for line in about for part in textwrap.wrap(line, _ABOUT_LENGTH)],
         anchor="start",
         fontSize=14,
         subtitleFontSize=11,
@@ -59,7 +64,7 @@ def drawn(chart: Chart, about: Sequence[str] = (), *, width: int | str = "contai
         offset=8,
     )
     fit = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return alt.layer(*layers).properties(title=heading, width=width, height=height, autosize=fit)
+    return layers.properties(title=heading, width=width, height=height, autosize=fit)
 
 
 def svg(chart: Chart, about: Sequence[str] = ()) -> str:
@@ -95,8 +100,8 @@ def _lines(chart: Chart) -> list[alt.Chart]:
     rows = _frame(chart.points)
     x, y = _x(chart), _y(chart)
     names = list(dict.fromkeys(rows["series"]))
-    color = alt.Color("series:N", scale=_scale(names, PALETTE), legend=_legend(names))
-    shape = alt.Shape("series:N", scale=_scale(names, SHAPES), legend=_legend(names))
+    color = alt.Color("series:N", scale=scale(names, PALETTE), legend=legend(names))
+    shape = alt.Shape("series:N", scale=scale(names, SHAPES), legend=legend(names))
     tip = [alt.Tooltip("text:N", title="case")]
     good, bad = rows[rows["status"] == "ok"], rows[rows["status"] != "ok"]
     base = alt.Chart(good).encode(x=x, color=color)
@@ -217,17 +222,18 @@ def _tens(low: float, high: float) -> list[float]:
     return [one for one in powers if first <= one <= max(last, 10 * first)]
 
 
-def _scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
+def scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
     """Each name's value, in this order."""
     return alt.Scale(domain=list(names), range=[values[n % len(values)] for n in range(len(names))])
 
 
-def _legend(names: Sequence[str]) -> alt.Legend | None:
+def legend(names: Sequence[str], **more: Any) -> alt.Legend | None:
     """Over the chart, to fit a telephone; none for a single line without a name."""
     if names in ([""], []):
         return None
     columns = 1 if max(map(len, names)) > 24 else 2
-    return alt.Legend(orient="top", title=None, columns=columns, labelLimit=280, offset=4)
+    usual = {"orient": "top", "title": None, "columns": columns, "labelLimit": 280, "offset": 4}
+    return alt.Legend(**{**usual, **more})
 
 
 def _number(value: float, axis: Axis) -> str:
