@@ -10,9 +10,10 @@ import streamlit as st
 from words import plain
 
 from hostbench.core import units
-from hostbench.report.answer import Answer, Chart, Point
+from hostbench.report.answer import Answer, Chart, Point, Unanswered, by_family
 from hostbench.report.charts import drawn
-from hostbench.report.page import has_figures, unanswered
+from hostbench.report.questions import answers
+from hostbench.report.rows import rows_of
 
 BADGES: dict[str, tuple[str, Literal["green", "red", "orange", "blue", "gray"]]] = {
     "yes": (":material/check_circle:", "green"),
@@ -74,14 +75,16 @@ def table(answer: Answer) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def answered(found: Sequence[Answer]) -> list[Answer]:
-    """Those with something to show."""
-    return [one for one in found if one.state != "unavailable" or has_figures(one)]
+def of_family(rows: pd.DataFrame) -> tuple[list[Answer], Unanswered]:
+    """What the rows of one family say, and what they do not."""
+    for _, told, untold in by_family(answers(rows_of(rows))):
+        return told, untold
+    return [], {}
 
 
-def not_answered(found: Sequence[Answer]) -> None:
+def not_answered(untold: Unanswered) -> None:
     """The other questions, folded by their reason."""
-    for why, questions in unanswered(found).items():
+    for why, questions in untold.items():
         with st.expander(f"{len(questions)} not answered: {plain(why)}"):
             st.markdown("\n".join(f"- {plain(text)}" for text in questions))
 

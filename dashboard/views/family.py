@@ -10,8 +10,6 @@ from words import LEGEND, device, hardware, only, plain, run, when
 
 from hostbench import families
 from hostbench.families import load
-from hostbench.report.questions import answers as answers_of
-from hostbench.report.rows import rows_of
 
 COLUMNS = "case status number interval rate asyncness launches reason flags".split()
 
@@ -47,14 +45,14 @@ rows = rows[(rows["device"] == chosen) | rows["device"].isna()]
 
 about = [hardware(rows), f"{machine} · {when(rows['started_at'].iloc[0])}"]
 st.caption(plain(f"{' · '.join(about)} · torch {only(rows, 'torch')}"))
-said = answers_of(rows_of(rows))
+told, untold = answers.of_family(rows)
 peers = data.peers_of(folder, machine)
-shown = [answers.with_peers(one, peers) for one in answers.answered(said)]
+shown = [answers.with_peers(one, peers) for one in told]
 columns = st.columns(2)
 for number, one in enumerate(shown):
     with columns[number % 2]:
         answers.whole(one, about, f"{family}-{number + 1}")
-answers.not_answered(said)
+answers.not_answered(untold)
 parts.beside_the_numbers(rows, family)
 st.subheader("Every case")
 table = hover(rows)

@@ -9,8 +9,6 @@ import streamlit as st
 from derive import run_table, unexpected, without_number
 from words import commit8, hardware, known, missing, only, plain, run, when
 
-from hostbench.report.questions import answers as answers_of
-from hostbench.report.rows import rows_of
 from hostbench.store.counts import STATUSES
 
 FIRST = 4  # so many answers of a family are open on the page
@@ -35,18 +33,17 @@ def card(family: str, run_id: str) -> None:
     """A family's answers of its newest run, dated, and where to see them drawn."""
     rows = data.rows_of(folder, machine, run_id)
     rows = rows[rows["family"] == family]
-    said = answers_of(rows_of(rows))
+    shown, untold = answers.of_family(rows)
     with st.container(border=True):
         st.subheader(plain(family))
         st.caption(plain(f"{run(rows)}, {hardware(rows)}"))
-        shown = answers.answered(said)
         for one in shown[:FIRST]:
             answers.headline(one)
         if shown[FIRST:]:
             with st.expander(f"{len(shown) - FIRST} more about {plain(family)}"):
                 for one in shown[FIRST:]:
                     answers.headline(one)
-        answers.not_answered(said)
+        answers.not_answered(untold)
         st.page_link(
             "views/family.py",
             label=f"{family}: charts and numbers",

@@ -4,7 +4,6 @@ import shutil
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hostbench.cli.output import show
 from hostbench.cli.page import show_page
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.facts import (
@@ -17,7 +16,8 @@ from hostbench.facts import (
 )
 from hostbench.families import load
 from hostbench.limits.verdict import link_verdicts
-from hostbench.report.doctor import Diagnosis, coverage, findings, is_broken, page, render
+from hostbench.report.doctor import coverage, page, table
+from hostbench.report.findings import findings, is_broken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,6 @@ def execute(options: DoctorOptions) -> int:
     machine = machine_name(options.machine, facts)
     found = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
     covered = coverage(load().values(), hardware, torch)
-    if options.format == "text":
-        show(render(machine, facts, torch, found, covered), end="")
-        return _code(found)
 
     def document() -> dict[str, Any]:
         return {
@@ -51,10 +48,9 @@ def execute(options: DoctorOptions) -> int:
         }
 
     show_page(
-        options.format, lambda: page(machine, facts, torch, found, covered), document=document
+        options.format,
+        lambda: page(machine, facts, torch, found, covered),
+        lambda: table(found),
+        document,
     )
-    return _code(found)
-
-
-def _code(found: list[Diagnosis]) -> int:
     return EXIT_FAILED if is_broken(found) else EXIT_OK

@@ -1,7 +1,9 @@
 """The answer to one question about one run: a verdict, figures, a chart. Records; no pandas."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
 from hostbench.core import units
@@ -125,6 +127,27 @@ class Answer:
     notes: tuple[str, ...] = ()
     """Sentences that explain the figures."""
     chart: Chart | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """False where there is nothing but the reason why: no answer and no number."""
+        return self.state != "unavailable" or any(one.value is not None for one in self.figures)
+
+
+Unanswered = dict[str, list[str]]
+"""Reason -> the questions that have no answer for it."""
+
+
+def by_family(found: Iterable[Answer]) -> Iterator[tuple[str, list[Answer], Unanswered]]:
+    """Each family with its answers, and what of it is not answered."""
+    for family, some in groupby(found, key=attrgetter("family")):
+        told, untold = [], Unanswered()
+        for one in some:
+            if one.is_told:
+                told.append(one)
+            else:
+                untold.setdefault(one.verdict, []).append(one.question)
+        yield family, told, untold
 
 
 def in_unit(value: float, unit: Unit) -> str:

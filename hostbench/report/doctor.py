@@ -1,8 +1,7 @@
 """The doctor's page: the machine, what runs, what is skipped, what looks wrong."""
 
-import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hostbench.core.case import Case
@@ -13,13 +12,14 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.ceiling import ALL_CORES, ONE_THREAD
 from hostbench.measure.workload import Workload
 from hostbench.ranks.backends import BACKENDS
-from hostbench.report.findings import Diagnosis, findings, is_broken
+from hostbench.report.findings import Diagnosis
 from hostbench.report.table import Cell, Column, Part, Table
 
-__all__ = ["Coverage", "Diagnosis", "coverage", "findings", "is_broken", "page", "render"]
-
-WIDTH = 100
-_MARKS = {"broken": "BROKEN", "warn": "warn", "note": "note", "ok": "ok"}
+_COLUMNS = (
+    Column(title="level", keys=("level",)),
+    Column(title="what to know", keys=("what_to_know",)),
+    Column(title="remedy", keys=("remedy",), below=True),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,41 +47,34 @@ def coverage(workloads: Iterable[Workload], hardware: Hardware, torch: TorchStat
     return Coverage(runs=dict(runs), skipped=dict(skipped.most_common()))
 
 
-def render(
-    machine: str, facts: Facts, torch: TorchState, found: list[Diagnosis], covered: Coverage
-) -> str:
-    """The whole page; ends with a newline."""
-    blocks = [[f"Machine {machine}", *_machine_lines(facts, torch)], _coverage_lines(covered)]
-    blocks.append(["What to know", *[line for each in found for line in _finding_lines(each)]])
-    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
-
-
 def page(
     machine: str, facts: Facts, torch: TorchState, found: list[Diagnosis], covered: Coverage
 ) -> list[Part]:
-    """The same for Markdown and CSV: what to know first, then what runs and what is skipped."""
-    levels = tuple((each.level, each.text, each.remedy) for each in found)
-    counted = covered.runs.items(), covered.skipped.items()
-    runs, skipped = (
-        tuple((name, Cell(str(num), (num,))) for name, num in each if num) for each in counted
-    )
-    lines = (" ".join(line.split()) for line in _machine_lines(facts, torch))
+    """The machine, what runs, what is skipped, and last what to know."""
+    about = (Column(title="machine", keys=("part",)), Column(title=machine, keys=("is",)))
     return [
-        f"Machine {machine}",
+        Table(columns=about, rows=tuple(_about(facts, torch))),
         "",
-        *(f"  {line}" for line in lines),
-        "",
-        _table(("level", "what to know", "remedy"), levels),
-        "",
-        _table(("will run", "cases"), runs),
-        "",
-        _table(("skipped", "cases"), skipped),
+        f"Will run: {sum(covered.runs.values())} cases",
+        *_counted("workload", covered.runs),
+        f"Skipped: {sum(covered.skipped.values())} cases",
+        *_counted("why", covered.skipped),
+        table(found),
     ]
 
 
-def _table(names: tuple[str, ...], rows: tuple[tuple[str | Cell, ...], ...]) -> Table:
-    columns = (Column(title=name, keys=(name.replace(" ", "_"),)) for name in names)
-    return Table(columns=tuple(columns), rows=rows)
+def table(found: list[Diagnosis]) -> Table:
+    """What to know of the machine: a row for each finding."""
+    return Table(columns=_COLUMNS, rows=tuple((one.level, one.text, one.remedy) for one in found))
+
+
+def _counted(title: str, nums: Mapping[str, int]) -> Iterator[Part]:
+    """Cases by their workload or by the reason, and an empty line; without those of none."""
+    rows = tuple((Cell(str(num), (num,)), name) for name, num in nums.items() if num)
+    cases = Column(title="cases", keys=("cases",), right=True)
+    if rows:
+        yield Table(columns=(cases, Column(title=title, keys=(title,))), rows=rows)
+    yield ""
 
 
 def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchState) -> str | None:
@@ -99,7 +92,7 @@ def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchSta
     )
 
 
-def _machine_lines(facts: Facts, torch: TorchState) -> list[str]:
+def _about(facts: Facts, torch: TorchState) -> Iterator[tuple[str, str]]:
     cores = number_of(facts, "host", "num_usable_cores")
     memory = number_of(facts, "host", "memory_bytes")
     parts = [
@@ -107,26 +100,24 @@ def _machine_lines(facts: Facts, torch: TorchState) -> list[str]:
         "cores unknown" if cores is None else f"{cores:.0f} usable cores",
         "memory unknown" if memory is None else f"{format_bytes(int(memory))} memory",
     ]
-    lines = [f"  CPU     {', '.join(parts)}"]
-    lines += [f"  memory  {line}" for line in _memory_copy(facts)]
-    lines += [f"  {group.upper():7} {_gpu_line(facts, group)}" for group in gpu_groups(facts)]
-    lines.append(f"  kernel  {_shown(facts, 'host', 'kernel')}; container: ")
-    lines[-1] += _shown(facts, "host", "container")
+    yield "CPU", ", ".join(parts)
+    yield from _memory_copy(facts)
+    for group in gpu_groups(facts):
+        yield group.upper(), _gpu_line(facts, group)
+    container = _shown(facts, "host", "container")
+    yield "kernel", f"{_shown(facts, 'host', 'kernel')}; container: {container}"
     built = f"built for CUDA {torch.cuda_runtime}" if torch.cuda_runtime else "a build without CUDA"
-    version = f"{torch.version}, {built}" if torch.version else f"none ({torch.error})"
-    lines.append(f"  torch   {version}")
+    yield "torch", f"{torch.version}, {built}" if torch.version else f"none ({torch.error})"
     if gpu_groups(facts):
-        lines.append(f"  driver  {_shown(facts, 'nvml', 'driver')}")
-    return lines
+        yield "driver", _shown(facts, "nvml", "driver")
 
 
-def _memory_copy(facts: Facts) -> list[str]:
+def _memory_copy(facts: Facts) -> Iterator[tuple[str, str]]:
     """What was measured of the host's memory, if it was."""
     one, all_cores = (number_of(facts, "host", name) for name in (ONE_THREAD, ALL_CORES))
-    if one is None or all_cores is None:
-        return []
-    rates = format_rate(one / GB), format_rate(all_cores / GB)
-    return [f"copies {rates[0]} on 1 thread, {rates[1]} on all cores (measured)"]
+    if one is not None and all_cores is not None:
+        rates = format_rate(one / GB), format_rate(all_cores / GB)
+        yield "memory", f"copies {rates[0]} on 1 thread, {rates[1]} on all cores (measured)"
 
 
 def _gpu_line(facts: Facts, group: str) -> str:
@@ -136,32 +127,6 @@ def _gpu_line(facts: Facts, group: str) -> str:
     parts += [format_bytes(int(memory))] if memory is not None else []
     parts += [f"PCIe {link[0]} x{link[1]}"] if None not in link else []
     return ", ".join(parts)
-
-
-def _coverage_lines(covered: Coverage) -> list[str]:
-    width = max(map(len, covered.runs), default=0)
-    lines = [f"Will run: {sum(covered.runs.values())} cases"]
-    lines += [f"  {name:{width}}  {number}" for name, number in covered.runs.items() if number]
-    if covered.skipped:
-        lines.append(f"Skipped: {sum(covered.skipped.values())} cases")
-        lines += [f"  {number:4}  {reason}" for reason, number in covered.skipped.items()]
-    return lines
-
-
-def _finding_lines(finding: Diagnosis) -> list[str]:
-    lines = _wrapped(f"  {_MARKS[finding.level]:7} ", finding.text)
-    return lines + (_wrapped(" " * 10 + "-> ", finding.remedy) if finding.remedy else [])
-
-
-def _wrapped(start: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=start,
-        subsequent_indent=" " * len(start),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _shown(facts: Facts, group: str, name: str) -> str:

@@ -6,19 +6,8 @@ from html import escape
 
 import pandas as pd
 
-from hostbench.report.answer import Chart
-from hostbench.report.page import (
-    DEVICES,
-    HEADINGS,
-    about,
-    by_family,
-    cells,
-    counts,
-    has_figures,
-    not_proven,
-    title,
-    unanswered,
-)
+from hostbench.report.answer import Chart, by_family
+from hostbench.report.page import DEVICES, about, counts, not_proven, table, title
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from hostbench.store.runs import WholeRun
@@ -71,18 +60,16 @@ def _numbered(document: str) -> str:
 def _answers(rows: pd.DataFrame) -> list[str]:
     lines: list[str] = []
     name = title_of(rows)
-    for family, some in by_family(answers(rows_of(rows))):
+    for family, told, untold in by_family(answers(rows_of(rows))):
         lines.append(f"<h2>{escape(family)}</h2>")
-        for one in some:
-            if one.state == "unavailable" and not has_figures(one):
-                continue
+        for one in told:
             lines.append(f'<section class="{one.state}"><h3>{escape(one.question)}</h3>')
             lines.append(f"<p><b>{escape(one.verdict)}</b></p>")
             texts = [*map(str, one.figures), *one.notes]
             lines += ["<ul>", *(f"<li>{escape(text)}</li>" for text in texts), "</ul>"]
             lines += [_picture(one.chart, name)] if one.chart else []
             lines.append("</section>")
-        for why, questions in unanswered(some).items():
+        for why, questions in untold.items():
             inner = "".join(f"<li>{escape(text)}</li>" for text in questions)
             lines.append(f"<p>Not answered ({escape(why)}):</p><ul>{inner}</ul>")
     return lines
@@ -106,10 +93,12 @@ def title_of(rows: pd.DataFrame) -> str:
 
 
 def _table(rows: pd.DataFrame) -> list[str]:
-    head = "".join(f"<th>{escape(name)}</th>" for name in HEADINGS)
+    made = table(rows)
+    head = "".join(f"<th>{escape(column.title)}</th>" for column in made.columns)
     lines = [f'<h2>every case</h2><div class="table"><table><tr>{head}</tr>']
-    for row in rows.to_dict("records"):
-        inner = "".join(f"<td>{escape(cell.strip('~'))}</td>" for cell in cells(row))
+    for row, cells in zip(rows.to_dict("records"), made.rows, strict=True):
+        texts = (cell if isinstance(cell, str) else cell.text for cell in cells)
+        inner = "".join(f"<td>{escape(text)}</td>" for text in texts)
         kind = f"{row['status']}{' unexpected' * ('unexpected:' in str(row['flags']))}"
         lines.append(f'<tr class="{escape(kind)}">{inner}</tr>')
     return [*lines, "</table></div>"]

@@ -2,19 +2,20 @@
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import groupby
 from typing import Any
 
 import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.units import one_line
-from hostbench.report.answer import Answer, Figure
+from hostbench.report.answer import Answer, Figure, by_family
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
-from hostbench.report.table import aligned, piped, shown
+from hostbench.report.table import Cell, Column, Part, Table, shown
+from hostbench.report.table import markdown as as_markdown
+from hostbench.report.table import text as as_text
 from hostbench.store.runs import WholeRun
 
 _RATE = (
@@ -24,36 +25,37 @@ _RATE = (
 WIDTH = 100
 DEVICES = {"cpu": "cpu [no GPU]", "simulated": "simulated"}
 """Said once, over all figures: numbers that are no accelerator's."""
-HEADINGS = ("case", "time", "rate", "async", "spread", "")
+_FIGURES = ("time", "rate", "async", "spread")
+_COLUMNS = (
+    Column(title="case", keys=("case",)),
+    *(Column(title=name, keys=(name,), right=True) for name in _FIGURES),
+    Column(title="", keys=("note",)),
+)
 
 
 def page(rows: pd.DataFrame, run: WholeRun, *, markdown: bool = False) -> str:
     """`rows` are the run's rows of the tidy frame."""
-    first, *rest = (shown(line, markdown) for line in (title(rows, run), *about(rows, run)))
-    lines = [f"## {first}" if markdown else first, *rest]
-    lines += (
-        markdown_answers(answers(rows_of(rows)))
-        if markdown
-        else text_answers(answers(rows_of(rows)))
-    )
-    lines += ["", *_table(rows, markdown), "", counts(rows)]
-    lines += [shown(line, markdown) for line in not_proven(rows)]
-    return "\n".join(lines)
+    head: list[Part] = [title(rows, run), *about(rows, run)]
+    cases: list[Part] = ["", table(rows), "", counts(rows), *not_proven(rows)]
+    found = answers(rows_of(rows))
+    if markdown:
+        said = [f"## {as_markdown(head)}", *markdown_answers(found), as_markdown(cases)]
+    else:
+        said = [as_text(head), *text_answers(found), as_text(cases)]
+    return "\n".join(said)
 
 
 def text_answers(found: Sequence[Answer]) -> list[str]:
     """Question, verdict, figures; what cannot be seen is folded into a line for each reason."""
     lines = []
-    for family, some in by_family(found):
+    for family, told, untold in by_family(found):
         lines += ["", one_line(family)]
-        for one in some:
-            if one.state == "unavailable" and not has_figures(one):
-                continue
+        for one in told:
             lines += [f"  {one_line(one.question)}", *_wrapped(one.verdict, 6)]
             more = [str(figure) for figure in one.figures if _adds(figure, one.verdict)]
             lines += _wrapped("; ".join(more), 10) if more else []
             lines += [line for note in one.notes for line in _wrapped(note, 10)]
-        for why, questions in unanswered(some).items():
+        for why, questions in untold.items():
             lines += _wrapped(f"Not answered ({why}):", 2)
             lines += [line for text in questions for line in _wrapped(text, 6)]
     return lines
@@ -68,36 +70,14 @@ def _adds(figure: Figure, verdict: str) -> bool:
 
 def markdown_answers(found: Sequence[Answer]) -> list[str]:
     lines = []
-    for family, some in by_family(found):
+    for family, told, untold in by_family(found):
         lines += ["", f"### {shown(family, True)}", ""]
-        for one in some:
-            if one.state == "unavailable" and not has_figures(one):
-                continue
+        for one in told:
             lines.append(f"- **{shown(one.question, True)}** {shown(one.verdict, True)}")
-            lines += [f"  - {shown(str(figure), True)}" for figure in one.figures]
-            lines += [f"  - {shown(note, True)}" for note in one.notes]
-        for why, questions in unanswered(some).items():
+            lines += [f"  - {shown(said, True)}" for said in (*map(str, one.figures), *one.notes)]
+        for why, questions in untold.items():
             lines.append(f"- Not answered ({shown(why, True)}): {shown(' '.join(questions), True)}")
     return lines
-
-
-def by_family(found: Sequence[Answer]) -> Iterator[tuple[str, list[Answer]]]:
-    for family, some in groupby(found, key=lambda one: one.family):
-        yield family, list(some)
-
-
-def has_figures(answer: Answer) -> bool:
-    """Whether a number goes with it, even where it answers nothing."""
-    return any(one.value is not None for one in answer.figures)
-
-
-def unanswered(found: Sequence[Answer]) -> dict[str, list[str]]:
-    """Reason -> the questions that have no answer for it."""
-    grouped: dict[str, list[str]] = {}
-    for one in found:
-        if one.state == "unavailable" and not has_figures(one):
-            grouped.setdefault(one.verdict, []).append(one.question)
-    return grouped
 
 
 def _wrapped(text: str, indent: int) -> list[str]:
@@ -164,31 +144,27 @@ def about(rows: pd.DataFrame, run: WholeRun) -> list[str]:
     return lines
 
 
-def _table(rows: pd.DataFrame, markdown: bool) -> list[str]:
-    lines = [
-        (shown(case, markdown), *figures, shown(note, markdown))
-        for case, *figures, note in map(cells, rows.to_dict("records"))
-    ]
-    return piped(HEADINGS, lines) if markdown else aligned([HEADINGS, *lines])
+def table(rows: pd.DataFrame) -> Table:
+    """A row for each case."""
+    return Table(columns=_COLUMNS, rows=tuple(map(_cells, rows.to_dict("records"))))
 
 
-def cells(row: dict[Any, Any]) -> tuple[str, ...]:
+def _cells(row: dict[Any, Any]) -> tuple[str | Cell, ...]:
+    """Of a time that counts for nothing only the time itself, crossed out."""
     status, seconds = str(row["status"]), row["seconds"]
-    has_number = not math.isnan(seconds)
-    note = str(row["flags"] or "") if isinstance(row["flags"], str) else ""
+    note = row["flags"] if isinstance(row["flags"], str) else ""
     if status != "ok":
         note = f"{status}: {row['reason']}" + (f"; {note}" if note else "")
-    if not has_number:
-        return (str(row["case"]), "-", "-", "-", "-", note)
-    time = units.format_seconds(seconds)
-    if status != "ok":  # what follows from a time that counts for nothing is not shown
-        return (str(row["case"]), f"~~{time}~~", "-", "-", "-", note)
+    time = "-" if math.isnan(seconds) else units.format_seconds(seconds)
+    if status != "ok" or not seconds > 0:
+        struck = status != "ok" and time != "-"
+        return str(row["case"]), Cell(time, (time,), struck), "-", "-", "-", note
     return (
         str(row["case"]),
         time,
         "-" if math.isnan(row["gb_per_s"]) else units.format_rate(row["gb_per_s"]),
-        "-" if math.isnan(row["call_s"]) or not seconds else f"{1 - row['call_s'] / seconds:.2f}",
-        f"{(row['q75_s'] - row['q25_s']) / seconds:.1%}" if seconds else "-",
+        "-" if math.isnan(row["call_s"]) else f"{1 - row['call_s'] / seconds:.2f}",
+        f"{(row['q75_s'] - row['q25_s']) / seconds:.1%}",
         note,
     )
 

@@ -25,6 +25,8 @@ class Cell(NamedTuple):
 
     text: str
     values: tuple[Any, ...]
+    struck: bool = False
+    """Crossed out: it counts for nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,28 +96,15 @@ def shown(text: str, markdown: bool) -> str:
     return re.sub(r"([\\`*_~\[\]<>|#&])", r"\\\1", line) if markdown else line
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """The first and the last column to the left, figures between them to the right."""
-    columns = [0 < place < len(lines[0]) - 1 for place in range(len(lines[0]))]
-    return _padded(lines, columns)
-
-
-def piped(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    """The same in Markdown; cells are taken as they are."""
-    rule = ["---", *["--:"] * (len(headings) - 2), "---"]
-    return [
-        "| " + " | ".join(headings) + " |",
-        "|" + "|".join(rule) + "|",
-        *("| " + " | ".join(line) + " |" for line in lines),
-    ]
-
-
 def _values(cell: str | Cell) -> tuple[Any, ...]:
     return (cell,) if isinstance(cell, str) else cell.values
 
 
-def _text(cell: str | Cell) -> str:
-    return one_line(cell if isinstance(cell, str) else cell.text)
+def _text(cell: str | Cell, markdown: bool = False) -> str:
+    if isinstance(cell, str):
+        return shown(cell, markdown)
+    text = shown(cell.text, markdown)
+    return f"~~{text}~~" if cell.struck else text
 
 
 def _blocks(table: Table) -> Iterator[tuple[list[list[str]], str]]:
@@ -126,7 +115,7 @@ def _blocks(table: Table) -> Iterator[tuple[list[list[str]], str]]:
         return
     for last, group in groupby(rows, key=lambda row: row[-1]):
         own = [row[:-1] for row in group]
-        yield own, f"these {len(own)}: {last}" if len(own) > 1 else last
+        yield own, f"these {len(own)}: {last}" if last and len(own) > 1 else last
 
 
 def _side_by_side(table: Table) -> tuple[Column, ...]:
@@ -158,11 +147,11 @@ def _padded(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
 
 
 def _piped(table: Table) -> list[str]:
-    rows = [[shown(_text(cell), True) for cell in row] for row in table.rows]
+    rows = [[_text(cell, True) for cell in row] for row in table.rows]
     if table.columns[-1].below:
-        for _, group in groupby(rows, key=lambda row: row[-1]):
+        for last, group in groupby(rows, key=lambda row: row[-1]):
             for row in list(group)[1:]:
-                row[-1] = "as above"
+                row[-1] = "as above" if last else ""
     return [
         "| " + " | ".join(column.title for column in table.columns) + " |",
         "|" + "|".join("--:" if column.right else "---" for column in table.columns) + "|",
