@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 import streamlit as st
@@ -55,15 +55,21 @@ def _option(option: str) -> str | None:
     return value
 
 
-def runs(folder: Place, machine: str | None = None) -> pd.DataFrame:
+def runs(folder: Place) -> pd.DataFrame:
     """A row for each run, the newest first: machine, run_id, hostbench.store.counts.ABOUT, how many
     rows of each status, `unexpected`, `device` (`simulated`, else missing); of hostbench's own runs
     also profile, launches, by, complete (else missing).
 
     Raises UsageError when there is no such folder, like all that follow.
     """
-    found = _runs(str(folder), _signature(folder))
-    return found if machine is None else found[found["machine"] == machine]
+    found = _counts(folder)
+    found = found.assign(device=found["device"].where(found["device"] == "simulated"))
+    groups = found.groupby(["machine", "run_id"], sort=False, dropna=False)
+    runs = groups.agg({**_HOW, "device": "first"}).reset_index()
+    about = [asdict(run) for run in _history(str(folder), _signature(folder)).runs()]
+    headers = pd.DataFrame(about, columns=["run_id", "profile", "launches", "by", "complete"])
+    runs = runs.merge(headers, on="run_id", how="left")
+    return runs.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
 
 
 def warnings(folder: Place) -> list[str]:
@@ -87,7 +93,7 @@ def machines(folder: Place) -> list[str]:
 def newest(folder: Place, machine: str) -> pd.DataFrame:
     """A row for each family of hostbench's own workloads: the newest run that came to it, with the
     family's counts. hostbench's own runs before asv's, and what may be judged before scratch."""
-    found = _counts(str(folder), _signature(folder))
+    found = _counts(folder)
     found = found[(found["machine"] == machine) & found["own"]]
     came_to = found[found[["ok", "skipped", "failed"]].sum(axis=1) > 0]
     kind = came_to["scratch"].notna().where(came_to["source"] != "asv", 2)
@@ -104,22 +110,23 @@ def newest(folder: Place, machine: str) -> pd.DataFrame:
 
 def rows_of(folder: Place, machine: str, run_id: str) -> pd.DataFrame:
     """The tidy frame's rows of one run."""
-    return _rows_of(str(folder), _named(machine), run_id, _signature(folder))
+    rows = _asked(folder, "of_runs", [run_id], _named(machine))
+    return rows.assign(machine=rows["machine"].fillna(NO_MACHINE))
 
 
 def peers_of(folder: Place, machine: str) -> pd.DataFrame:
     """Other tools' points of a machine, in the frame's columns."""
-    return _peers_of(str(folder), machine, _signature(folder))
+    return _asked(folder, "of_peers", machine)
 
 
 def series(folder: Place, machine: str) -> pd.DataFrame:
     """A row for each series of a machine, the first measured first: workload, case, has_number."""
-    return _series(str(folder), _named(machine), _signature(folder))
+    return _asked(folder, "series", _named(machine))
 
 
 def trend(folder: Place, machine: str, case: str) -> pd.DataFrame:
     """The rows of one series, the oldest first."""
-    return _trend(str(folder), _named(machine), case, _signature(folder))
+    return _asked(folder, "trend", _named(machine), case)
 
 
 def changes(folder: Place, axis: Axis) -> Changes:
@@ -162,43 +169,20 @@ def _history(folder: str, signature: int) -> History:
     return History(folder if is_url(folder) else Path(folder))
 
 
-@st.cache_data(max_entries=4, show_spinner=False)
-def _counts(folder: str, signature: int) -> pd.DataFrame:
-    found = peers.ours(_history(folder, signature).counts())
+def _asked(folder: Place, query: str, *about: Any) -> pd.DataFrame:
+    """What a query of History gives, kept while no stored file has changed."""
+    return _kept(str(folder), _signature(folder), query, *about)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _kept(folder: str, signature: int, query: str, *about: Any) -> pd.DataFrame:
+    rows: pd.DataFrame = getattr(_history(folder, signature), query)(*about)
+    return rows
+
+
+def _counts(folder: Place) -> pd.DataFrame:
+    found = peers.ours(_asked(folder, "counts"))
     return found.assign(machine=found["machine"].fillna(NO_MACHINE))
-
-
-@st.cache_data(max_entries=4, show_spinner=False)
-def _runs(folder: str, signature: int) -> pd.DataFrame:
-    found = _counts(folder, signature)
-    found = found.assign(device=found["device"].where(found["device"] == "simulated"))
-    groups = found.groupby(["machine", "run_id"], sort=False, dropna=False)
-    runs = groups.agg({**_HOW, "device": "first"}).reset_index()
-    about = [asdict(run) for run in _history(folder, signature).runs()]
-    headers = pd.DataFrame(about, columns=["run_id", "profile", "launches", "by", "complete"])
-    runs = runs.merge(headers, on="run_id", how="left")
-    return runs.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _rows_of(folder: str, machine: str | None, run_id: str, signature: int) -> pd.DataFrame:
-    rows = _history(folder, signature).of_runs([run_id], machine)
-    return rows.assign(machine=rows["machine"].fillna(NO_MACHINE))
-
-
-@st.cache_data(max_entries=8, show_spinner=False)
-def _peers_of(folder: str, machine: str, signature: int) -> pd.DataFrame:
-    return _history(folder, signature).of_peers(machine)
-
-
-@st.cache_data(max_entries=8, show_spinner=False)
-def _series(folder: str, machine: str | None, signature: int) -> pd.DataFrame:
-    return _history(folder, signature).series(machine)
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _trend(folder: str, machine: str | None, case: str, signature: int) -> pd.DataFrame:
-    return _history(folder, signature).trend(machine, case)
 
 
 @st.cache_resource(max_entries=4, show_spinner="Judging the results ...")
