@@ -48,8 +48,7 @@ def whole(answer: Answer, about: Sequence[str], key: str) -> None:
         for note in answer.notes:
             st.caption(plain(note))
         if answer.chart is not None:
-            untitled = replace(answer.chart, title="")  # the headline says it
-            st.altair_chart(drawn(untitled, about), width="stretch")
+            st.altair_chart(drawn(answer.chart, about), width="stretch")
         if answer.figures:
             with st.expander(f"{len(answer.figures)} figures"):
                 parts.table(table(answer), key)

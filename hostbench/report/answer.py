@@ -102,7 +102,6 @@ class Rule:
 class Chart:
     """What a chart draws; hostbench.report.charts draws it."""
 
-    title: str
     mark: Literal["line", "bar"]
     x: Axis
     y: Axis

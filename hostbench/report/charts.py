@@ -41,13 +41,13 @@ Layers: TypeAlias = alt.LayerChart | alt.FacetChart
 
 
 def drawn(chart: Chart, about: Sequence[str] = (), *, width: int | str = "container") -> Layers:
-    """The chart with its title and what it was measured on under it."""
+    """The chart with what it was measured on over it; its title is the answer's question."""
     chart = _printable(chart)
     layers = _bars(chart) if chart.mark == "bar" else _lines(chart)
     lanes = len({one.x for one in chart.points})
     height = _LANE_HEIGHT * lanes + 20 if chart.mark == "bar" else _LINE_HEIGHT
     said = (*map(one_line, about), *_rules_in_words(chart))
-    return titled(alt.layer(*layers), chart.title, said, height, width)
+    return titled(alt.layer(*layers), "", said, height, width)
 
 
 def titled(
@@ -87,7 +87,7 @@ def _printable(chart: Chart) -> Chart:
         for one in chart.points
     )
     rules = tuple(replace(one, label=one_line(one.label)) for one in chart.rules)
-    return replace(chart, title=one_line(chart.title), points=points, rules=rules)
+    return replace(chart, points=points, rules=rules)
 
 
 def _frame(points: Sequence[Point]) -> pd.DataFrame:

@@ -1,7 +1,6 @@
 """One run as a self-contained HTML file: to attach to a CI job or to send to somebody."""
 
 import re
-from dataclasses import replace
 from html import escape
 
 import pandas as pd
@@ -81,8 +80,7 @@ def _picture(chart: Chart, about: str) -> str:
         from hostbench.report import charts
     except ImportError:
         return ""
-    untitled = replace(chart, title="")  # the headline above says it
-    return f"<figure>{charts.svg(untitled, (about,))}</figure>"
+    return f"<figure>{charts.svg(chart, (about,))}</figure>"
 
 
 def title_of(rows: pd.DataFrame) -> str:

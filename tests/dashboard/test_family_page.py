@@ -155,13 +155,13 @@ def test_other_tools_points_stand_on_no_other_chart() -> None:
     x, y = Axis(title="n", unit="bytes"), Axis(title="GB/s", unit="GB/s")
     point = Point(x=1.0, y=1.0)
     kept = {"family": "a", "workload": "a.b", "question": "?", "verdict": "v", "state": "figure"}
-    line = Chart(title="t", mark="line", x=x, y=y, points=(point,))
+    line = Chart(mark="line", x=x, y=y, points=(point,))
     answer = Answer(**kept, chart=line)  # type: ignore[arg-type]
     assert len(made.with_peers(answer, theirs).chart.points) == 2
     for chart in (
         None,
-        Chart(title="t", mark="line", x=x, y=Axis(title="s", unit="s"), points=(point,)),
-        Chart(title="t", mark="bar", x=Axis(title=""), y=y, points=(point,)),
+        Chart(mark="line", x=x, y=Axis(title="s", unit="s"), points=(point,)),
+        Chart(mark="bar", x=Axis(title=""), y=y, points=(point,)),
     ):
         other = Answer(**kept, chart=chart)  # type: ignore[arg-type]
         assert made.with_peers(other, theirs) == other

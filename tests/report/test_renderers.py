@@ -198,7 +198,7 @@ RULES = (Rule(label="limit: PCIe", low=2.5), Rule(label="published", low=1.5, hi
 
 
 def line(**changes: Any) -> Chart:
-    fields: dict[str, Any] = {"title": "t", "mark": "line", "x": SIZE, "y": RATE, "points": POINTS}
+    fields: dict[str, Any] = {"mark": "line", "x": SIZE, "y": RATE, "points": POINTS}
     return Chart(**{**fields, **changes})
 
 
@@ -221,7 +221,7 @@ CHARTS = {
         rules=(*RULES, Rule(label="third", low=0.1), Rule(label="fourth", low=0.2)),
     ),
     "bars of zero": line(mark="bar", x=Axis(title=""), points=(Point(x="a", y=0.0),)),
-    "hostile": line(title=HOSTILE, mark="bar", points=(Point(x=HOSTILE, y=1.0, text=HOSTILE),)),
+    "hostile": line(mark="bar", points=(Point(x=HOSTILE, y=1.0, text=HOSTILE),)),
 }
 
 

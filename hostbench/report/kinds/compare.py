@@ -8,14 +8,19 @@ from hostbench.core.case import AxisValue
 from hostbench.families import declared
 from hostbench.judge.compare import MIN_LAUNCHES
 from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Ratio, State, in_unit, joined
+from hostbench.report.answer import Answer, Chart, Figure, Ratio, State, in_unit, joined
 from hostbench.report.kinds.question import (
+    LANES,
+    LOG_TIME,
+    RATE,
+    TIME,
     Question,
-    as_rate,
     at_size,
-    axis_title,
-    charted,
-    point,
+    chart,
+    figure,
+    rate_point,
+    sizes_axis,
+    time_point,
     varying,
     without_number,
 )
@@ -58,7 +63,7 @@ class Compare(Question):
             verdict,
             figures=(*figures, *without_number(here, self)),
             notes=self.at(here, [axis for axis in varying(group) if axis not in axes]),
-            chart=self._chart(text, group, here, axes),
+            chart=self._chart(group, here, axes),
         )
 
     def _here(self, group: Rows, rows: Rows) -> list[Row]:
@@ -107,7 +112,6 @@ class Compare(Question):
 
     def _figure(self, row: Row, axes: Sequence[str], rows: Rows, here: Rows) -> Figure:
         reference = self._reference(row, rows, here)
-        is_rate = self.show == "rate" and row.gb_per_s is not None
         ratio = None
         if reference is not None and reference.case != row.case:
             if self.beside is None:
@@ -115,15 +119,9 @@ class Compare(Question):
             else:  # it has no figure of its own here
                 to = f"{self.beside_name} ({in_unit(reference.time, 's')})"
             ratio = Ratio(to=to, conclusion=conclude(row.by_launch, reference.by_launch))
-        return Figure(
-            label=self.name(row, axes) or row.workload.partition(".")[2],
-            value=row.gb_per_s if is_rate else row.time,
-            unit="GB/s" if is_rate else "s",
-            low=None if is_rate else row.low_s,
-            high=None if is_rate else row.high_s,
-            ratio=ratio,
-            note=self.note(row) if self.note else "",
-        )
+        note = self.note(row) if self.note else ""
+        rate = self.show == "rate"
+        return figure(self.name(row, axes), row, rate=rate, ratio=ratio, note=note)
 
     def _verdict(
         self, figures: Sequence[Figure], here: Rows, axes: Sequence[str]
@@ -147,30 +145,16 @@ class Compare(Question):
             return "figure", f"the same within 5 %: {joined(one.label for one in figures)}"
         return "undecided", _undecided(here)
 
-    def _chart(self, text: str, group: Rows, here: Rows, axes: Sequence[str]) -> Chart | None:
+    def _chart(self, group: Rows, here: Rows, axes: Sequence[str]) -> Chart | None:
+        """Bars at the one size, or lines over all; rates are bars."""
         size = size_axis(group)
-        shown = [row for row in group if row.seconds is not None]
-        sizes = {row.axes[size] for row in shown} if size else set()
-        rate = self.show == "rate" and all(row.gb_per_s is not None for row in shown)
-        y = (
-            Axis(title="GB/s", unit="GB/s", better="higher")
-            if rate
-            else Axis(title="seconds per step", unit="s", is_log=len(sizes) > 1, better="lower")
-        )
-        if size is not None and len(sizes) > 1 and not rate:
-            points = tuple(
-                point(row, float(row.axes[size]), row.seconds or 0, self.name(row, axes))
-                for row in shown
-            )
-            x = Axis(title=axis_title(size), unit="bytes", is_log=True)
-            return charted(Chart(title=text, mark="line", x=x, y=y, points=points))
-        lanes = [row for row in here if row.seconds is not None]
-        bars = tuple(
-            (as_rate(row, self.name(row, axes)) if rate else None)
-            or point(row, self.name(row, axes), row.seconds or 0)
-            for row in lanes
-        )
-        return charted(Chart(title=text, mark="bar", x=Axis(title=""), y=y, points=bars))
+        measured = [row for row in group if row.seconds is not None]
+        if self.show == "rate" and all(row.gb_per_s is not None for row in measured):
+            return chart("bar", LANES, RATE, (rate_point(r, self.name(r, axes)) for r in here))
+        if size is None or len({row.axes[size] for row in measured}) < 2:
+            return chart("bar", LANES, TIME, (time_point(r, self.name(r, axes)) for r in here))
+        points = (time_point(r, float(r.axes[size]), self.name(r, axes)) for r in group)
+        return chart("line", sizes_axis(size), LOG_TIME, points)
 
 
 def _claimed(held: Sequence[Figure], here: Rows) -> tuple[State, str]:

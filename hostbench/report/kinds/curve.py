@@ -9,24 +9,17 @@ from hostbench.core.latency import Crossover, Fit, Times, crossover, fit
 from hostbench.core.units import GB
 from hostbench.judge.compare import MIN_EFFECT
 from hostbench.judge.conclude import Conclusion, conclude
-from hostbench.report.answer import (
-    Answer,
-    Axis,
-    Chart,
-    Figure,
-    Point,
-    Ratio,
-    Rule,
-    State,
-    joined,
-)
+from hostbench.report.answer import Answer, Chart, Figure, Point, Ratio, Rule, State, joined
 from hostbench.report.kinds.finding import span
 from hostbench.report.kinds.question import (
+    LOG_TIME,
+    RATE,
     Question,
-    as_rate,
-    axis_title,
-    charted,
-    point,
+    chart,
+    figure,
+    rate_point,
+    sizes_axis,
+    time_point,
     unseen,
     varying,
     without_number,
@@ -63,7 +56,7 @@ class Curve(Question):
             verdict,
             figures=(*figures, *without_number(group, self)),
             notes=tuple(_limits_in_words(valid(group))),
-            chart=self._chart(text, group, size),
+            chart=self._chart(group, size) if size else None,
         )
 
     def _conclusion(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
@@ -92,8 +85,7 @@ class Curve(Question):
                 continue
             row = max(valid(line), key=lambda one: int(one.axes[size]) if size else 0)
             said = [self.name(row, axes), self.word(size, row.axes[size]) if size else ""]
-            label = " ".join(filter(None, said)) or row.workload.partition(".")[2]
-            figures.append(_rate_figure(label, row))
+            figures.append(_beside_its_limit(" ".join(filter(None, said)), row))
         return "figure", "; ".join(map(str, figures)), figures
 
     def _crossing(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:
@@ -108,47 +100,21 @@ class Curve(Question):
         for nbytes in sorted(set(mine) & set(others)):
             row = mine[nbytes]
             found[nbytes] = conclude(row.by_launch, others[nbytes].by_launch)
-            figures.append(
-                Figure(
-                    label=f"{name}, {units.format_bytes(nbytes)}",
-                    value=row.time,
-                    unit="s",
-                    low=row.low_s,
-                    high=row.high_s,
-                    ratio=Ratio(to=other_name, conclusion=found[nbytes]),
-                )
-            )
+            ratio = Ratio(to=other_name, conclusion=found[nbytes])
+            figures.append(figure(f"{name}, {units.format_bytes(nbytes)}", row, ratio=ratio))
         return *_crossed(found, times(fast, size), times(slow, size), name), figures
 
-    def _chart(self, text: str, group: Rows, size: str) -> Chart | None:
+    def _chart(self, group: Rows, size: str) -> Chart | None:
         axes = [axis for axis in varying(group) if axis != size]
-        shown = [row for row in group if row.seconds is not None]
-        is_rate = self.show == "rate"
-        points = [
-            as_rate(row, float(row.axes[size]), self.name(row, axes))
-            if is_rate
-            else point(row, float(row.axes[size]), row.seconds or 0, self.name(row, axes))
-            for row in shown
-        ]
-        kept = tuple(one for one in points if one is not None)
-        top = max((one.y for one in kept), default=0.0)
-        rules = [rule for rule in _rules(valid(shown)) if (rule.high or rule.low) <= _FAR * top]
-        y = (
-            Axis(title="GB/s", unit="GB/s", better="higher")
-            if is_rate
-            else Axis(title="seconds per step", unit="s", is_log=True, better="lower")
-        )
-        return charted(
-            Chart(
-                title=text,
-                mark="line",
-                x=Axis(title=axis_title(size), unit="bytes", is_log=True),
-                y=y,
-                points=kept,
-                rules=tuple(rules) if is_rate else (),
-                curve=self._curve(group, size) if is_rate else (),
-            )
-        )
+        mark = rate_point if self.show == "rate" else time_point
+        made = (mark(row, float(row.axes[size]), self.name(row, axes)) for row in group)
+        points = [one for one in made if one is not None]
+        if self.show != "rate":
+            return chart("line", sizes_axis(size), LOG_TIME, points)
+        top = max((one.y for one in points), default=0.0)
+        near = tuple(one for one in _rules(valid(group)) if (one.high or one.low) <= _FAR * top)
+        curve = self._curve(group, size)
+        return chart("line", sizes_axis(size), RATE, points, rules=near, curve=curve)
 
     def _curve(self, group: Rows, size: str) -> tuple[Point, ...]:
         """The first line that was fitted."""
@@ -161,13 +127,11 @@ class Curve(Question):
         return tuple(Point(x=n, y=n / one.seconds(n) / GB, series="fit") for n in sizes)
 
 
-def _rate_figure(label: str, row: Row) -> Figure:
-    notes = []
+def _beside_its_limit(label: str, row: Row) -> Figure:
+    note = ""
     if row.ceiling_gb_per_s and row.gb_per_s:
-        notes.append(f"{row.gb_per_s / row.ceiling_gb_per_s:.0%} of {row.ceiling}")
-    if row.gb_per_s is None:
-        return Figure(label=label, value=row.time, unit="s", low=row.low_s, high=row.high_s)
-    return Figure(label=label, value=row.gb_per_s, unit="GB/s", note=", ".join(notes))
+        note = f"{row.gb_per_s / row.ceiling_gb_per_s:.0%} of {row.ceiling}"
+    return figure(label, row, rate=True, note=note)
 
 
 def _fit_figures(name: str, found: Fit) -> list[Figure]:

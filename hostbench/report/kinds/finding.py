@@ -8,8 +8,8 @@ from hostbench.core import units
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State, joined
 from hostbench.report.kinds.question import (
     Question,
-    axis_title,
-    charted,
+    chart,
+    sizes_axis,
     unseen,
     varying,
     without_number,
@@ -66,7 +66,7 @@ class Finding(Question):
             "partly" if is_mixed else _STATES[found],
             "; ".join([verdict, *lacking]),
             figures=(*figures, *without_number(group, self)),
-            chart=self._chart(text, known, size),
+            chart=self._chart(known, size),
         )
 
     def _by_size(self, rows: Rows, size: str) -> str:
@@ -102,12 +102,10 @@ class Finding(Question):
         is_share = isinstance(value, int | float) and not isinstance(value, bool)
         return f"observed: {value:.0%} of the shorter one" if is_share else ""
 
-    def _chart(
-        self, text: str, known: Sequence[tuple[str, Rows]], size: str | None
-    ) -> Chart | None:
+    def _chart(self, known: Sequence[tuple[str, Rows]], size: str | None) -> Chart | None:
         if size is None:
             return None
-        points = tuple(
+        points = (
             Point(
                 x=float(row.axes[size]),
                 y=free,
@@ -119,9 +117,8 @@ class Finding(Question):
             for row in some
             if (free := asyncness(row)) is not None
         )
-        x = Axis(title=axis_title(size), unit="bytes", is_log=True)
         y = Axis(title="asyncness (1: the call returns at once, 0: it waits)", unit="share")
-        return charted(Chart(title=text, mark="line", x=x, y=y, points=points))
+        return chart("line", sizes_axis(size), y, points)
 
 
 def asyncness(row: Row) -> float | None:

@@ -1,7 +1,7 @@
 """parts: a whole against its parts alone and the ideal that follows from them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hostbench.core import units
@@ -9,11 +9,14 @@ from hostbench.core.efficiency import Efficiency, Launches
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
 from hostbench.report.kinds.question import (
+    LANES,
+    TIME,
     Question,
     at_size,
     axis_title,
-    charted,
-    point,
+    chart,
+    figure,
+    time_point,
     without_number,
 )
 from hostbench.report.rows import Row, Rows, grouped
@@ -67,7 +70,7 @@ class Parts(Question):
             verdict,
             figures=(*self._figures(named, known), *_each_without(missing, self)),
             notes=notes,
-            chart=self._bars(text, here, known),
+            chart=self._bars(here, known),
         )
 
     def _known(self, named: Mapping[str, Row]) -> dict[str, Efficiencies]:
@@ -123,16 +126,7 @@ class Parts(Question):
             if serial is not None and serial.is_valid and name in self.ways:
                 conclusion = conclude(row.by_launch, serial.by_launch)
                 ratio = Ratio(to=self.word(self.axis, self.serial), conclusion=conclusion)
-            figures.append(
-                Figure(
-                    label=self.word(self.axis, name),
-                    value=row.time,
-                    unit="s",
-                    low=row.low_s,
-                    high=row.high_s,
-                    ratio=ratio,
-                )
-            )
+            figures.append(figure(self.word(self.axis, name), row, ratio=ratio))
             for ideal, one in known.get(name, {}).items():
                 figures.append(_share_figure(self.word(self.axis, name), ideal, one))
         for ideal, seconds in self._ideals(known).items():
@@ -147,26 +141,13 @@ class Parts(Question):
                     found.setdefault(ideal, one.ideal_s)
         return found
 
-    def _bars(self, text: str, here: Rows, known: Mapping[str, Efficiencies]) -> Chart | None:
-        order = [*self.parts, self.serial, *self.ways]
-        shown = sorted(
-            (row for row in here if row.seconds is not None and row.axes[self.axis] in order),
-            key=lambda row: order.index(str(row.axes[self.axis])),
-        )
-        rules = [Rule(label=_ideal(n), low=seconds) for n, seconds in self._ideals(known).items()]
-        return charted(
-            Chart(
-                title=text,
-                mark="bar",
-                x=Axis(title=""),
-                y=Axis(title="seconds per loop", unit="s", better="lower"),
-                points=tuple(
-                    point(row, self.word(self.axis, str(row.axes[self.axis])), row.seconds or 0.0)
-                    for row in shown
-                ),
-                rules=tuple(rules),
-            )
-        )
+    def _bars(self, here: Rows, known: Mapping[str, Efficiencies]) -> Chart | None:
+        named = {str(row.axes[self.axis]): row for row in here}
+        order = [name for name in (*self.parts, self.serial, *self.ways) if name in named]
+        points = (time_point(named[name], self.word(self.axis, name)) for name in order)
+        rules = (Rule(label=_ideal(n), low=seconds) for n, seconds in self._ideals(known).items())
+        y = replace(TIME, title="seconds per loop")
+        return chart("bar", LANES, y, points, rules=tuple(rules))
 
     def _sweep(self, text: str, group: Rows, over: str) -> Answer:
         """At which value of `over` most of the serial loop's time is saved."""
@@ -185,17 +166,15 @@ class Parts(Question):
                     figures.append(_share_figure(label, ideal, one))
                     points += _share_points(name, self.word(self.axis, way), one)
         x = Axis(title=axis_title(over), unit="bytes" if over.endswith("bytes") else "")
-        chart = Chart(
-            title=text,
-            mark="line",
-            x=x,
-            y=Axis(title="efficiency", unit="share", better="higher"),
-            points=tuple(points),
-            rules=(Rule(label="ideal", low=1.0),),
-        )
+        y = Axis(title="efficiency", unit="share", better="higher")
         state, verdict = _pays_most(saved)
-        missing = without_number(group, self)
-        return self.made(text, state, verdict, figures=(*figures, *missing), chart=charted(chart))
+        return self.made(
+            text,
+            state,
+            verdict,
+            figures=(*figures, *without_number(group, self)),
+            chart=chart("line", x, y, points, rules=(Rule(label="ideal", low=1.0),)),
+        )
 
 
 def _hidden(best: Efficiency, gain: Conclusion, name: str, ideal: str) -> tuple[State, str]:

@@ -1,14 +1,14 @@
 """What all kinds of questions share: choosing rows, naming them, saying why there is no number."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.errors import UsageError
 from hostbench.families import declared
-from hostbench.report.answer import Answer, Chart, Figure, Point, State
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State
 from hostbench.report.rows import Row, Rows, distinct, grouped, size_axis, valid, where
 
 NOT_ASKED = "this run did not measure it"
@@ -160,22 +160,12 @@ def without_number(rows: Rows, question: Question) -> tuple[Figure, ...]:
         if not row.is_valid:
             found.setdefault(why(row), []).append(row)
     axes = varying(rows)
-    return tuple(
-        Figure(
-            label=_label(same, axes, question),
-            value=None,
-            unit="s",
-            status=status,
-            reason=reason,
-        )
-        for (status, reason), same in found.items()
-    )
-
-
-def _label(rows: Rows, axes: Sequence[str], question: Question) -> str:
-    if len(rows) > 1:
-        return f"{len(rows)} cases"
-    return question.name(rows[0], axes) or rows[0].workload.partition(".")[2]
+    figures = []
+    for (status, reason), same in found.items():
+        name = question.name(same[0], axes) or same[0].workload.partition(".")[2]
+        label = f"{len(same)} cases" if len(same) > 1 else name
+        figures.append(Figure(label=label, value=None, unit="s", status=status, reason=reason))
+    return tuple(figures)
 
 
 def why(row: Row) -> tuple[str, str | None]:
@@ -185,37 +175,62 @@ def why(row: Row) -> tuple[str, str | None]:
     return row.status, row.reason
 
 
-def point(row: Row, x: float | str, y: float, series: str = "", scale: float = 1.0) -> Point:
-    """A mark of a row; `scale` makes seconds of its interval what `y` is in."""
-    ends = (row.low_s, row.high_s)
+def figure(label: str, row: Row, *, rate: bool = False, **more: Any) -> Figure:
+    """The number of a row: its rate where that is wanted and known, else its time."""
+    name = label or row.workload.partition(".")[2]
+    if rate and row.gb_per_s is not None:
+        return Figure(label=name, value=row.gb_per_s, unit="GB/s", **more)
+    return Figure(label=name, value=row.time, unit="s", low=row.low_s, high=row.high_s, **more)
+
+
+LANES = Axis(title="")
+RATE = Axis(title="GB/s", unit="GB/s", better="higher")
+TIME = Axis(title="seconds per step", unit="s", better="lower")
+LOG_TIME = replace(TIME, is_log=True)
+
+
+def sizes_axis(axis: str) -> Axis:
+    return Axis(title=axis_title(axis), unit="bytes", is_log=True)
+
+
+def chart(
+    mark: Literal["line", "bar"], x: Axis, y: Axis, points: Iterable[Point | None], **more: Any
+) -> Chart | None:
+    """None where there is nothing to draw."""
+    kept = tuple(one for one in points if one is not None)
+    return Chart(mark=mark, x=x, y=y, points=kept, **more) if kept else None
+
+
+def time_point(row: Row, x: float | str, series: str = "") -> Point | None:
+    """A mark in seconds, where there is a number, valid or not."""
+    if row.seconds is None:
+        return None
+    said = f"{row.case}: {units.format_seconds(row.seconds)}"
     return Point(
         x=x,
-        y=y,
+        y=row.seconds,
         series=series,
-        low=None if ends[0] is None else ends[0] * scale,
-        high=None if ends[1] is None else ends[1] * scale,
+        low=row.low_s,
+        high=row.high_s,
         status=row.status,
-        text=f"{row.case}: {units.format_seconds(row.seconds or 0)}"
-        + (f"; {row.flags}" if row.flags else ""),
+        text=f"{said}; {row.flags}" if row.flags else said,
     )
 
 
-def as_rate(row: Row, x: float | str, series: str = "") -> Point | None:
-    """A mark in GB/s."""
-    if row.gb_per_s is None or row.seconds is None:
+def rate_point(
+    row: Row, x: float | str, series: str = "", rate: float | None = None
+) -> Point | None:
+    """A mark in GB/s, of another rate than the row's own where one is given."""
+    rate = row.gb_per_s if rate is None else rate
+    if rate is None or row.seconds is None:
         return None
-    moved = row.gb_per_s * row.seconds
+    moved = rate * row.seconds
     return Point(
         x=x,
-        y=row.gb_per_s,
+        y=rate,
         series=series,
         low=None if row.high_s is None else moved / row.high_s,
         high=None if row.low_s is None else moved / row.low_s,
         status=row.status,
-        text=f"{row.case}: {units.format_rate(row.gb_per_s)}",
+        text=f"{row.case}: {units.format_rate(rate)}",
     )
-
-
-def charted(chart: Chart) -> Chart | None:
-    """The chart, where it has something to draw."""
-    return chart if chart.points else None

@@ -1,12 +1,22 @@
 """scaling: what more ranks or workers make of a rate or a time."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hostbench.core.bandwidth import scaling_efficiency
 from hostbench.core.units import GB
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, in_unit
-from hostbench.report.kinds.question import Question, axis_title, charted, point, without_number
+from hostbench.report.answer import Answer, Axis, Chart, Figure, in_unit
+from hostbench.report.kinds.question import (
+    LOG_TIME,
+    RATE,
+    Question,
+    axis_title,
+    chart,
+    figure,
+    rate_point,
+    time_point,
+    without_number,
+)
 from hostbench.report.rows import Row, Rows, size_axis, valid
 
 Rate = Callable[[int, float, int], float | None]
@@ -43,7 +53,7 @@ class Scaling(Question):
             f"{where}: {said}" if where else said,
             figures=(*figures, *without_number(group, self)),
             notes=(self.about(measured[0]),) if self.about else (),
-            chart=self._chart(text, group, size),
+            chart=self._chart(group, size),
         )
 
     def _here(self, group: Rows, size: str | None) -> list[Row]:
@@ -71,10 +81,7 @@ class Scaling(Question):
         label = self.word(self.over, row.axes[self.over])
         notes = ["oversubscribed"] if row.flags and "oversubscribed" in row.flags else []
         if self.rate is None:
-            note = ", ".join(notes)
-            return Figure(
-                label=label, value=row.time, unit="s", low=row.low_s, high=row.high_s, note=note
-            )
+            return figure(label, row, note=", ".join(notes))
         rate = self._rate(row)
         if rate is None:
             reason = "not defined for one rank, which sends nothing"
@@ -83,39 +90,21 @@ class Scaling(Question):
             notes.insert(0, f"{100 * share:.0f} % of that of the fewest ranks")
         return Figure(label=label, value=rate / GB, unit="GB/s", note=", ".join(notes))
 
-    def _chart(self, text: str, group: Rows, size: str | None) -> Chart | None:
+    def _chart(self, group: Rows, size: str | None) -> Chart | None:
         """Over ranks, a line for each size."""
-        points = []
+        x, points = Axis(title=axis_title(self.over)), []
         for row in group:
-            if row.seconds is None:
-                continue
-            ranks, name = int(row.axes[self.over]), self.word(size, row.axes[size]) if size else ""
+            ranks, name = (
+                float(row.axes[self.over]),
+                self.word(size, row.axes[size]) if size else "",
+            )
             if self.rate is None:
-                points.append(point(row, float(ranks), row.seconds, name))
-            elif (rate := self._rate(row)) is not None:
-                points.append(_rate_point(row, float(ranks), rate / GB, name))
-        is_rate = self.rate is not None
-        y = (
-            Axis(title=f"{self.rate_name}, GB/s", unit="GB/s", is_log=True, better="higher")
-            if is_rate
-            else Axis(title="seconds per step", unit="s", is_log=True, better="lower")
-        )
-        x = Axis(title=axis_title(self.over))
-        return charted(Chart(title=text, mark="line", x=x, y=y, points=tuple(points)))
+                points.append(time_point(row, ranks, name))
+            elif row.seconds is not None and (rate := self._rate(row)) is not None:
+                points.append(rate_point(row, ranks, name, rate / GB))
+        y = replace(RATE, title=f"{self.rate_name}, GB/s", is_log=True) if self.rate else LOG_TIME
+        return chart("line", x, y, points)
 
 
 def _in_words(figure: Figure) -> str:
     return f"{in_unit(figure.value or 0.0, figure.unit)} over {figure.label}"
-
-
-def _rate_point(row: Row, x: float, rate: float, series: str) -> Point:
-    moved = rate * row.time
-    return Point(
-        x=x,
-        y=rate,
-        series=series,
-        low=None if row.high_s is None else moved / row.high_s,
-        high=None if row.low_s is None else moved / row.low_s,
-        status=row.status,
-        text=f"{row.case}: {rate:.3g} GB/s",
-    )
