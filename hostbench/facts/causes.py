@@ -22,17 +22,16 @@ class Difference:
     after: Fact | None
 
 
-def differences(a: Facts, b: Facts, *, volatile: bool = False) -> list[Difference]:
+def differences(a: Facts, b: Facts) -> list[Difference]:
     """Facts whose value changed from `a` to `b`, in the order of the records.
 
-    Reasons are not compared: a fact that is unknown on both sides has not changed. Counters and
-    what always moves only where asked for.
+    Reasons are not compared: a fact that is unknown on both sides has not changed. What always
+    moves is left out.
     """
     return [
         Difference(group=group, name=name, before=old, after=new)
         for group, name, old, new in _pairs(a, b)
-        if (spec.is_steady(name) or (volatile and not _is_identity(name)))
-        and (old.value if old else None) != (new.value if new else None)
+        if spec.is_steady(name) and (old.value if old else None) != (new.value if new else None)
     ]
 
 
@@ -85,11 +84,6 @@ def _pairs(a: Facts, b: Facts) -> Iterator[tuple[str, str, Fact | None, Fact | N
 def _moves(name: str) -> bool:
     row = spec.row(name)
     return row is not None and row.moved is not None
-
-
-def _is_identity(name: str) -> bool:
-    row = spec.row(name)
-    return row is not None and row.identity
 
 
 def _changed(name: str, old: Fact | None, new: Fact | None) -> bool:
