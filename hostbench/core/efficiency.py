@@ -1,6 +1,7 @@
 """How much of what could be hidden was hidden. Pure functions of seconds, one value per launch."""
 
 import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -72,7 +73,8 @@ def overlap(
         return _refused(f"{len(launches)} launch(es) hold all four parts; 2 are needed")
     ideals = {n: ideal_s(copy[n], compute[n], num_batches) for n in launches}
     gains = [serial[n] - ideals[n] for n in launches]
-    if _mean(gains) <= MIN_STANDARD_ERRORS * _standard_error(gains):
+    standard_error = statistics.stdev(gains) / math.sqrt(len(gains))
+    if statistics.fmean(gains) <= MIN_STANDARD_ERRORS * standard_error:
         return _refused("the possible gain is lost in the noise between launches")
     disturbed = sum(gain <= MIN_SHARE_OF_GAIN * median(gains) for gain in gains)
     if disturbed:
@@ -92,14 +94,3 @@ def overlap(
 
 def _refused(why: str) -> Efficiency:
     return Efficiency(share=None, low=None, high=None, ideal_s=None, refused=why)
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _standard_error(values: list[float]) -> float:
-    """Sample standard deviation (n - 1) over the square root of n."""
-    mean = _mean(values)
-    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return math.sqrt(variance / len(values))

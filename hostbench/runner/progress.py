@@ -58,9 +58,11 @@ class Bar:
         self._say()
 
     def dropped(self, count: int) -> None:
+        """So many case-launches will not run: their case was skipped or failed."""
         self._done += count
 
     def tick(self) -> None:
+        """About once a second, while a worker is busy."""
         self._say()
 
     def end(self) -> None:

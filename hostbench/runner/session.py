@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -12,32 +11,17 @@ from hostbench.core.records import CaseRecord, Launch, Measurement, Outcome
 from hostbench.measure.workload import Workload
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
+from hostbench.runner.progress import Bar
 
 MAX_LOST = 3
 """Observing passes that may break before the rest of them is left out."""
-
-
-class Progress(Protocol):
-    """What the terminal is told."""
-
-    def begin(self, total: int) -> None: ...
-    def launch(self, number: int, of: int, family: str) -> None: ...
-    def observing(self, family: str) -> None: ...
-    def case(self, record: CaseRecord) -> None: ...
-    def dropped(self, count: int) -> None:
-        """So many case-launches will not run: their case was skipped or failed."""
-
-    def tick(self) -> None:
-        """About once a second, while a worker is busy."""
-
-    def end(self) -> None: ...
 
 
 def records(
     plan: Plan,
     workloads: Mapping[str, Workload],
     launcher: Launcher,
-    progress: Progress,
+    progress: Bar,
 ) -> Iterator[CaseRecord]:
     """Measure the plan, then observe each case once in a pass of its own.
 
@@ -57,7 +41,7 @@ def interleaved(
     plan: Plan,
     workloads: Mapping[str, Workload],
     launchers: tuple[Launcher, Launcher],
-    progress: Progress,
+    progress: Bar,
 ) -> Iterator[tuple[int, CaseRecord]]:
     """Measure the plan on two sides, launch by launch: (side, record).
 
@@ -74,7 +58,7 @@ def _timed(
     plan: Plan,
     workloads: Mapping[str, Workload],
     launchers: tuple[Launcher, ...],
-    progress: Progress,
+    progress: Bar,
     out: set[Case],
 ) -> Iterator[tuple[int, CaseRecord]]:
     """Every launch on one or two sides; cases without a number join `out` and are left out."""
@@ -106,7 +90,7 @@ def _observe(
     plan: Plan,
     workloads: Mapping[str, Workload],
     launcher: Launcher,
-    progress: Progress,
+    progress: Bar,
     wanted: set[Case],
 ) -> Iterator[CaseRecord]:
     """The observing pass: a launch beyond the last, without times. A pass that breaks says nothing

@@ -1,14 +1,13 @@
 """git's own bisection, in a clone of its own: the user's checkout and index are left alone."""
 
-import os
+import contextlib
 import re
-import subprocess
 from pathlib import Path
 from typing import Literal
 
 from hostbench.core.errors import UsageError
 from hostbench.vcs import repo
-from hostbench.vcs.repo import GitError
+from hostbench.vcs.repo import GitError, git
 
 PACKAGE = "hostbench"
 """Only commits that touch it can change what is measured."""
@@ -44,8 +43,8 @@ class Bisection:
     def __init__(self, root: Path, folder: Path, good: str, bad: str) -> None:
         """Raises GitError."""
         self._clone = folder
-        self._git(root, "clone", "--quiet", "--shared", "--no-checkout", str(root), str(folder))
-        self._git(folder, "bisect", "start", "--no-checkout", bad, good, "--", PACKAGE)
+        git(root, "clone", "--quiet", "--shared", "--no-checkout", str(root), str(folder))
+        git(folder, "bisect", "start", "--no-checkout", bad, good, "--", PACKAGE)
 
     @property
     def first_bad(self) -> str | None:
@@ -63,24 +62,12 @@ class Bisection:
         log = self._log()
         if _FIRST.search(log) or _POSSIBLE.search(log):
             return None
-        return self._git(self._clone, "rev-parse", "BISECT_HEAD")
+        return git(self._clone, "rev-parse", "BISECT_HEAD")
 
     def mark(self, word: Word) -> None:
         """What the candidate is."""
-        self._git(self._clone, "bisect", word, may_fail=True)  # exit code 2 where all is skipped
+        with contextlib.suppress(GitError):  # exit code 2 where all is skipped
+            git(self._clone, "bisect", word)
 
     def _log(self) -> str:
-        return self._git(self._clone, "bisect", "log")
-
-    def _git(self, where: Path, *args: str, may_fail: bool = False) -> str:
-        done = subprocess.run(
-            ["git", *args],
-            cwd=where,
-            env={**os.environ, "LC_ALL": "C"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode and not may_fail:
-            raise GitError((done.stderr.strip().splitlines() or ["git failed"])[0])
-        return done.stdout.strip()
+        return git(self._clone, "bisect", "log")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import hostbench
 from hostbench.core.clock import epoch_s, is_storable
+from hostbench.core.errors import HostbenchError
 from hostbench.core.units import one_line
 
 MOST_LANDED = 100
@@ -25,6 +26,15 @@ class Checkout:
     committed_at: str | None
     scratch: str | None
     """Why numbers measured here belong to no commit; None when they belong to `commit`."""
+
+
+class GitError(HostbenchError):
+    """git is missing or refuses; the text is its first line."""
+
+
+def git(root: Path, *args: str) -> str:
+    """What a git command prints there, in no language but English. Raises GitError."""
+    return _run(root, *args).decode(errors="replace").strip()
 
 
 def checkout(root: Path | None, results: Path) -> Checkout:
@@ -42,7 +52,7 @@ def checkout(root: Path | None, results: Path) -> Checkout:
 def working_tree(root: Path, results: Path) -> Checkout:
     """The state of the git repository at `root`, tracked files below `results` left aside."""
     try:
-        commit = _git(root, "rev-parse", "HEAD")
+        commit = git(root, "rev-parse", "HEAD")
         return Checkout(
             commit=commit,
             committed_at=committed_at(root, commit),
@@ -55,7 +65,7 @@ def working_tree(root: Path, results: Path) -> Checkout:
 def committed_at(root: Path, commit: str | None) -> str | None:
     """When a commit was made, ISO 8601; None where git tells none that can be kept."""
     try:
-        said = _git(root, "show", "-s", "--format=%cI", commit) if commit else None
+        said = git(root, "show", "-s", "--format=%cI", commit) if commit else None
         return said if said and is_storable(epoch_s(said)) else None
     except (GitError, ValueError):
         return None
@@ -64,7 +74,7 @@ def committed_at(root: Path, commit: str | None) -> str | None:
 def commit_of(root: Path, name: str) -> str | None:
     """The commit that a branch, tag or abbreviation names; None where git knows none."""
     try:
-        return _git(
+        return git(
             root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
         )
     except GitError:
@@ -77,7 +87,7 @@ def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
     if not all(_HASH.fullmatch(commit) for commit in (old, new)):
         return None
     try:
-        said = _git(
+        said = git(
             *(root, "log", f"--max-count={MOST_LANDED}", "--format=%H%x09%s"),
             *("--end-of-options", f"{old}..{new}"),
         )
@@ -89,21 +99,21 @@ def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
 
 def is_shallow(root: Path) -> bool:
     """Whether commits were cut off when this clone was made."""
-    return _git(root, "rev-parse", "--is-shallow-repository") == "true"
+    return git(root, "rev-parse", "--is-shallow-repository") == "true"
 
 
 def is_ancestor(root: Path, first: str, last: str) -> bool:
-    return not _git(root, "rev-list", "--max-count=1", first, f"^{last}")
+    return not git(root, "rev-list", "--max-count=1", first, f"^{last}")
 
 
 def num_commits(root: Path, first: str, last: str, name: str) -> int:
     """Commits after `first` up to `last` that touch `name`."""
-    return int(_git(root, "rev-list", "--count", f"{first}..{last}", "--", name))
+    return int(git(root, "rev-list", "--count", f"{first}..{last}", "--", name))
 
 
 def about(root: Path, commit: str) -> str:
     """`2026-11-21 the commit's first line`, fit for a terminal."""
-    return one_line(_git(root, "show", "-s", "--format=%cs %s", commit))
+    return one_line(git(root, "show", "-s", "--format=%cs %s", commit))
 
 
 def export(root: Path, commit: str, name: str, folder: Path) -> None:
@@ -122,24 +132,23 @@ def copy_tree(root: Path, name: str, folder: Path) -> None:
             shutil.copyfile(root / path, folder / path)
 
 
-class GitError(Exception):
-    """git is missing or refuses; the text is its first line."""
-
-
 def _changed(root: Path, results: Path) -> bool:
     paths = ["--", "."]
     if results.resolve().is_relative_to(root.resolve()):
         paths.append(f":(exclude){results.resolve().relative_to(root.resolve())}")
-    return bool(_git(root, "status", "--porcelain", "--untracked-files=no", *paths))
-
-
-def _git(root: Path, *args: str) -> str:
-    return _run(root, *args).decode(errors="replace").strip()
+    return bool(git(root, "status", "--porcelain", "--untracked-files=no", *paths))
 
 
 def _run(root: Path, *args: str) -> bytes:
     try:
-        done = subprocess.run(["git", *args], cwd=root, capture_output=True, check=True, timeout=60)
+        done = subprocess.run(
+            ["git", *args],
+            cwd=root,
+            env={**os.environ, "LC_ALL": "C"},
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
     except subprocess.CalledProcessError as error:
         said = (error.stderr.decode(errors="replace").strip().splitlines() or ["git failed"])[0]
         if "not a git repository" in said:
