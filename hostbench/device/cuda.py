@@ -6,6 +6,7 @@ the SM clock in one block; the first of each calibrates and therefore waits for 
 """
 
 import gc
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -13,18 +14,13 @@ from typing import Any
 
 import torch
 
+from hostbench.core.errors import Unavailable
 from hostbench.core.samples import median
 from hostbench.core.units import MIB
 from hostbench.device import kineto, numa
 from hostbench.device.activity import Activity
 from hostbench.device.base import SECOND_DEVICE, Buffer, Fill, Step, Where, lacking
 from hostbench.device.cuda_compute import Filler
-from hostbench.device.cuda_memory import (
-    clear_cublas_workspaces,
-    empty_host_cache,
-    peer_buffer,
-    registered,
-)
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.link_counters import LinkCounters
 from hostbench.device.torch_device import TorchDevice, equal, fill
@@ -95,13 +91,27 @@ class CudaDevice(TorchDevice):
         self.reset()
 
     def registered_buffer(self, nbytes: int) -> Buffer:
-        return registered(nbytes)
+        """Page-locked for as long as this tensor object lives: keep it while a view of it is in
+        use. CUDA refuses under confidential computing and a limit on locked memory."""
+        buffer = torch.empty(nbytes, dtype=torch.uint8).fill_(0)
+        runtime = _cuda.cudart()
+        code = runtime.cudaHostRegister(buffer.data_ptr(), nbytes, 1)  # cudaHostRegisterPortable
+        if int(code) != 0:
+            raise Unavailable(f"cudaHostRegister refused {nbytes} bytes: {code}; see `ulimit -l`")
+        weakref.finalize(buffer, runtime.cudaHostUnregister, buffer.data_ptr())
+        return buffer
 
     def target_buffer(self, nbytes: int, where: Where) -> Buffer:
         if where == "here":
             return self.buffer(nbytes)
         self.require(SECOND_DEVICE)
-        return peer_buffer(self.torch_device, nbytes, where)
+        here = self.torch_device.index or 0
+        other = (here + 1) % torch.cuda.device_count()
+        if where == "peer" and not torch.cuda.can_device_access_peer(here, other):
+            raise Unavailable(
+                f"GPU {here} has no direct access to GPU {other}: see nvidia-smi topo -p2p r"
+            )
+        return torch.empty(nbytes, dtype=torch.uint8, device=torch.device("cuda", other)).fill_(0)
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
         fill(buffer, seed)
@@ -136,7 +146,11 @@ class CudaDevice(TorchDevice):
     def drop_caches(self) -> None:
         self.synchronize()
         torch.cuda.empty_cache()
-        empty_host_cache()
+        # Cached pinned blocks: public since torch 2.12, private since 2.5.
+        public = getattr(torch.accelerator, "empty_host_cache", None)
+        empty = public or getattr(torch._C, "_host_emptyCache", None)
+        if empty is not None:
+            empty()
 
     def keep_for(self, buffer: Buffer, stream: CudaStream) -> None:
         buffer.record_stream(stream.raw)
@@ -181,7 +195,9 @@ class CudaDevice(TorchDevice):
 
     def reset(self) -> None:
         gc.collect()
-        clear_cublas_workspaces()
+        clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+        if clear is not None:
+            clear()  # each stream that has multiplied matrices keeps one; streams are new each case
         self.drop_caches()
         torch.cuda.reset_peak_memory_stats(self.torch_device)
 

@@ -13,7 +13,10 @@ Allocation is `alloc_s` on the host, and `malloc_s` more on the device, or page-
 `pin_bytes_per_s`, while no cache has seen the size since `drop_caches`. Touching, filling, casting
 and gathering host memory runs at `host_bytes_per_s`, on the device at `device_bytes_per_s`;
 generating random numbers at `host_randn_bytes_per_s` or `device_randn_bytes_per_s`. Which side
-casts and gathers is decided as torch decides it (`simulated_copy`).
+casts and gathers is decided as in torch's CUDA copy: memory that is not dense is gathered first, on
+the side it is on; a cast runs on the host when the copy blocks and on the device when it does not;
+what the host casts or gathers is pageable, whatever its source was (pytorch,
+aten/src/ATen/native/cuda/Copy.cu).
 
 Data is simulated too: a buffer holds a token from the time at which its copy ends. Reading before
 the copy starts reads what was there before, reading while it runs reads neither.
@@ -25,7 +28,6 @@ but that of a delay while a case is measured.
 from dataclasses import replace
 
 from hostbench.core.case import Case
-from hostbench.device import simulated_copy
 from hostbench.device.activity import COMPUTE, Activity
 from hostbench.device.base import SECOND_DEVICE, Device, DType, Fill, Step, Where, lacking
 from hostbench.device.simulated_pace import Pace
@@ -42,6 +44,7 @@ __all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
 
 DELAY = "delay"
 """The engine of waiting: it is no work, and never slower than asked."""
+_SIZES = {"uint8": 1, "float16": 2, "float32": 4}
 
 
 class SimulatedDevice(Device):
@@ -106,7 +109,17 @@ class SimulatedDevice(Device):
         return marks[place].token == source.contents.token(self.host_s)
 
     def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
-        simulated_copy.copy(self, target, source, blocking=blocking)
+        if not source.is_dense:
+            source = self._converted(source, source.dtype)
+        if source.dtype == target.dtype:
+            return self._copy_bytes(target, source, blocking=blocking)
+        cast_on_host = blocking and (source.on_host or target.on_host)
+        if source.on_host == cast_on_host:
+            cast = self._converted(source, target.dtype)
+            return self._copy_bytes(target, cast, blocking=blocking)
+        between = _like(source, target, source.dtype)
+        self._copy_bytes(between, source, blocking=blocking)
+        return self._convert(target, between)
 
     def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> SimulatedBuffer:
         made = SimulatedBuffer(nbytes, on_host=on_host)
@@ -218,6 +231,59 @@ class SimulatedDevice(Device):
         if what is not None:
             self._seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
         return start_s, end_s
+
+    def _converted(self, source: SimulatedBuffer, dtype: str) -> SimulatedBuffer:
+        """The source gathered and cast, on the side it is on."""
+        made = _like(source, source, dtype)
+        self._convert(made, source)
+        return made
+
+    def _convert(self, target: SimulatedBuffer, source: SimulatedBuffer) -> None:
+        """Both on one side; the temporary was allocated by a cache."""
+        nbytes = max(source.nbytes, target.nbytes)
+        self.spend(self.link.alloc_s)
+        if source.on_host:
+            start_s = self.host_s
+            self.spend(nbytes / self.link.host_bytes_per_s)
+            end_s = self.host_s
+        else:
+            seconds = nbytes / self.link.device_bytes_per_s
+            start_s, end_s = self.enqueue("compute", seconds, what=COMPUTE)
+        target.contents.write(self.host_s, start_s, end_s, source.contents.token(start_s))
+
+    def _copy_bytes(
+        self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool
+    ) -> None:
+        """As they are, by an engine."""
+        engine, seconds, what = self._plan(target, source)
+        start_s, end_s = self.enqueue(engine, seconds, what=what, nbytes=source.nbytes)
+        target.contents.write(self.host_s, start_s, end_s, source.contents.token(start_s))
+        if blocking:
+            self.current.synchronize()
+        elif what.endswith("pageable"):
+            self.host_s = max(self.host_s, end_s)
+
+    def _plan(self, target: SimulatedBuffer, source: SimulatedBuffer) -> tuple[str, float, str]:
+        """(engine, seconds, what `observe` calls it)."""
+        link = self.link
+        if not source.on_host and not target.on_host:
+            if source.device == target.device:
+                return "compute", source.nbytes / link.device_bytes_per_s, "D2D"
+            return "peer", link.latency_s + source.nbytes / link.peer_bytes_per_s, "P2P"
+        to_device = source.on_host
+        pinned = (source if to_device else target).pinned
+        rate = link.host_to_device_bytes_per_s if to_device else link.device_to_host_bytes_per_s
+        if not pinned:
+            rate = min(rate, link.pageable_bytes_per_s)
+        engine = "copy" if link.num_copy_engines == 1 or to_device else "copy back"
+        what = f"{'H2D' if to_device else 'D2H'} {'pinned' if pinned else 'pageable'}"
+        return engine, link.latency_s + source.nbytes / rate, what
+
+
+def _like(source: SimulatedBuffer, place: SimulatedBuffer, dtype: str) -> SimulatedBuffer:
+    """A new dense buffer for the source's elements as `dtype`, on the side of `place`."""
+    nbytes = source.nbytes // _SIZES[source.dtype] * _SIZES[dtype]
+    return SimulatedBuffer(nbytes, on_host=place.on_host, device=place.device, dtype=dtype)
 
 
 def _ignore(_: object) -> None:

@@ -15,7 +15,6 @@ from msgspec import Meta, Struct
 from hostbench.core.case import Selector, parse_selector
 from hostbench.core.clock import is_storable, iso
 from hostbench.core.errors import UsageError
-from hostbench.core.noise import Family
 from hostbench.core.pcie import Lanes, packet_bytes_per_s
 from hostbench.core.toml import Line, decode_toml, refuse
 from hostbench.core.units import GB
@@ -35,8 +34,6 @@ GROUP = "simulation"
 REMEDY = "docs/simulation.md has every key"
 _HARDWARE = ("name", "cpu_model")
 
-Spread = Annotated[float, Meta(ge=0.0, le=0.5)]
-"""Standard deviation of the logarithm of seconds: 0.01 is 1 %."""
 Rate = Annotated[float, Meta(ge=1e-6, le=1e6)]
 """GB/s, 10^9 bytes."""
 Duration = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -126,16 +123,6 @@ class MachineTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
         return machine_facts(found, self.link.link())
 
 
-class NoiseTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """`[noise]` of a run."""
-
-    family: Family = "gauss"
-    launch: Spread = 0.0
-    """From launch to launch."""
-    sample: Spread = 0.0
-    seed: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
-
-
 class RunFile(MachineTable, frozen=True, kw_only=True):
     """The whole file. Times are with their zone."""
 
@@ -145,7 +132,7 @@ class RunFile(MachineTable, frozen=True, kw_only=True):
         | None
     ) = None
     committed_at: datetime | None = None
-    noise: NoiseTable = NoiseTable()
+    noise: Noise = Noise()
     slowdown: dict[str, Annotated[float, Meta(ge=0.01, le=100.0)]] = {}
 
     def __post_init__(self) -> None:
@@ -169,6 +156,8 @@ class Simulation:
     """All that a run on it knows of its machine: nothing of the real one is among them."""
     link: Link = field(default_factory=Link)
     noise: Noise = field(default_factory=Noise)
+    noise_of: str = ""
+    """See `Pace.of`."""
     slowdown: tuple[tuple[Selector, float], ...] = ()
     date: str | None = None
     commit: str | None = None
@@ -176,7 +165,7 @@ class Simulation:
     committed_at: str | None = None
 
     def pace(self, launch: int) -> Pace:
-        return Pace(slowdown=self.slowdown, noise=self.noise, launch=launch)
+        return Pace(slowdown=self.slowdown, noise=self.noise, of=self.noise_of, launch=launch)
 
 
 def declared() -> Simulation | None:
@@ -192,15 +181,10 @@ def read(path: Path, side: str | None = None) -> Simulation:
     """
     file = decode_toml(path, RunFile, REMEDY)
     date = iso(file.date.timestamp()) if file.date else None
-    noise = file.noise
     return Simulation(
         link=file.link.link(),
-        noise=Noise(
-            family=noise.family,
-            launch=noise.launch,
-            sample=noise.sample,
-            seed=f"{noise.seed} {date} {side or file.commit}",
-        ),
+        noise=file.noise,
+        noise_of=f"{date} {side or file.commit}",
         slowdown=file.slower(),
         facts=file.all_facts(),
         date=date,

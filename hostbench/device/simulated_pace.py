@@ -3,36 +3,31 @@
 import hashlib
 import math
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta, Struct
 
 from hostbench.core.case import Case, Selector
-from hostbench.core.noise import noise
+from hostbench.core.noise import Family, noise
 
 _DRAWS = 64
 """Values drawn at once; more launches or samples than that begin again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
-    """Noise of one family of `hostbench.core.noise`."""
+Spread = Annotated[float, Meta(ge=0.0, le=0.5)]
+"""Standard deviation of the logarithm of seconds: 0.01 is 1 %."""
 
-    family: str = "gauss"
-    launch: float = 0.0
-    """Standard deviation of the logarithm from launch to launch; 0 for none."""
-    sample: float = 0.0
-    """The same from one device-wide synchronize to the next."""
-    seed: str = "0"
-    """The same text gives the same noise."""
 
-    def factors(self, sigma: float, *about: object) -> list[float]:
-        """Factors on the seconds; `about` is what they are of, and part of their seed."""
-        if not sigma:
-            return [1.0]
-        text = "-".join(map(str, (self.seed, *about)))
-        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
-        drawn = noise(self.family, _DRAWS, sigma, np.random.default_rng(seed))
-        return [float(factor) for factor in np.exp(drawn)]
+class Noise(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """`[noise]` of a simulated run: noise of one family of `hostbench.core.noise`."""
+
+    family: Family = "gauss"
+    launch: Spread = 0.0
+    """From launch to launch."""
+    sample: Spread = 0.0
+    """From one device-wide synchronize to the next."""
+    seed: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +37,8 @@ class Pace:
     slowdown: tuple[tuple[Selector, float], ...] = ()
     """Each that selects the case counts; they multiply."""
     noise: Noise = field(default_factory=Noise)
+    of: str = ""
+    """What the noise is of, beside the case and the launch: the same text draws the same."""
     launch: int = 0
     factor: float = 1.0
     """What every time but a delay is multiplied by now."""
@@ -50,10 +47,10 @@ class Pace:
     _sample: int = 0
 
     def enter(self, case: Case) -> None:
-        launches = self.noise.factors(self.noise.launch, case, "launches")
+        launches = self._drawn(self.noise.launch, case, "launches")
         slower = math.prod(by for selector, by in self.slowdown if selector.selects(case))
         self._of_case = slower * launches[self.launch % len(launches)]
-        self._of_samples = self.noise.factors(self.noise.sample, case, self.launch)
+        self._of_samples = self._drawn(self.noise.sample, case, self.launch)
         self._sample = -1
         self.next_sample()
 
@@ -63,3 +60,12 @@ class Pace:
 
     def leave(self) -> None:
         self._of_case, self._of_samples, self._sample, self.factor = 1.0, [1.0], 0, 1.0
+
+    def _drawn(self, sigma: float, *about: object) -> list[float]:
+        """Factors on the seconds; `about` is what they are of, and part of their seed."""
+        if not sigma:
+            return [1.0]
+        text = "-".join(map(str, (f"{self.noise.seed} {self.of}", *about)))
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+        drawn = noise(self.noise.family, _DRAWS, sigma, np.random.default_rng(seed))
+        return [float(factor) for factor in np.exp(drawn)]

@@ -286,18 +286,23 @@ def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:
         LinkCounters("aaaa", FakeNvml(gpus=(refused,))).read()
 
 
+def unopened(torch_device: Any) -> Any:
+    """A CudaDevice that no CUDA was started for."""
+    device = object.__new__(cuda.CudaDevice)
+    device.torch_device, device.lacks = torch_device, {}
+    return device
+
+
 def test_a_peer_that_cannot_be_reached_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = pytest.importorskip("hostbench.device.cuda_memory")
     fakes = SimpleNamespace(
         device_count=lambda: 2, can_device_access_peer=lambda here, there: False
     )
     monkeypatch.setattr(torch, "cuda", fakes)
     with pytest.raises(Unavailable, match="GPU 0 has no direct access to GPU 1"):
-        memory.peer_buffer(torch.device("cpu", 0), 8, "peer")
+        unopened(torch.device("cpu", 0)).target_buffer(8, "peer")
 
 
 def test_registered_memory_is_released_with_its_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = pytest.importorskip("hostbench.device.cuda_memory")
     calls: list[tuple[str, int]] = []
     code = [0]
 
@@ -309,12 +314,13 @@ def test_registered_memory_is_released_with_its_tensor(monkeypatch: pytest.Monke
         calls.append(("out", ptr))
 
     runtime = SimpleNamespace(cudaHostRegister=register, cudaHostUnregister=unregister)
-    monkeypatch.setattr(memory, "_cuda", SimpleNamespace(cudart=lambda: runtime))
-    buffer = memory.registered(64)
+    monkeypatch.setattr(cuda, "_cuda", SimpleNamespace(cudart=lambda: runtime))
+    device = unopened(torch.device("cpu"))
+    buffer = device.registered_buffer(64)
     where = buffer.data_ptr()
     assert calls == [("in", where)]
     del buffer
     assert calls == [("in", where), ("out", where)]
     code[0] = 1
     with pytest.raises(Unavailable, match="cudaHostRegister refused 64 bytes"):
-        memory.registered(64)
+        device.registered_buffer(64)

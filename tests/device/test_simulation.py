@@ -6,11 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hostbench import facts
 from hostbench.cli import main
@@ -181,7 +181,7 @@ def test_a_pipeline_is_slower_as_a_whole(declare: Any) -> None:
 
 
 def test_noise_is_seeded_and_of_its_size() -> None:
-    noise = Noise(family="gauss", launch=0.02, sample=0.01, seed="1")
+    noise = Noise(family="gauss", launch=0.02, sample=0.01, seed=1)
     case, other = copy_case(), copy_case(nbytes=1)
 
     def factors(noise: Noise, case: Case, launch: int) -> list[float]:
@@ -196,7 +196,7 @@ def test_noise_is_seeded_and_of_its_size() -> None:
     assert factors(noise, case, 1) == factors(noise, case, 1)
     assert factors(noise, case, 1) != factors(noise, other, 1)
     assert factors(noise, case, 1) != factors(noise, case, 2)
-    assert factors(noise, case, 1) != factors(replace(noise, seed="2"), case, 1)
+    assert factors(noise, case, 1) != factors(replace(noise, seed=2), case, 1)
     within = factors(Noise(sample=0.01), case, 1)
     spread = math.sqrt(sum(x * x for x in within) / len(within))
     assert 0.006 < spread < 0.014

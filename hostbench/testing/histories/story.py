@@ -18,9 +18,9 @@ from hostbench.device.simulated_file import (
     Fact,
     LinkTable,
     MachineTable,
-    Spread,
     check_time,
 )
+from hostbench.device.simulated_pace import Spread
 from hostbench.facts.machine import checked_name
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
