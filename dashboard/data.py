@@ -18,8 +18,9 @@ from hostbench.judge.grid import Axis
 from hostbench.report.choice import Request, choose, events
 from hostbench.report.judged import ExplainedEvent, explain, judge_history
 from hostbench.store import peers, triage
-from hostbench.store.counts import ABOUT, STATUSES
+from hostbench.store.columns import ABOUT, STATUSES
 from hostbench.store.history import History, is_url
+from hostbench.store.table import remote
 from hostbench.store.triage import Triage
 
 STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
@@ -56,9 +57,9 @@ def _option(option: str) -> str | None:
 
 
 def runs(folder: Place) -> pd.DataFrame:
-    """A row for each run, the newest first: machine, run_id, hostbench.store.counts.ABOUT, how many
-    rows of each status, `unexpected`, `device` (`simulated`, else missing); of hostbench's own runs
-    also profile, launches, by, complete (else missing).
+    """A row for each run, the newest first: machine, run_id, hostbench.store.columns.ABOUT, the
+    number of rows of each status, `unexpected`, `device` (`simulated`, else missing); of our own
+    runs also profile, launches, by, complete (else missing).
 
     Raises UsageError when there is no such folder, like all that follow.
     """
@@ -149,8 +150,6 @@ def _named(machine: str) -> str | None:
 def _signature(folder: Place) -> int:
     """Changes whenever a stored file comes, goes or is written, or something is published."""
     if isinstance(folder, str):
-        from hostbench.store.table import remote  # needs deltalake, which a folder does not
-
         return remote.version(folder)
     return _stats(path for pattern in STORED for path in folder.rglob(pattern))
 

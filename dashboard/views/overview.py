@@ -9,7 +9,7 @@ import streamlit as st
 from derive import run_table, unexpected, without_number
 from words import commit8, hardware, known, missing, only, plain, run, when
 
-from hostbench.store.counts import STATUSES
+from hostbench.store.columns import STATUSES
 
 FIRST = 4  # so many answers of a family are open on the page
 

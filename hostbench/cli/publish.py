@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_OK, UsageError
 from hostbench.store.history import is_url
+from hostbench.store.table import open_table, remote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,12 +18,6 @@ def execute(options: PublishOptions) -> int:
     """Publish, and say how much. Raises UsageError where the table cannot be written."""
     if not is_url(options.url):
         raise UsageError(f"{options.url} is no URL; name one, as s3://bucket/path or file:///path")
-    try:
-        from hostbench.store.table import open_table, remote
-    except ImportError as error:
-        raise UsageError(
-            "publishing needs deltalake; pip install 'hostbench[dashboard]'"
-        ) from error
     results = stored_results(options.results)
     done = remote.publish(results, open_table(results), options.url)
     print(f"{options.url}: {done.runs} runs, {done.files} other files, {done.rows} rows appended")

@@ -20,7 +20,7 @@ from hostbench.judge.compare import MIN_LAUNCHES
 from hostbench.judge.detector import log_seconds
 from hostbench.judge.levels import Floats
 from hostbench.judge.stopped import Stopped, stopped
-from hostbench.store.asv_rows import environment_of
+from hostbench.store.asv_tree import environment_of
 
 Axis = Literal["commit", "run-time"]
 NEEDED = (

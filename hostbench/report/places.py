@@ -4,7 +4,7 @@ environment there where its machine has several."""
 from collections.abc import Iterator
 
 from hostbench.report.side_runs import SideRuns
-from hostbench.store.asv_rows import environment_of
+from hostbench.store.asv_tree import environment_of
 
 Key = tuple[str, ...]
 """Where a series was measured (Places.of), case, version."""

@@ -1,22 +1,20 @@
 """Any asv results tree, read as asv wrote it: ours or another project's.
 
 Sole owner of asv's file format (api version 2). The files hold bare NaN, so the standard json is
-used. NaN is skipped, null is failed; half a file is a warning with its path, and the rest is read.
+used.
 """
 
 import ast
 import contextlib
 import itertools
 import json
-import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hostbench.core.clock import END_S, FIRST_S, YEARS
+from hostbench.core.clock import END_S, FIRST_S
 
 Warn = Callable[[str], None]
 
@@ -33,29 +31,6 @@ CORRECT = "shown without it until it is corrected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AsvPoint:
-    """One value of one benchmark, parameter combination, machine and commit."""
-
-    machine: str
-    commit: str
-    committed_ms: int | None
-    env_name: str
-    benchmark: str
-    params: Params
-    version: str | None
-    unit: str
-    status: str
-    value: float | None
-    started_ms: int | None
-    ci: tuple[float | None, float | None]
-    quartiles: tuple[float | None, float | None]
-    num_samples: int | None
-    samples: tuple[float, ...]
-    """Empty where asv kept none."""
-    requirements: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FileOfCommit:
     """Which benchmarks a result file holds, and when asv started each: [(name, ms)]."""
 
@@ -63,43 +38,12 @@ class FileOfCommit:
     started: tuple[tuple[str, int], ...]
 
 
-def machines(results: Path, warn: Warn) -> dict[str, dict[str, Any]]:
-    """Folder name -> its machine.json, for each folder of result files.
-
-    One whose machine.json is missing or damaged is a warning; its points are read all the same.
-    """
-    found = {}
-    for folder in sorted({path.parent for path in results.glob("*/*.json")}):
-        data = load(folder / "machine.json", warn)
-        found[folder.name] = {**(data if isinstance(data, dict) else {}), "folder": folder}
-    return found
+def result_files(folder: Path) -> list[Path]:
+    """What asv takes for results in a machine's folder."""
+    return sorted(path for path in folder.glob("*.json") if path.name not in NO_RESULTS)
 
 
-def points(results: Path, warn: Warn) -> Iterator[AsvPoint]:
-    """Every point of the tree."""
-    about = described(results, warn)
-    for machine, entry in machines(results, warn).items():
-        whole = {**about, **described(results, warn, machine)}
-        for path in sorted(entry["folder"].glob("*.json")):
-            if path.name not in NO_RESULTS:
-                yield from points_of(path, machine, load(path, warn), whole, warn)
-
-
-def points_of_commit(results: Path, machine: str, commit: str) -> Iterator[AsvPoint]:
-    """The points of one commit's files on one machine; damaged ones are left out."""
-
-    def quiet(_: str) -> None:
-        """Whoever reads the tree has warned."""
-
-    whole = {**described(results, quiet), **described(results, quiet, machine)}
-    for path in sorted((results / machine).glob("*.json")):
-        if path.name.startswith(f"{commit[:8]}-"):
-            data = load(path, quiet)
-            if isinstance(data, dict) and data.get("commit_hash") == commit:
-                yield from points_of(path, machine, data, whole, quiet)
-
-
-def described(results: Path, warn: Warn, machine: str = "") -> Mapping[str, Any]:
+def described(results: Path, warn: Warn, machine: str = "") -> dict[str, Any]:
     """benchmarks.json: benchmark name -> what asv knows of it; empty where it is missing.
 
     A machine that was imported from another project has one of its own, which asv leaves alone.
@@ -107,20 +51,6 @@ def described(results: Path, warn: Warn, machine: str = "") -> Mapping[str, Any]
     path = results / machine / "benchmarks.json"
     benchmarks = load(path, warn) if path.exists() else {}
     return benchmarks if isinstance(benchmarks, dict) else {}
-
-
-def points_of(
-    path: Path, machine: str, data: Any, described: Mapping[str, Any], warn: Warn
-) -> Iterator[AsvPoint]:
-    """The points of one file's content, as far as it can be read."""
-    try:
-        odd = _odd_times(data)
-        if odd:
-            more = f" (and {len(odd) - 1} more)" if odd[1:] else ""
-            warn(f"{path} has {odd[0]}, no time in milliseconds of {YEARS}{more}; {CORRECT}")
-        yield from _points_of(machine, data, described)
-    except _DAMAGE as error:
-        warn(f"{path} is no asv result file ({type(error).__name__}: {error}); left out")
 
 
 def cases(benchmark: str, params: Any, described: Mapping[str, Any]) -> tuple[str, list[Params]]:
@@ -132,7 +62,7 @@ def cases(benchmark: str, params: Any, described: Mapping[str, Any]) -> tuple[st
 def files_of_commit(results: Path, commit: str, machine: str | None) -> Iterator[FileOfCommit]:
     """The files of our environment for one commit, on one machine or on all."""
     for path in sorted(results.glob(f"{machine or '*'}/{commit[:8]}-hostbench-*.json")):
-        data = load(path, lambda _: None)
+        data = load(path, quiet)
         with contextlib.suppress(*_DAMAGE):  # reading the points says what is wrong with it
             if data["commit_hash"] == commit:
                 yield FileOfCommit(machine=path.parent.name, started=_started(data))
@@ -146,6 +76,10 @@ def _started(data: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     )
 
 
+def quiet(_: str) -> None:
+    """Where whoever reads the tree has warned."""
+
+
 def load(path: Path, warn: Warn) -> Any:
     """A file's JSON; None, and a warning, where it cannot be read."""
     try:
@@ -153,50 +87,6 @@ def load(path: Path, warn: Warn) -> Any:
     except (OSError, ValueError, RecursionError) as error:
         warn(f"{path} cannot be read ({error}); left out")
         return None
-
-
-def _points_of(machine: str, data: Any, described: Mapping[str, Any]) -> Iterator[AsvPoint]:
-    if data is None:
-        return
-    columns = data["result_columns"]
-    of_file = {
-        "machine": machine,
-        "commit": str(data["commit_hash"]),
-        "committed_ms": milliseconds(data.get("date")),
-        "env_name": str(data.get("env_name") or ""),
-        "requirements": {k: str(v) for k, v in (data.get("requirements") or {}).items()},
-    }
-    for name, cells in data["results"].items():
-        row = dict(zip(columns, cells, strict=False))  # asv trims nulls at the right end
-        yield from _points_of_row(of_file, name, row, _about(described, name))
-
-
-def _points_of_row(
-    of_file: Mapping[str, Any], name: str, row: Mapping[str, Any], about: Mapping[str, Any]
-) -> Iterator[AsvPoint]:
-    combinations = _combinations(row.get("params") or [], about)
-    result = row.get("result")
-    values = result if isinstance(result, list) else [result] * len(combinations)
-    of_row = {
-        **of_file,
-        "benchmark": name,
-        "version": None if row.get("version") is None else str(row["version"]),
-        "unit": _unit(about),
-        "started_ms": milliseconds(row.get("started_at")),
-    }
-    for place, params in enumerate(combinations):
-        value = values[place] if place < len(values) else None
-        status, number = _status(value)
-        yield AsvPoint(
-            params=params,
-            status=status,
-            value=number,
-            ci=(_at(row, "stats_ci_99_a", place), _at(row, "stats_ci_99_b", place)),
-            quartiles=(_at(row, "stats_q_25", place), _at(row, "stats_q_75", place)),
-            num_samples=_count(row, place),
-            samples=_samples(row, place),
-            **of_row,
-        )
 
 
 def _combinations(params: Any, about: Mapping[str, Any]) -> list[Params]:
@@ -211,53 +101,27 @@ def _unit(about: Mapping[str, Any]) -> str:
     return str(about.get("unit", "unit"))
 
 
-def _status(value: Any) -> tuple[str, float | None]:
-    if value is None:
-        return "failed", None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return "failed", None
-    return ("skipped", None) if math.isnan(value) else ("ok", float(value))
-
-
-def _at(row: Mapping[str, Any], column: str, place: int) -> float | None:
-    values = row.get(column)
-    value = values[place] if isinstance(values, list) and place < len(values) else None
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
 def milliseconds(value: Any) -> int | None:
     """A time since the epoch that can be kept; None for anything else."""
     is_time = type(value) in (int, float) and _FIRST_MS <= value < _END_MS
     return int(value) if is_time else None
 
 
-def _odd_times(data: Any) -> list[str]:
-    """What stands where a time should, and is none."""
-    if data is None:
-        return []
-    columns = data["result_columns"]
-    place = columns.index("started_at") if "started_at" in columns else sys.maxsize
-    found = [("date", data.get("date"))]
-    for name, cells in data["results"].items():
-        if len(cells) > place:  # asv trims nulls at the right end
-            found.append((f"started_at of {name}", cells[place]))
-    return [
-        f"{what} {value!r:.40}"
-        for what, value in found
-        if value is not None and milliseconds(value) is None
-    ]
+def run_id(commit: str, env_name: str) -> str:
+    return f"asv-{commit[:8]}-{env_name}"
 
 
-def _count(row: Mapping[str, Any], place: int) -> int | None:
-    repeat = _at(row, "stats_repeat", place)
-    return None if repeat is None else int(repeat)
+def environment_of(run_id: str) -> str | None:
+    """asv's environment in such a run_id; None for hostbench's own, whose points continue a run's
+    series, and for the id of a run."""
+    name = run_id[len("asv-") + 8 + 1 :] if run_id.startswith("asv-") else ""
+    return None if not name or name.startswith("hostbench-") else name
 
 
-def _samples(row: Mapping[str, Any], place: int) -> tuple[float, ...]:
-    every = row.get("samples")
-    own = every[place] if isinstance(every, list) and place < len(every) else None
-    kept = own if isinstance(own, list) else []
-    return tuple(one for one in kept if isinstance(one, int | float) and math.isfinite(one))
+def hardware(entry: Mapping[str, Any]) -> str | None:
+    """What machine.json calls the GPU, else the CPU."""
+    named = entry.get("gpu") or entry.get("cpu")
+    return None if named is None else str(named)
 
 
 def _about(described: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from hostbench.core.errors import DataError, UsageError
 from hostbench.core.files import write_atomic
 from hostbench.store import archive, asv_tree, compact, peers
+from hostbench.store.table import asv_points
 
 _HARDWARE = ("gpu", "num_gpu", "cpu", "num_cpu", "ram", "arch")
 """Keys of machine.json that make two machines two; `os` is brought up to date now and then."""
@@ -80,21 +81,19 @@ def _refuse_other_hardware(source: Path, target: Path, name: str) -> None:
 
 
 def _entry(folder: Path) -> dict[str, Any]:
-    data = asv_tree.load(folder / "machine.json", lambda _: None)
+    data = asv_tree.load(folder / "machine.json", asv_tree.quiet)
     return data if isinstance(data, dict) else {}
 
 
 def _machine(results: Path, tree: Path, source: str, target: str) -> Brought:
     done = Brought(machine=target)
-    described = asv_tree.described(tree, lambda _: None)
-    described = {**described, **asv_tree.described(tree, lambda _: None, source)}
+    shared, own = (asv_tree.described(tree, asv_tree.quiet, name) for name in ("", source))
+    described = shared | own
     folder, place = tree / source, results / target
     renamed = target if target != source else None
     held: set[str] = set()
-    for path in sorted(folder.glob("*.json")):
-        if path.name in asv_tree.NO_RESULTS:
-            continue
-        data = _asv_data(path, source, described, done)
+    for path in asv_tree.result_files(folder):
+        data = _asv_data(path, described, done)
         if data is not None:
             held.update(data["results"])
             _copy(path, place / path.name, done, partial(_renamed_asv, machine=renamed))
@@ -116,14 +115,11 @@ def _machine(results: Path, tree: Path, source: str, target: str) -> Brought:
     return done
 
 
-def _asv_data(
-    path: Path, machine: str, described: Mapping[str, Any], done: Brought
-) -> dict[str, Any] | None:
+def _asv_data(path: Path, described: Mapping[str, Any], done: Brought) -> dict[str, Any] | None:
     said: list[str] = []
     data = asv_tree.load(path, said.append)
     if data is not None:
-        for _ in asv_tree.points_of(path, machine, data, described, said.append):
-            pass
+        asv_points.read(path, data, described, [], said.append)
     said = [text for text in said if not text.endswith(asv_tree.CORRECT)]
     done.refused += said
     return None if said or not isinstance(data, dict) else data
@@ -187,8 +183,8 @@ def _renamed_archive(path: Path, machine: str | None) -> bytes:
 
 def _describe(results: Path, machine: str, wanted: dict[str, Any]) -> None:
     """Keep the names of another project's parameters beside its files, where ours lack them."""
-    shared = asv_tree.described(results, lambda _: None)
-    own = dict(asv_tree.described(results, lambda _: None, machine))
+    shared = asv_tree.described(results, asv_tree.quiet)
+    own = asv_tree.described(results, asv_tree.quiet, machine)
     known = {**shared, **own}
     new = {name: about for name, about in wanted.items() if not _same(known.get(name), about)}
     new = {name: about for name, about in new.items() if name not in own}

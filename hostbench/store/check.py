@@ -96,7 +96,7 @@ def _runs(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Damage]:
     """Archives of the right shape that cannot be shown, and parts whose first part is gone."""
     there = {run.header.run_id for _, run in archived}
     paths = {run.header.run_id: path for path, run in archived}
-    for whole in put_together(run for _, run in archived if run.records):
+    for whole in put_together(run for _, run in archived):
         said: list[str] = []
         frame.rows_of_run(results, whole, (), said.append)
         for text in said:

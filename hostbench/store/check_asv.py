@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hostbench.store import asv_rows, asv_tree
+from hostbench.store import asv_tree
 from hostbench.store.archive import UPDATE
+from hostbench.store.table import asv_points
 
 FROM_GIT = "restore it from git or delete it"
 
@@ -36,16 +37,16 @@ def check(results: Path, findings: list[Damage]) -> Stored:
     stored = Stored()
     described = _described(results, findings)
     for folder in sorted({path.parent for path in results.glob("*/*.json")}):
-        entry = _machine(folder, findings)
-        own = asv_tree.described(results, lambda _: None, folder.name) if described else {}
+        _machine(folder, findings)
+        own = asv_tree.described(results, asv_tree.quiet, folder.name) if described else {}
         seen: dict[tuple[str, str], Path] = {}
-        for path in sorted(folder.glob("*.json")):
-            if path.name in asv_tree.NO_RESULTS:
-                continue
+        for path in asv_tree.result_files(folder):
             stored.num_files += 1
             data = _json(path, findings)
             if data is not None:
-                _file(results, path, data, {**described, **own}, entry, findings)
+                said: list[str] = []
+                asv_points.read(path, data, {**described, **own}, [], said.append)
+                findings += [as_damage(path, text, FROM_GIT) for text in said]
                 _place(path, data, seen, stored, findings)
     return stored
 
@@ -91,37 +92,20 @@ def _described(results: Path, findings: list[Damage]) -> Mapping[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _machine(folder: Path, findings: list[Damage]) -> Mapping[str, Any]:
+def _machine(folder: Path, findings: list[Damage]) -> None:
     path = folder / "machine.json"
     if not path.exists():
         what = "missing: asv leaves this machine's results out"
         findings.append(Damage(path, what, "restore it from git, or run asv there once more"))
-        return {}
+        return
     data = _json(path, findings)
     if data is None:
-        return {}
+        return
     if not isinstance(data, dict) or not isinstance(data.get("machine"), str):
         findings.append(Damage(path, "it names no machine", FROM_GIT))
-        return {}
-    if data["machine"] != folder.name:
+    elif data["machine"] != folder.name:
         what = f"it names the machine {data['machine']}, its folder {folder.name}"
         findings.append(Damage(path, what, "rename the folder, or mend the name"))
-    return data
-
-
-def _file(
-    results: Path,
-    path: Path,
-    data: Any,
-    described: Mapping[str, Any],
-    entry: Mapping[str, Any],
-    findings: list[Damage],
-) -> None:
-    said: list[str] = []
-    damaged: dict[str, None] = {}
-    for point in asv_tree.points_of(path, path.parent.name, data, described, said.append):
-        asv_rows.shown(results, point, entry, set(), damaged)
-    findings += [as_damage(path, text, FROM_GIT) for text in (*said, *damaged)]
 
 
 def _place(

@@ -16,6 +16,13 @@ COLUMNS = tuple(
 )
 SIDES = ("machine", "commit", "run_id", "torch", "driver", "scratch")
 """What can be said of a run as a whole, to choose what is compared."""
+STATUSES = ("ok", "skipped", "failed", "not measured")
+ABOUT = ("commit", "started_at", "hardware", "torch", "driver", "scratch", "source")
+"""What is the same in all rows of a run on a machine."""
+COUNTS = ("machine", "run_id", "family", "device", "own", *ABOUT, *STATUSES, "unexpected")
+"""Of the rows of a run, family and device. `own`: a workload of hostbench's or of this project,
+else of another one. A column for each status: how many rows. `unexpected`: rows with a finding that
+their case does not declare."""
 TIMES = ("committed_at", "started_at")
 NUMBERS = tuple(c for c in COLUMNS if c.endswith("_s") or c in ("seconds", "value", "num_samples"))
 

@@ -35,61 +35,19 @@ flags                    unexpected findings and shortfalls, separated by "; "
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from hostbench.core import units
-from hostbench.core.errors import UsageError
 from hostbench.core.records import DAMAGE
 from hostbench.core.samples import median, median_interval, quantile
 from hostbench.limits import published
-from hostbench.store import asv_rows, peers
 from hostbench.store.archive import path_of
 from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, Row, axes_of
 from hostbench.store.limits import gpu_name, limits
-from hostbench.store.runs import CaseResult, Warn, WholeRun, load
-
-
-@dataclass(slots=True, kw_only=True)
-class Tree:
-    """A results folder as read."""
-
-    frame: pd.DataFrame
-    runs: list[WholeRun]
-    warnings: list[str] = field(default_factory=list)
-
-
-def read(results: Path) -> Tree:
-    """Read a results folder, whole. Raises UsageError when there is no such folder."""
-    if not results.is_dir():
-        raise UsageError(f"there is no results folder {results}; name one with --results")
-    warnings: list[str] = []
-    runs, rows = _runs(results, warnings.append)
-    rows += peers.rows(results, warnings.append)
-    claimed = {
-        (part.header.machine, part.header.commit, *row)
-        for run in runs
-        for part in run.parts
-        for row in part.asv_rows
-    }
-    rows += asv_rows.read(results, claimed, warnings.append)
-    return Tree(frame=tidy(rows), runs=runs, warnings=warnings)
-
-
-def _runs(results: Path, warn: Warn) -> tuple[list[WholeRun], list[Row]]:
-    """The runs that can be shown, and their rows."""
-    runs: list[WholeRun] = []
-    rows: list[Row] = []
-    figures = published.load(results, warn)
-    for run in load(results, warn):
-        found = rows_of_run(results, run, figures, warn)
-        if found is not None:
-            runs.append(run)
-            rows += found
-    return runs, rows
+from hostbench.store.runs import CaseResult, Warn, WholeRun
 
 
 def rows_of_run(

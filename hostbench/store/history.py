@@ -1,27 +1,37 @@
-"""Results as the commands and pages read them: a folder through its table, or a table at a URL.
+"""Results as the commands and pages read them: a folder through its table, or a table at a URL."""
 
-Without deltalake and pyarrow, or where a folder cannot be written, every file is read instead:
-the answers are the same.
-"""
-
+import functools
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from hostbench.core.errors import UsageError
 from hostbench.facts.record import Facts
-from hostbench.store import frame, peers, runs
-from hostbench.store.columns import NUMBERS, SIDES, TIMES
-from hostbench.store.counts import count, series_of
-from hostbench.store.frame import Tree
+from hostbench.store import runs, table
+from hostbench.store.columns import ABOUT, COUNTS, SIDES
+from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun, WholeRun
-
-if TYPE_CHECKING:
-    from hostbench.store.table import ResultTable
+from hostbench.store.table import lake, remote
+from hostbench.store.table.files import KINDS, Unit
+from hostbench.store.table.lake import DAMAGE, of_machine, text
+from hostbench.store.table.rows import PLACE, READING, SCHEMA, SHOWN, times, to_frame
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+_FEW = 64
+"""Up to so many readings are named in a question, so that only their files are opened."""
+
+_SERIES = """
+select workload, "case", bool_or(status = 'ok') as has_number
+from t where {where} group by workload, "case"
+order by min(started_at) nulls last, min(place), "case"
+"""
 
 
 def is_url(results: Path | str) -> bool:
@@ -29,200 +39,199 @@ def is_url(results: Path | str) -> bool:
     return isinstance(results, str) and "://" in results
 
 
+def _question(
+    ask: "Callable[Concatenate[History, P], T]",
+) -> "Callable[Concatenate[History, P], T]":
+    """A folder's table that turns out to be damaged, or to have gone, is made anew, once."""
+
+    @functools.wraps(ask)
+    def asked(self: "History", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return ask(self, *args, **kwargs)
+        except DAMAGE as error:
+            self._open_again(error)
+        return ask(self, *args, **kwargs)
+
+    return asked
+
+
 class History:
-    """What is stored. Raises UsageError where there is no such folder, no such table."""
+    """What is stored, as it was when it was opened.
+
+    Raises UsageError where there is no such folder, no such table.
+    """
 
     def __init__(self, results: Path | str) -> None:
         self.results: Path | None = None
         """The folder; None of a table at a URL: there are no files of asv's, and no triage."""
-        self._url = ""
-        self._table: ResultTable | None
-        self._tree: Tree | None = None
+        self._url = str(results)
         if is_url(results):
-            self._url = str(results)
-            self._table = _open_remote(self._url)
-            return
-        self.results = Path(results)
-        if not self.results.is_dir():
-            raise UsageError(f"there is no results folder {results}; name one with --results")
-        self._table = _open(self.results)
-        if self._table is None:
-            self._whole()
+            self._take(remote.open_remote(self._url))
+        else:
+            self.results = Path(results)
+            self._take(table.open_table(self.results))
 
-    @property
-    def warnings(self) -> list[str]:
+    def _take(self, opened: table.ResultTable) -> None:
+        self._lake, self._units = opened.lake, opened.units
+        own = (text for unit in opened.units.values() for text in unit.warnings or ())
+        self.warnings = list(dict.fromkeys([*own, *opened.warnings]))
         """What could not be read; each names its file."""
-        found = self._table.warnings if self._table else self._whole().warnings
-        return list(dict.fromkeys(found))
+        self._with_rows = [unit for unit in opened.units.values() if unit.rows]
+        self._readings = [unit.reading for unit in self._with_rows]
+        self._is_whole = opened.lake.num_points == sum(unit.rows for unit in self._with_rows)
+
+    def _open_again(self, error: Exception) -> None:
+        if self.results is None:
+            why = str(error).partition("\n")[0][:300]
+            raise UsageError(f"cannot read the table at {self._url}: {why}") from error
+        self._take(table.open_table(self.results, rebuild=True))
 
     def runs(self) -> list[AboutRun]:
         """Every run that can be shown, the oldest first."""
-        if self._table:
-            return self._table.runs()
-        return [runs.about(run) for run in self._whole().runs]
+        found = [AboutRun(**about["header"]) for about in self._abouts()]
+        return sorted(found, key=lambda run: (run.started_at, run.machine or "", run.run_id))
 
+    def machines(self) -> list[str]:
+        """Every machine that has rows and a name."""
+        return sorted({unit.machine for unit in self._with_rows if unit.machine})
+
+    @_question
     def frame(self) -> pd.DataFrame:
-        """The tidy frame of everything."""
-        return self._ask(lambda table: table.frame(), lambda tree: tree.frame)
+        """The tidy frame of everything (hostbench.store.frame), the oldest first."""
+        return self._ordered(self._read(SHOWN, "true"))
+
+    @_question
+    def of_runs(self, run_ids: Sequence[str], machine: str | None) -> pd.DataFrame:
+        """The rows of these runs of one machine."""
+        wanted = [u for u in self._with_rows if u.run_id in run_ids and u.machine == machine]
+        return self._of_units(machine, wanted)
 
     def rows_of(self, run: AboutRun) -> pd.DataFrame:
         """The rows of one run."""
         return self.of_runs([run.run_id], run.machine)
 
-    def of_runs(self, run_ids: Sequence[str], machine: str | None) -> pd.DataFrame:
-        """The rows of these runs of one machine."""
-        return self._ask(
-            lambda table: table.of_runs(run_ids, machine),
-            lambda tree: tree.frame[
-                tree.frame["run_id"].isin(run_ids)
-                & ((tree.frame["machine"] == machine) | (machine is None))
-            ],
-        )
+    @_question
+    def of_peers(self, machine: str) -> pd.DataFrame:
+        """Other tools' points of one machine."""
+        wanted = [u for u in self._with_rows if u.source in SOURCES and u.machine == machine]
+        return self._of_units(machine, wanted)
 
-    def machines(self) -> list[str]:
-        """Every machine that has rows and a name."""
-        return self._ask(
-            lambda table: table.machines(),
-            lambda tree: sorted({str(name) for name in tree.frame["machine"].dropna()}),
-        )
+    @_question
+    def trend(
+        self, machine: str | None, case: str, columns: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """The rows of one series, the oldest first: all columns as in the frame, or those named."""
+        where = f'{of_machine(machine)} and "case" = {text(case)}'
+        if columns is None:
+            return self._ordered(self._read(SHOWN, where))
+        rows = self._read([*dict.fromkeys([*columns, "started_at"])], where)
+        found: pd.DataFrame = rows.sort_by("started_at").select(list(columns)).to_pandas()
+        return found
 
-    def points(self, machine: str, columns: Sequence[str]) -> pd.DataFrame:
+    @_question
+    def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all rows of one machine, text as categories, in no order."""
-        return self._ask(
-            lambda table: table.points(machine, columns),
-            lambda tree: _as_categories(
-                tree.frame.loc[tree.frame["machine"] == machine, list(columns)]
-            ),
-        )
+        rows = self._read(columns, of_machine(machine))
+        found: pd.DataFrame = rows.select(list(columns)).to_pandas()
+        return found
+
+    @_question
+    def series(self, machine: str | None) -> pd.DataFrame:
+        """A row for each series of a machine, the first measured first: `workload`, `case`, and
+        whether it ever had a number (`has_number`)."""
+        own = [u for u in self._with_rows if u.machine == machine and u.source not in SOURCES]
+        others = any(u.machine == machine and u.source in SOURCES for u in self._with_rows)
+        where = of_machine(machine)
+        if own and (others or not self._is_whole):
+            where += f" and {lake.is_in([unit.reading for unit in own])}"
+        found = lake.ask_sql(self._lake.points, _SERIES.format(where=where if own else "false"))
+        names = ["workload", "case", "has_number"]
+        rows: pd.DataFrame = found.select(names).to_pandas()
+        return rows.astype({"workload": object, "case": object})
 
     def sides(self) -> pd.DataFrame:
         """One row for each run, the oldest first: the columns SIDES."""
-        return self._ask(lambda table: table.sides(), lambda tree: _sides(tree.frame))
+        units = [unit for unit in self._in_order() if unit.machine]
+        units.sort(key=lambda unit: (unit.first_at is None, unit.first_at))
+        rows = [[getattr(unit, name) for name in SIDES] for unit in units]
+        return pd.DataFrame(rows, columns=list(SIDES)).drop_duplicates(ignore_index=True)
 
     def counts(self) -> pd.DataFrame:
-        """A row for each run, family and device: the columns hostbench.store.counts.COUNTS."""
-        return self._ask(lambda table: table.counts(), lambda tree: count(tree.frame))
-
-    def series(self, machine: str | None) -> pd.DataFrame:
-        """A row for each series of a machine, the first measured first: `workload`, `case`, and
-        whether it ever had a number."""
-        return self._ask(
-            lambda table: table.series(machine),
-            lambda tree: series_of(_of_machine(tree, machine)),
-        )
+        """A row for each run, family and device, the oldest run first: the columns COUNTS."""
+        units = [unit for unit in self._in_order() if unit.source not in SOURCES]
+        units.sort(key=lambda unit: (unit.first_at is None, unit.first_at))
+        of_unit = ("machine", "run_id", *ABOUT)
+        counted: list[list[Any]] = []
+        places: dict[str, range] = {}
+        for unit in units:  # runs of one outcome share the text, so that it is parsed once
+            if unit.counts not in places:
+                rows = json.loads(unit.counts)
+                places[unit.counts] = range(len(counted), len(counted) + len(rows))
+                counted += rows
+        times = [len(places[unit.counts]) for unit in units]
+        index = np.array([place for unit in units for place in places[unit.counts]], dtype=int)
+        columns: dict[str, Any] = {}
+        for name in of_unit:
+            own = [unit.first_at if name == "started_at" else getattr(unit, name) for unit in units]
+            columns[name] = np.repeat(np.array(own, dtype=object), times)
+        names = [name for name in COUNTS if name not in of_unit]
+        for name, values in zip(names, zip(*counted, strict=True), strict=bool(counted)):
+            columns[name] = pd.Series(values).array.take(index)
+        found = pd.DataFrame(columns, columns=list(COUNTS))
+        moments = pd.array(columns["started_at"], dtype="Int64")
+        found["started_at"] = pd.to_datetime(moments, unit="us", utc=True)
+        return found
 
     def facts(self, run: AboutRun) -> dict[str, Facts]:
         """When (`before`, `during`, ...) -> facts of the run's first part."""
         stored = self.whole(run).parts[0].facts
         return {when: runs.facts_of(facts) for when, facts in stored.items()}
 
+    @_question
     def whole(self, run: AboutRun) -> WholeRun:
         """The run itself, with its records and facts. Raises UsageError for one that has gone."""
+        own = [about for about in self._abouts() if about["header"]["run_id"] == run.run_id]
+        paths = [path for about in own for path in about["parts"]]
         if self.results is None:
-            found = self._ask(lambda table: _from_remote(self._url, table, run), _never)
-        elif self._table:
-            paths = self._table.parts_of(run.run_id)
-            found = runs.of_files(self.results, [self.results / path for path in paths])
+            parts = remote.parts(self._url, paths)
+            found = next(iter(runs.put_together(parts)), None)
         else:
-            found = next((w for w in self._whole().runs if w.run_id == run.run_id), None)
+            found = runs.of_files(self.results, [self.results / path for path in paths])
         if found is None:
-            where = self.results or self._url
-            raise UsageError(f"run {run.run_id} has gone from {where} meanwhile; try again")
+            raise UsageError(f"run {run.run_id} has gone from {self._url} meanwhile; try again")
         return found
 
-    def trend(self, machine: str | None, case: str) -> pd.DataFrame:
-        """The rows of one series, the oldest first."""
+    def _abouts(self) -> list[dict[str, Any]]:
+        """Of runs that can be shown."""
+        return [u.about for u in self._units.values() if u.kind == "run" and u.about]
 
-        def of_tree(tree: Tree) -> pd.DataFrame:
-            rows = _of_machine(tree, machine)
-            return rows[rows["case"] == case]
+    def _in_order(self) -> list[Unit]:
+        """As the frame holds rows of one moment: runs, peers, asv."""
+        return sorted(self._with_rows, key=lambda unit: (KINDS.index(unit.kind), unit.key))
 
-        return self._ask(lambda table: table.trend(machine, case), of_tree)
+    def _of_units(self, machine: str | None, units: Sequence[Unit]) -> pd.DataFrame:
+        if not units:
+            return to_frame(SCHEMA.empty_table())
+        readings = [unit.reading for unit in units]
+        where = of_machine(machine)
+        if len(readings) <= _FEW:
+            where += f" and {lake.is_in(readings)}"
+        return self._ordered(lake.counting(self._read(SHOWN, where), readings))
 
-    def of_peers(self, machine: str) -> pd.DataFrame:
-        """Other tools' points of one machine."""
+    def _read(self, columns: Sequence[str], where: str) -> pa.Table:
+        if self._is_whole:
+            return self._lake.read(columns, where)
+        rows = self._lake.read([*dict.fromkeys([*columns, READING])], where)
+        return lake.counting(rows, self._readings)
 
-        def of_tree(tree: Tree) -> pd.DataFrame:
-            rows = _of_machine(tree, machine)
-            return rows[rows["source"].isin(peers.SOURCES)]
-
-        return self._ask(lambda table: table.of_peers(machine), of_tree)
-
-    def _ask(self, asked: "Callable[[ResultTable], T]", read: "Callable[[Tree], T]") -> T:
-        """Ask the table; a folder's that is damaged is made anew, once; else read the files."""
-        for again in (False, True):
-            if self._table is None:
-                break
-            try:
-                return asked(self._table)
-            except Exception as error:
-                if not _is_damage(error):
-                    raise
-                if self.results is None:
-                    why = str(error).partition("\n")[0][:300]
-                    raise UsageError(f"cannot read the table at {self._url}: {why}") from error
-                self._table = None if again else _open(self.results, rebuild=True)
-        return read(self._whole())
-
-    def _whole(self) -> Tree:
-        if self._tree is None:
-            assert self.results is not None
-            self._tree = frame.read(self.results)
-        return self._tree
-
-
-def _of_machine(tree: Tree, machine: str | None) -> pd.DataFrame:
-    """The rows of a machine; None: of runs whose machine nobody has named yet."""
-    rows = tree.frame
-    return rows[rows["machine"].isna() if machine is None else rows["machine"] == machine]
-
-
-def _as_categories(rows: pd.DataFrame) -> pd.DataFrame:
-    texts = [name for name in rows if name not in (*NUMBERS, *TIMES)]
-    return rows.astype(dict.fromkeys(texts, "category"))
-
-
-def _sides(rows: pd.DataFrame) -> pd.DataFrame:
-    """The frame is in the order of time."""
-    found = rows.loc[rows["machine"].notna(), list(SIDES)]
-    return found.drop_duplicates(ignore_index=True)
-
-
-def _is_damage(error: Exception) -> bool:
-    """Whether the table was to blame."""
-    from hostbench.store import table
-
-    return isinstance(error, table.DAMAGE)
-
-
-def _never(_: Tree) -> WholeRun | None:
-    """A table at a URL has no files to read instead."""
-    return None
-
-
-def _from_remote(url: str, table: "ResultTable", run: AboutRun) -> WholeRun | None:
-    from hostbench.store.table import remote
-
-    parts = [*remote.parts(url, table.parts_of(run.run_id))]
-    return next(iter(runs.put_together(parts)), None)
-
-
-def _open_remote(url: str) -> "ResultTable":
-    try:
-        from hostbench.store.table import remote
-    except ImportError as error:
-        raise UsageError(
-            f"{url} is a table, which needs deltalake; pip install 'hostbench[dashboard]'"
-        ) from error
-    return remote.open_remote(url)
-
-
-def _open(results: Path, rebuild: bool = False) -> "ResultTable | None":
-    try:
-        from hostbench.store import table
-    except ImportError:  # the extra `dashboard` is not installed
-        return None
-    try:
-        return table.open_table(results, rebuild)
-    except (UsageError, *table.DAMAGE):  # not writable, or no room
-        return None
+    def _ordered(self, rows: pa.Table) -> pd.DataFrame:
+        """By time; at one time by kind, key and place."""
+        numbers = np.array([unit.reading for unit in self._in_order()], dtype=np.int64)
+        by_number = np.argsort(numbers)
+        at = times(rows)
+        limits = np.iinfo(np.int64)
+        at = np.where(at == limits.min, limits.max, at)
+        readings = rows.column(READING).to_numpy()
+        rank = by_number[np.searchsorted(numbers[by_number], readings)]
+        order = np.lexsort((rows.column(PLACE).to_numpy(), rank, at))
+        return to_frame(rows.take(pa.array(order)))

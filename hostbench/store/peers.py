@@ -80,12 +80,6 @@ def ours(frame: pd.DataFrame) -> pd.DataFrame:
     return chosen
 
 
-def rows(results: Path, warn: Warn) -> list[dict[str, Any]]:
-    """The frame's rows of every kept file."""
-    paths = sorted(results.glob(f"*/peers/*{SUFFIX}"))
-    return [row for path in paths for row in rows_of(path, warn)]
-
-
 def rows_of(path: Path, warn: Warn) -> list[dict[str, Any]]:
     """The frame's rows of one kept file; a damaged one is a warning that names it."""
     try:

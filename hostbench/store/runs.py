@@ -11,7 +11,7 @@ from hostbench.core.records import CaseRecord, FactGroups, Run, RunHeader
 from hostbench.core.samples import median
 from hostbench.facts import causes
 from hostbench.facts.record import Facts, from_json
-from hostbench.runner import journal, places
+from hostbench.runner import places
 from hostbench.store import adopt, archive
 
 Warn = Callable[[str], None]
@@ -165,33 +165,11 @@ def of_files(results: Path, paths: Iterable[Path]) -> WholeRun | None:
             _try(parts, lambda path=path: adopt.from_journal(results, path), _silent)  # type: ignore[misc]
         else:
             _try(parts, lambda path=path: archive.read(path), _silent)  # type: ignore[misc]
-    return next(iter(put_together(_unique(parts))), None)
+    return next(iter(put_together(parts)), None)
 
 
 def _silent(_: str) -> None:
     """Whoever found the files warned of them."""
-
-
-def _unique(parts: Iterable[Run]) -> Iterable[Run]:
-    """Without empty ones; of an archive and the journal that it was made of, the latter."""
-    return {
-        (part.header.machine, part.header.run_id): part for part in parts if part.records
-    }.values()
-
-
-def load(results: Path, warn: Warn) -> list[WholeRun]:
-    """Every run below a results folder, oldest first; what cannot be read is a warning."""
-    parts: list[Run] = []
-    for path in sorted(results.glob(f"*/runs/*{archive.SUFFIX}")):
-        _try(parts, lambda path=path: archive.read(path), warn)  # type: ignore[misc]
-    archived = {part.header.run_id for part in parts}
-    for path in journal.find(results):
-        before = len(parts)
-        _try(parts, lambda path=path: adopt.from_journal(results, path), warn)  # type: ignore[misc]
-        for part in parts[before:]:
-            if part.damaged and part.header.run_id not in archived:
-                warn(f"{path}: {len(part.damaged)} damaged journal line(s) left out")
-    return put_together(_unique(parts))
 
 
 def of_commit(results: Path, machine: str, commit: str | None, warn: Warn) -> list[WholeRun]:
@@ -200,13 +178,17 @@ def of_commit(results: Path, machine: str, commit: str | None, warn: Warn) -> li
     named = f"*-{places.commit_digits(commit)}-*{archive.SUFFIX}"
     for path in sorted((results / machine / "runs").glob(named)):
         _try(parts, lambda path=path: archive.read(path), warn)  # type: ignore[misc]
-    return put_together(_unique(parts))
+    return put_together(parts)
 
 
 def put_together(parts: Iterable[Run]) -> list[WholeRun]:
-    """Group parts by the run that they resume; of one time, the resumed comes first."""
+    """Group parts by the run that they resume; of one time, the resumed comes first. Empty ones are
+    left out; of an archive and the journal that it was made of, the latter counts."""
+    unique = {(part.header.machine, part.header.run_id): part for part in parts if part.records}
     groups: dict[tuple[str | None, str], list[Run]] = {}
-    for part in sorted(parts, key=lambda p: (p.header.started_at, p.header.resumes is not None)):
+    for part in sorted(
+        unique.values(), key=lambda p: (p.header.started_at, p.header.resumes is not None)
+    ):
         groups.setdefault((part.header.machine, part.root_id), []).append(part)
     return [WholeRun(parts=tuple(group)) for group in groups.values()]
 

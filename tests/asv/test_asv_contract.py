@@ -16,6 +16,7 @@ from hostbench.runner import journal
 from tests import scratch
 from tests.asv_scratch import D2H, FAST, H2D, WORKER, cells, cpu, small, stored, version
 from tests.scratch import TRANSFER, Scratch
+from tests.stored import read_tree
 
 pytestmark = pytest.mark.asv
 BUMPED = "transfer.Bumped.track_seconds"
@@ -158,7 +159,7 @@ def test_check_show_and_publish_work(two_commits: tuple[Scratch, str, str]) -> N
 
 def test_journals_of_plain_asv_runs_are_adopted(two_commits: tuple[Scratch, str, str]) -> None:
     """Each with asv's machine name, and each point once."""
-    from hostbench.store import adopt, frame
+    from hostbench.store import adopt
 
     checkout, base, _ = two_commits
     copy = checkout.root.parent / "copy"
@@ -168,7 +169,7 @@ def test_journals_of_plain_asv_runs_are_adopted(two_commits: tuple[Scratch, str,
     adopted = adopt.adopt_orphans(copy, lambda: "nobody", print)
     assert {run.header.machine for run in adopted} == {"scratch"}
     assert not list(journal.find(copy))
-    tree = frame.read(copy)
+    tree = read_tree(copy)
     rows = tree.frame
     assert tree.warnings == []
     ours = rows[(rows["commit"] == base) & (rows["status"] == "ok")]

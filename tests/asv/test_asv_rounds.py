@@ -9,6 +9,7 @@ import pytest
 from hostbench.runner import journal
 from tests import scratch
 from tests.asv_scratch import H2D, WORKER, cells, cpu, small
+from tests.stored import read_tree
 
 pytestmark = pytest.mark.asv
 
@@ -28,7 +29,6 @@ def test_continuous_measures_each_round_anew(tmp_path: Path) -> None:
 
 def test_hostbench_run_measures_once_and_asv_records_it(tmp_path: Path) -> None:
     """Foreground run, archive and asv's own file hold the same points, shown once."""
-    from hostbench.store import frame
 
     checkout = scratch.make(tmp_path)
     small(checkout, 1.0)
@@ -37,7 +37,7 @@ def test_hostbench_run_measures_once_and_asv_records_it(tmp_path: Path) -> None:
     done = checkout.hostbench(*run)
     assert done.returncode == 0, done.stdout
     assert cells(checkout, commit, H2D)[cpu(65536)]["samples"] == [1.0] * 8
-    tree = frame.read(checkout.results)
+    tree = read_tree(checkout.results)
     ours = tree.frame[tree.frame["status"] == "ok"]
     assert tree.warnings == [] and len(tree.runs) == 1
     assert len(ours) == 8 and set(ours["source"]) == {"archive"} and set(ours["commit"]) == {commit}
@@ -49,4 +49,4 @@ def test_hostbench_run_measures_once_and_asv_records_it(tmp_path: Path) -> None:
     (checkout.root / ".asv").write_text("in asv's way")
     failed = checkout.hostbench(*run)
     assert failed.returncode == 4 and "archived all the same" in failed.stdout, failed.stdout
-    assert len(frame.read(checkout.results).runs) == 2
+    assert len(read_tree(checkout.results).runs) == 2

@@ -29,7 +29,7 @@ from hostbench.core.errors import (
 from hostbench.core.records import Archived, Launch, Measurement, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
-from hostbench.store import archive, runs
+from hostbench.store import archive
 from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import (
     COMMIT,
@@ -41,6 +41,7 @@ from hostbench.testing.builders import (
     write_journal,
 )
 from hostbench.vcs.repo import Checkout
+from tests.stored import runs_of
 
 ROOT = Path(__file__).parent.parent.parent
 ONE = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
@@ -73,7 +74,7 @@ def results(stage: Path) -> Path:
 
 
 def only(results: Path) -> WholeRun:
-    (one,) = runs.load(results, pytest.fail)
+    (one,) = runs_of(results)
     return one
 
 
@@ -448,10 +449,10 @@ def test_a_run_opens_no_archive_but_those_it_may_resume(
 def test_the_seed_makes_the_order(results: Path) -> None:
     for _ in range(2):
         assert main([*QUICK, "--launches", "1"]) == EXIT_OK
-    orders = [[str(r.case) for r in one.parts[0].records] for one in runs.load(results, print)]
+    orders = [[str(r.case) for r in one.parts[0].records] for one in runs_of(results)]
     assert len(orders) == 2 and orders[0] == orders[1]
     assert main([*QUICK[:-1], "2", "--launches", "1"]) == EXIT_OK
-    last = runs.load(results, print)[-1]
+    last = runs_of(results)[-1]
     assert [str(r.case) for r in last.parts[0].records] != orders[0]
 
 
@@ -497,7 +498,7 @@ def test_an_orphan_is_archived_by_the_next_run(
     assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
     assert not path.exists()
     assert "archived run 20261121T120000Z-1a2b3c4d-0001" in capsys.readouterr().err
-    assert len(runs.load(results, pytest.fail)) == 2
+    assert len(runs_of(results)) == 2
 
 
 @pytest.mark.parametrize(("conf", "scratch"), [(False, "not a checkout"), (True, "no git repo")])
@@ -713,7 +714,7 @@ def test_plain_progress_goes_to_stderr(
 
 def test_facts_are_kept_before_during_and_after(results: Path) -> None:
     assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
-    (kept,) = runs.load(results, pytest.fail)
+    (kept,) = runs_of(results)
     sets = kept.parts[0].facts
     assert list(sets) == ["before", "during", "after"]
     assert list(sets["during"]) == ["host"]  # a simulated run uses no GPU
@@ -729,7 +730,7 @@ def test_the_host_is_named_only_where_asked(results: Path, monkeypatch: pytest.M
     assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
     names = [
         {facts.from_json(each.parts[0].facts[when])["host"]["hostname"].value for when in EDGES}
-        for each in runs.load(results, pytest.fail)
+        for each in runs_of(results)
     ]
     assert sorted(map(str, names)) == ["{'lab-7'}", "{'lab-7'}", "{None}"]
 

@@ -40,6 +40,7 @@ from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import COMMIT, copy_case, record, run, write_journal
 from tests.conftest import examples
 from tests.store.test_frame import asv_file
+from tests.stored import read_tree
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -126,7 +127,7 @@ def test_a_wrong_type_in_a_journal(line: dict[str, Any], tmp_path: Path) -> None
     with path.open("a") as file:
         file.write(json.dumps(line) + "\n")
     assert len(journal.read(path).damaged) == 1
-    tree = frame.read(tmp_path)
+    tree = read_tree(tmp_path)
     assert len(tree.frame) == 1
     (warning,) = tree.warnings
     assert str(path) in warning and "1 damaged journal line" in warning
@@ -141,7 +142,7 @@ def test_a_size_of_asv_that_is_no_number(text: Any, tmp_path: Path) -> None:
     (row,) = data["results"].values()
     row[1][1] = [text]
     path.write_text(json.dumps(data))
-    tree = frame.read(tmp_path)
+    tree = read_tree(tmp_path)
     assert tree.frame["machine"].to_list() == ["other"]
     (warning,) = tree.warnings
     assert str(path) in warning
@@ -153,7 +154,7 @@ def test_parameter_names_of_asv_that_are_no_names(tmp_path: Path) -> None:
     data = json.loads(path.read_text())
     data[next(iter(data))]["param_names"][1] = [1]
     path.write_text(json.dumps(data))
-    tree = frame.read(tmp_path)
+    tree = read_tree(tmp_path)
     assert tree.frame["param2"].to_list() == [1 << 20, 1 << 20]
 
 
@@ -170,7 +171,7 @@ def test_a_run_whose_rows_cannot_be_made_is_left_out(
         return made(one, *more)
 
     monkeypatch.setattr(frame, "_rows_of_run", broken)
-    tree = frame.read(tmp_path)
+    tree = read_tree(tmp_path)
     assert [one.run_id for one in tree.runs] == [GOOD.header.run_id]
     (warning,) = tree.warnings
     assert str(file) in warning and "odd" in warning
@@ -179,7 +180,7 @@ def test_a_run_whose_rows_cannot_be_made_is_left_out(
 def test_rows_without_their_axes_are_said_to_be_odd(tmp_path: Path) -> None:
     odd = record(Case.of("transfer.host_to_device", {"device": "cpu"}))
     archive.write(tmp_path, run([odd], launches=1))
-    tree = frame.read(tmp_path)
+    tree = read_tree(tmp_path)
     assert str(odd.case) in page(tree.frame, tree.runs[0])
 
 

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from hostbench.store import archive, frame
+from hostbench.store import archive
 from hostbench.testing.builders import copy_case, record, run
 from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
 from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, TREND
+from tests.stored import read_tree
 
 FAMILIES = ("transfer", "allocation", "overlap", "collectives")
 PAGES = ("overview", "changes", "trend", "family")
@@ -28,7 +29,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def all_rows(tree: Path) -> pd.DataFrame:
-    return frame.read(tree).frame
+    return read_tree(tree).frame
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
 from tests.dashboard_tree import CHANGED_MACHINE as MACHINE
 from tests.dashboard_tree import FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, SLOWER
+from tests.stored import read_tree
 
 on_the_path = dashboard_page.on_the_path
 
@@ -123,9 +124,7 @@ def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None
     import derive_marks
     import derive_trend
 
-    from hostbench.store import frame
-
-    rows = frame.read(tree).frame
+    rows = read_tree(tree).frame
     for by, axis in (("committed_at", "commit"), ("started_at", "run-time")):
         judged = found(tree, axis)
         case = next(case for _, case in judged.workloads if case.startswith(SLOWER))

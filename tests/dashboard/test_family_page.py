@@ -11,10 +11,11 @@ from hostbench import families
 from hostbench.report.answer import Answer, Axis, Chart, Point
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
-from hostbench.store import frame, peers
+from hostbench.store import peers
 from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
 from tests.dashboard_tree import CPU_MACHINE, GPU_MACHINE, LOST, STRUCK, TREND
+from tests.stored import read_tree
 
 on_the_path = dashboard_page.on_the_path
 
@@ -27,7 +28,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def toy(tree: Path) -> pd.DataFrame:
     """The newest run of the GPU machine."""
-    rows = frame.read(tree).frame
+    rows = read_tree(tree).frame
     rows = rows[rows["machine"] == GPU_MACHINE]
     return rows[rows["run_id"] == peers.ours(rows)["run_id"].iloc[-1]]
 

@@ -24,9 +24,10 @@ from hostbench.facts import TorchState
 from hostbench.families import load
 from hostbench.measure.measure import Settings, measure
 from hostbench.measure.workload import prepare
-from hostbench.store import archive, frame, runs
+from hostbench.store import archive
 from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import InProcess, copy_case, record, run
+from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "simulation.md"
@@ -83,7 +84,7 @@ def simulate(*more: str) -> int:
 
 
 def stored() -> list[WholeRun]:
-    return runs.load(Path("results"), pytest.fail)
+    return runs_of(Path("results"))
 
 
 # The file
@@ -242,7 +243,7 @@ def test_a_story_is_judged_and_marked(declare: Any, capsys: pytest.CaptureFixtur
     assert "simulated-shelf (Simulated Toy), device simulated" in said.out
     assert "simulated: no figure here was measured" in said.out
     assert "asv" not in said.err
-    rows = frame.read(Path("results")).frame
+    rows = read_tree(Path("results")).frame
     assert set(rows["device"]) == {"simulated"} and set(rows["hardware"]) == {"Simulated Toy"}
     assert rows["scratch"].isna().all() and rows["published"].isna().all()
     copies = rows[rows["ceiling"] == "the simulated link"]
@@ -301,7 +302,7 @@ def test_measured_results_are_no_place_for_it(
     assert simulate() == EXIT_USAGE
     assert "the folder of measured results" in capsys.readouterr().err
     assert simulate("--results", "elsewhere") == EXIT_OK
-    (one,) = runs.load(stage / "elsewhere", pytest.fail)
+    (one,) = runs_of(stage / "elsewhere")
     assert one.header.scratch is None and one.header.commit == OLD
 
 
@@ -335,7 +336,7 @@ def test_workers_have_the_noise_of_their_launch(declare: Any, tmp_path: Path) ->
         text=True,
     )
     assert done.returncode == EXIT_OK, done.stderr
-    here, there = stored(), runs.load(tmp_path / "real", pytest.fail)
+    here, there = stored(), runs_of(tmp_path / "real")
     (mine,), (theirs,) = here[0].results(), there[0].results()
     assert len(set(theirs.seconds)) == 3
     assert theirs.seconds == pytest.approx(mine.seconds[:3], rel=1e-6)  # then it observes

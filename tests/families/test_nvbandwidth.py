@@ -17,8 +17,9 @@ from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, E
 from hostbench.families import load
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
-from hostbench.store import archive, frame, nvbandwidth, peers
+from hostbench.store import archive, nvbandwidth, peers
 from hostbench.testing.builders import copy_case, record, run
+from tests.stored import read_tree
 
 DATA = Path(__file__).parent.parent / "data" / "nvbandwidth"
 TWO, NEWER = DATA / "two_gpus.json", DATA / "newer.json"
@@ -32,7 +33,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def read(results: Path) -> pd.DataFrame:
-    tree = frame.read(results)
+    tree = read_tree(results)
     assert tree.warnings == []
     return tree.frame
 
@@ -139,7 +140,7 @@ def test_they_are_never_runs_of_ours(results: Path) -> None:
     archive.write(results, run([record(copy_case())], launches=1))
     alone = read(results)
     peers.add(results, "shelf", TWO)
-    tree = frame.read(results)
+    tree = read_tree(results)
     assert len(tree.runs) == 1
     mine = peers.ours(tree.frame)
     assert mine["run_id"].to_list() == alone["run_id"].to_list()
@@ -201,7 +202,7 @@ def test_a_damaged_copy_is_a_warning_that_names_it(results: Path) -> None:
     path.write_bytes(path.read_bytes()[:50])
     other = path.with_name(f"x-{path.name}")
     other.write_bytes(gzip.compress(b'{"format": 7}'))
-    tree = frame.read(results)
+    tree = read_tree(results)
     assert len(tree.frame) == 0
     assert sorted(warning.partition(" ")[0] for warning in tree.warnings) == sorted(
         [str(path), str(other)]

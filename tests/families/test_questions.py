@@ -18,7 +18,7 @@ from hostbench.report.answer import Answer, Figure
 from hostbench.report.kinds import Question
 from hostbench.report.questions import answers, asked
 from hostbench.report.rows import Row, rows_of
-from hostbench.store import archive, frame
+from hostbench.store import archive
 from hostbench.testing.builders import (
     FACTS,
     copy_case,
@@ -28,6 +28,7 @@ from hostbench.testing.builders import (
     simulated_records,
     skipped,
 )
+from tests.stored import read_tree
 
 PINNED = "Do copies from pinned memory hide behind compute?"
 PAGEABLE = "Do copies from pageable memory hide behind compute?"
@@ -50,7 +51,7 @@ def asked_of(
     if during:
         part = replace(part, facts={**part.facts, "during": during})
     archive.write(folder, part)
-    found = answers(rows_of(frame.read(folder).frame))
+    found = answers(rows_of(read_tree(folder).frame))
     by_question = {one.question: one for one in found}
     assert len(by_question) == len(found)
     return by_question

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hostbench.device.cuda import CudaDevice
-from hostbench.store import runs
 from tests import scratch
+from tests.stored import runs_of
 
 pytestmark = pytest.mark.gpu
 
@@ -28,7 +28,7 @@ def test_one_rank_has_its_sum_and_two_do_not_share_a_gpu(cuda: CudaDevice, tmp_p
         "--results", str(results), CUDA_VISIBLE_DEVICES=first,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    (run,) = runs.load(results, pytest.fail)
+    (run,) = runs_of(results)
     records = {int(record.case.values["num_ranks"]): record for record in run.parts[0].records}
     one, two = records[1], records[2]
     assert one.status == "ok" and one.measurement.proofs == {"data": "passed"}, one

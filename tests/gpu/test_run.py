@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from hostbench.device.cuda import CudaDevice
-from hostbench.store import runs
 from hostbench.store.runs import WholeRun
 from tests.gpu.conftest import Record
+from tests.stored import runs_of
 
 pytestmark = pytest.mark.gpu
 
@@ -30,7 +30,7 @@ def results(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 def measured(results: Path, *args: str) -> WholeRun:
     argv = [sys.executable, "-m", "hostbench", "run", *args, "--device", "cuda", "--no-asv"]
     done = subprocess.run([*argv, "--results", str(results)], cwd=ROOT)
-    (run,) = runs.load(results, pytest.fail)
+    (run,) = runs_of(results)
     assert done.returncode == 0, told(run)
     return run
 

@@ -17,7 +17,6 @@ import torch
 from hostbench.device import num_devices
 from hostbench.families.collectives.workloads import NUM_RANKS
 from hostbench.runner import journal
-from hostbench.store import frame
 from tests import scratch
 from tests.runner.test_faults import (
     only_run,
@@ -27,6 +26,7 @@ from tests.runner.test_faults import (
     worker_of,
 )
 from tests.scratch import Scratch
+from tests.stored import read_tree
 
 FAULTY = '''
 """faulty: collectives in which rank 2 goes wrong, for tests."""
@@ -145,7 +145,7 @@ def test_every_rank_has_the_exact_sum_and_the_slowest_counts(
         assert list(per_rank) == [str(rank) for rank in range(num_ranks)]
         assert record.seconds is not None and record.seconds >= max(per_rank.values())
         assert record.nbytes == (record.case.values["nbytes"] if num_ranks > 1 else 0)
-    rows = frame.read(results).frame
+    rows = read_tree(results).frame
     for num_ranks, flags in zip(rows["num_ranks"], rows["flags"], strict=True):
         assert flags == ("oversubscribed" if num_ranks > num_devices("cpu") else "")
     assert "How does all-reduce scale?" in done.stdout

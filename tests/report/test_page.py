@@ -10,7 +10,7 @@ import pytest
 from hostbench.core.records import Run
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
-from hostbench.store import archive, frame
+from hostbench.store import archive
 from hostbench.testing.builders import (
     GPU_FACTS,
     copy_case,
@@ -20,6 +20,7 @@ from hostbench.testing.builders import (
     run,
     skipped,
 )
+from tests.stored import read_tree
 
 HOSTILE = (
     "<script>alert(1)</script> | [x](http://y) ~~gone~~ `a` *b* _c_ # \\ &lt;\r\n\x1b[31mred\u202e"
@@ -50,7 +51,7 @@ def mixed(reason: str = "needs a GPU", **changes: Any) -> Run:
 
 def made(folder: Path, one: Run, *, markdown: bool = False) -> str:
     archive.write(folder, one)
-    tree = frame.read(folder)
+    tree = read_tree(folder)
     return page(tree.frame, tree.runs[0], markdown=markdown)
 
 
@@ -147,7 +148,7 @@ def test_hostile_text_stays_one_line_in_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("reason", ["needs a GPU", HOSTILE])
 def test_json_is_strict_and_whole(tmp_path: Path, reason: str) -> None:
     archive.write(tmp_path, mixed(reason))
-    tree = frame.read(tmp_path)
+    tree = read_tree(tmp_path)
     data = as_json(tree.frame, tree.runs[0])
     again = json.loads(json.dumps(data, allow_nan=False))
     assert again["run_id"] == "20261121T120000Z-1a2b3c4d-0001"
@@ -182,14 +183,14 @@ def test_a_proof_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
     text = made(tmp_path, run(records, launches=1))
     (line,) = [line for line in text.splitlines() if line.startswith("Not proven")]
     assert line.startswith("Not proven in 3 cases: link_bytes unavailable: no counters <script>")
-    tree = frame.read(tmp_path)
+    tree = read_tree(tmp_path)
     shown = html(tree.frame, tree.runs[0])
     assert shown.count("Not proven in 3 cases: link_bytes") == 1 and "<script>" not in shown
 
 
 def test_html_marks_failures_and_unexpected_findings(tmp_path: Path) -> None:
     archive.write(tmp_path, mixed())
-    tree = frame.read(tmp_path)
+    tree = read_tree(tmp_path)
     shown = html(tree.frame, tree.runs[0])
     assert shown.count('<tr class="failed">') == 2
     assert shown.count('<tr class="ok unexpected">') == 1

@@ -16,9 +16,10 @@ from hostbench.report.html import html
 from hostbench.report.page import WIDTH, as_json, markdown_answers, page, text_answers
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
-from hostbench.store import archive, frame
+from hostbench.store import archive
 from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import copy_case, create_case, failed, record, run, skipped
+from tests.stored import read_tree
 
 HOSTILE = (
     "<script>alert(1)</script> | [x](http://y) ~~gone~~ `a` *b* <img src=http://z> \\ &lt;"
@@ -44,7 +45,7 @@ def records(reason: str) -> list[Any]:
 
 def read(folder: Path, part: Run) -> tuple[pd.DataFrame, WholeRun]:
     archive.write(folder, part)
-    tree = frame.read(folder)
+    tree = read_tree(folder)
     return tree.frame, tree.runs[0]
 
 

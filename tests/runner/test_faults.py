@@ -17,10 +17,10 @@ import pytest
 
 from hostbench.core.records import Run
 from hostbench.runner import journal
-from hostbench.store import runs
 from hostbench.store.runs import WholeRun
 from tests import scratch
 from tests.scratch import Scratch
+from tests.stored import runs_of
 
 FAULTY = '''
 """faulty: workloads that go wrong, for tests."""
@@ -108,7 +108,7 @@ def wait_for_no_process(checkout: Scratch) -> list[str]:
 
 
 def only_run(results: Path) -> WholeRun:
-    (run,) = runs.load(results, pytest.fail)
+    (run,) = runs_of(results)
     return run
 
 
@@ -246,7 +246,7 @@ def test_faults_at_random_moments_lose_nothing(checkout: Scratch, tmp_path: Path
         running.communicate(timeout=120)
         assert wait_for_no_process(checkout) == [], (seed, victim)
         for _ in range(4):
-            run = runs.load(results, pytest.fail)
+            run = runs_of(results)
             if run and run[0].is_complete:
                 break
             done = checkout.hostbench("run", "--resume", "--no-asv", "--results", str(results))
@@ -338,7 +338,7 @@ def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path)
     assert len(held) == 1 and held[0].header.by == "asv" and held[0].finish is None
     done = checkout.hostbench("run", "--quick", "--launches", "1", "--case", "faulty.go[kind=fine]")
     assert "archived run" in done.stdout
-    kept = [run for run in runs.load(checkout.results, pytest.fail) if run.header.by == "asv"]
+    kept = [run for run in runs_of(checkout.results) if run.header.by == "asv"]
     assert len(kept) == 1 and len(kept[0].parts[0].records) >= 3
     assert kept[0].header.machine == "scratch" and kept[0].header.committed_at
     assert kept[0].facts["software"]["torch"]

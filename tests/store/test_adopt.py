@@ -9,8 +9,9 @@ import pytest
 from hostbench.core.records import Archived
 from hostbench.runner import journal
 from hostbench.runner.journal import JournalWriter
-from hostbench.store import adopt, archive, runs
+from hostbench.store import adopt, archive
 from hostbench.testing.builders import COMMIT, copy_case, record, run, write_journal
+from tests.stored import runs_of
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
 RUN = run([record(case) for case in CASES])
@@ -32,7 +33,7 @@ def test_an_orphan_is_adopted(tmp_path: Path) -> None:
     assert adopted.finish is None
     assert not path.exists()
     assert archive.read(archive.path_of(tmp_path, adopted)).records == RUN.records
-    (one,) = runs.load(tmp_path, pytest.fail)
+    (one,) = runs_of(tmp_path)
     assert one.run_id == RUN.header.run_id
     assert orphans(tmp_path) == ([], [])
 

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED
-from hostbench.store import archive, check, compact, frame, table
+from hostbench.store import archive, check, compact, table
 from hostbench.testing.builders import copy_case, create_case, record, run, skipped, write_journal
 from tests.store.test_frame import H2D, STARTED_MS, asv_file
 from tests.store.test_table import plain, same
+from tests.stored import read_tree
 
 DATA = Path(__file__).parent.parent / "data"
 RUN = run([record(copy_case(), 0), record(copy_case(), 1)], asv_rows=[[H2D, STARTED_MS]])
@@ -43,8 +44,8 @@ def test_all_of_it_arrives(theirs: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert said.out == "shelf: 2 new, 0 already there\n"
     assert "1 run(s) in progress stay there" in said.err
     shutil.rmtree(theirs / ".journals")
-    expected = plain(frame.read(theirs).frame)
-    pd.testing.assert_frame_equal(plain(frame.read(results).frame), expected)
+    expected = plain(read_tree(theirs).frame)
+    pd.testing.assert_frame_equal(plain(read_tree(results).frame), expected)
     same(results)
     assert bring(results, theirs) == 0
     assert capsys.readouterr().out == "shelf: 0 new, 2 already there\n"
@@ -53,9 +54,9 @@ def test_all_of_it_arrives(theirs: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_another_projects_tree_keeps_its_parameters(tmp_path: Path) -> None:
     asv_file(tmp_path / "ours", machine="table")
     assert bring(tmp_path / "ours", DATA / "asv_tree") == 0
-    rows = frame.read(tmp_path / "ours").frame
+    rows = read_tree(tmp_path / "ours").frame
     brought = rows[rows["machine"] == "shelf"]
-    direct = frame.read(DATA / "asv_tree").frame
+    direct = read_tree(DATA / "asv_tree").frame
     assert sorted(brought["case"]) == sorted(direct["case"])
     assert brought["n"].notna().any()
     assert rows[rows["machine"] == "table"]["memory"].notna().all()
@@ -90,7 +91,7 @@ def test_other_hardware_is_another_machine(
     assert "cpu is 'Another'" in err and "--machine NAME" in err and "'A CPU'" in err
     assert not (results / "shelf" / "runs").exists()
     assert bring(results, theirs, "--machine", "box") == 0
-    rows = frame.read(results).frame
+    rows = read_tree(results).frame
     assert rows[rows["machine"] == "box"]["source"].to_list() == ["archive"]  # claims its asv rows
     data = json.loads((results / "box" / "1a2b3c4d-hostbench-py3.11.json").read_text())
     assert data["results"] and json.loads((results / "box" / "machine.json").read_text()) == {
@@ -161,7 +162,7 @@ def test_damage_stays_behind(theirs: Path, capsys: pytest.CaptureFixture[str]) -
     said = capsys.readouterr()
     assert said.out == "shelf: 2 new, 0 already there, 2 left behind\n"
     assert "00000000-half.json" in said.err and "half.json.gz" in said.err
-    assert frame.read(results).warnings == []
+    assert read_tree(results).warnings == []
 
 
 def test_wrong_use(theirs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -241,7 +242,7 @@ def two_branches(root: Path, first: str, second: str) -> None:
 def test_two_machines_merge_without_a_conflict(repository: Path) -> None:
     two_branches(repository, "shelf", "table")
     git(repository, "merge", "-q", "-m", "both", "night-2")
-    assert len(frame.read(repository / "results").runs) == 3
+    assert len(read_tree(repository / "results").runs) == 3
     assert check.check(repository / "results").findings == []
     same(repository / "results")
 
@@ -263,5 +264,5 @@ def test_one_machine_twice_conflicts_in_asvs_file_alone(repository: Path) -> Non
     ]
     assert "git checkout --theirs" in finding.remedy
     git(repository, "checkout", "--theirs", conflicts[0])
-    assert len(frame.read(repository / "results").runs) == 3
+    assert len(read_tree(repository / "results").runs) == 3
     assert check.check(repository / "results").findings == []

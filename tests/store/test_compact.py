@@ -13,10 +13,11 @@ import pytest
 from hostbench.cli import main
 from hostbench.core.records import Run
 from hostbench.core.samples import median
-from hostbench.store import archive, compact, frame, table
+from hostbench.store import archive, compact
 from hostbench.store.thin import quantiles
 from hostbench.testing.builders import copy_case, create_case, failed, record, run, skipped
 from tests.store.test_table import plain
+from tests.stored import read_tree
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
 
@@ -65,18 +66,17 @@ def done(results: Path, **changes: Any) -> list[compact.Compacted]:
 
 @pytest.mark.parametrize("kept", [compact.QUANTILES, compact.MEDIAN])
 def test_every_row_stays(results: Path, kept: str) -> None:
-    before, sizes = frame.read(results), contents(results)
+    before, sizes = read_tree(results), contents(results)
     runs = before.runs
     found = done(results, kept=kept)
     assert [one.path.name for one in found] == sorted(sizes, key=lambda n: ("04" in n, n))
     assert all(one.after < one.before == len(sizes[one.path.name]) for one in found)
     assert all(one.path.stat().st_size == one.after for one in found)
-    after = frame.read(results)
+    after = read_tree(results)
     assert after.warnings == []
     pd.testing.assert_frame_equal(plain(after.frame), plain(before.frame))
     for old, new in zip(runs, after.runs, strict=True):
         assert (new.header, new.facts, new.results()) == (old.header, old.facts, old.results())
-    pd.testing.assert_frame_equal(plain(table.open_table(results).frame()), plain(before.frame))
 
 
 def test_it_is_marked_and_done_once(results: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_mark_with_a_time_is_taken(results: Path) -> None:
     data = json.loads(gzip.decompress(path.read_bytes()))
     data["hostbench"]["compacted"] = {"at": "2026-11-20T00:00:00.000Z", "kept": "quantiles"}
     path.write_bytes(archive.packed(data))
-    assert done(results) == [] and frame.read(results).warnings == []
+    assert done(results) == [] and read_tree(results).warnings == []
     (found,) = (one for one in done(results, kept=compact.MEDIAN) if one.path == path)
     data = json.loads(gzip.decompress(found.path.read_bytes()))
     assert data["hostbench"]["compacted"] == {"kept": "median"}

@@ -12,7 +12,7 @@ import pytest
 from hostbench.core.errors import UsageError
 from hostbench.core.records import Run
 from hostbench.core.samples import median_interval
-from hostbench.store import archive, frame
+from hostbench.store import archive
 from hostbench.store.columns import COLUMNS
 from hostbench.suite import asv_name
 from hostbench.testing.builders import (
@@ -27,6 +27,7 @@ from hostbench.testing.builders import (
     skipped,
     write_journal,
 )
+from tests.stored import read_tree
 
 MIB = 1 << 20
 STARTED_MS = 1_795_262_400_000
@@ -41,7 +42,7 @@ OK, SKIP, FAIL, NOT = (
 def read(folder: Path, *runs: Run) -> pd.DataFrame:
     for one in runs:
         archive.write(folder, one)
-    tree = frame.read(folder)
+    tree = read_tree(folder)
     assert tree.warnings == []
     return tree.frame
 
@@ -179,7 +180,7 @@ def test_parts_of_a_run_are_one_run(tmp_path: Path) -> None:
 
 def test_a_run_in_progress_is_shown_as_a_journal(tmp_path: Path) -> None:
     write_journal(tmp_path, run([record(OK)]), finish=False)
-    assert frame.read(tmp_path).frame["source"].to_list() == ["journal"]
+    assert read_tree(tmp_path).frame["source"].to_list() == ["journal"]
 
 
 def test_rows_are_sorted_by_time(tmp_path: Path) -> None:
@@ -189,11 +190,11 @@ def test_rows_are_sorted_by_time(tmp_path: Path) -> None:
 
 
 def test_nothing_is_an_empty_frame(tmp_path: Path) -> None:
-    tree = frame.read(tmp_path)
+    tree = read_tree(tmp_path)
     assert (len(tree.frame), tree.runs, tree.warnings) == (0, [], [])
     assert tuple(tree.frame.columns) == COLUMNS
     with pytest.raises(UsageError, match="--results"):
-        frame.read(tmp_path / "absent")
+        read_tree(tmp_path / "absent")
 
 
 # Beside asv's own files

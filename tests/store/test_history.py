@@ -1,19 +1,16 @@
-"""The same answers with the index and without it."""
+"""Results are read whatever becomes of their table."""
 
 import shutil
-import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 from hostbench.core.errors import UsageError
-from hostbench.store import archive, frame, table
+from hostbench.store import archive, table
 from hostbench.store.history import History
 from hostbench.testing.builders import copy_case, later, record, run
 from tests.store.test_frame import asv_file
-from tests.store.test_table import plain
 
 CASE = copy_case()
 
@@ -28,51 +25,28 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_with_and_without(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = History(results)
-    assert table.folder_of(results).is_dir()
-    monkeypatch.setitem(sys.modules, "hostbench.store.table", None)
-    monkeypatch.delattr("hostbench.store.table")
-    slow = History(results)
-    assert quick.runs() == slow.runs() and len(quick.runs()) == 1
-    assert quick.warnings == slow.warnings and len(quick.warnings) == 1
-    chosen = quick.runs()[0]
-    assert quick.whole(chosen).results() == slow.whole(chosen).results()
-    assert len(quick.whole(chosen).parts) == 2
-    for first, second in (
-        (quick.frame(), slow.frame()),
-        (quick.rows_of(chosen), slow.rows_of(chosen)),
-        (quick.trend("shelf", str(CASE)), slow.trend("shelf", str(CASE))),
-    ):
-        second = second.reset_index(drop=True)[list(first.columns)]
-        pd.testing.assert_frame_equal(plain(first), plain(second))
-    assert quick.machines() == slow.machines() == ["shelf"]
-    pd.testing.assert_frame_equal(plain(quick.sides()), plain(slow.sides()))
-    columns = ["case", "run_id", "seconds", "started_at", "scratch"]
-    first, second = (
-        h.points("shelf", columns).sort_values(["case", "run_id"], ignore_index=True)
-        for h in (quick, slow)
-    )
-    assert [str(kind) for kind in first.dtypes[:2]] == ["category"] * 2
-    first, second = (one.astype({"case": str, "run_id": str}) for one in (first, second))
-    pd.testing.assert_frame_equal(first, second, check_dtype=False, check_categorical=False)
-    assert quick.facts(chosen)["before"] == slow.facts(chosen)["before"] != {}
-    assert quick.of_runs([chosen.run_id], "attic").empty
+def test_a_folder_that_cannot_be_written(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its table lies elsewhere as long as the process goes on."""
+    expected = History(results).frame()
+    shutil.rmtree(table.folder_of(results))
+    (results.parent / f".{results.name}.table").write_text("a file, where the folder should be")
+    first = History(results)
+    pd.testing.assert_frame_equal(first.frame(), expected)
+    archive.write(results, run([record(CASE)], run_id="20261121T130000Z-1a2b3c4d-2"))
+    assert len(History(results).frame()) == len(expected) + 1
+    assert len(first.frame()) == len(expected)
 
 
-def test_a_folder_that_cannot_be_written_is_read(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_room_anywhere(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise PermissionError("read-only")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("hostbench.store.table._refreshed", refuse)
-    assert len(History(results).frame()) == len(frame.read(results).frame)
-    with pytest.raises(UsageError, match="--results"):
-        History(results / "absent")
+    with pytest.raises(UsageError, match="No space left on device; make room"):
+        History(results)
 
 
-def test_an_index_that_breaks_meanwhile_is_made_anew(results: Path) -> None:
+def test_a_table_that_breaks_meanwhile_is_made_anew(results: Path) -> None:
     history = History(results)
     before = history.frame()
     for path in table.folder_of(results).rglob("points/**/*.parquet"):
@@ -84,8 +58,7 @@ def test_an_index_that_breaks_meanwhile_is_made_anew(results: Path) -> None:
     assert len(history.rows_of(chosen)) == 1
 
 
-def test_damage_of_the_right_size_is_mended_when_a_shard_is_read(results: Path) -> None:
-    """Nobody sees it until its rows are needed to make the summary anew."""
+def test_damage_of_the_right_size_is_mended_when_it_is_read(results: Path) -> None:
     History(results)
     for path in table.folder_of(results).rglob("points/**/*.parquet"):
         path.write_bytes(b"x" * path.stat().st_size)
@@ -93,38 +66,12 @@ def test_damage_of_the_right_size_is_mended_when_a_shard_is_read(results: Path) 
     assert len(History(results).frame()) == 1
 
 
-def test_an_index_that_cannot_be_made_anew_is_done_without(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_no_damage_is_not_hidden(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(results)
-    shutil.rmtree(table.folder_of(results))
 
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError("read-only")
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
 
-    monkeypatch.setattr("hostbench.store.table._refreshed", refuse)
-    whole = frame.read(results)
-    pd.testing.assert_frame_equal(plain(history.frame()), plain(whole.frame))
-    (chosen,) = history.runs()
-    assert len(history.rows_of(chosen)) == 1 and history.warnings == whole.warnings
-
-
-def test_what_is_no_damage_is_not_hidden(results: Path) -> None:
+    monkeypatch.setattr("hostbench.store.history.to_frame", broken)
     with pytest.raises(ZeroDivisionError):
-        History(results)._ask(lambda _: 1 / 0, lambda _: 0)
-
-
-def test_an_index_that_is_gone_again_at_once_is_done_without(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    history = History(results)
-    opened = table.open_table
-
-    def gone(*arguments: Any) -> table.ResultTable:
-        found = opened(*arguments)
-        shutil.rmtree(table.folder_of(results))
-        return found
-
-    shutil.rmtree(table.folder_of(results))
-    monkeypatch.setattr(table, "open_table", gone)
-    assert len(history.frame()) == len(frame.read(results).frame)
+        history.frame()

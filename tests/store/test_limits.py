@@ -8,8 +8,9 @@ import pytest
 from hostbench.core.case import AxisValue, Case
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
-from hostbench.store import archive, frame
+from hostbench.store import archive
 from hostbench.testing.builders import GPU_FACTS, copy_case, record, run
+from tests.stored import read_tree
 
 COPY = "transfer.host_to_device"
 GPU = {**GPU_FACTS["gpu0"], "pcie_max_generation": 5, "pcie_max_width": 16}
@@ -20,7 +21,7 @@ def rows(folder: Path, *cases: Case) -> dict[str, dict[Any, Any]]:
     facts = {**GPU_FACTS, "gpu0": GPU}
     records = [record(case, launch, 1e-3) for case in (TODAYS, *cases) for launch in range(3)]
     archive.write(folder, run(records, launches=3, device="cuda", facts=facts))
-    tree = frame.read(folder)
+    tree = read_tree(folder)
     assert tree.warnings == []
     assert [one.state for one in answers(rows_of(tree.frame))]
     return {one["case"]: dict(one) for one in tree.frame.to_dict("records")}

@@ -19,6 +19,7 @@ from hostbench.testing.builders import (
     skipped,
     write_journal,
 )
+from tests.stored import read_tree
 
 A, B, C = (copy_case(nbytes=nbytes) for nbytes in (1, 2, 3))
 PLANNED = tuple(map(str, (A, B, C)))
@@ -140,8 +141,8 @@ def test_facts_are_those_before_the_first_part() -> None:
 
 
 def load(results: Path) -> tuple[list[WholeRun], list[str]]:
-    warnings: list[str] = []
-    return runs.load(results, warnings.append), warnings
+    tree = read_tree(results)
+    return tree.runs, tree.warnings
 
 
 def test_archives_and_journals_are_read(tmp_path: Path) -> None:
@@ -190,6 +191,5 @@ def test_damaged_lines_are_said_until_archived(tmp_path: Path) -> None:
 
 def test_nothing_is_nothing(tmp_path: Path) -> None:
     assert load(tmp_path) == ([], [])
-    assert load(tmp_path / "absent") == ([], [])
     write_journal(tmp_path, run([]), finish=False)
     assert load(tmp_path) == ([], [])

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pandas as pd
 import pyarrow as pa
@@ -16,9 +17,9 @@ from hypothesis import strategies as st
 
 from hostbench.core.errors import UsageError
 from hostbench.core.records import Run
-from hostbench.store import archive, frame, table
-from hostbench.store.columns import COLUMNS
-from hostbench.store.counts import count, series_of
+from hostbench.store import archive, table
+from hostbench.store.columns import ABOUT, COLUMNS, COUNTS, STATUSES
+from hostbench.store.history import History
 from hostbench.store.table import files, rows
 from hostbench.store.table.lake import Lake
 from hostbench.testing.builders import (
@@ -42,15 +43,23 @@ OK, SKIP, FAIL, NOT = (
 )
 
 
-def same(results: Path) -> table.ResultTable:
-    """Opens the table; its rows, runs and warnings must be those of the files."""
-    whole = frame.read(results)
-    found = table.open_table(results)
-    pd.testing.assert_frame_equal(plain(found.frame()), plain(whole.frame))
+def same(results: Path) -> History:
+    """Opens the table; its rows, runs and warnings must be those of one that is made anew."""
+    found, whole = History(results), fresh(results)
+    pd.testing.assert_frame_equal(plain(found.frame()), plain(whole.frame()))
     assert set(found.warnings) == set(whole.warnings)
-    assert [one.run_id for one in found.runs()] == [one.run_id for one in whole.runs]
-    assert found.num_rows == len(whole.frame)
+    assert found.runs() == whole.runs()
     return found
+
+
+def fresh(results: Path) -> History:
+    folder = Path(tempfile.mkdtemp(dir=results.parent))
+    with mock.patch.object(table, "folder_of", lambda _: folder):
+        return History(results)
+
+
+def lake(results: Path) -> Lake:
+    return Lake(str(table.folder_of(results)))
 
 
 def plain(rows: pd.DataFrame) -> pd.DataFrame:
@@ -93,9 +102,11 @@ def test_every_row_is_the_frames(tree: Path) -> None:
     (tree / "shelf" / "published.toml").write_text("")
     found = same(tree)
     assert len(found.warnings) == 2
-    again = same(tree)
-    assert again.lake.points.version() == found.lake.points.version()
-    assert again.lake.files.version() == found.lake.files.version()
+    assert len(found.frame()) == 22 + 5 + 5 + 5
+    before = lake(tree)
+    same(tree)
+    assert lake(tree).points.version() == before.points.version()
+    assert lake(tree).files.version() == before.files.version()
 
 
 def test_times_before_1970_are_in_order(tree: Path) -> None:
@@ -109,7 +120,7 @@ def test_an_empty_folder(tmp_path: Path) -> None:
     assert found.machines() == [] and found.counts().empty
     assert found.trend("shelf", "x").empty
     with pytest.raises(UsageError, match="--results"):
-        table.open_table(tmp_path / "absent")
+        History(tmp_path / "absent")
 
 
 def add_run(tree: Path, _: random.Random) -> None:
@@ -193,9 +204,11 @@ CHANGES = [
 
 @pytest.mark.parametrize("change", dict.fromkeys(CHANGES))
 def test_after_a_change(tree: Path, change: Callable[[Path, random.Random], None]) -> None:
-    before = same(tree)
+    same(tree)
+    before = lake(tree)
     change(tree, random.Random(4))
-    assert same(tree).lake.points.metadata().id == before.lake.points.metadata().id
+    same(tree)
+    assert lake(tree).points.metadata().id == before.points.metadata().id
 
 
 @settings(
@@ -211,11 +224,9 @@ def test_after_any_changes(
     shutil.copytree(tree, results, dirs_exist_ok=True)
     choice = random.Random(seed)
     for change in changes:
-        same(results)
+        History(results)
         change(results, choice)
     same(results)
-    fresh = table.open_table(results, rebuild=True)
-    pd.testing.assert_frame_equal(plain(fresh.frame()), plain(frame.read(results).frame))
 
 
 def cut_the_log(folder: Path) -> None:
@@ -240,87 +251,105 @@ def cut_what_was_read(folder: Path) -> None:
 
 def lose_points(folder: Path) -> None:
     """As a writer whose rows were lost: `files` says more than there is."""
-    lake = Lake(str(folder))
-    lake.points.delete("machine = 'shelf'")
+    Lake(str(folder)).points.delete("machine = 'shelf'")
 
 
 @pytest.mark.parametrize(
     "damage", [cut_the_log, lose_the_log, other_program, cut_what_was_read, lose_points]
 )
 def test_a_broken_table_is_made_anew(tree: Path, damage: Callable[[Path], None]) -> None:
-    before = same(tree).lake
+    same(tree)
+    before = lake(tree)
     damage(table.folder_of(tree))
-    assert same(tree).lake.points.metadata().id != before.points.metadata().id
+    same(tree)
+    assert lake(tree).points.metadata().id != before.points.metadata().id
 
 
 def test_a_killed_writer_leaves_nothing_that_counts(tree: Path) -> None:
     """Its points are there, and no record of what was read names them."""
     found = same(tree)
-    rows = found.lake.read(None, "machine = 'shelf'")
+    rows = lake(tree).read(None, "machine = 'shelf'")
     orphans = rows.set_column(
         rows.schema.get_field_index("reading"), "reading", pa.array([7] * len(rows))
     )
-    Lake(found.lake.url).append(orphans)
-    left = table.ResultTable(Lake(found.lake.url), found.units)
+    lake(tree).append(orphans)
+    left = History(f"file://{table.folder_of(tree)}")  # a reader there sweeps nothing
     pd.testing.assert_frame_equal(plain(left.frame()), plain(found.frame()))
-    assert left.lake.num_points == found.num_rows + len(rows)
-    assert same(tree).lake.num_points == found.num_rows
+    assert lake(tree).num_points == len(found.frame()) + len(rows)
+    same(tree)
+    assert lake(tree).num_points == len(found.frame())
 
 
 def test_one_series_and_one_run(tree: Path) -> None:
-    whole = frame.read(tree).frame
-    found = table.open_table(tree)
+    found = History(tree)
+    whole = found.frame()
     rows = whole[(whole["machine"] == "shelf") & (whole["case"] == str(OK))]
-    series_ = found.trend("shelf", str(OK))
-    shared = list(series_.columns)
-    expected = plain(rows.reset_index(drop=True)[shared])
-    pd.testing.assert_frame_equal(plain(series_), expected)
+    series = found.trend("shelf", str(OK))
+    expected = plain(rows.reset_index(drop=True)[list(series.columns)])
+    pd.testing.assert_frame_equal(plain(series), expected)
     narrow = found.trend("shelf", str(OK), ["seconds", "run_id"])
     assert narrow["seconds"].to_list() == rows["seconds"].to_list()
     chosen = found.runs()[0]
-    of_run = found.of_runs([chosen.run_id], chosen.machine)
+    of_run = found.rows_of(chosen)
     assert len(of_run) == (whole["run_id"] == chosen.run_id).sum()
-    assert len(found.parts_of(chosen.run_id)) == 2
+    assert len(found.whole(chosen).parts) == 2
+    assert found.of_runs([chosen.run_id], "attic").empty
+    points = found.points("shelf", ["case", "seconds"])
+    assert str(points["case"].dtype) == "category"
+    assert points["seconds"].sum() == whole["seconds"][whole["machine"] == "shelf"].sum()
 
 
 def test_the_counts_are_the_frames(tree: Path) -> None:
-    whole, found = frame.read(tree).frame, table.open_table(tree)
-    keys = ["machine", "run_id", "family", "device"]
+    found = History(tree)
+    whole = found.frame()
+    keys = ["machine", "run_id", "family", "device", "own"]
+    counted = whole.assign(
+        own=whole["family"] != "sorting",
+        unexpected=whole["flags"].fillna("").str.contains("unexpected:"),
+        **{status: whole["status"] == status for status in STATUSES},
+    )
+    how = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
+    expected = counted.groupby(keys, dropna=False, sort=False).agg(how).reset_index()
     first, second = (
-        rows.sort_values(keys, ignore_index=True) for rows in (found.counts(), count(whole))
+        rows[list(COUNTS)].sort_values(keys, ignore_index=True)
+        for rows in (found.counts(), expected)
     )
     pd.testing.assert_frame_equal(plain(first), plain(second))
     assert first["failed"].sum() == (whole["status"] == "failed").sum() > 0
     for machine in found.machines():
-        rows = series_of(whole[whole["machine"] == machine])
-        pd.testing.assert_frame_equal(plain(found.series(machine)), plain(rows))
+        rows = whole[whole["machine"] == machine]
+        series = found.series(machine)
+        assert series["case"].to_list() == rows["case"].drop_duplicates().to_list()
+        has_number = rows[rows["status"] == "ok"]["case"].unique()
+        assert set(series["case"][series["has_number"]]) == set(has_number)
 
 
 def test_small_files_are_folded(tmp_path: Path) -> None:
     for number in range(20):
         archive.write(tmp_path, a_run(number))
-        found = table.open_table(tmp_path)
-    assert len(found.lake.points.file_uris()) < 12
-    assert len(found.lake.files.file_uris()) < 12
+        History(tmp_path)
+    assert len(lake(tmp_path).points.file_uris()) < 12
+    assert len(lake(tmp_path).files.file_uris()) < 12
     same(tmp_path)
 
 
 def test_files_in_use_are_not_swept_at_once(tree: Path) -> None:
     """A reader may still hold the older version."""
-    before = table.open_table(tree)
+    before = History(tree)
+    num_rows = len(before.frame())
     for number in range(10, 30):
         archive.write(tree, a_run(number))
-        table.open_table(tree)
-    assert len(before.frame()) == before.num_rows
+        History(tree)
+    assert len(before.frame()) == num_rows
 
 
 def test_asv_and_git_leave_it_alone(tree: Path) -> None:
     """asv takes every .json below the results folder for a result; the log of a table is such."""
     before = sorted(tree.rglob("*"))
-    found = table.open_table(tree)
+    History(tree)
     assert sorted(tree.rglob("*")) == before
     folder = table.folder_of(tree)
-    assert folder.parent == tree.parent and str(folder) == found.lake.url
+    assert folder.parent == tree.parent and (folder / "points").is_dir()
     assert (folder / ".gitignore").read_text().endswith("*\n")
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ from hostbench.core.noise import FAMILIES, Family
 from hostbench.judge.change import Options
 from hostbench.judge.detector import log_seconds
 from hostbench.judge.machine import judge_machine
-from hostbench.store import asv_tree, frame, runs
+from hostbench.store import runs
 from hostbench.store.check import check
-from hostbench.store.frame import Tree
 from hostbench.testing.histories import story, tree
 from hostbench.testing.histories.commits import names
 from hostbench.testing.histories.made_up import made_up
 from hostbench.testing.histories.nights import nights, seconds
+from tests.stored import Tree, read_tree
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "simulation.md"
 SHORT = """
@@ -125,7 +126,7 @@ def written(folder: Path, text: str) -> tuple[dict[str, Any], Tree]:
     folder.mkdir(exist_ok=True)
     (folder / "story.toml").write_text(text)
     made = tree.write(folder / "tree", story.read(folder / "story.toml"))
-    return json.loads(made.truth.read_text()), frame.read(made.results)
+    return json.loads(made.truth.read_text()), read_tree(made.results)
 
 
 @pytest.fixture(scope="module")
@@ -252,12 +253,14 @@ def test_a_seed_gives_the_same_bytes_and_a_whole_tree(tmp_path: Path) -> None:
 def test_asv_has_the_newest_numbers_of_each_commit(tmp_path: Path) -> None:
     """asv's files hold the archives' medians, and are not shown a second time."""
     made = tree.write(tmp_path / "t", made_up(machines=1, commits=40, series=4))
-    stored = frame.read(made.results)
+    stored = read_tree(made.results)
     assert set(stored.frame["source"]) == {"archive"}
-    points = list(asv_tree.points(made.results, pytest.fail))
-    assert {point.machine for point in points} == {"simulated-1"}
-    values = sorted(point.value for point in points if point.value is not None)
-    assert len(values) > 100 and {p.num_samples for p in points if p.status == "ok"} >= {7}
+    for path in made.results.glob("*/runs"):
+        shutil.rmtree(path)
+    rows = read_tree(made.results).frame
+    assert set(rows["source"]) == {"asv"} and set(rows["machine"]) == {"simulated-1"}
+    values = sorted(rows["value"].dropna())
+    assert len(values) > 100 and set(rows["num_samples"][rows["status"] == "ok"]) >= {7}
     medians = stored.frame.groupby(["commit", "case"])["seconds"].last().dropna()
     assert values == pytest.approx(sorted(medians), rel=1e-12)
 

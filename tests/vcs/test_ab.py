@@ -23,13 +23,13 @@ from hostbench.core.records import Launch, Outcome
 from hostbench.device.simulated_file import VARIABLE
 from hostbench.judge.compare import MIN_RUNS, compare
 from hostbench.runner.plan import STANDARD, Plan
-from hostbench.store import runs
 from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import InProcess, copy_case
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
 from tests import scratch, turns
+from tests.stored import runs_of
 from tests.turns import CASE, Toy, commit
 
 AB = ("ab", "--device", "simulated", "--case", str(CASE))
@@ -41,7 +41,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stored(root: Path) -> list[WholeRun]:
-    return runs.load(root / "results", pytest.fail)
+    return runs_of(root / "results")
 
 
 # The order
@@ -218,7 +218,7 @@ def test_each_side_draws_noise_of_its_own(root: Path, monkeypatch: pytest.Monkey
             commit(root, "2")
         results = root / f"story-{number}"
         main([*AB, name, "main", "--results", str(results), "--launches", "2"])
-        both = runs.load(results, pytest.fail)
+        both = runs_of(results)
         assert {one.header.commit for one in both}.isdisjoint({40 * "a"})
         drawn.append({tuple(one.results()[0].seconds) for one in both})
     assert [len(both) for both in drawn] == [2, 2, 2], "two sides of one commit differ"
@@ -291,7 +291,7 @@ def test_each_side_runs_its_own_code(tmp_path: Path) -> None:
     done = checkout.hostbench("ab", "main", "--device", "cpu", "--launches", "1")
     assert done.returncode == EXIT_NOTHING_MEASURED, done.stdout
     assert "1 undecided" in done.stdout and "uncommitted changes" in done.stdout
-    first, second = runs.load(checkout.results, pytest.fail)
+    first, second = runs_of(checkout.results)
     slower, faster = sorted((first, second), key=lambda one: -one.results()[0].seconds[0])
     assert slower.results()[0].seconds[0] >= 0.02 > faster.results()[0].seconds[0]
     assert slower.header.interleaved_with == faster.run_id

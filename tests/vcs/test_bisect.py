@@ -11,11 +11,11 @@ from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.judge.bisect import half, newest_step, side_of
 from hostbench.judge.compare import Comparison
-from hostbench.store import runs
 from hostbench.testing import history as histories
 from hostbench.testing.builders import copy_case
 from hostbench.testing.history import NightlyRun, nightly
 from tests import turns
+from tests.stored import runs_of
 from tests.turns import CASE, commit, git
 
 BISECT = ("bisect", str(CASE), "--device", "simulated")
@@ -183,7 +183,7 @@ def test_the_first_bad_commit_is_found(root: Path, capsys: pytest.CaptureFixture
     assert f"{git(root, 'rev-parse', 'HEAD~2')} is the first bad commit\n" in said
     assert "change 2" in said.splitlines()[-3] and "+20.0% (" in said and "compare run:" in said
     assert (git(root, "for-each-ref"), git(root, "status", "--porcelain")) == before
-    kept = [run.header for run in runs.load(root / "results", pytest.fail)]
+    kept = [run.header for run in runs_of(root / "results")]
     assert len(kept) == 6 and all(header.interleaved_with for header in kept)
 
 

@@ -1,23 +1,25 @@
 """The table: the frame's rows in Delta Lake tables, kept up to date beside the data, or at a URL.
 
 `.<results>.table/` lies beside the results folder, because asv takes every `.json` below that for a
-result. It can be deleted at will. It needs deltalake and pyarrow, which the extra `dashboard`
-brings; `hostbench.store.history` does without where they are missing.
+result. It can be deleted at will. Where it cannot be written, a temporary one serves this process.
 """
 
+import atexit
 import contextlib
 import fcntl
 import gc
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 from hostbench.core.errors import UsageError
 from hostbench.store.table import files
+from hostbench.store.table.files import ResultTable
 from hostbench.store.table.lake import DAMAGE, Lake
-from hostbench.store.table.query import ResultTable
 from hostbench.store.table.reading import Reader
 from hostbench.store.table.scan import scan
 
@@ -38,13 +40,32 @@ def open_table(results: Path, rebuild: bool = False) -> ResultTable:
     """The table of a results folder as it is now: what is new or changed is read, what went is
     forgotten; a damaged one is made anew.
 
-    Raises UsageError when there is no such folder; one of DAMAGE where nothing can be written.
+    Raises UsageError when there is no such folder, or no place for a table.
     """
     if not results.is_dir():
         raise UsageError(f"there is no results folder {results}; name one with --results")
-    folder = folder_of(results)
     if (results / _BEFORE / "contents").is_file():
         shutil.rmtree(results / _BEFORE, ignore_errors=True)
+    with contextlib.suppress(*DAMAGE):
+        return _opened(results, folder_of(results), rebuild)
+    try:
+        return _opened(results, _elsewhere(results), rebuild)
+    except DAMAGE as error:
+        raise UsageError(
+            f"cannot keep the table of {results}, neither beside it nor in "
+            f"{tempfile.gettempdir()}: {error}; make room there, or make one of the two writable"
+        ) from error
+
+
+@cache
+def _elsewhere(results: Path) -> Path:
+    """A folder that goes with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="hostbench-table-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _opened(results: Path, folder: Path, rebuild: bool) -> ResultTable:
     with _lock(folder), _without_collection():
         if not rebuild:
             with contextlib.suppress(*DAMAGE):
@@ -83,7 +104,7 @@ def _refreshed(results: Path, folder: Path) -> ResultTable:
         lake.delete([unit.reading for unit in reader.gone if unit.rows])
         lake.tidy({unit.machine for unit in reader.fresh.values() if unit.rows})
         lake.refresh()
-    return ResultTable(lake, units, reader.warnings)
+    return ResultTable(lake=lake, units=units, warnings=tuple(reader.warnings))
 
 
 def _sweep(lake: Lake, readings: set[int]) -> None:

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 import hostbench
 from hostbench.families import load as load_workloads
-from hostbench.store.counts import STATUSES
+from hostbench.store.columns import STATUSES
+from hostbench.store.table.lake import Lake
 from hostbench.store.table.rows import READING, times
 
 FORMAT = 1
@@ -56,6 +57,17 @@ class Unit:
     """started_at of its first and of its last row, in microseconds."""
     counts: str = "[]"
     """JSON: [family, device, own, number of rows of each status, of unexpected findings]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultTable:
+    """A table as it was when it was opened; hostbench.store.history asks it."""
+
+    lake: Lake
+    units: dict[str, Unit]
+    """By key."""
+    warnings: tuple[str, ...] = ()
+    """Of files that are no unit."""
 
 
 _TEXTS = ("machine", "commit", "run_id", "hardware", "torch", "driver", "scratch", "source")

@@ -13,13 +13,13 @@ from msgspec import structs
 from hostbench.core.errors import DataError
 from hostbench.core.records import Run
 from hostbench.limits import published
-from hostbench.store import adopt, archive, asv_rows, asv_tree, frame, peers, runs
+from hostbench.store import adopt, archive, asv_tree, frame, peers, runs
 from hostbench.store.columns import Row
 from hostbench.store.runs import put_together
-from hostbench.store.table.asv_columns import Columns, Known, OddError
+from hostbench.store.table import asv_points
 from hostbench.store.table.files import Unit, describe, digest_of
 from hostbench.store.table.lake import MAX_ROWS
-from hostbench.store.table.rows import FILE, READING, of_rows
+from hostbench.store.table.rows import FILE, READING, numbered, of_rows
 from hostbench.store.table.scan import Scan, Stat, stat_of
 from hostbench.store.thin import thinned
 
@@ -43,7 +43,7 @@ class Reader:
         self.warnings: list[str] = []
         """Of files that are no unit: benchmarks.json, published.toml, machine.json."""
         self._next = max([time.time_ns(), *(unit.reading + 1 for unit in units.values())])
-        self._known = Known()
+        self._layouts: list[asv_points.Layout] = []
         self._waiting: dict[str | None, list[pa.Table]] = {}
         self._opened: dict[str, Run] = {}
 
@@ -59,7 +59,7 @@ class Reader:
             if self._differs(path, stat):
                 said: list[str] = []
                 rows = peers.rows_of(self.results / path, said.append)
-                self._add(self._unit(path, "peer", stat, warnings=said), rows)
+                self._add_rows(self._unit(path, "peer", stat, warnings=said), rows)
         for key in [key for key in self.units if key not in there]:
             self._forget(key)
         shared = asv_tree.described(self.results, self.warnings.append)
@@ -132,8 +132,7 @@ class Reader:
         opened = [
             self._opened.pop(path) if path in self._opened else self._read(path) for path in paths
         ]
-        parts = {(p.header.machine, p.header.run_id): p for p in opened if isinstance(p, Run)}
-        run = next(iter(put_together(parts.values())), None)
+        run = next(iter(put_together(p for p in opened if isinstance(p, Run))), None)
         said: list[str] = []
         rows = None
         if run is not None:
@@ -148,7 +147,7 @@ class Reader:
             for row in part.asv_rows
         ]
         unit.about = {"parts": paths, "header": asdict(runs.about(run)), "claims": claims}
-        self._add(unit, rows)
+        self._add_rows(unit, rows)
 
     def _claims(self) -> dict[str, Claims]:
         """By machine."""
@@ -160,54 +159,36 @@ class Reader:
 
     def _asv(self, machine: str, shared: Mapping[str, Any], claims: Claims) -> Iterator[pa.Table]:
         entry = asv_tree.load(self.results / machine / "machine.json", self.warnings.append)
-        entry = entry if isinstance(entry, dict) else {}
+        hardware = asv_tree.hardware(entry) if isinstance(entry, dict) else None
         own = asv_tree.described(self.results, self.warnings.append, machine)
         described = {**shared, **own}
-        known = Known() if own else self._known
-        columns = Columns(self.results, machine, entry, described, known)
+        layouts = [] if own else self._layouts
         names = {
             name: [about.get("param_names"), about.get("unit")]
             for name, about in described.items()
             if isinstance(about, dict)
         }
-        about = digest_of([asv_rows.hardware(entry), names])
+        about = digest_of([hardware, names])
         for path, stat in self.found.asv.items():
             if path.partition("/")[0] != machine:
                 continue
             unit = self.units.get(path)
-            if self._differs(
-                path, stat, _with_claims(about, claims, unit.commit if unit else None)
-            ):
-                self._asv_file(path, stat, about, columns, claims)
-                if columns.rows >= MAX_ROWS:
-                    yield self._finished(columns.table())
-        if columns.rows:
-            self._waiting.setdefault(machine, []).append(columns.table())
-        yield from self._full()
-
-    def _asv_file(
-        self, path: str, stat: Stat, about: str, columns: Columns, claims: Claims
-    ) -> None:
-        said: list[str] = []
-        full = self.results / path
-        data = asv_tree.load(full, said.append)
-        commit = str(data.get("commit_hash")) if isinstance(data, dict) else ""
-        held = claims.get(commit, [])
-        depends = _with_claims(about, claims, commit)
-        unit = self._unit(path, "asv", stat, depends, warnings=said)
-        unit.commit = commit
-        try:
-            columns.take(full, unit.reading, data, {tuple(row) for row in held})
-        except OddError:
-            damaged: dict[str, None] = {}
-            found = asv_tree.points_of(full, columns.machine, data, columns.described, said.append)
-            claimed = {(columns.machine, commit, *row) for row in held}
-            shown = (
-                asv_rows.shown(self.results, point, columns.entry, claimed, damaged)
-                for point in found
-            )
-            self._add(unit, [row for row in shown if row is not None])
-            said += damaged
+            depends = _with_claims(about, claims, unit.commit if unit else None)
+            if not self._differs(path, stat, depends):
+                continue
+            said: list[str] = []
+            data = asv_tree.load(self.results / path, said.append)
+            commit = str(data.get("commit_hash")) if isinstance(data, dict) else ""
+            depends = _with_claims(about, claims, commit)
+            unit = self._unit(path, "asv", stat, depends, warnings=said)
+            unit.commit = commit
+            if data is None:
+                continue
+            points = asv_points.read(self.results / path, data, described, layouts, said.append)
+            if points is not None:
+                held = {tuple(row) for row in claims.get(commit, ())}
+                self._add(unit, points.table(machine, hardware, held))
+                yield from self._full()
 
     def _differs(self, key: str, stat: Stat, depends: str = "") -> bool:
         unit = self.units.get(key)
@@ -234,11 +215,16 @@ class Reader:
         if unit is not None and self.fresh.pop(unit.reading, None) is None:
             self.gone.append(unit)
 
-    def _add(self, unit: Unit, rows: list[Row]) -> None:
+    def _add_rows(self, unit: Unit, rows: list[Row]) -> None:
         if rows:
-            machine = rows[0].get("machine")
-            name = None if machine is None else str(machine)
-            self._waiting.setdefault(name, []).append(of_rows(rows, unit.reading))
+            self._add(unit, of_rows(rows))
+
+    def _add(self, unit: Unit, table: pa.Table) -> None:
+        if len(table):
+            machine = (
+                table.column("machine")[0].as_py() if "machine" in table.column_names else None
+            )
+            self._waiting.setdefault(machine, []).append(numbered(table, unit.reading))
 
     def _full(self, at_least: int = MAX_ROWS) -> Iterator[pa.Table]:
         for machine, tables in list(self._waiting.items()):

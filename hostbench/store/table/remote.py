@@ -19,9 +19,8 @@ from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.records import Run
 from hostbench.store import archive
 from hostbench.store.table import files
-from hostbench.store.table.files import Unit
+from hostbench.store.table.files import ResultTable, Unit
 from hostbench.store.table.lake import DAMAGE, MAX_ROWS, Lake, ask, is_in, of_machine, text
-from hostbench.store.table.query import ResultTable
 from hostbench.store.table.rows import READING
 
 _ATTEMPTS = 10
@@ -43,7 +42,7 @@ def open_remote(url: str) -> ResultTable:
     """The table at a URL as it is now. Raises UsageError where there is none that can be read."""
     try:
         lake = Lake(url)
-        return ResultTable(lake, files.from_table(lake.read_files()))
+        return ResultTable(lake=lake, units=files.from_table(lake.read_files()))
     except TableNotFoundError as error:
         raise UsageError(
             f"there is no table at {url}; `hostbench publish URL` makes one"

@@ -25,10 +25,10 @@ _NO_AXES = frozenset(COLUMNS) - {"device", "nbytes"}
 _PLAIN = (str, int, bool, type(None))
 """Types whose values JSON gives back as they were."""
 _ENCODE = json.JSONEncoder().encode
-_TEXT = pa.dictionary(pa.int32(), pa.string())
+TEXT = pa.dictionary(pa.int32(), pa.string())
 _TYPES = (
-    dict.fromkeys(TEXTS, _TEXT)
-    | dict.fromkeys(JSON, _TEXT)
+    dict.fromkeys(TEXTS, TEXT)
+    | dict.fromkeys(JSON, TEXT)
     | dict.fromkeys(TIMES, pa.timestamp("us", tz="UTC"))
     | dict.fromkeys(NUMBERS, pa.float64())
     | dict.fromkeys(INTS, pa.int64())
@@ -36,8 +36,8 @@ _TYPES = (
 SCHEMA = pa.schema(
     [
         *((column, _TYPES[column]) for column in COLUMNS),
-        (AXES, _TEXT),
-        (FILE, _TEXT),
+        (AXES, TEXT),
+        (FILE, TEXT),
         (READING, pa.int64()),
         (PLACE, pa.int32()),
     ]
@@ -61,8 +61,8 @@ def axes_json(row: Row) -> str:
     return repr(axes)
 
 
-def of_rows(rows: Sequence[Row], reading: int) -> pa.Table:
-    """The rows of one reading; columns that no row has are left out."""
+def of_rows(rows: Sequence[Row]) -> pa.Table:
+    """Columns that no row has are left out."""
     filled = [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
     names = [name for name in filled if name not in JSON]
     arrays = {name: _array(name, [row.get(name) for row in rows]) for name in names}
@@ -70,9 +70,13 @@ def of_rows(rows: Sequence[Row], reading: int) -> pa.Table:
         texts = [json.dumps(row[name]) if name in row else None for row in rows]
         arrays[name] = text_array(texts)
     arrays[AXES] = text_array([axes_json(row) for row in rows])
-    arrays[READING] = pa.array(np.full(len(rows), reading, dtype=np.int64))
-    arrays[PLACE] = pa.array(np.arange(len(rows), dtype=np.int32))
     return pa.table(arrays)
+
+
+def numbered(table: pa.Table, reading: int) -> pa.Table:
+    """With the number of their reading, and each row's place in it."""
+    table = table.append_column(READING, pa.array(np.full(len(table), reading, dtype=np.int64)))
+    return table.append_column(PLACE, pa.array(np.arange(len(table), dtype=np.int32)))
 
 
 def _array(name: str, values: list[Any]) -> pa.Array:
@@ -108,7 +112,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for name in COLUMNS:
         array = _column(table, name)
-        if _TYPES[name] == _TEXT:
+        if _TYPES[name] == TEXT:
             columns[name] = _decoded(array, _from_json(name) if name in JSON else None)
         elif name in INTS or name == "num_samples":
             columns[name] = _whole_numbers(array)

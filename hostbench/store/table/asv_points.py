@@ -1,0 +1,288 @@
+"""The points of a file of asv's as columns: one for each combination of a benchmark's parameters.
+
+Files of one suite have one layout: the same benchmarks with the same parameters. What names a case
+is worked out once per layout; a file then adds its lists of numbers.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hostbench.core import units
+from hostbench.core.case import Case
+from hostbench.core.clock import YEARS
+from hostbench.core.records import DAMAGE
+from hostbench.families import load as load_workloads
+from hostbench.measure.workload import Workload
+from hostbench.store import asv_tree
+from hostbench.store.columns import Row, axes_of
+from hostbench.store.table.rows import AXES, TEXT, as_int, axes_json, text_array
+from hostbench.suite import asv_name
+
+Warn = Callable[[str], None]
+
+NO_REASON = "asv stores no reason"
+_OF_CASE = ("family", "workload", "metric", "case", "unit", "device", AXES)
+_NUMBERS = {
+    "value": "result",
+    "ci_low_s": "stats_ci_99_a",
+    "ci_high_s": "stats_ci_99_b",
+    "q25_s": "stats_q_25",
+    "q75_s": "stats_q_75",
+    "num_samples": "stats_repeat",
+}
+_STATUSES = pa.array(["ok", "skipped", "failed"])
+_OK, _SKIPPED, _FAILED = range(3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """What all files of one shape share: an entry per benchmark, then arrays over all points."""
+
+    shape: list[tuple[str, Any]]
+    """(benchmark, its lists of parameters)."""
+    counts: Any
+    """Combinations of each benchmark."""
+    benchmark_of: Any
+    """Each point's place in `shape`."""
+    columns: dict[str, pa.Array]
+    """What names each point's case, and its bytes a step."""
+    rate_bytes: Any
+    """Bytes of which gb_per_s is made; NaN where there is no rate."""
+    in_seconds: Any
+    is_shown: Any
+    damaged: dict[str, str]
+    """Benchmarks of which a point cannot be shown -> why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """One file's points. Arrays are over all points, sequences over the benchmarks."""
+
+    layout: Layout
+    commit: str
+    committed_ms: int | None
+    env_name: str
+    torch: str | None
+    numbers: dict[str, Any]
+    """Frame column -> numbers; NaN where there is none. Only `value` may be infinite."""
+    has_failed: Any
+    versions: Sequence[str | None]
+    started_ms: Sequence[int | None]
+    samples: Sequence[Any]
+    """As asv stores them."""
+
+    def samples_of_points(self) -> Iterator[tuple[float, ...]]:
+        """Empty where asv kept none."""
+        for cell, count in zip(self.samples, self.layout.counts.tolist(), strict=True):
+            for own in _padded(cell, count):
+                kept = own if isinstance(own, list) else []
+                yield tuple(one for one in kept if type(one) in (int, float) and math.isfinite(one))
+
+    def table(self, machine: str, hardware: str | None, claimed: Collection[Any]) -> pa.Table:
+        """The frame's rows without the benchmarks of `claimed`: (benchmark, started_ms)."""
+        layout, value = self.layout, self.numbers["value"]
+        num, is_missing = len(value), np.isnan(value)
+        seconds = np.where(layout.in_seconds, value, np.nan)
+        rate = np.full(num, np.nan)
+        np.divide(layout.rate_bytes, seconds, out=rate, where=seconds > 0)
+        is_time = layout.in_seconds & ~is_missing
+        numbers = {name: np.where(is_time, own, np.nan) for name, own in self.numbers.items()}
+        numbers |= {"value": value, "seconds": seconds, "gb_per_s": rate / units.GB}
+        status = np.where(is_missing, np.where(self.has_failed, _FAILED, _SKIPPED), _OK)
+        no_reason = pa.array(np.zeros(num, np.int32), mask=~is_missing)
+        started = [self.committed_ms if ms is None else ms for ms in self.started_ms]
+        table = pa.table(
+            {
+                "machine": _same(machine, num),
+                "hardware": _same(hardware, num),
+                "commit": _same(self.commit, num),
+                "committed_at": _times([self.committed_ms], [num]),
+                "run_id": _same(asv_tree.run_id(self.commit, self.env_name), num),
+                "started_at": _times(started, layout.counts),
+                "torch": _same(self.torch, num),
+                **layout.columns,
+                "version": text_array([*self.versions]).take(pa.array(layout.benchmark_of)),
+                "status": pa.DictionaryArray.from_arrays(status.astype(np.int32), _STATUSES),
+                "reason": pa.DictionaryArray.from_arrays(no_reason, pa.array([NO_REASON])),
+                **{name: pa.array(own, from_pandas=True) for name, own in numbers.items()},
+                "source": _same("asv", num),
+                "flags": _same("", num),
+            }
+        )
+        keep = layout.is_shown
+        if claimed:
+            names = (name for name, _ in layout.shape)
+            is_own = [pair not in claimed for pair in zip(names, self.started_ms, strict=True)]
+            keep = keep & np.array(is_own, dtype=bool)[layout.benchmark_of]
+        return table if keep.all() else table.filter(pa.array(keep))
+
+
+def read(
+    path: Path, data: Any, described: Mapping[str, Any], layouts: list[Layout], warn: Warn
+) -> Points | None:
+    """The points of a file's content; None, and a warning, for what asv did not write.
+
+    `layouts`: those met so far with the same `described`; a new one is added.
+    """
+    try:
+        points = _points(data, described, layouts)
+        odd = _odd_times(data)
+    except (*DAMAGE, IndexError, OverflowError) as error:
+        warn(f"{path} is no asv result file ({type(error).__name__}: {error}); left out")
+        return None
+    if odd:
+        more = f" (and {len(odd) - 1} more)" if odd[1:] else ""
+        warn(f"{path} has {odd[0]}, no time in milliseconds of {YEARS}{more}; {asv_tree.CORRECT}")
+    for name, why in points.layout.damaged.items():
+        warn(f"{path}: {name} cannot be shown ({why}); left out")
+    return points
+
+
+def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> Points:
+    columns: list[str] = data["result_columns"]
+    rows: list[list[Any]] = list(data["results"].values())
+
+    def column(name: str) -> list[Any]:
+        """asv trims nulls at the right end of a row."""
+        place = columns.index(name) if name in columns else 1 << 30
+        return [cells[place] if place < len(cells) else None for cells in rows]
+
+    shape = list(zip(data["results"], column("params"), strict=True))
+    layout = next((known for known in layouts if known.shape == shape), None)
+    if layout is None:
+        layout = _layout(shape, described)
+        layouts.insert(0, layout)
+    counts = layout.counts.tolist()
+    results = _flat(column("result"), counts, broadcast=True)
+    numbers = {name: _floats(_flat(column(key), counts)) for name, key in _NUMBERS.items()}
+    for own in numbers.values():
+        own[~np.isfinite(own)] = np.nan
+    numbers["num_samples"] = np.trunc(numbers["num_samples"])
+    numbers["value"] = _floats(results)
+    versions = column("version")
+    requirements = data.get("requirements") or {}
+    return Points(
+        layout=layout,
+        commit=str(data["commit_hash"]),
+        committed_ms=asv_tree.milliseconds(data.get("date")),
+        env_name=str(data.get("env_name") or ""),
+        torch=str(requirements["torch"]) if "torch" in requirements else None,
+        numbers=numbers,
+        has_failed=np.array([type(value) not in (int, float) for value in results], dtype=bool),
+        versions=[None if version is None else str(version) for version in versions],
+        started_ms=[asv_tree.milliseconds(value) for value in column("started_at")],
+        samples=column("samples"),
+    )
+
+
+def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layout:
+    rows: list[Row] = []
+    counts, in_seconds, rate_bytes, damaged = [], [], [], {}
+    for name, params in shape:
+        unit, combinations = asv_tree.cases(name, params, described)
+        counts.append(len(combinations))
+        in_seconds += [unit == "seconds"] * len(combinations)
+        for values in combinations:
+            try:
+                row, nbytes = about_case(name, values, unit)
+                row[AXES] = axes_json(row)
+            except DAMAGE as error:
+                damaged[name] = str(error)
+                row, nbytes = {}, None
+            rows.append(row)
+            rate_bytes.append(nbytes or np.nan)
+    columns = {name: text_array([row.get(name) for row in rows]) for name in _OF_CASE}
+    held = [as_int(row.get("nbytes")) for row in rows]
+    return Layout(
+        shape=shape,
+        counts=np.array(counts, dtype=np.int64),
+        benchmark_of=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        columns={**columns, "nbytes": pa.array(held, type=pa.int64())},
+        rate_bytes=np.array(rate_bytes, dtype=float),
+        in_seconds=np.array(in_seconds, dtype=bool),
+        is_shown=np.array([bool(row) for row in rows], dtype=bool),
+        damaged=damaged,
+    )
+
+
+def about_case(benchmark: str, params: asv_tree.Params, unit: str) -> tuple[Row, int | None]:
+    """What names a case in every file, and its bytes a step. Raises one of DAMAGE."""
+    work = _ours().get(benchmark)
+    case = Case.of(work.name if work else benchmark, dict(params))
+    for axis in ("nbytes", "batch_bytes", "num_ranks"):
+        if work and not isinstance(case.values.get(axis, 0), int):
+            raise ValueError(f"{axis} is {case.values[axis]!r:.40}, no number")
+    known = work is not None and set(case.values) == set(work.axes)
+    nbytes = work.nbytes(case) if work and known else None
+    return {
+        "family": case.family,
+        "workload": case.workload,
+        "metric": unit,
+        "case": str(case),
+        "unit": unit,
+        "nbytes": nbytes,
+        **axes_of(case),
+    }, nbytes
+
+
+@cache
+def _ours() -> dict[str, Workload]:
+    return {asv_name(name): work for name, work in load_workloads().items()}
+
+
+def _odd_times(data: Any) -> list[str]:
+    """What stands where a time should, and is none."""
+    columns = data["result_columns"]
+    place = columns.index("started_at") if "started_at" in columns else 1 << 30
+    found = [("date", data.get("date"))]
+    for name, cells in data["results"].items():
+        if len(cells) > place:
+            found.append((f"started_at of {name}", cells[place]))
+    return [
+        f"{what} {value!r:.40}"
+        for what, value in found
+        if value is not None and asv_tree.milliseconds(value) is None
+    ]
+
+
+def _flat(cells: list[Any], counts: list[int], broadcast: bool = False) -> list[Any]:
+    """The lists of all benchmarks as one; `broadcast`: what is no list counts for each point."""
+    values: list[Any] = []
+    for cell, count in zip(cells, counts, strict=True):
+        if broadcast and not isinstance(cell, list):
+            cell = [cell] * count
+        values += _padded(cell, count)
+    return values
+
+
+def _padded(cell: Any, count: int) -> list[Any]:
+    """A list of `count`, null where there is nothing."""
+    if not isinstance(cell, list):
+        return [None] * count
+    return cell if len(cell) == count else [*cell[:count], *[None] * (count - len(cell))]
+
+
+def _floats(values: list[Any]) -> Any:
+    """NaN for what is no number. Raises OverflowError for one that no float holds."""
+    if not set(map(type, values)) <= {float, int, type(None)}:
+        values = [value if type(value) in (float, int) else None for value in values]
+    return np.array(values, dtype=float)
+
+
+def _same(value: str | None, num: int) -> pa.Array:
+    if value is None:
+        return pa.nulls(num, TEXT)
+    return pa.DictionaryArray.from_arrays(np.zeros(num, np.int32), text_array([value]).dictionary)
+
+
+def _times(milliseconds: Sequence[int | None], counts: Any) -> pa.Array:
+    moments = [np.datetime64("NaT" if ms is None else ms, "ms") for ms in milliseconds]
+    repeated = np.repeat(np.array(moments, dtype="M8[ms]"), counts)
+    return pa.array(repeated).cast(pa.timestamp("us", tz="UTC"))
