@@ -33,6 +33,7 @@ from hostbench.testing.builders import (
     skipped,
     write_journal,
 )
+from tests.conftest import SOAK
 from tests.store.test_frame import H2D, STARTED_MS, asv_file
 
 DATA = Path(__file__).parent.parent / "data"
@@ -204,7 +205,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("change", dict.fromkeys(CHANGES))
 def test_after_a_change(tree: Path, change: Callable[[Path, random.Random], None]) -> None:
-    same(tree)
+    History(tree)
     before = lake(tree)
     change(tree, random.Random(4))
     same(tree)
@@ -212,7 +213,7 @@ def test_after_a_change(tree: Path, change: Callable[[Path, random.Random], None
 
 
 @settings(
-    max_examples=12,
+    max_examples=60 if SOAK else 6,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -258,7 +259,7 @@ def lose_points(folder: Path) -> None:
     "damage", [cut_the_log, lose_the_log, other_program, cut_what_was_read, lose_points]
 )
 def test_a_broken_table_is_made_anew(tree: Path, damage: Callable[[Path], None]) -> None:
-    same(tree)
+    History(tree)
     before = lake(tree)
     damage(table.folder_of(tree))
     same(tree)
