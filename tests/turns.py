@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hostbench import facts
-from hostbench.cli import ab, bisect_run, interleave
+from hostbench.cli import ab, bisect_run, measuring
 from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
@@ -91,7 +91,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(facts, "probe_torch", lambda: torch)
     monkeypatch.setattr(ab, "become_subreaper", lambda: None)
     monkeypatch.setattr(bisect_run, "become_subreaper", lambda: None)
-    monkeypatch.setattr(interleave, "Launcher", Toy)
+    monkeypatch.setattr(measuring, "Launcher", Toy)
     monkeypatch.setattr(side, "_versions", lambda name, folder: VERSIONS)
     monkeypatch.setattr(Toy, "walked", [], raising=False)
     return root

@@ -2,12 +2,12 @@
 
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hostbench.cli import compare
-from hostbench.cli.compare import CompareOptions
-from hostbench.cli.interleave import Pair, measure
+from hostbench.cli.measuring import Pair, measure_pair
 from hostbench.cli.output import warn
 from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
 from hostbench.core.errors import EXIT_FAILED, NothingMeasured, UsageError
@@ -18,27 +18,18 @@ from hostbench.vcs.repo import Checkout, working_tree
 from hostbench.vcs.side import Side
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbOptions(Measuring):
-    a: str
-    names: tuple[str, ...] = ()
-    """B, then families; either may be left out."""
-    all: bool = False
-    format: str = "text"
-
-
-def execute(options: AbOptions) -> int:
-    """Measure, keep a run of each side, compare them. Exit codes are those of `compare`, but 4
-    where a case failed or the run was interrupted."""
+def execute(*, a: str, names: tuple[str, ...], all: bool, format: str, **measuring: Any) -> int:
+    """Measure, keep a run of each side, compare them. `names`: B, then families; either may be left
+    out. Exit codes are those of `compare`, but 4 where a case failed or the run was interrupted."""
     become_subreaper()
-    second, families = _names(options.names)
-    options = replace(options, families=families)
+    second, families = _names(names)
+    options = Measuring(families=families, **measuring)
     setup = set_up(options)
     root, code = repository(setup)
     plan = planned(options, setup)
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
-            side.of_commit(root, options.a, Path(folder, "a")),
+            side.of_commit(root, a, Path(folder, "a")),
             side.of_commit(root, second, Path(folder, "b"))
             if second is not None
             else side.of_working_tree(root, code, Path(folder, "b")),
@@ -51,8 +42,21 @@ def execute(options: AbOptions) -> int:
         for note in notes:
             warn(note)
         adopt_left_over(setup)
-        pair = measure(setup, sides, replace(plan, cases=cases))
-    return _answer(options, setup, sides, pair)
+        pair = measure_pair(setup, sides, replace(plan, cases=cases))
+    _tell(sides, pair)
+    failed = any(one.status == "failed" for records in pair.records for one in records)
+    try:
+        verdict = compare.execute(
+            a=f"run:{pair.run_ids[0]}",
+            b=f"run:{pair.run_ids[1]}",
+            all=all,
+            format=format,
+            results=str(setup.results),
+        )
+    except NothingMeasured as error:
+        warn(str(error))
+        verdict = error.exit_code
+    return EXIT_FAILED if failed or pair.end == "interrupted" else verdict
 
 
 def repository(setup: Setup) -> tuple[Path, Checkout]:
@@ -70,7 +74,7 @@ def _names(names: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     return None, names
 
 
-def _answer(options: AbOptions, setup: Setup, sides: tuple[Side, Side], pair: Pair) -> int:
+def _tell(sides: tuple[Side, Side], pair: Pair) -> None:
     for letter, one, run_id in zip("AB", sides, pair.run_ids, strict=True):
         mark = f", {one.code.scratch}" if one.code.scratch else ""
         print(
@@ -79,17 +83,3 @@ def _answer(options: AbOptions, setup: Setup, sides: tuple[Side, Side], pair: Pa
         )
     if pair.end != "complete":
         warn(f"{pair.end}; what was measured is kept, and is judged if it is enough")
-    asked = CompareOptions(
-        a=f"run:{pair.run_ids[0]}",
-        b=f"run:{pair.run_ids[1]}",
-        all=options.all,
-        format=options.format,
-        results=str(setup.results),
-    )
-    failed = any(one.status == "failed" for records in pair.records for one in records)
-    try:
-        code = compare.execute(asked)
-    except NothingMeasured as error:
-        warn(str(error))
-        code = error.exit_code
-    return EXIT_FAILED if failed or pair.end == "interrupted" else code

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 import pandas as pd
 
@@ -32,8 +33,9 @@ SKIP, STOP = 125, 130
 """What `git bisect run` takes for: cannot be told; go no further."""
 
 
-def execute(options: BisectOptions) -> int:
+def execute(**asked: Any) -> int:
     """Exit code 0 where the steps were printed or the commit was found, 3 where nothing shows."""
+    options = BisectOptions(**asked)
     if options.check:
         return _checked(options)
     options, setup, case = _set_up(options)

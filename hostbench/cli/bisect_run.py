@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hostbench.cli.interleave import measure
+from hostbench.cli.measuring import measure_pair
 from hostbench.cli.output import warn
 from hostbench.cli.program import program
 from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned
@@ -162,7 +162,7 @@ def _measured(bench: Bench, trial: Trial) -> Comparison:
     if not cases:
         raise NothingMeasured("; ".join(notes))
     seed = bench.plan.seed + len(trial.seconds[0])
-    pair = measure(bench.setup, sides, replace(bench.plan, seed=seed), scratch="bisect")
+    pair = measure_pair(bench.setup, sides, replace(bench.plan, seed=seed), scratch="bisect")
     if pair.end == "interrupted":
         raise KeyboardInterrupt
     for runs, records in zip(trial.seconds, pair.records, strict=True):

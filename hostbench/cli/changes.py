@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -28,48 +28,54 @@ from hostbench.judge.grid import Axis
 from hostbench.report import changes, choice
 from hostbench.report.choice import Request, Selection, choose
 from hostbench.report.event_words import no_run, unjudged
-from hostbench.report.judged import Explainer, explain, judge_history
+from hostbench.report.judged import explain, judge_history
 from hostbench.store.history import History
 from hostbench.vcs.repo import commit_of, committed_at
 
 SHORTEST_COMMIT = 7
 _MOST_NAMED = 10
 """Wrong lines that are named; the others are counted."""
-_WITH_INPUT = ("input", "axis")
-"""Options that may stand beside --input."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesOptions:
-    series: tuple[str, ...] = ()
-    machine: str | None = None
-    axis: Axis = "commit"
-    since: str | None = None
-    all: bool = False
-    format: str | None = None
-    input: Path | None = None
-    results: str | None = None
+def execute(*, input: Path | None, **given: Any) -> int:
+    """Judge what is stored, or the series of --input, and print what changed."""
+    return _stored(**given) if input is None else _input(input, given)
 
 
-def execute(options: ChangesOptions) -> int:
-    """Judge what is stored, or the series of --input, and print what changed. 4 where a series that
-    had numbers fails in its machine's newest run, else 1 where a confirmed step to slower stayed,
-    is recent, and has no triage entry."""
-    if options.input is not None:
-        return _input(options, options.input)
-    wanted = Request.read(options.series)
-    history = open_history(options.results)
-    _check_machines([options.machine, *wanted.machines], history)
-    judged = judge_history(history, options.axis)
-    since = None if options.since is None else _since(options.since, judged)
-    asked = choose(judged, wanted, options.machine)
+def _stored(
+    *,
+    series: tuple[str, ...],
+    machine: str | None,
+    axis: Axis,
+    since: str | None,
+    all: bool,
+    format: str | None,
+    results: str | None,
+) -> int:
+    """4 where a series that had numbers fails in its machine's newest run, else 1 where a confirmed
+    step to slower stayed, is recent, and has no triage entry."""
+    wanted = Request.read(series)
+    history = open_history(results)
+    _check_machines([machine, *wanted.machines], history)
+    judged = judge_history(history, axis)
+    begin = None if since is None else _since(since, judged)
+    asked = choose(judged, wanted, machine)
     if not any(one.machine and one.judged.grid.cases for one in asked):
-        raise NothingMeasured(_nothing(options, asked))
+        raise NothingMeasured(_nothing(series, machine, asked))
     asked = [one for one in asked if one.machine]
-    explainer, said = explain(history, judged, Path.cwd(), options.axis, since)
+    explainer, said = explain(history, judged, Path.cwd(), axis, begin)
     for path, text in said.warnings:
         warn(f"{path}: {text}")
-    _print(options, asked, explainer)
+    if format == "jsonl":
+        for id, judgement in (*choice.series(asked), *choice.machines(asked)):
+            _write(id, judgement)
+    else:
+        show_page(
+            format or "text",
+            lambda: changes.page(asked, explainer, axis, every=all),
+            lambda: changes.table(asked, explainer),
+            lambda: changes.as_json(asked, explainer, axis),
+        )
     if choice.has_failed(asked):
         return EXIT_FAILED
     if any(explainer.fails(found) for found, _ in choice.events(asked)):
@@ -78,18 +84,9 @@ def execute(options: ChangesOptions) -> int:
     return EXIT_OK
 
 
-def _print(options: ChangesOptions, asked: Sequence[Selection], explainer: Explainer) -> None:
-    if options.format == "jsonl":
-        for id, judgement in (*choice.series(asked), *choice.machines(asked)):
-            for change in judgement.changes:
-                show(lines.written(id, change))
-        return
-    show_page(
-        options.format or "text",
-        lambda: changes.page(asked, explainer, options.axis, every=options.all),
-        lambda: changes.table(asked, explainer),
-        lambda: changes.as_json(asked, explainer, options.axis),
-    )
+def _write(id: str, judgement: Judgement) -> None:
+    for change in judgement.changes:
+        show(lines.written(id, change))
 
 
 def _check_machines(names: Iterable[str | None], history: History) -> None:
@@ -103,11 +100,11 @@ def _check_machines(names: Iterable[str | None], history: History) -> None:
             )
 
 
-def _nothing(options: ChangesOptions, asked: Sequence[Selection]) -> str:
+def _nothing(series: Sequence[str], machine: str | None, asked: Sequence[Selection]) -> str:
     grids = [one.judged.grid for one in asked]
-    if options.series and any(grid.cases for grid in grids):
-        where = f" of --machine {options.machine}" if options.machine else ""
-        names = " or ".join(options.series)
+    if series and any(grid.cases for grid in grids):
+        where = f" of --machine {machine}" if machine else ""
+        names = " or ".join(series)
         return f"nothing stored{where} is {names}; `hostbench changes --format json` names all"
     said = no_run(grids)
     return said if any(grid.left_out for grid in grids) else f"{said}; `hostbench run`"
@@ -142,25 +139,22 @@ def _check_asked(asked: Sequence[Selection]) -> None:
         raise NothingMeasured(
             f"a machine's own events are told from {fewest} series or more: {names} has fewer"
         )
-    counted = [pair for one in asked for pair in one.counted()]
-    _check_judged([own for own, _ in counted], [longest for _, longest in counted])
+    _check_judged(pair for one in asked for pair in one.counted())
 
 
-def _check_judged(judged: Sequence[Judgement], pieces: Iterable[int]) -> None:
-    """Raises NothingMeasured where every series was too short."""
-    if why := unjudged(judged, pieces):
+def _check_judged(judged: Iterable[tuple[Judgement, int]]) -> None:
+    """Of each series also how many points its longest piece has. Raises NothingMeasured where every
+    series was too short."""
+    own, longest = zip(*judged, strict=True)
+    if why := unjudged(own, longest):
         raise NothingMeasured(why)
 
 
-def _input(options: ChangesOptions, path: Path) -> int:
+def _input(path: Path, others: dict[str, Any]) -> int:
     """Series from a file, changes as lines; 2 where a line is wrong, which leaves the others to be
     judged, else 1 where a confirmed step is slower."""
-    given = [
-        field.name
-        for field in fields(options)
-        if field.name not in _WITH_INPUT and getattr(options, field.name) not in (None, (), False)
-    ]
-    if given and (given != ["format"] or options.format != "jsonl"):
+    given = [name for name in others if name != "axis" and others[name] not in (None, (), False)]
+    if given and (given != ["format"] or others["format"] != "jsonl"):
         raise UsageError(
             f"--input takes its series from a file and writes JSON lines: leave {given[0]} out"
         )
@@ -173,16 +167,13 @@ def _input(options: ChangesOptions, path: Path) -> int:
         warn(f"and {len(wrong) - _MOST_NAMED} more")
     judged = list(lines.judge_lines(series, Options()))
     for id, judgement in judged:
-        for change in judgement.changes:
-            show(lines.written(id, change))
+        _write(id, judgement)
     if wrong:
         return EXIT_USAGE
     if any(_is_slower(change) for _, judgement in judged for change in judgement.changes):
         return EXIT_REGRESSION
-    _check_judged(
-        [judgement for _, judgement in judged[: len(series)]],
-        (longest_piece(line.values, line.breaks) for line in series),
-    )
+    pieces = (longest_piece(line.values, line.breaks) for line in series)
+    _check_judged(zip((own for _, own in judged), pieces, strict=False))
     return EXIT_OK
 
 

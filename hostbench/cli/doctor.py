@@ -1,7 +1,7 @@
 """`hostbench doctor`: what this machine is, what will run on it, and what looks wrong."""
 
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from hostbench.cli.page import show_page
@@ -20,18 +20,12 @@ from hostbench.report.doctor import coverage, page, table
 from hostbench.report.findings import findings, is_broken
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorOptions:
-    machine: str | None = None
-    format: str = "text"
-
-
-def execute(options: DoctorOptions) -> int:
+def execute(*, machine: str | None = None, format: str = "text") -> int:
     """Print the page. 0, or 4 where something is broken."""
     torch = probe_torch()
     facts = with_memory_copy(collect(torch_state=torch))
     hardware = nvidia_hardware()
-    machine = machine_name(options.machine, facts)
+    machine = machine_name(machine, facts)
     found = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
     covered = coverage(load().values(), hardware, torch)
 
@@ -48,7 +42,7 @@ def execute(options: DoctorOptions) -> int:
         }
 
     show_page(
-        options.format,
+        format,
         lambda: page(machine, facts, torch, found, covered),
         lambda: table(found),
         document,

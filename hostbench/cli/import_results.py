@@ -1,7 +1,6 @@
 """`hostbench import`: another results tree, or what another tool measured, beside ours."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench import facts
@@ -25,28 +24,23 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOptions:
-    file: Path
-    buffer_size: str | None = None
-    machine: str | None = None
-    format: str = "text"
-    results: str | None = None
-
-
-def execute(options: ImportOptions) -> int:
+def execute(
+    *, file: Path, buffer_size: str | None, machine: str | None, format: str, results: str | None
+) -> int:
     """Copy a results tree, or keep one file of `nvbandwidth -j`. Again, it changes nothing."""
-    if options.file.is_dir():
-        return _tree(options)
-    size = None if options.buffer_size is None else _size(options.buffer_size)
-    machine = _machine(options)
-    path, added = peers.add(results_folder(options.results), machine, options.file, size)
-    done = Brought(machine=machine)
+    name = None if machine is None else checked_name(machine, "--machine")
+    if file.is_dir():
+        if buffer_size is not None:
+            raise UsageError(f"--buffer-size is for a file of nvbandwidth, {file} is a folder")
+        return _tree(file, results_folder(results), name, format)
+    size = None if buffer_size is None else _size(buffer_size)
+    done = Brought(machine=name or facts.machine_name(None, facts.collect()))
+    path, added = peers.add(results_folder(results), done.machine, file, size)
     (done.new if added else done.there).append(path)
-    line = f"{options.file} is there already, as {path}: nothing changed"
+    line = f"{file} is there already, as {path}: nothing changed"
     if added:
-        line = f"kept {options.file} as {path}, without host names; it is never taken for our run"
-    _show(options.format, [done], [line])
+        line = f"kept {file} as {path}, without host names; it is never taken for our run"
+    _show(format, [done], [line])
     if added and size is None:
         warn(
             "nvbandwidth does not tell its buffer size, so seconds stay unknown; "
@@ -55,19 +49,16 @@ def execute(options: ImportOptions) -> int:
     return EXIT_OK
 
 
-def _tree(options: ImportOptions) -> int:
+def _tree(path: Path, results: Path, machine: str | None, form: str) -> int:
     """Exit code 4 where something could not be read and was left behind."""
-    if options.buffer_size is not None:
-        raise UsageError(f"--buffer-size is for a file of nvbandwidth, {options.file} is a folder")
-    tree = _results_of(options.file)
-    machine = None if options.machine is None else checked_name(options.machine, "--machine")
-    every = list(bring.bring(results_folder(options.results), tree, machine))
+    tree = _results_of(path)
+    every = list(bring.bring(results, tree, machine))
     for done in every:
         for path in done.other:
             warn(f"{path} differs from the file of that name here, which stays")
         for text in done.refused:
             warn(text)
-    _show(options.format, every, [_line(done) for done in every])
+    _show(form, every, [_line(done) for done in every])
     journals = len(list(tree.rglob("*.journal.jsonl")))
     if journals:
         warn(f"{journals} run(s) in progress stay there: `hostbench run` there archives them")
@@ -102,12 +93,6 @@ def _results_of(path: Path) -> Path:
             "<machine>/*.json below it, or a checkout that has one"
         )
     return tree
-
-
-def _machine(options: ImportOptions) -> str:
-    if options.machine is not None:
-        return checked_name(options.machine, "--machine")
-    return facts.machine_name(None, facts.collect())
 
 
 def _size(text: str) -> int:

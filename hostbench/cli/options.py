@@ -102,6 +102,8 @@ def several(*options: Decorator) -> Decorator:
     return add
 
 
+one_series = click.argument("series", metavar="SERIES", shell_complete=complete_cases)
+
 selection = several(
     click.option(
         "--case",

@@ -1,7 +1,6 @@
 """`hostbench report`: the answer of a stored run, in words and a table."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +11,7 @@ from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.core.files import write_atomic
 from hostbench.core.suggest import did_you_mean
 from hostbench.device.simulated_file import MARK
-from hostbench.report.html import html
+from hostbench.report import html as static
 from hostbench.report.page import as_json, page
 from hostbench.store.history import History
 from hostbench.store.peers import SOURCES
@@ -21,34 +20,32 @@ from hostbench.store.runs import AboutRun, WholeRun
 _ENDINGS = {".md": "md", ".json": "json", ".csv": "csv", ".html": "html", ".htm": "html"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOptions:
-    run: str | None = None
-    machine: str | None = None
-    format: str | None = None
-    """Unless given, what the ending of `output` says, else text."""
-    html: bool = False
-    output: Path | None = None
-    results: str | None = None
-
-
-def execute(options: ReportOptions) -> int:
+def execute(
+    *,
+    run: str | None,
+    machine: str | None,
+    format: str | None,
+    html: bool,
+    output: Path | None,
+    results: str | None,
+) -> int:
     """Print this machine's newest run, or the one asked for. Exit code 3 where there is none.
 
     A simulated run is no measurement of this machine: it is shown only when asked for, by its id or
     by a machine that is simulated.
     """
-    form = _format(options)
-    if form == "html" and options.output is None:
+    ending = output.suffix.lower() if output else ""
+    form = "html" if html else format or _ENDINGS.get(ending, "text")
+    if form == "html" and output is None:
         raise UsageError("html needs a file to write: -o FILE")
-    history = open_history(options.results)
-    run = _choose(options, history)
-    text = _text(form, history.rows_of(run), history.whole(run))
-    if options.output is None:
+    history = open_history(results)
+    about = _choose(history, run, machine)
+    text = _text(form, history.rows_of(about), history.whole(about))
+    if output is None:
         print(text)
     else:
-        _write(options.output, f"{text}\n".encode(errors="replace"))
-        print(f"wrote {options.output}")
+        _write(output, f"{text}\n".encode(errors="replace"))
+        print(f"wrote {output}")
     return EXIT_OK
 
 
@@ -64,16 +61,9 @@ def _write(path: Path, data: bytes) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error
 
 
-def _format(options: ReportOptions) -> str:
-    if options.html:
-        return "html"
-    ending = options.output.suffix.lower() if options.output else ""
-    return options.format or _ENDINGS.get(ending, "text")
-
-
 def _text(form: str, rows: pd.DataFrame, run: WholeRun) -> str:
     if form == "html":
-        return html(rows, run).rstrip("\n")
+        return static.html(rows, run).rstrip("\n")
     if form == "json":
         return json.dumps(as_json(rows, run), indent=2)
     if form == "csv":
@@ -87,15 +77,15 @@ def _csv(rows: pd.DataFrame) -> str:
     return cells.to_csv(index=False, lineterminator="\n").rstrip("\n")
 
 
-def _choose(options: ReportOptions, history: History) -> AboutRun:
+def _choose(history: History, asked: str | None, machine: str | None) -> AboutRun:
     runs = history.runs()
-    if options.run and runs:
-        found = [run for run in runs if run.run_id.startswith(options.run)]
+    if asked and runs:
+        found = [run for run in runs if run.run_id.startswith(asked)]
         if len(found) != 1:
             newest = ", ".join(run.run_id for run in runs[-5:])
-            raise UsageError(f"--run {options.run!r} names {len(found)} runs; the newest: {newest}")
+            raise UsageError(f"--run {asked!r} names {len(found)} runs; the newest: {newest}")
         return found[0]
-    machine = facts.machine_name(options.machine, facts.collect())
+    machine = facts.machine_name(machine, facts.collect())
     ours = [run for run in runs if run.machine == machine]
     if not ours:
         rows = history.frame()

@@ -1,13 +1,12 @@
 """`hostbench run`: measure in the foreground, keep everything, then have asv record the commit."""
 
 import sys
-import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from hostbench import facts
 from hostbench.cli import asv_record
+from hostbench.cli.measuring import End, walk
 from hostbench.cli.output import warn
 from hostbench.cli.program import given, program
 from hostbench.cli.results import check_writable
@@ -31,26 +30,15 @@ from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.report.page import page
 from hostbench.runner import places
 from hostbench.runner.journal import JournalWriter, read
-from hostbench.runner.launcher import Launcher
-from hostbench.runner.plan import Plan
-from hostbench.runner.progress import Bar
-from hostbench.runner.session import records
 from hostbench.store import adopt, frame
 from hostbench.store.runs import WholeRun
 
-End = Literal["complete", "interrupted", "stopped"]
-"""How a run ended: walked to its end, cut off, or after the time that it was given."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions(Measuring):
-    no_asv: bool = False
-
-
-def execute(options: RunOptions) -> int:
+def execute(*, no_asv: bool, **measuring: Any) -> int:
     """Measure, archive, record, answer. Exit code 4 if a case failed or the run was interrupted, 3
     if none has a number, else 0: also of a part that stopped as it was asked to."""
     become_subreaper()
+    options = Measuring(**measuring)
     setup = set_up(options)
     adopt_left_over(setup)
     header, plan, earlier = resumed(options, setup) if options.resume else fresh(options, setup)
@@ -59,10 +47,15 @@ def execute(options: RunOptions) -> int:
     recorded = True
     with terminate_as_interrupt():
         with JournalWriter(path, header) as journal:
-            end, scratch = _measure(setup, journal, plan)
+            end, _ = walk(setup, plan, [journal])
+            # Workers run the code of the start, but which commit that was can no longer be said.
+            unchanged = look(setup.root, setup.results, setup.simulation) == setup.checkout
+            scratch = None if unchanged else "the checkout changed during the run"
+            status = "complete" if end == "complete" else "interrupted"
+            journal.finish(status, setup.now(), scratch)
             judged = end == "complete" and header.scratch is None and scratch is None
             held = read(path)
-            if judged and setup.simulation is None and not options.no_asv:
+            if judged and setup.simulation is None and not no_asv:
                 recorded = _record_with_asv(WholeRun(parts=(*earlier, held)), setup)
         if not held.records:
             path.unlink()
@@ -70,33 +63,6 @@ def execute(options: RunOptions) -> int:
         part = adopt.archive_journal(setup.results, path, held, lambda: setup.machine)
     code = _answer(options, setup.results, WholeRun(parts=(*earlier, part)), end)
     return code if recorded else EXIT_FAILED
-
-
-def _measure(setup: Setup, journal: JournalWriter, plan: Plan) -> tuple[End, str | None]:
-    """(how it ended, why the run turned out to be scratch).
-
-    An interrupt ends it early and keeps the rest. Workers run the code of the start, but which
-    commit that was can no longer be said when the checkout has changed since.
-    """
-    bar = Bar()
-    journal.facts("before", facts.to_json(setup.facts))
-    end: End = "complete"
-    late_s = time.monotonic() + setup.stop_after_s
-    try:
-        watch = facts.Watch(setup.watched(journal.facts), setup.device)
-        with bar, watch, Launcher(bar.tick, bar.started) as launcher:
-            for record in records(plan, setup.workloads, launcher, bar):
-                journal.case(setup.dated(record))
-                if time.monotonic() > late_s:
-                    end = "stopped"
-                    break
-    except KeyboardInterrupt:
-        end = "interrupted"
-    journal.facts("after", facts.to_json(setup.collect()))
-    unchanged = look(setup.root, setup.results, setup.simulation) == setup.checkout
-    scratch = None if unchanged else "the checkout changed during the run"
-    journal.finish("complete" if end == "complete" else "interrupted", setup.now(), scratch)
-    return end, scratch
 
 
 def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
@@ -117,7 +83,7 @@ def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
     return wrong is None
 
 
-def _answer(options: RunOptions, results: Path, run: WholeRun, end: End) -> int:
+def _answer(options: Measuring, results: Path, run: WholeRun, end: End) -> int:
     print(page(frame.of_run(results, run, warn), run))
     folder = results / str(run.header.machine) / "runs"
     print(f"kept in {folder}; see it: {program()} dashboard{given(options, 'results')}")

@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,45 +30,47 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriageOptions:
-    action: Literal["list", "set", "clear"] = "list"
-    series: str = ""
-    since: str = ""
-    state: str = ""
-    direction: str = "slower"
-    owner: str | None = None
-    note: str | None = None
-    until: str | None = None
-    format: str = "text"
-    results: str | None = None
-
-
-def execute(options: TriageOptions) -> int:
+def execute(
+    *,
+    action: Literal["list", "set", "clear"],
+    results: str | None,
+    format: str = "text",
+    series: str = "",
+    since: str = "",
+    direction: str = "slower",
+    state: str = "",
+    owner: str | None = None,
+    note: str | None = None,
+    until: str | None = None,
+) -> int:
     """List, set or clear. Exit code 4 where an entry cannot be read; nothing is lost by that."""
-    results = results_folder(options.results)
-    if options.action == "list":
-        return _list(results, options.format)
-    history = History(results) if results.is_dir() else None
+    folder = results_folder(results)
+    if action == "list":
+        return _list(folder, format)
+    history = History(folder) if folder.is_dir() else None
     judged = judge_history(history, "commit") if history else []
     entry = Entry(
-        series=options.series,
-        since=_commit(options.since, judged),
-        direction=options.direction,
-        state=options.state,
+        series=series,
+        since=_commit(since, judged),
+        direction=direction,
+        state=state,
+        owner=owner,
+        note=note,
+        until=None if until is None else _date(until),
     )
     events = _events(entry, judged)
     if history and not events:
         events = _events(entry, judge_history(history, "run-time"))
-    if options.action == "clear":
-        paths = triage.clear(results, entry.series, entry.since, entry.direction)
+    if action == "clear":
+        paths = triage.clear(folder, entry)
     else:
-        paths = triage.put(results, _whole(options, entry, events))
+        effect = max((event.effect for event in events), key=abs, default=None)
+        paths = triage.put(folder, replace(entry, effect=effect))
     for path in paths:
-        print(f"{'deleted' if options.action == 'clear' else 'wrote'} {path}")
-    if options.action == "set":
+        print(f"{'deleted' if action == 'clear' else 'wrote'} {path}")
+    if action == "set":
         _tell(entry, events)
-    _tell_others(results, entry, events, paths)
+    _tell_others(folder, entry, events, paths)
     return EXIT_OK
 
 
@@ -85,17 +87,11 @@ def _events(entry: Entry, judged: Iterable[Judged]) -> list[EventName]:
     return [one.event for one in found if entry.is_about(one.event)]
 
 
-def _whole(options: TriageOptions, entry: Entry, events: Sequence[EventName]) -> Entry:
-    until = None
-    if options.until is not None:
-        try:
-            until = datetime.date.fromisoformat(options.until)
-        except ValueError:
-            raise UsageError(
-                f"--until {options.until!r} is no date: write it as 2027-01-31"
-            ) from None
-    effect = max((event.effect for event in events), key=abs, default=None)
-    return replace(entry, effect=effect, owner=options.owner, until=until, note=options.note)
+def _date(text: str) -> datetime.date:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--until {text!r} is no date: write it as 2027-01-31") from None
 
 
 def _tell(entry: Entry, events: Sequence[EventName]) -> None:

@@ -169,13 +169,13 @@ def put(results: Path, entry: Entry) -> list[Path]:
     return paths
 
 
-def clear(results: Path, series: str, since: str, direction: str) -> list[Path]:
-    """Delete every entry for an event. Raises UsageError where there is none."""
-    entry = Entry(series=series, since=since, direction=direction, state="")
+def clear(results: Path, entry: Entry) -> list[Path]:
+    """Delete every entry for the event of this one. Raises UsageError where there is none."""
     paths = _there(results, entry)
     if not paths:
         raise UsageError(
-            f"no triage entry for {series} {direction} since {since}; `hostbench triage` lists them"
+            f"no triage entry for {entry.series} {entry.direction} since {entry.since}; "
+            "`hostbench triage` lists them"
         )
     for path in paths:
         path.unlink()

@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench import facts, families
-from hostbench.cli import main, run_setup
+from hostbench.cli import main, measuring, run_setup
 from hostbench.cli import run as run_command
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -64,7 +64,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
     monkeypatch.setattr(facts, "probe_torch", lambda: torch)
     monkeypatch.setattr(run_command, "become_subreaper", lambda: None)
-    monkeypatch.setattr(run_command, "Launcher", InProcess)
+    monkeypatch.setattr(measuring, "Launcher", InProcess)
     return here
 
 
@@ -244,7 +244,7 @@ def test_a_known_error_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def fail(_: object) -> int:
+    def fail(**given: object) -> int:
         raise error("mend it")
 
     monkeypatch.setattr("hostbench.cli.list.execute", fail)
@@ -255,7 +255,7 @@ def test_a_known_error_is_one_line(
 def test_a_bug_is_not_mistaken_for_a_regression(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_: object) -> int:
+    def fail(**given: object) -> int:
         raise ZeroDivisionError
 
     monkeypatch.setattr("hostbench.cli.list.execute", fail)
@@ -264,7 +264,7 @@ def test_a_bug_is_not_mistaken_for_a_regression(
 
 
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt(_: object) -> int:
+    def interrupt(**given: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("hostbench.cli.list.execute", interrupt)
@@ -341,7 +341,7 @@ def test_exit_codes_of_a_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Whatever happened, what was measured is archived and answered."""
-    monkeypatch.setattr(run_command, "Launcher", launcher)
+    monkeypatch.setattr(measuring, "Launcher", launcher)
     assert main(QUICK) == code
     one = only(results)
     assert one.header.scratch == "simulated device"
@@ -356,7 +356,7 @@ def test_exit_codes_of_a_run(
 def test_interrupted_before_the_first_case(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run_command, "Launcher", InterruptedAtOnce)
+    monkeypatch.setattr(measuring, "Launcher", InterruptedAtOnce)
     assert main(QUICK) == EXIT_NOTHING_MEASURED
     assert "before the first case" in capsys.readouterr().err
     assert [path for path in results.rglob("*") if path.is_file()] == []
@@ -386,7 +386,7 @@ def test_a_run_in_parts_is_whole_in_the_end(
 def test_a_part_without_a_number_or_with_a_failure_says_so(
     launcher: type, code: int, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_command, "Launcher", launcher)
+    monkeypatch.setattr(measuring, "Launcher", launcher)
     assert main([*QUICK, "--stop-after", "0.000001"]) == code
     assert not only(results).is_complete
 
@@ -410,11 +410,11 @@ def test_a_part_needs_a_time(results: Path, capsys: pytest.CaptureFixture[str], 
 def test_resume_finishes_the_run(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(run_command, "Launcher", Interrupted)
+    monkeypatch.setattr(measuring, "Launcher", Interrupted)
     assert main(QUICK) == EXIT_FAILED
     first = only(results)
     assert len(first.winners()) == 2 and not first.is_complete
-    monkeypatch.setattr(run_command, "Launcher", InProcess)
+    monkeypatch.setattr(measuring, "Launcher", InProcess)
     assert main(["run", "--resume"]) == EXIT_OK
     whole = only(results)
     assert whole.is_complete and whole.run_id == first.run_id
@@ -438,10 +438,10 @@ def test_a_run_opens_no_archive_but_those_it_may_resume(
         return parse(path, content)
 
     monkeypatch.setattr(archive, "parse", noted)
-    monkeypatch.setattr(run_command, "Launcher", Interrupted)
+    monkeypatch.setattr(measuring, "Launcher", Interrupted)
     assert main(QUICK) == EXIT_FAILED
     assert not opened and "see it: " in capsys.readouterr().out
-    monkeypatch.setattr(run_command, "Launcher", InProcess)
+    monkeypatch.setattr(measuring, "Launcher", InProcess)
     assert main(["run", "--resume"]) == EXIT_OK
     assert len(opened) == 1 and "-nogit-" in opened[0].name
 
@@ -740,9 +740,9 @@ import sys, types
 from hostbench.cli.entry import main
 from hostbench.cli.output import show
 from hostbench.core.errors import NothingMeasured
-def execute(args):
+def execute(**given):
     {body}
-sys.modules["hostbench.cli.list"] = types.SimpleNamespace(execute=execute, ListOptions=dict)
+sys.modules["hostbench.cli.list"] = types.SimpleNamespace(execute=execute)
 sys.exit(main(["list"]))
 """
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench import facts
-from hostbench.cli import main
+from hostbench.cli import main, measuring
 from hostbench.cli import run as run_command
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE, UsageError
@@ -57,7 +57,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(facts, "probe_torch", lambda: TorchState(installed=False, importable=False))
     monkeypatch.setattr(run_command, "become_subreaper", lambda: None)
-    monkeypatch.setattr(run_command, "Launcher", InProcess)
+    monkeypatch.setattr(measuring, "Launcher", InProcess)
     return tmp_path
 
 

@@ -46,10 +46,10 @@ def test_what_is_put_is_read(tmp_path: Path) -> None:
     found = triage.read(tmp_path)
     assert (found.entries, found.warnings) == ({path: entry}, [])
     assert check.check(tmp_path).findings == []
-    assert triage.clear(tmp_path, SERIES, COMMIT[:8], "slower") == [path]
+    assert triage.clear(tmp_path, replace(ENTRY, since=COMMIT[:8])) == [path]
     assert triage.read(tmp_path).entries == {}
     with pytest.raises(UsageError, match="no triage entry"):
-        triage.clear(tmp_path, SERIES, COMMIT, "slower")
+        triage.clear(tmp_path, ENTRY)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_entries_that_disagree_are_set_and_cleared_together(tmp_path: Path) -> N
     found = triage.read(tmp_path)
     assert set(found.entries.values()) == {ENTRY} and found.warnings == []
     assert all("# mine" in path.read_text() for path in found.entries)
-    assert len(triage.clear(tmp_path, SERIES, COMMIT[:7], "slower")) == 3
+    assert len(triage.clear(tmp_path, replace(ENTRY, since=COMMIT[:7]))) == 3
     assert not list((tmp_path / "triage").iterdir())
 
 
@@ -182,7 +182,7 @@ def test_another_entry_in_a_file_of_this_name_is_left_alone(tmp_path: Path) -> N
     (path,) = triage.put(tmp_path, ENTRY)
     path.write_text(path.read_text().replace(COMMIT, "b" * 40))
     with pytest.raises(UsageError, match="no triage entry"):
-        triage.clear(tmp_path, SERIES, COMMIT, "slower")
+        triage.clear(tmp_path, ENTRY)
     with pytest.raises(UsageError, match="holds another entry: rename it"):
         triage.put(tmp_path, ENTRY)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hostbench.cli import interleave
+from hostbench.cli import measuring
 from hostbench.cli.entry import main
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -209,7 +209,7 @@ class InPlace(InProcess):
 
 
 def test_each_side_draws_noise_of_its_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interleave, "Launcher", InPlace)
+    monkeypatch.setattr(measuring, "Launcher", InPlace)
     (root / "night.toml").write_text(f"commit = '{40 * 'a'}'\nnoise.launch = 0.02")
     monkeypatch.setenv(VARIABLE, "night.toml")
     drawn = []

@@ -1,0 +1,124 @@
+"""A plan measured into journals: one code, or two interleaved with a run of each kept."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msgspec import structs
+
+from hostbench import facts
+from hostbench.cli.results import check_writable
+from hostbench.cli.run_setup import Setup, header_of
+from hostbench.core.errors import NothingMeasured
+from hostbench.core.records import CaseRecord
+from hostbench.device.simulated_file import SIDE
+from hostbench.runner import places, session
+from hostbench.runner.journal import JournalWriter, read
+from hostbench.runner.launcher import Launcher
+from hostbench.runner.plan import Plan
+from hostbench.runner.progress import Bar
+from hostbench.store import adopt
+from hostbench.vcs.side import Side
+
+End = Literal["complete", "interrupted", "stopped"]
+"""How a run ended: walked to its end, cut off, or after the time that it was given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two archived runs whose launches were interleaved."""
+
+    run_ids: tuple[str, str]
+    records: tuple[list[CaseRecord], list[CaseRecord]]
+    end: End
+
+
+def walk(
+    setup: Setup, plan: Plan, journals: Sequence[JournalWriter], sides: Sequence[Side] = ()
+) -> tuple[End, tuple[list[CaseRecord], ...]]:
+    """Measure the plan with the code of this process into one journal, or with those of two sides,
+    interleaved, into two; an interrupt ends it early and keeps the rest. Finishing the journals is
+    left to the caller."""
+    bar = Bar()
+    records: tuple[list[CaseRecord], ...] = tuple([] for _ in journals)
+
+    def tell(when: str, found: Mapping[str, Any]) -> None:
+        for journal in journals:
+            journal.facts(when, found)
+
+    tell("before", facts.to_json(setup.facts))
+    end: End = "complete"
+    late_s = time.monotonic() + setup.stop_after_s
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(bar)
+            stack.enter_context(facts.Watch(setup.watched(tell), setup.device))
+            for place, record in _records(setup, plan, sides, bar, stack):
+                journals[place].case(setup.dated(record))
+                records[place].append(record)
+                if time.monotonic() > late_s and all(records):
+                    end = "stopped"
+                    break
+    except KeyboardInterrupt:
+        end = "interrupted"
+    tell("after", facts.to_json(setup.collect()))
+    return end, records
+
+
+def _records(
+    setup: Setup,
+    plan: Plan,
+    sides: Sequence[Side],
+    bar: Bar,
+    stack: ExitStack,
+) -> Iterator[tuple[int, CaseRecord]]:
+    """(place of the journal, record)."""
+    if not sides:
+        launcher = stack.enter_context(Launcher(bar.tick, bar.started))
+        for record in session.records(plan, setup.workloads, launcher, bar):
+            yield 0, record
+        return
+    first, second = (
+        stack.enter_context(
+            Launcher(bar.tick, bar.started, side.root, {SIDE: f"{name} {side.code.commit}"})
+        )
+        for name, side in zip("AB", sides, strict=True)
+    )
+    for place, record in session.interleaved(plan, setup.workloads, (first, second), bar):
+        version = sides[place].versions[str(record.case)]
+        yield place, structs.replace(record, version=version)
+
+
+def measure_pair(
+    setup: Setup, sides: tuple[Side, Side], plan: Plan, scratch: str | None = None
+) -> Pair:
+    """Measure the plan on both sides and archive a run of each; an interrupt keeps what there is.
+
+    `scratch`: why neither run is ever judged in a history. To be called under
+    `terminate_as_interrupt`. Raises NothingMeasured where the interrupt came before both sides had
+    a record: then nothing is kept.
+    """
+    headers = [
+        structs.replace(header, by="hostbench ab", scratch=header.scratch or scratch)
+        for header in (header_of(plan, setup, side.code) for side in sides)
+    ]
+    run_ids = headers[0].run_id, headers[1].run_id
+    check_writable(setup.results / setup.machine / "runs")
+    paths = [places.journal_path(setup.results, run_id) for run_id in run_ids]
+    with ExitStack() as stack:
+        journals = []
+        for path, header, other in zip(paths, headers, reversed(run_ids), strict=True):
+            header = structs.replace(header, interleaved_with=other)
+            journals.append(stack.enter_context(JournalWriter(path, header)))
+        end, (first, second) = walk(setup, plan, journals, sides)
+        for journal in journals:
+            journal.finish("complete" if end == "complete" else "interrupted", setup.now())
+    if not (first and second):
+        for path in paths:
+            path.unlink()
+        raise NothingMeasured("interrupted before both sides had a number: nothing to keep")
+    for path in paths:
+        adopt.archive_journal(setup.results, path, read(path), lambda: setup.machine)
+    return Pair(run_ids=run_ids, records=(first, second), end=end)
