@@ -35,17 +35,13 @@ def gather(device: Device, prepared: Prepared) -> Measurement:
     prepared.step()
     device.synchronize()
     try:
-        seen = _observed(device, prepared)
+        _ready(device, prepared)
+        seen = device.observe(prepared.step)
     except Unavailable as reason:
         proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
         return Measurement(proofs=proofs | _link_proof(device, prepared))
     proofs = _copies_proof(prepared, seen) | _link_proof(device, prepared)
     return Measurement(findings=_findings(seen), proofs=proofs)
-
-
-def _observed(device: Device, prepared: Prepared) -> list[Activity]:
-    _ready(device, prepared)
-    return device.observe(prepared.step)
 
 
 def _ready(device: Device, prepared: Prepared) -> None:

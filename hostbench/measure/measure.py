@@ -94,11 +94,6 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     )
 
 
-def asyncness(call_s: float, end_to_end_s: float) -> float:
-    """1 - call / end to end: 0 when the call waits for all of the work, near 1 when for none."""
-    return 1 - call_s / end_to_end_s
-
-
 @dataclass(frozen=True, slots=True)
 class _Run:
     device: Device
