@@ -23,6 +23,7 @@ from hostbench.facts import (
     Watch,
     collect,
     nvidia_hardware,
+    probe_torch,
     to_json,
     with_memory_copy,
 )
@@ -163,6 +164,7 @@ def _recorded(path: Path) -> Run:
 def _measure(family: str) -> list[CaseRecord]:
     workloads = load((family,))
     device = default_device(nvidia_hardware())
+    torch_state = probe_torch() if device == "cuda" else None
     profile = with_launches(STANDARD, _launches())
     plan = Plan(
         profile=profile, cases=choose(workloads, device), seed=random.SystemRandom().getrandbits(32)
@@ -170,12 +172,13 @@ def _measure(family: str) -> list[CaseRecord]:
     bar = Bar(sys.stdout)
     found = list(_other_devices(workloads, device))
     with bar, Launcher(bar.tick, bar.started) as launcher, _journal(plan, device) as journal:
-        journal.facts("before", to_json(with_memory_copy(collect())))
-        with Watch(journal.facts, device):
+        before = with_memory_copy(collect(torch_state=torch_state))
+        journal.facts("before", to_json(before))
+        with Watch(journal.facts, device, before):
             for record in records(plan, workloads, launcher, bar):
                 journal.case(record)
                 found.append(record)
-        journal.facts("after", to_json(collect()))
+        journal.facts("after", to_json(collect(torch_state=torch_state)))
         journal.finish("complete", now())
     return found
 

@@ -54,7 +54,7 @@ def walk(
     try:
         with ExitStack() as stack:
             stack.enter_context(bar)
-            stack.enter_context(facts.Watch(setup.watched(tell), setup.device))
+            stack.enter_context(facts.Watch(setup.watched(tell), setup.device, setup.facts))
             for place, record in _records(setup, plan, sides, bar, stack):
                 journals[place].case(setup.dated(record))
                 records[place].append(record)

@@ -12,7 +12,7 @@ from typing import Any
 from hostbench.facts.causes import differences
 from hostbench.facts.files import read_int, read_text
 from hostbench.facts.gpu import NOT_ASKED, Asking, no_driver_facts, nvml_facts, unread_gpu_facts
-from hostbench.facts.hardware import Hardware, hidden_by_user, nvidia_hardware
+from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
 from hostbench.facts.memory import with_memory_copy
 from hostbench.facts.record import (
@@ -32,23 +32,17 @@ from hostbench.facts.torch_probe import TorchState, probe_torch
 from hostbench.facts.watch import Watch
 
 __all__ = [
-    "Fact",
     "Facts",
-    "Hardware",
-    "TorchState",
     "Watch",
     "asv_machine_entry",
     "collect",
     "differences",
     "from_json",
-    "hidden_by_user",
-    "known",
     "machine_name",
     "nvidia_hardware",
     "probe_torch",
     "register_with_asv",
     "to_json",
-    "unknown",
     "with_memory_copy",
 ]
 
@@ -73,8 +67,7 @@ def collect(
     asking = Asking(
         root=root,
         identify=asked,
-        environ=environ,
-        uuid_hashes=torch_state.uuid_hashes if torch_state else None,
+        uuid_hashes=torch_state.uuid_hashes if torch_state else (),
     )
     hidden = hidden_by_user(environ)
     read = {"nvml": no_driver_facts(hidden)} if hidden else nvml_facts(nvml, asking)

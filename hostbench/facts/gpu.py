@@ -4,21 +4,22 @@ What needs more than one call (NVLink, C2C, other GPUs, the way through PCI) is 
 serial number and UUID stay out of stored facts unless they are asked for.
 """
 
+import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hostbench.facts import pci, spec
-from hostbench.facts.cuda_order import cuda_indices
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, bare, field_value, open_nvml
 from hostbench.facts.record import Fact, Facts, Group, known, unknown
 from hostbench.facts.spec import GPU, LINK_BYTES, NVML, Spec
 from hostbench.facts.words import switch
 
 NOT_ASKED = unknown("not asked for (--identify)")
+ORDER_UNKNOWN = "several GPUs, and torch did not tell which of them is which CUDA device"
 
 _STORED = {row.name: row for row in GPU if row.read and not row.identity}
 _READ = _STORED | {row.name: row for row in LINK_BYTES}
@@ -39,8 +40,7 @@ class Asking:
 
     root: Path = Path("/")
     identify: bool = False
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    uuid_hashes: Sequence[str] | None = None
+    uuid_hashes: Sequence[str] = ()
     """Of the CUDA devices in order, as the torch probe tells them."""
 
 
@@ -53,12 +53,33 @@ def nvml_facts(library: Any = None, asking: Asking | None = None) -> Facts:
         return {"nvml": no_driver_facts(str(error))}
     try:
         facts = {"nvml": {row.name: nvml.read(*_bound(nvml, row)) for row in NVML}}
-        order = cuda_indices(nvml, asking.environ, asking.uuid_hashes)
-        for index, place in enumerate(order):
+        for index, place in enumerate(cuda_indices(nvml, asking.uuid_hashes)):
             facts[f"gpu{index}"] = gpu_facts(nvml, index, asking) | {"cuda_index": place}
         return facts
     finally:
         nvml.close()
+
+
+def cuda_indices(nvml: Nvml, uuid_hashes: Sequence[str]) -> list[Fact]:
+    """For each of NVML's GPUs the number of its first CUDA device, or why it has none.
+
+    CUDA numbers devices in its own way; `uuid_hashes` are the torch probe's, in CUDA's order. No
+    CUDA context is made to tell.
+    """
+    num = nvml.count()
+    if not uuid_hashes:
+        return [known(0)] if num == 1 else [unknown(ORDER_UNKNOWN)] * num
+    by_hash = {hash_bare(uuid): index for uuid, index in nvml.owners().items()}
+    order = [by_hash.get(each) for each in uuid_hashes]
+    missing = "CUDA does not show this GPU to the process"
+    if None in order:
+        missing = "NVML does not know torch's device"
+    return [known(order.index(i)) if i in order else unknown(missing) for i in range(num)]
+
+
+def hash_bare(uuid: str) -> str:
+    """What the torch probe tells of a device's UUID; the probe has the same line."""
+    return hashlib.sha256(bare(uuid).encode()).hexdigest()[:16]
 
 
 def gpu_facts(nvml: Nvml, index: int, asking: Asking | None = None) -> Group:

@@ -3,17 +3,16 @@
 Groups are `host`, `software`, `nvml` and `gpu0`, `gpu1`, ...; `spec` has a row for each name.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct, ValidationError, convert
 
 from hostbench.core.errors import DataError
 
 Value = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class Fact(Struct, frozen=True, kw_only=True):
     """`why` says why there is no value; it is None exactly when there is one."""
 
     value: Value
@@ -89,23 +88,17 @@ def to_json(facts: Facts) -> dict[str, dict[str, Any]]:
 
 def from_json(data: Any) -> Facts:
     """The inverse of `to_json`. Raises DataError for anything that is not a facts set."""
-    if not isinstance(data, Mapping):
-        raise DataError(f"facts are groups of named values, not {type(data).__name__}")
-    facts: Facts = {}
-    for group, members in data.items():
-        if not isinstance(members, Mapping):
-            raise DataError(f"facts group {group!r} holds no named values")
-        facts[group] = {name: _fact(group, name, stored) for name, stored in members.items()}
-    return facts
+    try:
+        groups = convert(data, dict[str, dict[str, Fact | Value]])
+    except ValidationError as error:
+        raise DataError(f"damaged facts: {error}") from error
+    return {
+        group: {name: _fact(stored) for name, stored in members.items()}
+        for group, members in groups.items()
+    }
 
 
-def _fact(group: str, name: str, stored: Any) -> Fact:
-    if isinstance(stored, Mapping):
-        value, why = stored.get("value"), stored.get("why")
-    else:
-        value, why = stored, None
-    if not isinstance(value, str | int | float | None) or not isinstance(why, str | None):
-        raise DataError(f"fact {group}.{name} holds {type(value).__name__}, not one plain value")
-    if value is None:
-        return unknown(why or "no reason was recorded")
-    return known(value)
+def _fact(stored: Fact | Value) -> Fact:
+    if isinstance(stored, Fact):
+        return stored
+    return unknown("no reason was recorded") if stored is None else known(stored)

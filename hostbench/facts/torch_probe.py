@@ -59,7 +59,7 @@ class TorchState:
     """A tensor was made, added to and read back on the GPU."""
     devices: tuple[str, ...] = ()
     uuid_hashes: tuple[str, ...] = ()
-    """Of the CUDA devices in order, for `cuda_order`; empty before torch 2.6. Never UUIDs."""
+    """Of the CUDA devices in order, for `gpu`; empty before torch 2.6. Never UUIDs."""
     allocator_backend: str | None = None
     """`native` or `cudaMallocAsync`."""
     error: str | None = None

@@ -12,11 +12,18 @@ from typing import Any
 
 from hostbench.core.units import MIB
 from hostbench.facts.cpu_time import cpu_shares, cpu_ticks
-from hostbench.facts.cuda_order import cuda_indices
 from hostbench.facts.gpu import gpu_reads
-from hostbench.facts.hardware import hidden_by_user
 from hostbench.facts.nvml import Nvml, open_nvml
-from hostbench.facts.record import Facts, Group, Value, known, to_json, unknown
+from hostbench.facts.record import (
+    Facts,
+    Group,
+    Value,
+    gpu_groups,
+    known,
+    number_of,
+    to_json,
+    unknown,
+)
 from hostbench.facts.spec import GPU, LINK_BYTES, Watched
 from hostbench.facts.words import THROTTLE_WORDS
 
@@ -42,27 +49,28 @@ class Watch:
         self,
         write: Write,
         device: str,
+        before: Facts,
         library: Any = None,
         *,
         interval_s: float = INTERVAL_S,
         patience_s: float = PATIENCE_S,
         root: Path = Path("/"),
-        environ: Mapping[str, str] | None = None,
     ) -> None:
-        """`device` is the run's: only one on cuda uses a GPU. `library` stands in for pynvml."""
-        self._environ = os.environ if environ is None else environ
+        """`device` is the run's: only one on cuda uses GPUs, those of `before` that CUDA shows.
+        `library` stands in for pynvml."""
         self._write, self._library, self._root = write, library, root
         self._interval_s, self._patience_s = interval_s, patience_s
-        self._uses_gpus = device == "cuda" and not hidden_by_user(self._environ)
         self._nvml: Nvml | None = None
         self._seen: dict[int, LoadReadings] = {}
+        if device == "cuda" and os.environ.get(VARIABLE) != "0":
+            self._seen = {index: LoadReadings() for index in _used(before)}
         self._why = "no load was seen while the GPU was watched"
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "Watch":
         self._began = cpu_ticks(self._root)
-        if self._uses_gpus and self._environ.get(VARIABLE) != "0":
+        if self._seen:
             self._guarded(self._start)
         return self
 
@@ -84,7 +92,6 @@ class Watch:
 
     def _start(self) -> None:
         self._nvml = open_nvml(self._library)
-        self._seen = {index: LoadReadings() for index in _used(self._nvml, self._environ)}
         self._thread = threading.Thread(target=self._run, name="hostbench-watch", daemon=True)
         self._thread.start()
 
@@ -150,11 +157,11 @@ class LoadReadings:
         return self._bytes is None
 
 
-def _used(nvml: Nvml, environ: Mapping[str, str]) -> list[int]:
-    """The GPUs that CUDA shows to this process; all where that cannot be told."""
-    order = cuda_indices(nvml, environ)
-    shown = [index for index, fact in enumerate(order) if fact.value is not None]
-    return shown or list(range(nvml.count()))
+def _used(facts: Facts) -> list[int]:
+    """NVML's numbers of the GPUs that CUDA shows to this process; all where nobody told."""
+    groups = gpu_groups(facts)
+    shown = [each for each in groups if number_of(facts, each, "cuda_index") is not None]
+    return [int(each.removeprefix("gpu")) for each in shown or groups]
 
 
 def _highest(a: Value, b: Value) -> Value:

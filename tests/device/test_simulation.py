@@ -20,7 +20,7 @@ from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE, Us
 from hostbench.device import open_device, simulated_file
 from hostbench.device.simulated_pace import Noise, Pace
 from hostbench.device.simulated_parts import Link
-from hostbench.facts import TorchState
+from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.measure.measure import Settings, measure
 from hostbench.measure.workload import prepare

@@ -18,9 +18,7 @@ NOT_HERE = "not supported by this GPU or VM"
 
 
 def gpu(one: FakeGpu | None = None, **asking) -> Group:
-    return nvml_facts(FakeNvml(gpus=(one or FakeGpu(),)), Asking(**{"environ": {}, **asking}))[
-        "gpu0"
-    ]
+    return nvml_facts(FakeNvml(gpus=(one or FakeGpu(),)), Asking(**asking))["gpu0"]
 
 
 def value(name: str, one: FakeGpu | None = None) -> Value:

@@ -26,7 +26,7 @@ def why(fact: Fact) -> str:
 
 def test_a_healthy_gpu():
     library = FakeNvml()
-    facts = nvml_facts(library, Asking(environ={}))
+    facts = nvml_facts(library, Asking())
     assert facts["nvml"]["cuda_driver"] == known("13.0")
     assert facts["nvml"]["confidential_computing"] == known("off")
     gpu = {name: fact.value for name, fact in facts["gpu0"].items()}

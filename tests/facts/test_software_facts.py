@@ -5,8 +5,8 @@ import json
 import pytest
 
 from hostbench.facts import software, torch_probe
-from hostbench.facts.cuda_order import hash_bare
 from hostbench.facts.environment import hash_uuid
+from hostbench.facts.gpu import hash_bare
 from hostbench.facts.record import known, unknown
 from hostbench.facts.torch_probe import TorchState, probe_torch
 

@@ -8,12 +8,14 @@ from msgspec import convert
 
 from hostbench.core.records import FactGroups
 from hostbench.core.units import MIB
+from hostbench.facts.gpu import Asking, hash_bare, nvml_facts
 from hostbench.facts.record import Facts, Value, from_json, known, unknown
 from hostbench.facts.watch import Watch
 from hostbench.testing import fake_nvml as fake
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
 
 SLEEPY = FakeGpu(sleeping_link=(1, 16))
+GPU0: Facts = {"gpu0": {"cuda_index": known(0)}}
 
 
 class Kept:
@@ -45,7 +47,8 @@ class ByHand(Watch):
 
 
 def watching(kept: Kept, library: FakeNvml, tmp_path, **options: Any) -> Watch:
-    return ByHand(kept.write, "cuda", library, root=tmp_path, **{"environ": {}, **options})
+    before = nvml_facts(library)
+    return ByHand(kept.write, "cuda", before, library, root=tmp_path, **options)
 
 
 def test_a_link_that_sleeps_is_read_under_load(kept, tmp_path):
@@ -113,21 +116,20 @@ def test_load_by_bytes_where_the_reasons_are_not_told(kept, tmp_path):
     assert kept.sets["during"]["gpu0"]["sm_clock_mhz"] == known(345)
 
 
-@pytest.mark.parametrize(
-    ("library", "device", "environ"),
-    [
-        (fake.library_missing(), "cuda", {}),
-        (FakeNvml(init_error=fake.LIB_RM_VERSION_MISMATCH), "cuda", {}),
-        (FakeNvml(), "cpu", {}),
-        (FakeNvml(), "cuda", {"HOSTBENCH_WATCH": "0"}),
-        (FakeNvml(), "cuda", {"CUDA_VISIBLE_DEVICES": "-1"}),
-    ],
-)
-def test_where_no_gpu_is_watched_there_is_no_thread(kept, tmp_path, library, device, environ):
+def test_where_no_gpu_is_used_there_is_no_thread(kept, tmp_path, monkeypatch):
     num_threads = threading.active_count()
-    with Watch(kept.write, device, library, root=tmp_path, environ=environ):
+    for device, before, variable in (("cpu", GPU0, "1"), ("cuda", {}, "1"), ("cuda", GPU0, "0")):
+        monkeypatch.setenv("HOSTBENCH_WATCH", variable)
+        with Watch(kept.write, device, before, FakeNvml(), root=tmp_path):
+            assert threading.active_count() == num_threads
+        assert list(kept.sets["during"]) == ["host"]
+
+
+def test_without_nvml_there_is_no_thread_but_a_reason(kept, tmp_path):
+    num_threads = threading.active_count()
+    with Watch(kept.write, "cuda", GPU0, fake.library_missing(), root=tmp_path):
         assert threading.active_count() == num_threads
-    assert list(kept.sets["during"]) == ["host"]
+    assert "libnvidia-ml.so.1 is missing" in (kept.sets["during"]["gpu0"]["pcie_width"].why or "")
 
 
 def test_the_thread_reads_and_ends(kept, tmp_path):
@@ -140,7 +142,9 @@ def test_the_thread_reads_and_ends(kept, tmp_path):
             if was_busy:
                 seen.set()
 
-    watch = Counting(kept.write, "cuda", library, interval_s=0.001, root=tmp_path, environ={})
+    watch = Counting(
+        kept.write, "cuda", nvml_facts(library), library, interval_s=0.001, root=tmp_path
+    )
     with watch:
         library.copy(64 * MIB)
         assert seen.wait(60)
@@ -153,7 +157,7 @@ def test_a_failing_thread_ends_no_run(kept, tmp_path):
         def sample(self) -> None:
             raise ZeroDivisionError("odd")
 
-    with Broken(kept.write, "cuda", FakeNvml(), root=tmp_path, environ={}):
+    with Broken(kept.write, "cuda", GPU0, FakeNvml(), root=tmp_path):
         pass
     assert kept.sets["during"]["gpu0"]["temperature_c"].why == "ZeroDivisionError: odd"
 
@@ -167,7 +171,7 @@ def test_a_call_that_hangs_holds_no_run_up(kept, tmp_path):
             release.wait(60)
 
     library = FakeNvml(gpus=(SLEEPY,))
-    with Stuck(kept.write, "cuda", library, patience_s=0.05, root=tmp_path, environ={}):
+    with Stuck(kept.write, "cuda", GPU0, library, patience_s=0.05, root=tmp_path):
         assert asked.wait(10)
     try:
         why = kept.sets["during"]["gpu0"]["pcie_width"].why
@@ -182,7 +186,7 @@ def test_a_failure_of_writing_ends_no_run(tmp_path):
         raise OSError("no space")
 
     library = FakeNvml()
-    with ByHand(refuse, "cuda", library, root=tmp_path, environ={}):
+    with ByHand(refuse, "cuda", GPU0, library, root=tmp_path):
         pass
     assert not library.is_open
 
@@ -194,7 +198,11 @@ def test_an_interrupted_run_keeps_what_was_seen(kept, tmp_path):
 
 
 def test_only_gpus_that_cuda_shows_are_watched(kept, tmp_path):
-    gpus = (FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b"))
-    with watching(kept, FakeNvml(gpus=gpus), tmp_path, environ={"CUDA_VISIBLE_DEVICES": "GPU-b"}):
+    library = FakeNvml(gpus=(FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b")))
+    before = nvml_facts(library, Asking(uuid_hashes=[hash_bare("b")]))
+    with ByHand(kept.write, "cuda", before, library, root=tmp_path):
         pass
     assert list(kept.sets["during"]) == ["host", "gpu1"]
+    with watching(kept, library, tmp_path):  # nobody told which
+        pass
+    assert list(kept.sets["during"]) == ["host", "gpu0", "gpu1"]
