@@ -17,6 +17,7 @@ FAST = {"HOSTBENCH_LAUNCHES": "8"}
 def small(checkout: Scratch, seconds: float) -> None:
     """Two small sizes, no sampling to speak of, and `seconds` as every launch's median."""
     checkout.plain_copies()
+    checkout.no_probe()
     checkout.set_number("hostbench/measure/measure.py", "budget_s: float", 0.0)
     checkout.set_number("hostbench/measure/measure.py", "warmup_s: float", 0.0)
     checkout.set_number("hostbench/measure/measure.py", "PROBE_DELAY_S", 0.002)

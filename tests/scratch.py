@@ -76,6 +76,10 @@ class Scratch:
         """Two short workloads stand for the family `transfer`: asv's tests need no more."""
         (self.root / TRANSFER).write_text(TWO_COPIES.replace("MEMORY", memory))
 
+    def no_probe(self) -> None:
+        """Torch is asked nothing about itself: a process that imports it, for each run."""
+        self.edit("hostbench/cli/run_setup.py", "facts.probe_torch()", "None")
+
     def only_families(self, *names: str) -> None:
         """Leave these families; `hostbench sync-benchmarks` writes their asv classes."""
         for path in (self.root / "hostbench/families").iterdir():
