@@ -1,5 +1,6 @@
 """What every test shares: no silent skips in CI, and long forms by `make soak`."""
 
+import gc
 import os
 from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
@@ -78,6 +79,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if waiting:
         items[:] = [item for item in items if item not in waiting]
         config.hook.pytest_deselected(items=waiting)
+
+
+def pytest_collection_finish() -> None:
+    """What the imports made is here to stay: a device that collects garbage between two cases need
+    not look at it, as in the fork server."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

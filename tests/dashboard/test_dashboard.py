@@ -45,6 +45,13 @@ def open_page(monkeypatch: pytest.MonkeyPatch, tree: Path):
     return open_it
 
 
+@pytest.fixture(scope="module")
+def overview(tree: Path) -> AppTest:
+    """The GPU machine's, for tests that only read."""
+    with pytest.MonkeyPatch.context() as patch:
+        return dashboard_page.opened(patch, "overview", tree, machine=GPU_MACHINE)
+
+
 def charts(app: AppTest) -> int:
     return len(app.get("arrow_vega_lite_chart")) + len(app.get("vega_lite_chart"))
 
@@ -61,7 +68,7 @@ def text_is_never_markup(app: AppTest) -> None:
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("machine", [GPU_MACHINE, CPU_MACHINE, FOREIGN])
 def test_every_page_shows_every_machine(open_page, page: str, machine: str) -> None:
-    app = open_page(page, machine=machine)
+    app = open_page(page, machine=machine, everything="yes")
     assert not app.exception
     text_is_never_markup(app)
     if machine == CPU_MACHINE and page != "changes":  # too short a history: no numbers
@@ -73,12 +80,11 @@ def test_every_page_shows_every_machine(open_page, page: str, machine: str) -> N
     assert app.query_params["machine"] in (machine, [machine])
 
 
-def test_overview_says_what_is_there(open_page) -> None:
-    app = open_page("overview", machine=GPU_MACHINE)
-    tiles = {tile.label: tile.value for tile in app.metric}
+def test_overview_says_what_is_there(overview: AppTest) -> None:
+    tiles = {tile.label: tile.value for tile in overview.metric}
     expected = {"ok": "323", "skipped": "5", "failed": "3", "not measured": "1", "unexpected": "1"}
     assert tiles == expected
-    text = said(app)
+    text = said(overview)
     for part in (
         "A Toy GPU, cuda",
         "88888888",
@@ -89,14 +95,13 @@ def test_overview_says_what_is_there(open_page) -> None:
         "How does all-reduce scale?",
     ):
         assert part in text
-    machines = next(table.value for table in app.dataframe if "newest run" in table.value)
+    machines = next(table.value for table in overview.dataframe if "newest run" in table.value)
     assert list(machines["machine"]) == [GPU_MACHINE, CPU_MACHINE, FOREIGN]
     assert machines["runs"].tolist() == [9, 1, 1]
 
 
-def test_overview_leads_to_each_familys_page(open_page) -> None:
-    app = open_page("overview", machine=GPU_MACHINE)
-    links = [link.proto for link in app.get("page_link")]
+def test_overview_leads_to_each_familys_page(overview: AppTest) -> None:
+    links = [link.proto for link in overview.get("page_link")]
     assert {link.page for link in links} == {"family"}
     starts = [f"family={name}&machine={GPU_MACHINE}&run=2026" for name in FAMILIES]
     assert all(map(str.startswith, (link.query_string for link in links), starts))

@@ -16,7 +16,7 @@ from hostbench.store import archive
 from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
 from tests.dashboard_tree import CHANGED_MACHINE as MACHINE
-from tests.dashboard_tree import FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, SLOWER
+from tests.dashboard_tree import HOSTILE, MARKUP, SLOWER
 from tests.stored import read_tree
 
 on_the_path = dashboard_page.on_the_path
@@ -273,13 +273,6 @@ def test_nothing_to_show_is_a_sentence(open_page, tmp_path: Path) -> None:
     assert "No run that may be judged is stored: 68 points of scratch runs." in text
     text = said(open_page("trend", tmp_path / "one"))
     assert "Not judged: no point of it comes from a run that may be." in text
-
-
-def test_other_machines_and_projects_are_text(open_page, tmp_path: Path) -> None:
-    results = dashboard_tree.write(tmp_path)
-    for machine in (GPU_MACHINE, FOREIGN):
-        app = open_page(results=results, machine=machine, everything="yes")
-        assert all(HOSTILE not in one.value for one in (*app.markdown, *app.info))
 
 
 def test_what_was_judged_is_kept_until_a_file_changes(

@@ -1,5 +1,6 @@
 """The page of a family: answers with charts, what has no number and why, other tools' points."""
 
+import functools
 import importlib
 from pathlib import Path
 
@@ -33,11 +34,15 @@ def toy(tree: Path) -> pd.DataFrame:
     return rows[rows["run_id"] == peers.ours(rows)["run_id"].iloc[-1]]
 
 
-@pytest.fixture
-def open_family(monkeypatch: pytest.MonkeyPatch, tree: Path):
-    def open_it(family: str, results: Path = tree, **query: str) -> AppTest:
-        asked = {"machine": GPU_MACHINE, **query}
-        app = dashboard_page.opened(monkeypatch, "family", results, family=family, **asked)
+@pytest.fixture(scope="module")
+def open_family(tree: Path):
+    """A page as it was drawn, once for all tests: they only read."""
+
+    @functools.cache
+    def open_it(family: str, **query: str) -> AppTest:
+        with pytest.MonkeyPatch.context() as patch:
+            asked = {"machine": GPU_MACHINE, **query}
+            app = dashboard_page.opened(patch, "family", tree, family=family, **asked)
         assert not app.exception
         return app
 

@@ -8,6 +8,7 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
+from hostbench.core.units import KIB
 from hostbench.device.base import PINNED, Device, lacking
 from hostbench.families import load
 from hostbench.measure.workload import Workload, prepare
@@ -23,8 +24,8 @@ def device() -> Iterator[Device]:
 
 
 def kinds(work: Workload) -> Iterator[Case]:
-    """One case on the cpu device, the smallest, for each choice of words on its axes: numbers and
-    whether a copy blocks play no part in what a device can do."""
+    """One case on the cpu device for each choice of words on its axes: numbers and whether a copy
+    blocks play no part in what a device can do."""
     tried = set()
     for case in work.cases():
         kind = tuple(value for value in case.values.values() if isinstance(value, str))
@@ -34,8 +35,10 @@ def kinds(work: Workload) -> Iterator[Case]:
 
 
 def refused(work: Workload, device: Device, case: Case) -> str | None:
-    """What the device itself says when the case is built and run without asking first."""
+    """What the device itself says when the case is built, with few bytes, and run without asking
+    first."""
     axes = {name: value for name, value in case.axes if name != "device"}
+    axes |= {name: 64 * KIB for name in ("nbytes", "batch_bytes") if name in axes}
     try:
         built = work.build(device, **axes)
         step = built if callable(built) else built.step
