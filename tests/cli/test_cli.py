@@ -574,13 +574,13 @@ def test_two_launches_of_the_simulated_device_are_equal(
     whole_run: tuple[Path, Any], results: Path
 ) -> None:
     """In this process and in worker processes: the virtual clock knows no machine."""
-    assert main([*SIMULATED, "transfer", "allocation"]) == EXIT_OK
+    assert main([*SIMULATED, "--case", "transfer[nbytes=64KiB]", "--case", "allocation"]) == EXIT_OK
 
     def seconds(folder: Path) -> dict[str, float]:
         return {str(r.case): r.seconds[0] for r in only(folder).results()}
 
     here, there = seconds(results), seconds(whole_run[0])
-    assert here.keys() == there.keys()
+    assert len(here) > 30 and here.keys() < there.keys()
     assert all(here[case] == pytest.approx(there[case], rel=1e-6) for case in here)
 
 

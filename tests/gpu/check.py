@@ -93,7 +93,12 @@ def _run(path: Path, folder: Path, limit_s: float) -> None:
     argv = [sys.executable, "-m", "pytest", "-p", "tests.gpu.report", "-ra", str(path)]
     with (folder / f"{path.stem}.log").open("wb") as log:
         child = subprocess.Popen(
-            argv, cwd=HERE.parent.parent, stdout=log, stderr=log, start_new_session=True
+            argv,
+            cwd=HERE.parent.parent,
+            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         try:
             code = child.wait(limit_s)
