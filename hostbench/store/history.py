@@ -3,6 +3,7 @@
 import functools
 import json
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -160,7 +161,6 @@ class History:
         """A row for each run, family and device, the oldest run first: the columns COUNTS."""
         units = [unit for unit in self._in_order() if unit.source not in SOURCES]
         units.sort(key=lambda unit: (unit.first_at is None, unit.first_at))
-        of_unit = ("machine", "run_id", *ABOUT)
         counted: list[list[Any]] = []
         places: dict[str, range] = {}
         for unit in units:  # runs of one outcome share the text, so that it is parsed once
@@ -168,19 +168,17 @@ class History:
                 rows = json.loads(unit.counts)
                 places[unit.counts] = range(len(counted), len(counted) + len(rows))
                 counted += rows
-        times = [len(places[unit.counts]) for unit in units]
-        index = np.array([place for unit in units for place in places[unit.counts]], dtype=int)
-        columns: dict[str, Any] = {}
-        for name in of_unit:
-            own = [unit.first_at if name == "started_at" else getattr(unit, name) for unit in units]
-            columns[name] = np.repeat(np.array(own, dtype=object), times)
-        names = [name for name in COUNTS if name not in of_unit]
-        for name, values in zip(names, zip(*counted, strict=True), strict=bool(counted)):
-            columns[name] = pd.Series(values).array.take(index)
-        found = pd.DataFrame(columns, columns=list(COUNTS))
-        moments = pd.array(columns["started_at"], dtype="Int64")
-        found["started_at"] = pd.to_datetime(moments, unit="us", utc=True)
-        return found
+        own = ["machine", "run_id", *ABOUT]
+        fields = attrgetter(*("first_at" if name == "started_at" else name for name in own))
+        about = pd.DataFrame(map(fields, units), columns=own)
+        moments = about["started_at"].astype("Int64")
+        about["started_at"] = pd.to_datetime(moments, unit="us", utc=True)
+        rest = pd.DataFrame(counted, columns=[name for name in COUNTS if name not in own])
+        of_run = np.repeat(np.arange(len(units)), [len(places[unit.counts]) for unit in units])
+        of_rest = np.array([row for unit in units for row in places[unit.counts]], dtype=int)
+        parts = about.take(of_run), rest.take(of_rest)
+        found = pd.concat([part.reset_index(drop=True) for part in parts], axis="columns")
+        return found[list(COUNTS)]
 
     def facts(self, run: AboutRun) -> dict[str, Facts]:
         """When (`before`, `during`, ...) -> facts of the run's first part."""

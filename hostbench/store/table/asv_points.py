@@ -5,9 +5,10 @@ is worked out once per layout; a file then adds its lists of numbers.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.store import asv_tree
 from hostbench.store.columns import Row, axes_of
-from hostbench.store.table.rows import AXES, TEXT, as_int, axes_json, text_array
+from hostbench.store.table.rows import AXES, TEXT, as_int, axes_json, text_array, texts
 from hostbench.suite import asv_name
 
 Warn = Callable[[str], None]
@@ -39,6 +40,9 @@ _NUMBERS = {
 }
 _STATUSES = pa.array(["ok", "skipped", "failed"])
 _OK, _SKIPPED, _FAILED = range(3)
+_NUMBER = (int, float)
+_NO_TIME = np.iinfo(np.int64).min
+"""What numpy takes for no time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,8 @@ class Points:
     has_failed: Any
     versions: Sequence[str | None]
     started_ms: Sequence[int | None]
+    odd_times: Sequence[str]
+    """What stands where a time should, and is none."""
     samples: Sequence[Any]
     """As asv stores them."""
 
@@ -83,7 +89,7 @@ class Points:
         for cell, count in zip(self.samples, self.layout.counts.tolist(), strict=True):
             for own in _padded(cell, count):
                 kept = own if isinstance(own, list) else []
-                yield tuple(one for one in kept if type(one) in (int, float) and math.isfinite(one))
+                yield tuple(one for one in kept if type(one) in _NUMBER and math.isfinite(one))
 
     def table(self, machine: str, hardware: str | None, claimed: Collection[Any]) -> pa.Table:
         """The frame's rows without the benchmarks of `claimed`: (benchmark, started_ms)."""
@@ -133,10 +139,10 @@ def read(
     """
     try:
         points = _points(data, described, layouts)
-        odd = _odd_times(data)
     except (*DAMAGE, IndexError, OverflowError) as error:
         warn(f"{path} is no asv result file ({type(error).__name__}: {error}); left out")
         return None
+    odd = points.odd_times
     if odd:
         more = f" (and {len(odd) - 1} more)" if odd[1:] else ""
         warn(f"{path} has {odd[0]}, no time in milliseconds of {YEARS}{more}; {asv_tree.CORRECT}")
@@ -146,27 +152,30 @@ def read(
 
 
 def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> Points:
-    columns: list[str] = data["result_columns"]
-    rows: list[list[Any]] = list(data["results"].values())
-
-    def column(name: str) -> list[Any]:
-        """asv trims nulls at the right end of a row."""
-        place = columns.index(name) if name in columns else 1 << 30
-        return [cells[place] if place < len(cells) else None for cells in rows]
-
-    shape = list(zip(data["results"], column("params"), strict=True))
+    results = data["results"]
+    cells = list(zip_longest(*results.values()))  # asv trims nulls at the right end of a row
+    columns = dict(zip(data["result_columns"], cells, strict=False))
+    nothing = (None,) * len(results)
+    shape = list(zip(results, columns.get("params", nothing), strict=True))
     layout = next((known for known in layouts if known.shape == shape), None)
     if layout is None:
         layout = _layout(shape, described)
         layouts.insert(0, layout)
     counts = layout.counts.tolist()
-    results = _flat(column("result"), counts, broadcast=True)
-    numbers = {name: _floats(_flat(column(key), counts)) for name, key in _NUMBERS.items()}
+    numbers = {
+        name: _floats(_flat(columns.get(key, nothing), counts)) for name, key in _NUMBERS.items()
+    }
     for own in numbers.values():
         own[~np.isfinite(own)] = np.nan
     numbers["num_samples"] = np.trunc(numbers["num_samples"])
-    numbers["value"] = _floats(results)
-    versions = column("version")
+    values = [
+        cell if isinstance(cell, list) else [cell] * count
+        for cell, count in zip(columns.get("result", nothing), counts, strict=True)
+    ]
+    flat = _flat(values, counts)
+    numbers["value"] = _floats(flat)
+    versions, started = columns.get("version", nothing), columns.get("started_at", nothing)
+    started_ms = [*map(asv_tree.milliseconds, started)]
     requirements = data.get("requirements") or {}
     return Points(
         layout=layout,
@@ -175,10 +184,11 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
         env_name=str(data.get("env_name") or ""),
         torch=str(requirements["torch"]) if "torch" in requirements else None,
         numbers=numbers,
-        has_failed=np.array([type(value) not in (int, float) for value in results], dtype=bool),
+        has_failed=np.array([type(value) not in _NUMBER for value in flat], dtype=bool),
         versions=[None if version is None else str(version) for version in versions],
-        started_ms=[asv_tree.milliseconds(value) for value in column("started_at")],
-        samples=column("samples"),
+        started_ms=started_ms,
+        odd_times=_odd_times(data.get("date"), results, started),
+        samples=columns.get("samples", nothing),
     )
 
 
@@ -237,29 +247,23 @@ def _ours() -> dict[str, Workload]:
     return {asv_name(name): work for name, work in load_workloads().items()}
 
 
-def _odd_times(data: Any) -> list[str]:
+def _odd_times(date: Any, benchmarks: Iterable[str], started: Iterable[Any]) -> list[str]:
     """What stands where a time should, and is none."""
-    columns = data["result_columns"]
-    place = columns.index("started_at") if "started_at" in columns else 1 << 30
-    found = [("date", data.get("date"))]
-    for name, cells in data["results"].items():
-        if len(cells) > place:
-            found.append((f"started_at of {name}", cells[place]))
+    named = {"date": date} | {
+        f"started_at of {name}": value for name, value in zip(benchmarks, started, strict=True)
+    }
     return [
         f"{what} {value!r:.40}"
-        for what, value in found
+        for what, value in named.items()
         if value is not None and asv_tree.milliseconds(value) is None
     ]
 
 
-def _flat(cells: list[Any], counts: list[int], broadcast: bool = False) -> list[Any]:
-    """The lists of all benchmarks as one; `broadcast`: what is no list counts for each point."""
-    values: list[Any] = []
-    for cell, count in zip(cells, counts, strict=True):
-        if broadcast and not isinstance(cell, list):
-            cell = [cell] * count
-        values += _padded(cell, count)
-    return values
+def _flat(cells: Sequence[Any], counts: list[int]) -> list[Any]:
+    """The lists of all benchmarks as one."""
+    if set(map(type, cells)) != {list} or list(map(len, cells)) != counts:
+        cells = [*map(_padded, cells, counts)]
+    return list(chain.from_iterable(cells))
 
 
 def _padded(cell: Any, count: int) -> list[Any]:
@@ -271,18 +275,17 @@ def _padded(cell: Any, count: int) -> list[Any]:
 
 def _floats(values: list[Any]) -> Any:
     """NaN for what is no number. Raises OverflowError for one that no float holds."""
-    if not set(map(type, values)) <= {float, int, type(None)}:
-        values = [value if type(value) in (float, int) else None for value in values]
+    if not set(map(type, values)) <= {*_NUMBER, type(None)}:
+        values = [value if type(value) in _NUMBER else None for value in values]
     return np.array(values, dtype=float)
 
 
 def _same(value: str | None, num: int) -> pa.Array:
     if value is None:
         return pa.nulls(num, TEXT)
-    return pa.DictionaryArray.from_arrays(np.zeros(num, np.int32), text_array([value]).dictionary)
+    return pa.DictionaryArray.from_arrays(np.zeros(num, np.int32), texts([value]))
 
 
 def _times(milliseconds: Sequence[int | None], counts: Any) -> pa.Array:
-    moments = [np.datetime64("NaT" if ms is None else ms, "ms") for ms in milliseconds]
-    repeated = np.repeat(np.array(moments, dtype="M8[ms]"), counts)
-    return pa.array(repeated).cast(pa.timestamp("us", tz="UTC"))
+    held = np.array([_NO_TIME if ms is None else ms for ms in milliseconds], dtype=np.int64)
+    return pa.array(np.repeat(held.view("M8[ms]"), counts)).cast(pa.timestamp("us", tz="UTC"))

@@ -23,7 +23,7 @@ KINDS = ("run", "peer", "asv", "part")
 journal, has no rows of its own."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Unit:
     """What is read and replaced together, as it was read."""
 
@@ -86,16 +86,25 @@ def to_table(units: Sequence[Unit]) -> pa.Table:
 
 def from_table(table: pa.Table) -> dict[str, Unit]:
     """By key; of two readings of one file the later counts."""
-    names = [name for name in _NAMES if name in table.column_names]
-    columns = {name: table.column(name).to_pylist() for name in names}
+    columns = {name: _listed(table.column(name)) for name in _NAMES}
     for name in _JSON:
         columns[name] = [None if text is None else json.loads(text) for text in columns[name]]
     found: dict[str, Unit] = {}
-    for values in zip(*columns.values(), strict=True):
-        unit = Unit(**dict(zip(names, values, strict=True)))
+    for unit in map(Unit, *columns.values()):
         if unit.key not in found or found[unit.key].reading < unit.reading:
             found[unit.key] = unit
     return found
+
+
+def _listed(column: pa.ChunkedArray) -> list[Any]:
+    """As to_pylist, many times faster."""
+    if pa.types.is_dictionary(column.type):
+        chunk = column.combine_chunks()
+        texts = [*chunk.dictionary.to_pylist(), None]
+        codes = chunk.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
+        return [texts[code] for code in codes.tolist()]
+    values, is_valid = column.fill_null(0).to_numpy().tolist(), column.is_valid().to_numpy()
+    return [value if valid else None for value, valid in zip(values, is_valid, strict=True)]
 
 
 def describe(table: pa.Table, units: Mapping[int, Unit]) -> None:

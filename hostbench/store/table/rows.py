@@ -99,11 +99,16 @@ def as_int(value: Any) -> int | None:
 
 
 def text_array(values: list[str | None]) -> pa.Array:
+    """Texts as a dictionary."""
+    return texts(values).dictionary_encode()
+
+
+def texts(values: list[str | None]) -> pa.Array:
     try:
-        return pa.array(values, type=pa.string()).dictionary_encode()
+        return pa.array(values, type=pa.string())
     except UnicodeEncodeError:  # half a character, which JSON can hold
         safe = [v and v.encode(errors="backslashreplace").decode() for v in values]
-        return pa.array(safe, type=pa.string()).dictionary_encode()
+        return pa.array(safe, type=pa.string())
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
