@@ -45,19 +45,19 @@ ALONG: dict[str, Axis] = {"commit date": "commit", "run time": "run-time"}
 
 
 def listed(told: Iterable[ExplainedEvent], every: bool) -> list[ExplainedEvent]:
-    """What `hostbench changes` lists; with `every` the rest, too. Breaks are told by themselves."""
-    steps = (one for one in told if not is_break(one))
+    """What `hostbench changes` lists; with `every` the rest, too; no baseline resets."""
+    steps = (one for one in told if not is_reset(one))
     return [one for one in steps if every or is_listed(one.found, one.recent)]
 
 
-def is_break(told: ExplainedEvent) -> bool:
+def is_reset(told: ExplainedEvent) -> bool:
     return told.found.change.kind == "break"
 
 
 def not_listed(told: Iterable[ExplainedEvent], shown: Iterable[ExplainedEvent]) -> list[str]:
     """How many steps there are besides those that are shown, in a line."""
     kept = {id(one) for one in shown}
-    left = rest(one.found for one in told if not is_break(one) and id(one) not in kept)
+    left = rest(one.found for one in told if not is_reset(one) and id(one) not in kept)
     return [left] if left else []
 
 
@@ -83,7 +83,7 @@ def standing(told: ExplainedEvent) -> str:
     if found.status == "provisional":
         return PROVISIONAL
     if found.status != "confirmed":
-        return "ended by a break" if found.status == "ended" else found.status
+        return "ended by a baseline reset" if found.status == "ended" else found.status
     return FASTER if found.change.effect < 0 else OLD
 
 

@@ -20,7 +20,7 @@ COLUMNS = ["what", STATE, SINCE, CHANGE, INTERVAL, "cause", "evidence", "triage"
 def of_series(
     found: Iterable[ExplainedEvent], judged: Iterable[Judged], machine: str, case: str
 ) -> list[ExplainedEvent]:
-    """The events of one series and of its machine, breaks too, in the order of their place."""
+    """The events of one series and of its machine, with resets, in the order of their place."""
     groups = {own.grid.group for own in _grids(judged, machine, case)}
     return sorted(
         (
@@ -60,7 +60,7 @@ def how_judged(judged: Iterable[Judged], machine: str, case: str) -> str:
     for own in _grids(judged, machine, case):
         series = own.grid.cases.index(case)
         one, grid = own.machine.own[series], own.grid
-        points = longest_piece(grid.logs[series], grid.breaks[series])
+        points = longest_piece(grid.logs[series], grid.resets[series])
         where = f" ({grid.group})" if grid.group != machine else ""
         said.append(f"{_how_judged(one, points)}{where}.")
     return " ".join(said) or (
@@ -71,9 +71,13 @@ def how_judged(judged: Iterable[Judged], machine: str, case: str) -> str:
 
 def _how_judged(one: Judgement, points: int) -> str:
     if not one.judged:
-        return f"Not judged: {points} points at most between two breaks, {FEWEST_POINTS} are needed"
+        return (
+            f"Not judged: {points} points at most between two baseline resets, {FEWEST_POINTS} are "
+            "needed"
+        )
     if one.detectable is None:
         return (
-            f"Judged up to its newest break only: fewer than {FEWEST_POINTS} points have come since"
+            "Judged up to its newest baseline reset only: fewer than "
+            f"{FEWEST_POINTS} points have come since"
         )
     return f"The smallest change visible here: {one.detectable:.1%}"

@@ -19,7 +19,7 @@ from derive_changes import (
     csv,
     evidence,
     heading,
-    is_break,
+    is_reset,
     listed,
     not_listed,
     nothing,
@@ -129,13 +129,13 @@ if shown:
 else:
     st.info(plain(nothing(asked, axis)))
 lines("Series that stopped", [event_words.stopped_in_words(*one) for one in stopped])
-lines("Breaks", event_words.breaks(one.found for one in told if is_break(one)))
+lines("Baseline resets", event_words.resets(one.found for one in told if is_reset(one)))
 lines("What was judged", [*not_listed(told, shown), *event_words.summary(asked, axis)])
 st.caption(
     f"Fails now: slower, confirmed, still there, begun within the machine's newest {RECENT} runs, "
     "and not in triage: `hostbench changes` ends with exit code 1. Provisional: from the last "
     "few points alone. In triage: an entry counts for it. Old: confirmed and still there, "
-    "begun before those runs. What got faster, is over or was ended by a break asks for nothing. "
-    "Change: of the time, so + is slower; smallest detectable: what 20 points of the series would "
-    "confirm."
+    "begun before those runs. What got faster, is over or was ended by a baseline reset asks for "
+    "nothing. Change: of the time, so + is slower; smallest detectable: what 20 points of the "
+    "series would confirm."
 )

@@ -21,10 +21,11 @@ from hostbench.core.errors import (
 )
 from hostbench.core.suggest import did_you_mean
 from hostbench.judge import lines
-from hostbench.judge.change import Change, Judgement, Options
+from hostbench.judge.change import Change, Judgement
 from hostbench.judge.detector import longest_piece
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Axis
+from hostbench.judge.machine import MIN_SERIES
 from hostbench.report import changes, choice
 from hostbench.report.choice import Request, Selection, choose
 from hostbench.report.event_words import no_run, unjudged
@@ -133,11 +134,10 @@ def _since(text: str, judged: Sequence[Judged]) -> pd.Timestamp:
 
 def _check_asked(asked: Sequence[Selection]) -> None:
     """Raises NothingMeasured where nothing that was asked for could be told."""
-    fewest = Options().min_series_of_machine
     if not choice.series(asked) and not choice.machines(asked):
         names = ", ".join(one.judged.grid.group for one in asked)
         raise NothingMeasured(
-            f"a machine's own events are told from {fewest} series or more: {names} has fewer"
+            f"a machine's own events are told from {MIN_SERIES} series or more: {names} has fewer"
         )
     _check_judged(pair for one in asked for pair in one.counted())
 
@@ -165,14 +165,14 @@ def _input(path: Path, others: dict[str, Any]) -> int:
         warn(text)
     if len(wrong) > _MOST_NAMED:
         warn(f"and {len(wrong) - _MOST_NAMED} more")
-    judged = list(lines.judge_lines(series, Options()))
+    judged = list(lines.judge_lines(series))
     for id, judgement in judged:
         _write(id, judgement)
     if wrong:
         return EXIT_USAGE
     if any(_is_slower(change) for _, judgement in judged for change in judgement.changes):
         return EXIT_REGRESSION
-    pieces = (longest_piece(line.values, line.breaks) for line in series)
+    pieces = (longest_piece(line.logs, line.breaks) for line in series)
     _check_judged(zip((own for _, own in judged), pieces, strict=False))
     return EXIT_OK
 

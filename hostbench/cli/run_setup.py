@@ -19,6 +19,7 @@ from hostbench.core.case import parse_selector
 from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
 from hostbench.core.records import CaseRecord, Run, RunHeader
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import parse_seconds
 from hostbench.device import simulated_file
 from hostbench.device.simulated_file import Simulation
@@ -26,7 +27,6 @@ from hostbench.families import load, names
 from hostbench.measure.workload import Workload
 from hostbench.runner import places
 from hostbench.runner.plan import (
-    MIN_LAUNCHES_FOR_VERDICT,
     QUICK,
     STANDARD,
     Plan,
@@ -218,8 +218,8 @@ def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
         return "simulated device"
     if plan.profile.name == QUICK.name:
         return "quick"
-    if plan.profile.launches < MIN_LAUNCHES_FOR_VERDICT:
-        return f"{plan.profile.launches} launches, under {MIN_LAUNCHES_FOR_VERDICT}"
+    if plan.profile.launches < MIN_LAUNCHES:
+        return f"{plan.profile.launches} launches, under {MIN_LAUNCHES}"
     return code.scratch
 
 

@@ -12,13 +12,13 @@ from hostbench.cli.page import show_page
 from hostbench.cli.results import results_folder
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
-from hostbench.judge.events import EventName, Judged
+from hostbench.judge.events import Judged
 from hostbench.report import changes
 from hostbench.report.judged import judge_history
 from hostbench.report.table import Cell, Column, Table
 from hostbench.store import triage
 from hostbench.store.history import History
-from hostbench.store.triage import Entry
+from hostbench.store.triage import Entry, EventName
 from hostbench.vcs.repo import commit_of
 
 COLUMNS = (

@@ -3,6 +3,9 @@
 import math
 from collections.abc import Sequence
 
+MIN_LAUNCHES = 7
+"""Launches below which nothing is decided, here or by the rank test of `asv compare`."""
+
 
 def quantile(values: Sequence[float], share: float) -> float:
     """Linear interpolation between order statistics (Hyndman and Fan 1996, type 7).

@@ -2,7 +2,7 @@
 likeliest first, by the rows of `spec`.
 
 What one side did not record says nothing. What moves from minute to minute counts only where it
-moved far. What tells another machine apart (`identity`) breaks a series instead.
+moved far. What tells another machine apart (`identity`) resets the baseline of a series instead.
 """
 
 from collections.abc import Iterator, Mapping

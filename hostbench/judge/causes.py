@@ -60,7 +60,7 @@ def cause(found: DetectedEvent, seen: Surroundings, differ: Differences) -> Caus
         is_version = found.why.startswith("version ")
         return Cause(
             label="measurement changed" if is_version else "environment",
-            why=(found.why or "a break was declared here",),
+            why=(found.why or "a baseline reset was declared here",),
         )
     if not differ.commits:
         same = "the same commit on both sides"

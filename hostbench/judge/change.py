@@ -1,4 +1,4 @@
-"""What the detector says, and the settings it says it by."""
+"""What the detector says, and how strict it is."""
 
 import math
 import sys
@@ -21,8 +21,8 @@ class Change:
     """provisional: from the last few points alone, worth a measurement more; or a temporary event
     that may still turn out to be one visit of many. Else confirmed."""
     kind: Kind = "step"
-    """temporary: up and down again, folded into one event. break: a known change of what is
-    measured, passed in by the caller; levels on its two sides are not held against each other."""
+    """temporary: up and down again, folded into one event. break: a baseline reset, a known change
+    of what is measured, passed in by the caller; levels on its two sides are not compared."""
     until: int | None = None
     """Of a temporary event, the first point back at the old level; else None."""
     slack: int = 0
@@ -36,34 +36,16 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Every threshold of the detector. `noise` is the standard deviation from point to point of the
-    logarithm; docs/detector.md has the formulas."""
+class Strictness:
+    """The thresholds that are others for a machine's common mode (judge/machine.py)."""
 
-    min_effect: float = 0.015
-    """Nothing smaller is reported, as a difference of logarithms."""
-    penalty: float = 9.0
-    """What a change of level costs the first stage, in units of squared noise over two."""
     threshold: float = 4.0
     """Standard errors that a change must reach between segments of SETTLED points or more."""
-    min_points: int = 8
-    """Points at the new and at the old level before a change can be confirmed."""
-    min_gain: float = 8.0
-    """Points' worth of bounded loss that splitting the two segments must save."""
     left_by_second_state: float = 1 / 3
     """Share of the changes of level that a second state may leave, to be believed; always one."""
-    line_margin: float = 6.0
-    """Squared noise over two by which a step must fit better than a straight line."""
-    temporary_points: tuple[int, int] = (7, 24)
-    """Shortest and longest temporary event that is reported."""
-    temporary_effect: float = 0.02
-    """The smallest temporary event that is reported, as a difference of logarithms."""
-    tail_threshold: float = 4.0
-    """Standard errors that the last 3 points or more must be off for a provisional change."""
-    tail_effect: float = 0.02
-    """The smallest provisional change, as a difference of logarithms."""
-    min_series_of_machine: int = 6
-    """With fewer series of a machine its common mode is not told from their own changes."""
+
+
+OF_A_SERIES = Strictness()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +54,7 @@ class Judgement:
 
     changes: tuple[Change, ...]
     judged: bool
-    """Whether any piece, from break to break, had enough points."""
+    """Whether any piece, from one baseline reset to the next, had enough points."""
     noise: float | None
     """Standard deviation of the logarithm from point to point in the last piece; None where that
     has too few points."""

@@ -14,15 +14,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
-from hostbench.core.samples import median
+from hostbench.core.samples import MIN_LAUNCHES, median
 from hostbench.judge.rank_test import shift
 
 Verdict = Literal["same", "faster", "slower", "undecided"]
 
 MIN_RUNS = 6
 """Runs per side from which the run is the observation: 6 against 6 can reach p = 0.0022."""
-MIN_LAUNCHES = 7
-"""Launches per side below which nothing is decided."""
 FALSE_DISCOVERY_RATE = 0.01
 INTERLEAVED_FALSE_DISCOVERY_RATE = 0.005
 """The same where launches were interleaved: ten a side still find 5 % at 2 % noise in 95 %."""
@@ -41,17 +39,17 @@ Side = Sequence[Sequence[float]]
 class Comparison:
     """What became of one series."""
 
-    verdict: Verdict
-    effect: float | None
+    verdict: Verdict = "undecided"
+    effect: float | None = None
     """Relative change of the second side: 0.1 is 10 % slower. None without numbers."""
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
     """99 % interval of the effect; None where there are too few observations for one."""
-    p_value: float | None
-    unit: Literal["run", "launch"]
+    p_value: float | None = None
+    unit: Literal["run", "launch"] = "launch"
     num: tuple[int, int]
     """Observations on each side."""
-    is_provisional: bool
+    is_provisional: bool = True
     """Launches of runs made one after the other: what drifts from run to run is not seen. Or sides
     that differ in more than what is compared."""
     why: str
@@ -103,11 +101,10 @@ def _one(first: Side, second: Side, by_run: bool, were_interleaved: bool) -> Com
     num = (len(left), len(right))
     why = _too_few(num, MIN_RUNS if by_run else MIN_LAUNCHES)
     if not left or not right:
-        return _without_numbers(num, why)
+        return Comparison(num=num, why=why)
     found = shift(left, right)
     known = math.isfinite(found.low)
     return Comparison(
-        verdict="undecided",
         effect=math.expm1(found.estimate),
         low=math.expm1(found.low) if known else None,
         high=math.expm1(found.high) if known else None,
@@ -115,20 +112,6 @@ def _one(first: Side, second: Side, by_run: bool, were_interleaved: bool) -> Com
         unit="run" if by_run else "launch",
         num=num,
         is_provisional=not (by_run or were_interleaved),
-        why=why,
-    )
-
-
-def _without_numbers(num: tuple[int, int], why: str) -> Comparison:
-    return Comparison(
-        verdict="undecided",
-        effect=None,
-        low=None,
-        high=None,
-        p_value=None,
-        unit="launch",
-        num=num,
-        is_provisional=True,
         why=why,
     )
 

@@ -10,10 +10,11 @@ scatter, and nothing else. Pure functions.
 
 import math
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 from hostbench.core.efficiency import Launches
-from hostbench.core.samples import median
-from hostbench.judge.compare import MIN_EFFECT, MIN_LAUNCHES, SAME_WITHIN, Verdict
+from hostbench.core.samples import MIN_LAUNCHES, median
+from hostbench.judge.compare import MIN_EFFECT, SAME_WITHIN, Verdict
 from hostbench.judge.rank_test import shift
 
 ALPHA = 0.01
@@ -53,7 +54,7 @@ def conclude(this: Launches, other: Launches) -> Conclusion:
     both = sorted(set(mine) & set(theirs))
     is_few = min(len(mine), len(theirs)) < MIN_LAUNCHES
     if not is_few:
-        found = shift(_logs(mine, sorted(mine)), _logs(theirs, sorted(theirs)))
+        found = shift(*([math.log(side[n]) for n in sorted(side)] for side in (mine, theirs)))
         ends, sure = (found.low, found.high), found.p_value <= ALPHA
     elif len(both) in _STUDENT:
         ends = _student(mine, theirs, both)
@@ -80,14 +81,8 @@ def _verdict(effect: float, low: float, high: float, sure: bool, least: float) -
 
 def _student(mine: Launches, theirs: Launches, both: list[int]) -> tuple[float, float]:
     logs = [math.log(theirs[n]) - math.log(mine[n]) for n in both]
-    mean = sum(logs) / len(logs)
-    variance = sum((one - mean) ** 2 for one in logs) / (len(logs) - 1)
-    wide = _STUDENT[len(logs)] * math.sqrt(variance / len(logs))
-    return mean - wide, mean + wide
-
-
-def _logs(times: Launches, launches: list[int]) -> list[float]:
-    return [math.log(times[n]) for n in launches]
+    wide = _STUDENT[len(logs)] * stdev(logs) / math.sqrt(len(logs))
+    return fmean(logs) - wide, fmean(logs) + wide
 
 
 def _exp(value: float) -> float | None:

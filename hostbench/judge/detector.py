@@ -8,16 +8,17 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
 
 from hostbench.judge import levels
-from hostbench.judge.change import Change, Judgement, Kind, Options, State
-from hostbench.judge.evidence import MEDIAN_VARIANCE
+from hostbench.judge.change import OF_A_SERIES, Change, Judgement, Kind, State, Strictness
+from hostbench.judge.evidence import MEDIAN_VARIANCE, MIN_EFFECT
 from hostbench.judge.levels import Floats
 from hostbench.judge.prune import AROUND, Steps, analyse
-from hostbench.judge.segments import Segment, fold, median, recurrent_gap, split
+from hostbench.judge.segments import fold, recurrent_gap, split
 from hostbench.judge.tail import LEAST_HISTORY, tail_change
 
 FEWEST_POINTS = LEAST_HISTORY + 3
@@ -31,7 +32,7 @@ LARGEST_HEIGHT = 700.0
 
 @dataclass(slots=True)
 class _Piece:
-    """Points of one series between two known breaks, without the missing ones."""
+    """Points of one series between two known resets, without the missing ones."""
 
     owner: int
     points: Floats
@@ -43,19 +44,13 @@ class _Piece:
     corrected: list[float] | None = None
 
 
-def detect(
-    values: Sequence[float],
-    *,
-    options: Options | None = None,
-    breaks: Sequence[int] = (),
-) -> list[Change]:
+def detect(values: Sequence[float], *, breaks: Sequence[int] = ()) -> list[Change]:
     """Changes of one series of seconds, one value per commit, in order; NaN is a missing point.
 
-    `breaks` are points from which on something else is measured (a version bump, a known change of
-    facts): levels across a break are not judged, the break itself is reported with its effect.
+    `breaks` are baseline resets, points from which on something else is measured (a version bump, a
+    known change of facts): levels across one are not judged, it is reported with its effect.
     """
-    logs = log_seconds(values)
-    return list(judge([logs], options or Options(), [breaks])[0].changes)
+    return list(judge([log_seconds(values)], [breaks])[0].changes)
 
 
 def log_seconds(values: Sequence[float] | Floats) -> Floats:
@@ -68,51 +63,51 @@ def log_seconds(values: Sequence[float] | Floats) -> Floats:
 
 def judge(
     series: Sequence[Floats],
-    options: Options,
-    breaks: Sequence[Sequence[int]] | None = None,
+    resets: Sequence[Sequence[int]] | None = None,
+    strictness: Strictness = OF_A_SERIES,
 ) -> list[Judgement]:
     """The judgement of each series of logarithms of seconds."""
     pieces = [
         piece
         for owner, logs in enumerate(series)
-        for piece in _pieces(owner, logs, breaks[owner] if breaks else ())
+        for piece in _pieces(owner, logs, resets[owner] if resets else ())
     ]
     long_enough = [piece for piece in pieces if len(piece.points) >= FEWEST_POINTS]
     long_enough.sort(key=lambda piece: len(piece.points))
     for start in range(0, len(long_enough), BATCH):
-        _judge_batch(long_enough[start : start + BATCH], options)
+        _judge_batch(long_enough[start : start + BATCH], strictness)
     by_owner: list[list[_Piece]] = [[] for _ in series]
     for piece in pieces:
         by_owner[piece.owner].append(piece)
-    return [_judgement(own, options) for own in by_owner]
+    return [_judgement(own, strictness.threshold) for own in by_owner]
 
 
-def _pieces(owner: int, logs: Floats, breaks: Sequence[int]) -> Iterator[_Piece]:
-    edges = sorted({0, len(logs), *(b for b in breaks if 0 < b < len(logs))})
+def _pieces(owner: int, logs: Floats, resets: Sequence[int]) -> Iterator[_Piece]:
+    edges = sorted({0, len(logs), *(b for b in resets if 0 < b < len(logs))})
     for start, end in itertools.pairwise(edges):
         places = start + np.flatnonzero(~np.isnan(logs[start:end]))
         yield _Piece(owner, logs[places], places, last=end == len(logs))
 
 
-def longest_piece(logs: Floats, breaks: Sequence[int]) -> int:
-    """Points of the longest stretch between two breaks, without the missing ones."""
-    return max((len(piece.points) for piece in _pieces(0, logs, breaks)), default=0)
+def longest_piece(logs: Floats, resets: Sequence[int]) -> int:
+    """Points of the longest stretch between two resets, without the missing ones."""
+    return max((len(piece.points) for piece in _pieces(0, logs, resets)), default=0)
 
 
-def _judge_batch(pieces: list[_Piece], options: Options) -> None:
+def _judge_batch(pieces: list[_Piece], strictness: Strictness) -> None:
     """First stage for all pieces at once, with what drifts or recurs taken out; then each alone."""
     rows = np.full((len(pieces), max(len(piece.points) for piece in pieces)), np.nan)
     for row, piece in zip(rows, pieces, strict=True):
         row[: len(piece.points)] = piece.points
     noise = levels.noise_of(rows)
-    path = levels.cheapest(rows, noise, options.penalty)
+    path = levels.cheapest(rows, noise)
     cost, bounds = path.cost, _bounds(path.level, rows)
-    rows, bounds = _without_drift(rows, bounds, cost, noise, options)
-    rows, bounds = _without_second_state(rows, bounds, cost, noise, options)
+    rows, bounds = _without_drift(rows, bounds, cost, noise)
+    rows, bounds = _without_second_state(rows, bounds, cost, noise, strictness.left_by_second_state)
     for i, piece in enumerate(pieces):
         piece.noise = float(noise[i])
         piece.corrected = rows[i, : len(piece.points)].tolist()
-        piece.found = analyse(piece.corrected, bounds[i], piece.noise, options)
+        piece.found = analyse(piece.corrected, bounds[i], piece.noise, strictness.threshold)
 
 
 def _bounds(level: npt.NDArray[np.int64], rows: Floats) -> list[list[int]]:
@@ -123,7 +118,7 @@ def _bounds(level: npt.NDArray[np.int64], rows: Floats) -> list[list[int]]:
 
 
 def _without_drift(
-    rows: Floats, bounds: list[list[int]], cost: Floats, noise: Floats, options: Options
+    rows: Floats, bounds: list[list[int]], cost: Floats, noise: Floats
 ) -> tuple[Floats, list[list[int]]]:
     """Rows with a straight drift inside their segments lose it; bounds and `cost` are made anew."""
     slopes = _slopes(rows, bounds, noise)
@@ -132,7 +127,7 @@ def _without_drift(
         return rows, bounds
     rows, times = rows.copy(), np.arange(rows.shape[1], dtype=float)
     rows[drifting] -= slopes[drifting, None] * times
-    path = levels.cheapest(rows[drifting], noise[drifting], options.penalty)
+    path = levels.cheapest(rows[drifting], noise[drifting])
     cost[drifting] = path.cost
     return rows, _replaced(bounds, drifting, _bounds(path.level, rows[drifting]))
 
@@ -161,7 +156,7 @@ def _slopes(rows: Floats, bounds: list[list[int]], noise: Floats) -> Floats:
 
 
 def _without_second_state(
-    rows: Floats, bounds: list[list[int]], cost: Floats, noise: Floats, options: Options
+    rows: Floats, bounds: list[list[int]], cost: Floats, noise: Floats, may_be_left: float
 ) -> tuple[Floats, list[list[int]]]:
     """Rows that visit a second state again and again lose it, and get bounds anew.
 
@@ -171,23 +166,20 @@ def _without_second_state(
     for i, row in enumerate(rows):
         if bounds[i]:
             values = row[~np.isnan(row)].tolist()
-            segments: list[Segment] = split(values, bounds[i])
+            segments = split(values, bounds[i])
             gaps[i] = recurrent_gap(values, segments, fold(segments), float(noise[i])) or 0.0
     two = np.flatnonzero(gaps)
     if not len(two):
         return rows, bounds
     # Of two levels visited in turn either may be the second state: the cheaper path says which.
-    up, down = (
-        levels.cheapest(rows[two], noise[two], options.penalty, gap=gap)
-        for gap in (gaps[two], -gaps[two])
-    )
+    up, down = (levels.cheapest(rows[two], noise[two], gap=gap) for gap in (gaps[two], -gaps[two]))
     is_up = (up.cost <= down.cost)[:, None]
     without = rows[two] - gaps[two, None] * np.where(is_up, up.away, -1.0 * down.away)
     left = _bounds(np.where(is_up, up.level, down.level), without)
     saved = cost[two] - np.minimum(up.cost, down.cost)
     before = np.array([len(bounds[i]) for i in two])
-    few = np.maximum(1, options.left_by_second_state * before)
-    explains = (saved > 2 * options.penalty) & (np.array([len(b) for b in left]) <= few)
+    few = np.maximum(1, may_be_left * before)
+    explains = (saved > 2 * levels.PENALTY) & (np.array([len(b) for b in left]) <= few)
     rows = rows.copy()
     rows[two[explains]] = without[explains]
     return rows, _replaced(bounds, two[explains], list(itertools.compress(left, explains)))
@@ -202,23 +194,23 @@ def _replaced(
     return replaced
 
 
-def _judgement(pieces: list[_Piece], options: Options) -> Judgement:
+def _judgement(pieces: list[_Piece], threshold: float) -> Judgement:
     changes: list[Change] = []
     for i, piece in enumerate(pieces):
         if i and len(piece.points) and len(pieces[i - 1].points):
-            changes.append(_break(pieces[i - 1], piece))
-        changes.extend(_changes(piece, options))
+            changes.append(_reset(pieces[i - 1], piece))
+        changes.extend(_changes(piece))
     last = pieces[-1] if pieces else None
     known = last is not None and last.found is not None
     return Judgement(
         changes=tuple(sorted(changes, key=lambda change: change.index)),
         judged=any(piece.found is not None for piece in pieces),
         noise=last.noise if last and known else None,
-        detectable=_detectable(last, options) if last and known else None,
+        detectable=_detectable(last, threshold) if last and known else None,
     )
 
 
-def _changes(piece: _Piece, options: Options) -> Iterator[Change]:
+def _changes(piece: _Piece) -> Iterator[Change]:
     found = piece.found
     if found is None or piece.corrected is None:
         return
@@ -230,7 +222,7 @@ def _changes(piece: _Piece, options: Options) -> Iterator[Change]:
         known = len(piece.points) - episode.end >= AROUND
         state: State = "confirmed" if known else "provisional"
         yield _change(piece, episode.start, episode.height, state, kind="temporary", until=until)
-    tail = tail_change(piece.corrected, found, piece.noise, options) if piece.last else None
+    tail = tail_change(piece.corrected, found, piece.noise) if piece.last else None
     if tail is not None:
         yield _change(piece, *tail, "provisional")
 
@@ -253,7 +245,7 @@ def _change(
     )
 
 
-def _break(before: _Piece, after: _Piece) -> Change:
+def _reset(before: _Piece, after: _Piece) -> Change:
     height = median(after.points[:SETTLED].tolist()) - median(before.points[-SETTLED:].tolist())
     return Change(
         index=int(after.places[0]), effect=relative(height), state="confirmed", kind="break"
@@ -265,10 +257,10 @@ def relative(height: float) -> float:
     return math.expm1(min(height, LARGEST_HEIGHT))
 
 
-def _detectable(piece: _Piece, options: Options) -> float:
+def _detectable(piece: _Piece, threshold: float) -> float:
     """What SETTLED points after a change would confirm, against the last level as known now."""
     assert piece.found is not None
     known = len(piece.found.segments[-1].values)
     variance = max(piece.found.variance, MEDIAN_VARIANCE * piece.noise**2)
     error = math.sqrt(variance * (1 / known + 1 / SETTLED))
-    return relative(max(options.min_effect, options.threshold * error))
+    return relative(max(MIN_EFFECT, threshold * error))

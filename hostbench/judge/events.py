@@ -11,16 +11,17 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from hostbench.judge.change import Change, Judgement, Options
+from hostbench.judge.change import Change, Judgement
 from hostbench.judge.detector import SETTLED, relative
 from hostbench.judge.evidence import MEDIAN_VARIANCE
 from hostbench.judge.grid import Grid, GridColumn
 from hostbench.judge.levels import Floats
 from hostbench.judge.lines import MACHINE
 from hostbench.judge.machine import JudgedMachine, judge_machine
+from hostbench.store.triage import EventName
 
 Status = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
-"""recovered: a later level is back. ended: a break followed, so nobody can tell any more."""
+"""recovered: a later level is back. ended: a baseline reset followed, so nobody can tell now."""
 
 MOVED_POINTS = 8
 """Points on each side of a machine's step that tell whether a series moved with it."""
@@ -34,23 +35,6 @@ MISPLACED = 8.0
 """Times the squared noise over the squared step: points within which nearly every step is found."""
 INTERVAL_SIGMAS = 2.576
 """99 % of a normal distribution."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventName:
-    """What a triage entry names. All but its effect stays the same when the history goes on."""
-
-    id: str
-    """`case@machine`, or `machine:NAME`."""
-    commit: str
-    """The first bad commit; the first run's id where its commit had been measured before."""
-    direction: str
-    """`slower` or `faster`."""
-    effect: float
-    """Relative change of the seconds, as known now."""
-    near: frozenset[str] = frozenset()
-    """Commits and runs that the step may have begun with as well: an entry that names one of them
-    names this event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +66,7 @@ class DetectedEvent:
     """Of a machine's event: how many of how many series went along; None where these points
     do not show it."""
     why: str = ""
-    """Of a break: what changed."""
+    """Of a baseline reset: what changed."""
 
     @property
     def first(self) -> GridColumn:
@@ -116,95 +100,53 @@ class Judged:
     """Of every series, and of the machine; in the order of their place."""
 
 
-def judge_grid(grid: Grid, options: Options | None = None) -> Judged:
+def judge_grid(grid: Grid) -> Judged:
     """Every event of a grid."""
-    options = options or Options()
     if not grid.cases:
         return Judged(grid=grid, machine=JudgedMachine(own=(), common=None), found=())
-    machine = judge_machine(list(grid.logs), options, grid.breaks)
-    found = [one for i, own in enumerate(machine.own) for one in _of_series(grid, i, own)]
+    machine = judge_machine(list(grid.logs), grid.resets)
+    found = [event for i, own in enumerate(machine.own) for event in _events(grid, own, i)]
     if machine.common is not None:
-        found += _of_machine(grid, machine.common)
+        found += _events(grid, machine.common, None)
     return Judged(
         grid=grid,
         machine=machine,
-        found=tuple(sorted(found, key=lambda one: one.change.index)),
+        found=tuple(sorted(found, key=lambda event: event.change.index)),
     )
 
 
-def _of_series(grid: Grid, series: int, judgement: Judgement) -> Iterator[DetectedEvent]:
-    if not judgement.changes:
-        return
-    logs = grid.logs[series]
-    points = np.flatnonzero(~np.isnan(logs))
+def _events(grid: Grid, judgement: Judgement, series: int | None) -> Iterator[DetectedEvent]:
+    """Of one series, or of the machine."""
+    is_machine, logs = series is None, grid.logs if series is None else grid.logs[[series]]
+    points = np.flatnonzero(~np.isnan(logs).all(axis=0))
+    id = f"{MACHINE}{grid.group}" if series is None else grid.id(series)
     for number, change in enumerate(judgement.changes):
         place = int(np.searchsorted(points, change.index))
-        before, after = _levels(logs[points], place, _edges(judgement.changes, number, points))
-        yield _found(
-            grid,
-            grid.id(series),
-            judgement,
-            number,
-            points,
+        slack = _slack(change, judgement.noise)
+        edges = _edges(judgement.changes, number, points)
+        before, after = (None, None) if is_machine else _levels(logs[0, points], place, edges)
+        low, high = _interval(change, judgement, edges, place)
+        yield DetectedEvent(
+            event=_event(grid, id, change, points.tolist(), place, slack),
+            change=change,
+            status=_status(judgement.changes, number),
+            grid=grid,
             series=series,
+            points=tuple(points.tolist()),
+            place=place,
+            slack=slack,
+            bounds=(
+                int(points[max(0, place - 1 - slack)]),
+                int(points[min(len(points) - 1, place + slack)]),
+            ),
             before_s=before,
             after_s=after,
-            why=grid.why_broken.get((series, change.index), ""),
+            low=low,
+            high=high,
+            detectable=judgement.detectable,
+            moved=_moved(logs, change) if is_machine else None,
+            why="" if series is None else grid.why_reset.get((series, change.index), ""),
         )
-
-
-def _of_machine(grid: Grid, common: Judgement) -> Iterator[DetectedEvent]:
-    points = np.flatnonzero(~np.isnan(grid.logs).all(axis=0))
-    for number, change in enumerate(common.changes):
-        yield _found(
-            grid,
-            f"{MACHINE}{grid.group}",
-            common,
-            number,
-            points,
-            series=None,
-            moved=_moved(grid.logs, change),
-        )
-
-
-def _found(
-    grid: Grid,
-    id: str,
-    judgement: Judgement,
-    number: int,
-    points: np.ndarray,
-    *,
-    series: int | None,
-    before_s: float | None = None,
-    after_s: float | None = None,
-    moved: tuple[int, int] | None = None,
-    why: str = "",
-) -> DetectedEvent:
-    change = judgement.changes[number]
-    place = int(np.searchsorted(points, change.index))
-    slack = _slack(change, judgement.noise)
-    low, high = _interval(change, judgement, _edges(judgement.changes, number, points), place)
-    return DetectedEvent(
-        event=_event(grid, id, change, [int(i) for i in points], place, slack),
-        change=change,
-        status=_status(judgement.changes, number),
-        grid=grid,
-        series=series,
-        points=tuple(int(i) for i in points),
-        place=place,
-        slack=slack,
-        bounds=(
-            int(points[max(0, place - 1 - slack)]),
-            int(points[min(len(points) - 1, place + slack)]),
-        ),
-        before_s=before_s,
-        after_s=after_s,
-        low=low,
-        high=high,
-        detectable=judgement.detectable,
-        moved=moved,
-        why=why,
-    )
 
 
 def _event(
@@ -212,12 +154,12 @@ def _event(
 ) -> EventName:
     columns = [grid.columns[i] for i in points]
     first = columns[place]
-    seen = place > 0 and columns[place - 1].commit == first.commit
+    is_rerun = place > 0 and columns[place - 1].commit == first.commit
     near = columns[max(0, place - slack) : place + slack + 1]
     names = {column.run_id for column in near} | {column.commit for column in near}
     return EventName(
         id=id,
-        commit=first.run_id if seen else first.commit,
+        commit=first.run_id if is_rerun else first.commit,
         direction="slower" if change.effect > 0 else "faster",
         effect=change.effect,
         near=frozenset(names),

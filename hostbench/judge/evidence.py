@@ -5,13 +5,21 @@
 
 import math
 from collections.abc import Sequence
+from statistics import median
 
 import numpy as np
 
-from hostbench.judge.change import Options
 from hostbench.judge.levels import CAP, MAD_TO_SIGMA, Floats
-from hostbench.judge.segments import Segment, median
+from hostbench.judge.segments import Segment
 
+MIN_EFFECT = 0.015
+"""Nothing smaller is reported, as a difference of logarithms."""
+MIN_POINTS = 8
+"""Points at the new and at the old level before a change can be confirmed."""
+MIN_GAIN = 8.0
+"""Points' worth of bounded loss that splitting the two segments must save."""
+LINE_MARGIN = 6.0
+"""Squared noise over two by which a step must fit better than a straight line."""
 MEDIAN_VARIANCE = math.pi / 2
 """Variance of the median of n normal values, times n over their variance."""
 BLOCK = 16
@@ -44,19 +52,19 @@ def residuals_of(segments: Sequence[Segment]) -> Floats:
     return np.concatenate([np.array(s.values) - s.level for s in segments])
 
 
-def size(left: Segment, right: Segment, variance: float, options: Options) -> float:
+def size(left: Segment, right: Segment, variance: float, threshold: float) -> float:
     """At least 1 where the levels differ by enough errors, by enough at all, over enough points."""
     effect = abs(right.level - left.level)
     num_left, num_right = len(left.values), len(right.values)
     error = math.sqrt(variance * (1 / num_left + 1 / num_right))
     return min(
-        effect / (options.threshold * error),
-        effect / options.min_effect,
-        min(num_left, num_right) / options.min_points,
+        effect / (threshold * error),
+        effect / MIN_EFFECT,
+        min(num_left, num_right) / MIN_POINTS,
     )
 
 
-def shape(left: Segment, right: Segment, noise: float, options: Options, is_open: bool) -> float:
+def shape(left: Segment, right: Segment, noise: float, is_open: bool) -> float:
     """At least 1 where it is two lasting levels, no straight line and no outing of a few points.
 
     `is_open`: the right segment is the newest and may yet turn out to be an episode, so it needs
@@ -67,12 +75,12 @@ def shape(left: Segment, right: Segment, noise: float, options: Options, is_open
     before, after = both[:num_left] - left.level, both[num_left:] - right.level
     young = OPEN_WEIGHT * max(0.0, 1.0 - len(after) / OLD) if is_open else 0.0
     near = max(noise, NEAR_LEVEL * abs(right.level - left.level))
-    gain = bounded_gain(both, before, after, near) / (options.min_gain * (1.0 + young))
+    gain = bounded_gain(both, before, after, near) / (MIN_GAIN * (1.0 + young))
     if gain < 1:
         return gain
     steps = squared_loss(np.concatenate([before, after]), noise)
     over_line = line_loss(both, noise) - steps
-    return min(gain, over_line / options.line_margin)
+    return min(gain, over_line / LINE_MARGIN)
 
 
 def bounded_gain(both: Floats, before: Floats, after: Floats, near: float) -> float:

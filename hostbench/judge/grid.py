@@ -3,23 +3,25 @@
 A column is a run. On the axis `commit` runs stand by the date of their commit, and of one commit by
 their own time; a run of an older commit that came after a newer one had been measured is a rerun:
 its points count where that commit has none yet, and else only as evidence. On the axis `run-time`
-every run stands at its own time. Pure functions of frames.
+every run stands at its own time.
+
+Only a workload's version and the machine itself (its CPU, its GPU, MIG) reset the baseline of a
+series. Any other fact that changes is a possible cause of a step, which is found and reported like
+every other. Pure functions of frames.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hostbench.judge.breaks import hardware_breaks, newest_version_counts, version_breaks
-from hostbench.judge.compare import MIN_LAUNCHES
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.judge.detector import log_seconds
 from hostbench.judge.levels import Floats
-from hostbench.judge.stopped import Stopped, stopped
 from hostbench.store.asv_tree import environment_of
 
 Axis = Literal["commit", "run-time"]
@@ -30,6 +32,10 @@ NEEDED = (
 """Columns of the tidy frame that a grid is made of."""
 SIMULATED = "simulated"
 _ORDER = {"commit": ("committed_at", "started_at"), "run-time": ("started_at",)}
+Versions = npt.NDArray[np.int64]
+"""Series x columns; -1 where there is no point, or none that says its version."""
+Reasons = Iterator[tuple[tuple[int, int], str]]
+"""((series, first column after the reset), what changed)."""
 Hardware = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.causes.identity of that run."""
 
@@ -56,21 +62,37 @@ class Rerun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """A series whose newest runs gave no number; a run that did not come to it says nothing."""
+
+    series: int
+    """Row of the grid."""
+    status: Literal["failed", "skipped"]
+    run_id: str
+    """The first run of those."""
+    commit: str
+    committed_at: pd.Timestamp
+    num_runs: int
+    is_newest: bool
+    """The machine's newest run is one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     """One machine's series."""
 
     machine: str
     group: str
     """The machine; machine/environment or machine/simulated where it has series of both kinds."""
-    columns: tuple[GridColumn, ...]
-    cases: tuple[str, ...]
+    columns: tuple[GridColumn, ...] = ()
+    cases: tuple[str, ...] = ()
     logs: Floats
     """Logarithms of seconds, series x columns; NaN where there is no valid point."""
-    breaks: tuple[tuple[int, ...], ...]
-    """Of each series, the columns from which on something else is measured."""
-    why_broken: Mapping[tuple[int, int], str]
+    resets: tuple[tuple[int, ...], ...] = ()
+    """Of each series, the columns from which on something else is measured: baseline resets."""
+    why_reset: Mapping[tuple[int, int], str] = field(default_factory=dict)
     """(series, column) -> `version 1 -> 2` or `gpu: A -> B`."""
-    reruns: tuple[Rerun, ...]
+    reruns: tuple[Rerun, ...] = ()
     left_out: Mapping[str, int]
     """Why points or series are not here -> how many."""
     stopped: tuple[Stopped, ...] = ()
@@ -87,7 +109,8 @@ def grids(rows: pd.DataFrame, machine: str, axis: Axis, hardware: Hardware) -> l
     every = rows[rows["scratch"].isna()]
     rows, left_out = _judged(rows)
     if rows.empty:
-        return [_empty(machine, left_out)] if left_out else []
+        empty = Grid(machine=machine, group=machine, logs=np.empty((0, 0)), left_out=left_out)
+        return [empty] if left_out else []
     setting, of_every = _settings(rows), _settings(every)
     names = sorted(set(setting))
     found = []
@@ -163,18 +186,18 @@ def _grid(
     logs[where], version[where] = points["log"].to_numpy(), points["version"].to_numpy()
     newest_version_counts(logs, version, [column.started_at.value for column in columns])
     known = [hardware.get(column.run_id, {}) for column in columns]
-    why = dict(version_breaks(version, names)) | dict(hardware_breaks(logs, known))
-    breaks: list[list[int]] = [[] for _ in cases]
+    why = dict(version_resets(version, names)) | dict(hardware_resets(logs, known))
+    resets: list[list[int]] = [[] for _ in cases]
     for i, column in sorted(why):
-        breaks[i].append(column)
+        resets[i].append(column)
     return Grid(
         machine=machine,
         group=group,
         columns=tuple(columns),
         cases=tuple(cases),
         logs=logs,
-        breaks=tuple(map(tuple, breaks)),
-        why_broken=why,
+        resets=tuple(map(tuple, resets)),
+        why_reset=why,
         reruns=reruns,
         left_out=left_out,
     )
@@ -254,15 +277,73 @@ def _reruns(
         )
 
 
-def _empty(machine: str, left_out: Mapping[str, int]) -> Grid:
-    return Grid(
-        machine=machine,
-        group=machine,
-        columns=(),
-        cases=(),
-        logs=np.empty((0, 0)),
-        breaks=(),
-        why_broken={},
-        reruns=(),
-        left_out=left_out,
-    )
+def stopped(rows: pd.DataFrame, cases: Sequence[str], order: Sequence[str]) -> Iterator[Stopped]:
+    """Of one machine's rows of any status, with the runs ordered by these columns."""
+    rows = rows[rows["commit"].notna() & rows["committed_at"].notna()]
+    rows = rows.assign(started_at=rows["started_at"].fillna(rows["committed_at"]))
+    rows = rows.sort_values(list(order), kind="stable")
+    came = rows[rows["status"].isin(("ok", "failed", "skipped"))]
+    last = came.drop_duplicates("case", keep="last")
+    ended = last.loc[last["status"] != "ok", "case"]
+    for case, own in came[came["case"].isin(ended)].groupby("case", observed=True):
+        if case in cases:
+            status = own["status"].iloc[-1]
+            newest = own[own["status"].eq(status)[::-1].cummin()[::-1]]
+            yield Stopped(
+                series=cases.index(str(case)),
+                status=status,
+                run_id=str(newest["run_id"].iloc[0]),
+                commit=str(newest["commit"].iloc[0]),
+                committed_at=newest["committed_at"].iloc[0],
+                num_runs=newest["run_id"].nunique(),
+                is_newest=newest["run_id"].iloc[-1] == rows["run_id"].iloc[-1],
+            )
+
+
+def newest_version_counts(logs: Floats, version: Versions, started: Sequence[int]) -> None:
+    """Where versions of a workload interleave (newer benchmarks run on older commits), an older one
+    ends where a newer one begins: its later points are taken out, in place. `started`: when each
+    column ran; the newer version is what ran last."""
+    times = np.array(started)
+    for i in np.flatnonzero([len(set(row[row >= 0])) > 1 for row in version]):
+        row = version[i]
+        last = {one: times[row == one].max() for one in set(row[row >= 0].tolist())}
+        end = len(row)
+        for one in sorted(last, key=lambda one: -last[one]):
+            own = np.flatnonzero(row == one)
+            gone = own[own >= end]
+            logs[i, gone], row[gone] = np.nan, -1
+            end = min(end, int(own[0]))
+
+
+def version_resets(version: Versions, names: Sequence[str]) -> Reasons:
+    for i in np.flatnonzero([len(set(row[row >= 0])) > 1 for row in version]):
+        known = np.flatnonzero(version[i] >= 0)
+        row = version[i, known]
+        for at in np.flatnonzero(np.diff(row)):
+            old, new = short_version(names[row[at]]), short_version(names[row[at + 1]])
+            yield (int(i), int(known[at + 1])), f"version {old} -> {new}"
+
+
+def short_version(version: str) -> str:
+    """asv's own versions are hashes of the code."""
+    return version[:8] if len(version) > 16 else version
+
+
+def hardware_resets(logs: Floats, known: Sequence[Mapping[str, str]]) -> Reasons:
+    """Where a part of the machine is known to be another one than before: in every series, at its
+    first point from there on. `known`: of each column, facts.causes.identity; empty where untold.
+    """
+    valid, last = ~np.isnan(logs), dict[str, str]()
+    for number, parts in enumerate(known):
+        changed = [
+            f"{name}: {last[name]} -> {value}"
+            for name, value in parts.items()
+            if last.get(name, value) != value
+        ]
+        last |= parts
+        if not changed:
+            continue
+        both = valid[:, :number].any(axis=1) & valid[:, number:].any(axis=1)
+        for i in np.flatnonzero(both):
+            yield (int(i), number + int(np.argmax(valid[i, number:]))), "; ".join(changed)

@@ -19,6 +19,10 @@ Integers = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 CAP = 3.0
+PENALTY = 9.0
+"""What a change of level costs, in units of squared noise over two."""
+SWITCH, STAY = 2.0, 0.2
+"""What entering or leaving a second state costs, and each point in it."""
 NUM_LEVELS = 32
 SMOOTHING = 5
 MIN_NOISE = 1e-3
@@ -47,31 +51,23 @@ def noise_of(rows: Floats) -> Floats:
     return at_least
 
 
-def grid_of(rows: Floats, num: int = NUM_LEVELS) -> Floats:
-    """Candidate levels of each row: quantiles of its running medians, shape (num_series, num)."""
+def grid_of(rows: Floats) -> Floats:
+    """Candidate levels of each row: quantiles of its running medians, shape (num_series, 32)."""
     half = SMOOTHING // 2
     padded = np.pad(rows, ((0, 0), (half, half)), mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, SMOOTHING, axis=1)
     smooth = np.sort(windows, axis=2)[:, :, half]
     smooth.sort(axis=1)  # NaN last
     last = np.maximum((~np.isnan(smooth)).sum(axis=1) - 1, 0)
-    places = np.rint(np.linspace(0.0, 1.0, num)[None, :] * last[:, None]).astype(np.int64)
+    places = np.rint(np.linspace(0.0, 1.0, NUM_LEVELS)[None, :] * last[:, None]).astype(np.int64)
     return np.nan_to_num(np.take_along_axis(smooth, places, axis=1))
 
 
-def cheapest(
-    rows: Floats,
-    sigma: Floats,
-    penalty: float,
-    gap: Floats | None = None,
-    switch: float = 2.0,
-    stay: float = 0.2,
-) -> Path:
+def cheapest(rows: Floats, sigma: Floats, gap: Floats | None = None) -> Path:
     """The cheapest path of each row; with `gap`, through two states per level.
 
-    The second state lies `gap` above its level (below, where negative). Entering or leaving it
-    costs `switch` and each point in it `stay`, so that it explains recurrent short visits but
-    not a lasting change.
+    The second state lies `gap` above its level (below, where negative). SWITCH and STAY make it
+    explain recurrent short visits but not a lasting change.
     """
     points, grid = rows / sigma[:, None], grid_of(rows) / sigma[:, None]
     if gap is not None:
@@ -79,9 +75,7 @@ def cheapest(
     valid = ~np.isnan(points)
     centred = np.where(valid, points, 0.0).astype(np.float32)
     half = grid.shape[1] // 2 if gap is not None else grid.shape[1]
-    moves, origin, total = _forward(
-        centred, valid, grid.astype(np.float32), half, penalty, switch, stay
-    )
+    moves, origin, total = _forward(centred, valid, grid.astype(np.float32), half)
     states = _backward(moves, origin, total.argmin(axis=1), half)
     return Path(level=states % half, away=states >= half, cost=total.min(axis=1))
 
@@ -91,9 +85,6 @@ def _forward(
     valid: Bools,
     grid: npt.NDArray[np.float32],
     half: int,
-    penalty: float,
-    switch: float,
-    stay: float,
 ) -> tuple[npt.NDArray[np.int8], Integers, Floats]:
     """Per point: how each state was reached (0 stayed, 1 switched, 2 changed level), and from where
     a change of level came. The last is the cost of each final state."""
@@ -106,9 +97,9 @@ def _forward(
         if t:
             best = total.argmin(axis=1)
             origin[t] = best
-            changed = np.take_along_axis(total, best[:, None], axis=1) + np.float32(penalty)
+            changed = np.take_along_axis(total, best[:, None], axis=1) + np.float32(PENALTY)
             if half < num_states:
-                other = np.roll(total, half, axis=1) + np.float32(switch)
+                other = np.roll(total, half, axis=1) + np.float32(SWITCH)
                 np.copyto(moves[t], 1, where=other < total)
                 np.minimum(total, other, out=total)
             np.copyto(moves[t], 2, where=changed < total)
@@ -117,7 +108,7 @@ def _forward(
         np.clip(cost, -CAP, CAP, out=cost)
         cost *= cost
         cost *= 0.5
-        cost[:, half:] += np.float32(stay)
+        cost[:, half:] += np.float32(STAY)
         cost *= valid[:, t, None]
         total += cost
     return moves, origin, total.astype(np.float64)

@@ -4,10 +4,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
-from hostbench.judge.change import Options
 from hostbench.judge.evidence import long_run_variance, residuals_of, shape, size
 from hostbench.judge.levels import MAD_TO_SIGMA
 from hostbench.judge.segments import (
@@ -16,7 +16,6 @@ from hostbench.judge.segments import (
     band,
     fold,
     folded,
-    median,
     merged,
     runs_off,
     split,
@@ -28,6 +27,10 @@ NEARNESS = np.array([1.0, 1.0, 1.0, 1.1, 1.0, 1.0, 1.0])
 """What a place counts of the probability of each place around it: nothing beyond 3 points."""
 SURE = 0.99
 TEMPORARY_THRESHOLD = 6.0
+TEMPORARY_POINTS = (7, 24)
+"""Shortest and longest temporary event that is reported."""
+TEMPORARY_EFFECT = 0.02
+"""The smallest temporary event that is reported, as a difference of logarithms."""
 AROUND = 40
 """Points that the level around a temporary event is counted as known from."""
 
@@ -45,7 +48,7 @@ class Steps:
     """n times the variance of the median of n points of one level."""
 
 
-def analyse(series: list[float], bounds: Sequence[int], noise: float, options: Options) -> Steps:
+def analyse(series: list[float], bounds: Sequence[int], noise: float, threshold: float) -> Steps:
     """Confirmed segments and temporary events, from the boundaries of the first stage."""
     segments = split(series, bounds)
     if len(segments) == 1:
@@ -57,18 +60,18 @@ def analyse(series: list[float], bounds: Sequence[int], noise: float, options: O
         )
     episodes = fold(segments)
     inside = folded(len(series), episodes)
-    variance = prune(segments, noise, options)
+    variance = prune(segments, noise, threshold)
     if len(segments) > 1:
         place(series, inside, segments, noise)
     return Steps(
         segments=tuple(segments),
-        temporary=tuple(_temporary(series, inside, segments, episodes, noise, options)),
+        temporary=tuple(_temporary(series, inside, segments, episodes, noise)),
         inside=tuple(inside),
         variance=variance,
     )
 
 
-def prune(segments: list[Segment], noise: float, options: Options) -> float:
+def prune(segments: list[Segment], noise: float, threshold: float) -> float:
     """Merge the weakest two neighbours until every boundary stands; the last long-run variance.
 
     Those that are too small go first, then those of the wrong shape.
@@ -76,10 +79,10 @@ def prune(segments: list[Segment], noise: float, options: Options) -> float:
     while True:
         variance = long_run_variance(residuals_of(segments), noise)
         pairs = list(itertools.pairwise(segments))
-        scores = [size(a, b, variance, options) for a, b in pairs]
+        scores = [size(a, b, variance, threshold) for a, b in pairs]
         if scores and min(scores) >= 1:
             newest = segments[-1]
-            scores = [shape(a, b, noise, options, b is newest) for a, b in pairs]
+            scores = [shape(a, b, noise, b is newest) for a, b in pairs]
         if not scores or min(scores) >= 1:
             return variance
         i = scores.index(min(scores))
@@ -128,15 +131,14 @@ def _temporary(
     segments: list[Segment],
     episodes: Sequence[Episode],
     noise: float,
-    options: Options,
 ) -> list[Episode]:
     """Episodes worth an event: long enough, plain enough, and the only visit of their kind."""
-    shortest, longest = options.temporary_points
+    shortest, longest = TEMPORARY_POINTS
     found = []
     for episode in episodes:
         num, height = episode.end - episode.start, abs(episode.height)
         error = noise * math.sqrt(math.pi / 2 * (1 / num + 1 / AROUND))
-        if not shortest <= num <= longest or height < options.temporary_effect:
+        if not shortest <= num <= longest or height < TEMPORARY_EFFECT:
             continue
         others = any(o is not episode and abs(o.height) > 0.5 * height for o in episodes)
         if height < TEMPORARY_THRESHOLD * error or others:

@@ -10,9 +10,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
+ALPHA = 0.01
+"""Of the interval."""
 EXACT_UP_TO = 30
 """Samples up to this size are judged by the exact distribution."""
 
@@ -25,18 +28,18 @@ class Shift:
     """The median of all differences, second minus first."""
     low: float
     high: float
-    """Interval of `estimate`; infinite where the samples are too small for the confidence."""
+    """99 % interval of `estimate`; infinite where the samples are too small for one."""
     p_value: float
     """Two-sided."""
 
 
-def shift(first: Sequence[float], second: Sequence[float], confidence: float = 0.99) -> Shift:
+def shift(first: Sequence[float], second: Sequence[float]) -> Shift:
     """Raises ValueError for an empty sample."""
     if not first or not second:
         raise ValueError("a shift needs numbers on both sides")
     differences = sorted(b - a for a in first for b in second)
     above = sum(d > 0 for d in differences) + 0.5 * sum(d == 0 for d in differences)
-    low, high = _interval(differences, len(first), len(second), 1 - confidence)
+    low, high = _interval(differences, len(first), len(second))
     middle = len(differences) // 2
     return Shift(
         estimate=(differences[middle] + differences[-1 - middle]) / 2,
@@ -101,18 +104,16 @@ def _spread(values: Sequence[float], num: int, other: int) -> float:
     return math.sqrt(num * other / 12 * (total + 1 - correction))
 
 
-def _interval(
-    differences: Sequence[float], num: int, other: int, alpha: float
-) -> tuple[float, float]:
+def _interval(differences: Sequence[float], num: int, other: int) -> tuple[float, float]:
     """The k-th smallest and the k-th largest difference."""
     if max(num, other) <= EXACT_UP_TO:
         counts = _counts(num, other)
         total, below, rank = sum(counts), 0, 0
-        while rank < len(counts) and 2 * (below + counts[rank]) <= alpha * total:
+        while rank < len(counts) and 2 * (below + counts[rank]) <= ALPHA * total:
             below += counts[rank]
             rank += 1
     else:
-        quantile = _normal_quantile(1 - alpha / 2)
+        quantile = NormalDist().inv_cdf(1 - ALPHA / 2)
         rank = math.floor(num * other / 2 - quantile * _spread([], num, other))
     if rank <= 0:
         return -math.inf, math.inf
@@ -132,15 +133,3 @@ def _counts(num: int, other: int) -> tuple[int, ...]:
         for place in range(step, len(counts)):
             counts[place] += counts[place - step]
     return tuple(counts)
-
-
-def _normal_quantile(share: float) -> float:
-    """By bisection of the normal distribution function."""
-    low, high = -40.0, 40.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if 0.5 * math.erfc(-middle / math.sqrt(2)) < share:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2

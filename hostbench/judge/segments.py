@@ -6,6 +6,7 @@ A series is a list of logarithms without missing points.
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 LONGEST_FOLD = 24
 """Points: a stretch that returns sooner is an episode of its surroundings, not a level."""
@@ -37,12 +38,6 @@ class Episode:
     start: int
     end: int
     height: float
-
-
-def median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    num = len(ordered)
-    return 0.5 * (ordered[(num - 1) // 2] + ordered[num // 2])
 
 
 def split(series: list[float], bounds: Sequence[int]) -> list[Segment]:

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from hostbench.facts.causes import Difference
-from hostbench.judge.change import Options
 from hostbench.judge.events import DetectedEvent, Judged
+from hostbench.judge.prune import TEMPORARY_POINTS
 
 Facts = tuple[Difference, ...] | None
 """Possible causes, the likeliest first; None where a side has no facts."""
@@ -17,7 +17,7 @@ HALF = 0.5
 """Of the step: what a point measured again must show of it to have moved as well."""
 EACH_SIDE = 8
 """Points that a series on another machine needs on both sides to have passed a commit."""
-SHORTEST = Options().temporary_points[0]
+SHORTEST = TEMPORARY_POINTS[0]
 """Points that it needs within a temporary event to have passed that."""
 
 

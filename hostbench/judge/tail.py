@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from statistics import median
 
-from hostbench.judge.change import Options
 from hostbench.judge.evidence import BLOCK, MEDIAN_VARIANCE
 from hostbench.judge.levels import CAP
 from hostbench.judge.prune import Steps
-from hostbench.judge.segments import band, median, runs_off
+from hostbench.judge.segments import band, runs_off
 
 LENGTHS = (3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30)
 """Of the tails that are tried."""
@@ -17,13 +17,15 @@ HISTORY = 40
 LEAST_HISTORY = 8
 NEAR = 6
 """Points that the start may lie before the split that stood out most."""
+THRESHOLD = 4.0
+"""Standard errors that the last 3 points or more must be off for a provisional change."""
+LEAST_EFFECT = 0.02
+"""The smallest provisional change, as a difference of logarithms."""
 QUIET = 1.2
 """Noises that the last points are off at the very least: spares quiet series the search."""
 
 
-def tail_change(
-    series: list[float], found: Steps, noise: float, options: Options
-) -> tuple[int, float] | None:
+def tail_change(series: list[float], found: Steps, noise: float) -> tuple[int, float] | None:
     """First point and height of a change less than MOST points ago, or None.
 
     The median of the last points is held against the median before them, within the last confirmed
@@ -42,7 +44,7 @@ def tail_change(
     if best is None:
         return None
     num, height, ratio = best
-    if num == MOST or ratio < options.tail_threshold or abs(height) < options.tail_effect:
+    if num == MOST or ratio < THRESHOLD or abs(height) < LEAST_EFFECT:
         return None
     base = median(_before(values, num))
     if min((value - base) / height for value in values[-FEWEST:]) < 0.4:

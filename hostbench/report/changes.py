@@ -27,7 +27,7 @@ def page(
     listed = [every or is_listed(one, explainer.is_recent(one)) for one, _ in steps]
     told = [explainer.tell(*pair) for pair in itertools.compress(steps, listed)]
     more = [words.stopped_in_words(*pair) for pair in stopped(chosen)]
-    more += words.breaks(one for one, _ in found if one.change.kind == "break")
+    more += words.resets(one for one, _ in found if one.change.kind == "break")
     left = words.rest(one for (one, _), is_told in zip(steps, listed, strict=True) if not is_told)
     more += [f"{left}; --all lists them"] if left else []
     more += summary(chosen, axis)

@@ -11,9 +11,8 @@ from hostbench.families import load
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import longest_piece
 from hostbench.judge.events import DetectedEvent, Judged
-from hostbench.judge.grid import Grid
+from hostbench.judge.grid import Grid, Stopped
 from hostbench.judge.lines import MACHINE
-from hostbench.judge.stopped import Stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +50,8 @@ class Selection:
         series asked for, or all of a machine that was asked for alone."""
         grid, own = self.judged.grid, self.judged.machine.own
         wanted = self.series if any(self.series) else [self.machine] * len(own)
-        for one, logs, breaks in compress(zip(own, grid.logs, grid.breaks, strict=True), wanted):
-            yield one, longest_piece(logs, breaks)
+        for one, logs, resets in compress(zip(own, grid.logs, grid.resets, strict=True), wanted):
+            yield one, longest_piece(logs, resets)
 
 
 def choose(

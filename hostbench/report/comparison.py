@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hostbench.judge.asv_rule import AsvMark
-from hostbench.judge.breaks import short_version
 from hostbench.judge.compare import Comparison
+from hostbench.judge.grid import short_version
 from hostbench.report.places import Key
 from hostbench.report.sides import Lacking, Sides
 from hostbench.report.table import Cell, Column, Part, Table

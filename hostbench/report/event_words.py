@@ -9,9 +9,8 @@ from hostbench.core import units
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.judge.events import DetectedEvent, Judged
-from hostbench.judge.grid import Axis, Grid
+from hostbench.judge.grid import Axis, Grid, Stopped
 from hostbench.judge.lines import MACHINE
-from hostbench.judge.stopped import Stopped
 from hostbench.report.choice import Selection
 from hostbench.report.judged import ExplainedEvent
 from hostbench.report.table import Column
@@ -31,7 +30,7 @@ HEADINGS = tuple(column.title for column in COLUMNS)
 
 def is_listed(one: DetectedEvent, is_recent: bool) -> bool:
     """Shown without being asked for: a step to slower or of the whole machine that stayed, or that
-    is recent and ended by a break, for nobody knows whether it did."""
+    is recent and ended by a baseline reset, for nobody knows whether it did."""
     stayed = one.status in ("confirmed", "provisional") or (one.status == "ended" and is_recent)
     return stayed and (one.change.effect > 0 or one.series is None)
 
@@ -85,7 +84,8 @@ def cells(told: ExplainedEvent) -> tuple[str, ...]:
 
 
 def state(told: ExplainedEvent) -> str:
-    said: list[str] = ["ended by a break" if told.found.status == "ended" else told.found.status]
+    status = told.found.status
+    said: list[str] = ["ended by a baseline reset" if status == "ended" else status]
     if told.triage is not None:
         said.append(told.triage.state + (f" ({told.lapsed})" if told.lapsed else ""))
     elif told.found.status == "confirmed" and told.found.change.effect > 0 and not told.recent:
@@ -108,10 +108,10 @@ def _levels(one: DetectedEvent) -> str:
     return levels if is_shown else f"{levels} (raw {raw:+.1%})"
 
 
-def breaks(broken: Iterable[DetectedEvent]) -> list[str]:
-    """Levels on the two sides of a break are not compared; one line for all series it breaks."""
+def resets(events: Iterable[DetectedEvent]) -> list[str]:
+    """Levels on the two sides of a baseline reset are not compared; one line for all its series."""
     groups: dict[tuple[str, str, str], list[DetectedEvent]] = {}
-    for one in broken:
+    for one in events:
         workload = "" if not one.why.startswith("version ") else _workload(one)
         groups.setdefault((one.grid.group, workload, one.why), []).append(one)
     lines = []
@@ -120,8 +120,9 @@ def breaks(broken: Iterable[DetectedEvent]) -> list[str]:
         effect = statistics.median(one.change.effect for one in own)
         name = f"{workload}@{group}" if workload else f"{MACHINE}{group}"
         lines.append(
-            f"break: {name}, {why}, since {first.commit[:8]} {first.committed_at:%Y-%m-%d}: "
-            f"{_num(len(own), 'series', 'series')} start anew, median change {effect:+.1%}"
+            f"baseline reset: {name}, {why}, since {first.commit[:8]} "
+            f"{first.committed_at:%Y-%m-%d}: {_num(len(own), 'series', 'series')} start anew, "
+            f"median change {effect:+.1%}"
         )
     return lines
 
@@ -158,7 +159,7 @@ def summary(chosen: Sequence[Selection], axis: Axis) -> list[str]:
         f"{len(judged) - num} too short ({fewer})"
     ]
     if ended := num - len(effects):
-        lines[0] += f"; {ended} of them only up to their newest break ({fewer} since)"
+        lines[0] += f"; {ended} of them only up to their newest baseline reset ({fewer} since)"
     if effects:
         lines[0] += (
             f"; smallest detectable effect: median {statistics.median(effects):.1%}, "

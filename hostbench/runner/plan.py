@@ -22,8 +22,6 @@ class Profile:
 
 STANDARD = Profile(name="standard", launches=10)
 QUICK = Profile(name="quick", launches=3)
-MIN_LAUNCHES_FOR_VERDICT = 7
-"""Below it the rank test of `asv compare` can never fire (research/asv.md, trap 15)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from hostbench.core.case import parse_series
 from hostbench.core.errors import UsageError
@@ -42,28 +41,21 @@ _EFFECT = re.compile(r"([+-]?\d{1,9}(?:\.\d{1,9})?) ?%")
 _SINCE = re.compile(r"[0-9a-f]{7,64}|\d{8}T\d{6}Z-[0-9a-z-]+")
 
 
-class TriagedEvent(Protocol):
-    """What an entry is about, as whoever finds it says."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventName:
+    """What an entry names. All but its effect stays the same when the history goes on."""
 
-    @property
-    def id(self) -> str:
-        """`case@machine`, or `machine:NAME`."""
-
-    @property
-    def commit(self) -> str:
-        """The first bad commit, or the first bad run's id."""
-
-    @property
-    def direction(self) -> str:
-        """`slower` or `faster`."""
-
-    @property
-    def effect(self) -> float:
-        """Relative change."""
-
-    @property
-    def near(self) -> frozenset[str]:
-        """Commits and runs that it may have begun with as well."""
+    id: str
+    """`case@machine`, or `machine:NAME`."""
+    commit: str
+    """The first bad commit; the first run's id where its commit had been measured before."""
+    direction: str
+    """`slower` or `faster`."""
+    effect: float
+    """Relative change of the seconds, as known now."""
+    near: frozenset[str] = frozenset()
+    """Commits and runs that the step may have begun with as well: an entry that names one of them
+    names this event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +76,7 @@ class Entry:
     def is_expired(self, today: datetime.date) -> bool:
         return self.until is not None and today > self.until
 
-    def lapsed(self, event: TriagedEvent, today: datetime.date) -> str:
+    def lapsed(self, event: EventName, today: datetime.date) -> str:
         """Why it no longer counts for an event: `expired`, `outgrown`; empty where it does."""
         if self.is_expired(today):
             return "expired"
@@ -93,7 +85,7 @@ class Entry:
         now, said = abs(event.effect), abs(self.effect)
         return "outgrown" if now > max(OUTGROWN * said, said + AT_LEAST) else ""
 
-    def is_about(self, event: TriagedEvent) -> bool:
+    def is_about(self, event: EventName) -> bool:
         begun = any(_same_point(self.since, point) for point in (event.commit, *event.near))
         if self.direction != event.direction or not begun:
             return False
@@ -110,7 +102,7 @@ class Triage:
     """What cannot, with the line, and how to mend it."""
 
 
-def entry_for(entries: Iterable[Entry], event: TriagedEvent, today: datetime.date) -> Entry | None:
+def entry_for(entries: Iterable[Entry], event: EventName, today: datetime.date) -> Entry | None:
     """The entry for an event: one that counts before one that has lapsed, then the one that names
     it most closely."""
 

@@ -54,12 +54,12 @@ def found(results: Path, axis: Any = "commit") -> Any:
 def test_a_cause_is_a_block_and_the_machines_own_come_first(open_page, tree: Path) -> None:
     app = open_page()
     assert tiles(app) == {"fails now": "2", "provisional": "0", "in triage": "0", "old": "1"}
-    machine, code, breaks, judged = headings(app)
+    machine, code, resets, judged = headings(app)
     assert machine.startswith(f"Likely the environment: machine {MACHINE}, +5.0%, since ")
     assert code.startswith(
         f"Likely the code: 2 series of {SLOWER} on {MACHINE}, +9.9% to +10.1%, since "
     )
-    assert (breaks, judged) == ("Breaks", "What was judged")
+    assert (resets, judged) == ("Baseline resets", "What was judged")
     assert "driver: 580.1 -> 590.7" in said(app)
     assert "not listed: 1 faster" in said(app)
     of_machine, of_code = (one.value for one in app.dataframe)
@@ -143,7 +143,7 @@ def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None
 
 
 def test_a_break_is_told_on_trend_and_in_a_line(open_page) -> None:
-    assert "break: allocation.create@simulated-a, version 1 -> 2" in said(open_page())
+    assert "baseline reset: allocation.create@simulated-a, version 1 -> 2" in said(open_page())
     app = open_page("trend", machine=MACHINE, workload="allocation.create")
     changes = app.dataframe[0].value
     assert changes["state"].tolist() == ["confirmed, old", "break"]
@@ -212,7 +212,9 @@ def test_the_four_standings(tree: Path) -> None:
         "in triage": replace(told, triage=entry, fails=False),
         "old": replace(told, recent=False, fails=False),
         "provisional": replace(told, found=replace(told.found, status="provisional"), fails=False),
-        "ended by a break": replace(told, found=replace(told.found, status="ended"), fails=False),
+        "ended by a baseline reset": replace(
+            told, found=replace(told.found, status="ended"), fails=False
+        ),
     }
     for name, one in cases.items():
         assert derive_changes.standing(one) == name

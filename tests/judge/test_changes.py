@@ -109,27 +109,30 @@ def test_any_name_and_any_size_come_through(changes: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{", "line 2 is not JSON"),
-        ("[1, 2]", "line 2 is no object with id and values"),
-        ('{"values": [1]}', "no object with id and values"),
-        ('{"id": "b"}', "no object with id and values"),
-        ('{"id": 3, "values": []}', "id and group are text"),
-        ('{"id": "b", "values": [], "group": 7}', "id and group are text"),
-        ('{"id": "b", "values": "1 2"}', "values is not a list"),
-        ('{"id": "b", "values": [1, "2"]}', 'value 1 is "2"'),
-        ('{"id": "b", "values": [1, true]}', "value 1 is true"),
+        ("{", "line 2 is not a series in JSON"),
+        ("[1, 2]", "Expected `object`, got `array`"),
+        ('{"values": [1]}', "missing required field `id`"),
+        ('{"id": "b"}', "missing required field `values`"),
+        ('{"id": 3, "values": []}', "Expected `str`, got `int` - at `$.id`"),
+        ('{"id": "b", "values": [], "group": 7}', "got `int` - at `$.group`"),
+        ('{"id": "b", "values": "1 2"}', "Expected `array`, got `str` - at `$.values`"),
+        ('{"id": "b", "values": [1, "2"]}', "got `str` - at `$.values[1]`"),
+        ('{"id": "b", "values": [1, true]}', "got `bool` - at `$.values[1]`"),
         ('{"id": "b", "values": [1, 0]}', "value 1 is 0"),
         ('{"id": "b", "values": [null, -2.5]}', "value 1 is -2.5"),
-        ('{"id": "b", "values": [[1]]}', "value 0 is [1]"),
-        ('{"id": "b", "values": [1, 1' + "0" * 400 + "]}", "value 1 is 1000"),
-        ('{"id": "b", "values": [null, 1e400]}', "value 1 is Infinity"),
-        ('{"id": "b", "values": [NaN, Infinity]}', "value 1 is Infinity"),
-        ('{"id": "b", "values": [-Infinity]}', "value 0 is -Infinity"),
+        ('{"id": "b", "values": [[1]]}', "got `array` - at `$.values[0]`"),
+        ('{"id": "b", "values": [1, 1' + "0" * 400 + "]}", "out of range - at `$.values[1]`"),
+        ('{"id": "b", "values": [null, 1e400]}', "value 1 is inf"),
+        ('{"id": "b", "values": [NaN, Infinity]}', "value 1 is inf"),
+        ('{"id": "b", "values": [-Infinity]}', "value 0 is -inf"),
         ('{"id": "machine:b", "values": []}', "id 'machine:b' begins with machine:"),
-        (b'{"id": "\xe9", "values": []}', "line 2 is not UTF-8 text from byte 9 on"),
-        ('{"id": "b", "values": [], "breaks": [1.5]}', "breaks is a list of places"),
+        (b'{"id": "\xe9", "values": []}', "'utf-8' codec can't decode byte 0xe9 in position 8"),
+        (
+            '{"id": "b", "values": [], "breaks": [1.5]}',
+            "Expected `int`, got `float` - at `$.breaks[0]`",
+        ),
         ('{"id": "a", "values": []}', "id 'a' was on line 1 already"),
-        ("[" * 100_000, "line 2 is not JSON"),
+        ("[" * 100_000, "line 2 is not a series in JSON"),
     ],
 )
 def test_a_bad_line_is_one_line_of_error(changes: Any, line: str | bytes, words: str) -> None:
@@ -197,4 +200,4 @@ def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["changes", "--input", str(tmp_path)]) == EXIT_USAGE
     err = capsys.readouterr().err.splitlines()
     assert [line.startswith("hostbench: ") for line in err] == [True] * 3
-    assert "not UTF-8" in err[0] and "cannot be read" in err[1]
+    assert "'utf-8' codec" in err[0] and "cannot be read" in err[1]

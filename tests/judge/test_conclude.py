@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostbench.core.efficiency import Launches
-from hostbench.judge.compare import MIN_EFFECT, MIN_LAUNCHES, SAME_WITHIN
+from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.judge.compare import MIN_EFFECT, SAME_WITHIN
 from hostbench.judge.conclude import MIN_EFFECT_FEW, Conclusion, conclude
 from tests.conftest import SoakSeeds
 

@@ -1,4 +1,4 @@
-"""Stored rows on common columns: order, reruns, holes, breaks, and what is left out."""
+"""Stored rows on common columns: order, reruns, holes, baseline resets, and what is left out."""
 
 from dataclasses import replace
 
@@ -102,11 +102,11 @@ def test_what_has_no_number_any_more() -> None:
     assert [one.commit for one in late if one.is_newest] == [sha(2)]
 
 
-def test_a_new_version_breaks_the_line() -> None:
+def test_a_new_version_resets_the_baseline() -> None:
     runs = [NightlyRun(commit=n, day=n, row={"version": "1" if n < 6 else "2"}) for n in range(12)]
     found = grid(runs)
-    assert found.breaks == ((6,),) * len(CASES)
-    assert found.why_broken[3, 6] == "version 1 -> 2"
+    assert found.resets == ((6,),) * len(CASES)
+    assert found.why_reset[3, 6] == "version 1 -> 2"
 
 
 def test_where_versions_interleave_the_newer_one_goes_on() -> None:
@@ -118,16 +118,16 @@ def test_where_versions_interleave_the_newer_one_goes_on() -> None:
     ])  # fmt: skip
     assert [int(c.commit[:8], 16) for c in found.columns if c.run_id > "run0050"] == [9, 13, 17]
     assert np.isfinite(found.logs[0]).sum() == 5 + 3
-    assert len(found.breaks[0]) == 1 and found.why_broken[0, 5] == "version aaaaaaaa -> bbbbbbbb"
+    assert len(found.resets[0]) == 1 and found.why_reset[0, 5] == "version aaaaaaaa -> bbbbbbbb"
 
 
-def test_another_machine_under_the_same_name_breaks_every_line() -> None:
+def test_another_machine_under_the_same_name_resets_every_baseline() -> None:
     runs = nightly(12)
     known = {f"run{n:06.1f}": {"gpu": "A" if n < 6 else "B"} for n in range(12) if n != 4}
     found = grid(runs, hardware=known)
-    assert found.breaks == ((6,),) * len(CASES) and found.why_broken[0, 6] == "gpu: A -> B"
+    assert found.resets == ((6,),) * len(CASES) and found.why_reset[0, 6] == "gpu: A -> B"
     later = [NightlyRun(commit=n, day=n, cases=(0,) if n == 6 else range(10)) for n in range(12)]
-    assert grid(later, hardware=known).breaks[1] == (7,)
+    assert grid(later, hardware=known).resets[1] == (7,)
 
 
 def test_environments_of_another_project_are_lines_of_their_own() -> None:

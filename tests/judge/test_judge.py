@@ -8,8 +8,9 @@ import pytest
 
 from hostbench.core.noise import noise as noise_of_family
 from hostbench.judge import levels, noise
-from hostbench.judge.change import Change, Options
+from hostbench.judge.change import Change
 from hostbench.judge.detector import detect, judge, log_seconds
+from hostbench.judge.evidence import MIN_EFFECT
 from hostbench.judge.prune import _slack
 from tests.conftest import SoakSeeds
 
@@ -103,7 +104,7 @@ def test_the_cheaper_path_says_which_of_two_levels_is_the_second_state() -> None
     rows = np.array([throttling(100, 0.08)])
     noise_of_rows = levels.noise_of(rows)
     above, below = (
-        levels.cheapest(rows, noise_of_rows, 9.0, gap=np.array([gap])) for gap in (0.08, -0.08)
+        levels.cheapest(rows, noise_of_rows, gap=np.array([gap])) for gap in (0.08, -0.08)
     )
     assert above.cost[0] < below.cost[0]
     assert above.away[0].tolist() == (rows[0] > 0.04).tolist()
@@ -181,10 +182,10 @@ def test_what_is_no_time_is_missing() -> None:
 
 def test_the_detectable_effect_grows_with_the_noise() -> None:
     rows = [log_seconds(series(sigma, (100, 1.0))) for sigma in (0.001, 0.02, 0.05, 0.1)]
-    shown = [judgement.detectable for judgement in judge(rows, Options())]
+    shown = [judgement.detectable for judgement in judge(rows)]
     assert all(a is not None and b is not None and a <= b for a, b in pairwise(shown))
-    assert shown[0] == pytest.approx(math.expm1(Options().min_effect))
-    (empty,) = judge([np.empty(0)], Options())
+    assert shown[0] == pytest.approx(math.expm1(MIN_EFFECT))
+    (empty,) = judge([np.empty(0)])
     assert (empty.changes, empty.judged, empty.noise, empty.detectable) == ((), False, None, None)
 
 
@@ -192,7 +193,7 @@ def test_the_detectable_effect_grows_with_the_noise() -> None:
 def test_judged_is_what_has_one_piece_that_is_long_enough(
     num: int, breaks: list[int], judged: bool
 ) -> None:
-    (found,) = judge([log_seconds(series(0.005, (num, 1.0)))], Options(), [breaks])
+    (found,) = judge([log_seconds(series(0.005, (num, 1.0)))], [breaks])
     assert (found.judged, found.noise, found.detectable) == (judged, None, None)
 
 
@@ -200,7 +201,7 @@ def test_neither_unit_nor_neighbours_matter(soak_seeds: SoakSeeds) -> None:
     """Seconds or minutes, alone or among others of other lengths: the same changes."""
     for seed in soak_seeds(2, 40):
         rows = [s.seconds for s in noise.synthetic(seed, per_cell=1, num=90)]
-        together = judge([np.log(row[: 90 - i % 7]) for i, row in enumerate(rows)], Options())
+        together = judge([np.log(row[: 90 - i % 7]) for i, row in enumerate(rows)])
         for i, (row, judgement) in enumerate(zip(rows, together, strict=True)):
             if i % 5 == 0:
                 alone = detect((60 * row[: 90 - i % 7]).tolist())
@@ -216,7 +217,7 @@ def test_backwards_the_steps_are_the_same(soak_seeds: SoakSeeds) -> None:
             for _ in range(10):
                 logs = noise_of_family("gauss", 160, sigma, rng)
                 logs[80:] += math.log1p(0.1)
-                forward, back = judge([logs, logs[::-1].copy()], Options())
+                forward, back = judge([logs, logs[::-1].copy()])
                 total += 1
                 there = [c.index for c in forward.changes]
                 again = [160 - c.index for c in back.changes]
@@ -228,7 +229,7 @@ def test_found_and_false_on_the_reference_families(soak_seeds: SoakSeeds) -> Non
     """A floor well under the table of docs/judgement.md, so that a fall is seen here first."""
     for seed in soak_seeds(1, 10):
         suite = list(noise.synthetic(1000 + seed, per_cell=4))
-        judged = judge([np.log(s.seconds) for s in suite], Options())
+        judged = judge([np.log(s.seconds) for s in suite])
         hits = wrong = quiet = 0
         for s, judgement in zip(suite, judged, strict=True):
             found = [c for c in judgement.changes if any(_is(c, step) for step in s.steps)]

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from hostbench.judge import noise
-from hostbench.judge.change import Options
-from hostbench.judge.machine import judge_machine
-from hostbench.judge.mode import common_mode
+from hostbench.judge.machine import common_mode, judge_machine
 
 
 def rows(num_series: int, seed: int = 0, sigma: float = 0.01, num: int = 120) -> np.ndarray:
@@ -19,7 +17,7 @@ def test_a_shared_step_is_the_machines() -> None:
     logs = rows(12)
     logs[:, 70:] += math.log(1.04)
     logs[3, 40:] += math.log(1.10)
-    found = judge_machine(list(logs), Options())
+    found = judge_machine(list(logs))
     assert found.common is not None
     assert [(c.index, round(c.effect, 2)) for c in found.common.changes] == [(70, 0.04)]
     own = [[(c.index, round(c.effect, 1)) for c in j.changes] for j in found.own]
@@ -31,16 +29,16 @@ def test_series_of_other_lengths_and_with_holes() -> None:
     logs[:, 70:] += math.log(1.05)
     logs[2, 20:60] = np.nan
     logs[5, :] = np.nan
-    found = judge_machine([row[: 120 - i] for i, row in enumerate(logs)], Options())
+    found = judge_machine([row[: 120 - i] for i, row in enumerate(logs)])
     assert found.common is not None
     assert [c.index for c in found.common.changes] == [70]
     assert not any(j.changes for j in found.own)
 
 
 def test_a_quiet_machine_is_left_alone() -> None:
-    shared, _ = common_mode(rows(16, seed=3), Options())
+    shared, _ = common_mode(rows(16, seed=3))
     assert np.abs(shared).max() < 0.01
-    found = judge_machine(list(rows(16, seed=3)), Options())
+    found = judge_machine(list(rows(16, seed=3)))
     assert found.common is not None and found.common.changes == ()
     assert not any(j.changes for j in found.own)
 
@@ -48,7 +46,7 @@ def test_a_quiet_machine_is_left_alone() -> None:
 def test_too_few_series_make_no_machine() -> None:
     logs = rows(3)
     logs[:, 70:] += math.log(1.1)
-    found = judge_machine(list(logs), Options())
+    found = judge_machine(list(logs))
     assert found.common is None
     assert [[c.index for c in j.changes] for j in found.own] == [[70]] * 3
 
@@ -56,7 +54,7 @@ def test_too_few_series_make_no_machine() -> None:
 def test_one_series_change_is_not_held_against_the_others() -> None:
     logs = rows(8)
     logs[0, 60:] += math.log(2.0)
-    found = judge_machine(list(logs), Options())
+    found = judge_machine(list(logs))
     assert found.common is not None and found.common.changes == ()
     assert [len(j.changes) for j in found.own] == [1] + [0] * 7
 
@@ -66,7 +64,7 @@ def test_a_series_that_moves_more_with_the_machine_or_not_at_all() -> None:
     gains = np.ones(12)
     gains[0], gains[1] = 1.8, 0.0
     logs[:, 60:] += gains[:, None] * math.log(1.10)
-    found = judge_machine(list(logs), Options())
+    found = judge_machine(list(logs))
     assert found.common is not None and [c.index for c in found.common.changes] == [60]
     assert not any(j.changes for j in found.own[2:])
 
@@ -75,7 +73,7 @@ def test_own_changes_under_shared_noise() -> None:
     """The reference's shared causes: sessions, throttling and a driver; 2 of 16 changed."""
     hits = wrong = 0
     for suite, _ in noise.shared(2000, 8):
-        judged = judge_machine([np.log(s.seconds) for s in suite], Options())
+        judged = judge_machine([np.log(s.seconds) for s in suite])
         for s, judgement in zip(suite, judged.own, strict=True):
             near = [c for c in judgement.changes for t in s.steps if abs(c.index - t.index) <= 3]
             hits += bool(near)
@@ -87,7 +85,7 @@ def test_own_changes_under_shared_noise() -> None:
 def test_columns_without_any_point_are_no_warning() -> None:
     logs = rows(7)
     logs[:, 50:53] = np.nan
-    assert judge_machine(list(logs), Options()).common is not None
+    assert judge_machine(list(logs)).common is not None
 
 
 @pytest.mark.parametrize(("machine", "own"), [(0.04, 0.03), (0.04, 0.1), (0.08, 0.05)])
@@ -98,7 +96,7 @@ def test_a_regression_in_the_night_of_a_machines_step_is_seen_whole(
     logs[:, 45:] += math.log1p(machine)
     logs[0, 45:] += math.log1p(own)
     logs[1, 45:] -= math.log1p(machine)  # not touched by what slowed the machine
-    judged = judge_machine(list(logs), Options())
+    judged = judge_machine(list(logs))
     assert judged.common is not None
     (common,) = judged.common.changes
     assert (common.index, round(common.effect, 2)) == (45, machine)
@@ -117,7 +115,7 @@ def test_what_fewer_than_half_do_is_not_the_machines(
     for seed in range(4):
         logs = rows(24, seed=seed, sigma=sigma)
         logs[:changed, place:] += math.log(0.9)
-        found = judge_machine(list(logs), Options())
+        found = judge_machine(list(logs))
         assert found.common is not None and found.common.changes == ()
         own = [[c for c in j.changes if c.state == "confirmed"] for j in found.own]
         assert [len(changes) for changes in own] == [1] * changed + [0] * (24 - changed)
@@ -128,7 +126,7 @@ def test_what_fewer_than_half_do_is_not_the_machines(
 def test_what_most_do_is_the_machines_and_not_that_of_the_rest() -> None:
     logs = rows(24, seed=5)
     logs[:15, 60:] += math.log(1.08)
-    found = judge_machine(list(logs), Options())
+    found = judge_machine(list(logs))
     assert found.common is not None
     assert [(c.index, round(c.effect, 2)) for c in found.common.changes] == [(60, 0.08)]
     assert not any(j.changes for j in found.own)
@@ -138,7 +136,7 @@ def test_what_most_do_is_the_machines_and_not_that_of_the_rest() -> None:
 def test_the_majority_decides_whose_it_is(num: int, changed: int) -> None:
     logs = rows(num, seed=6)
     logs[:changed, 60:] += math.log(1.10)
-    found = judge_machine(list(logs), Options())
+    found = judge_machine(list(logs))
     assert found.common is not None
     own = [len(j.changes) for j in found.own]
     if 2 * changed > num:
@@ -163,7 +161,7 @@ def test_series_that_each_move_their_own_way_make_no_machine(
     for seed in range(4):
         logs = rows(num, seed=seed)
         logs[: len(effects), 60:] += np.log1p(effects)[:, None]
-        found = judge_machine(list(logs), Options())
+        found = judge_machine(list(logs))
         assert found.common is not None and found.common.changes == ()
         own = [[c.effect for c in j.changes] for j in found.own]
         assert [len(one) for one in own] == [1] * len(effects) + [0] * (num - len(effects))
@@ -171,7 +169,7 @@ def test_series_that_each_move_their_own_way_make_no_machine(
 
 
 def test_series_without_any_point_are_no_machine() -> None:
-    found = judge_machine([np.array([])] * 8, Options())
+    found = judge_machine([np.array([])] * 8)
     assert found.common is None and not any(j.judged for j in found.own)
 
 
@@ -183,7 +181,7 @@ def test_a_change_against_the_machines_step_of_the_same_night() -> None:
     logs = rows(16, seed=7) + common
     logs[0, 60:] += math.log(1.05)
     logs[1, 60:] += math.log(1.07)  # takes no part in it
-    found = judge_machine(list(logs), Options())
+    found = judge_machine(list(logs))
     (step,) = found.own[0].changes
     assert abs(step.index - 60) <= 1 and step.effect == pytest.approx(0.05, abs=0.01)
     assert [j.changes for j in found.own[1:]] == [()] * 15

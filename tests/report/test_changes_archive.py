@@ -317,11 +317,11 @@ def test_a_break_ends_a_regression_visibly(
     )
     code, out, _ = changes(tmp_path)
     assert code == EXIT_OK
-    assert ("\nended by a break  " in out) == listed == (f"{CASES[1]}@shelf" in out)
+    assert ("\nended by a baseline reset  " in out) == listed == (f"{CASES[1]}@shelf" in out)
     assert ("not listed: 1 ended" in out) != listed
     assert (
         "8 series judged along commits, 0 too short (fewer than 11 points); "
-        "8 of them only up to their newest break (fewer than 11 points since)\n"
+        "8 of them only up to their newest baseline reset (fewer than 11 points since)\n"
     ) in out
 
 

@@ -10,13 +10,13 @@ from msgspec import structs
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.errors import Unavailable, UsageError
 from hostbench.core.records import Launch, Measurement, Outcome
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.device.base import Device
 from hostbench.facts.hardware import Hardware
 from hostbench.families import load
 from hostbench.families.collectives.workloads import NUM_RANKS
 from hostbench.runner import session, worker
 from hostbench.runner.plan import (
-    MIN_LAUNCHES_FOR_VERDICT,
     QUICK,
     STANDARD,
     Plan,
@@ -86,7 +86,7 @@ def test_launches() -> None:
     for launches in (0, -1):
         with pytest.raises(UsageError, match=f"--launches {launches} .*{STANDARD.launches}"):
             with_launches(STANDARD, launches)
-    assert STANDARD.launches >= MIN_LAUNCHES_FOR_VERDICT > QUICK.launches
+    assert STANDARD.launches >= MIN_LAUNCHES > QUICK.launches
 
 
 def plan(**changes: object) -> Plan:

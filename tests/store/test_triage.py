@@ -3,7 +3,7 @@
 import datetime
 import json
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,22 +11,13 @@ import pytest
 from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.store import check, triage
-from hostbench.store.triage import Entry, entry_for
+from hostbench.store.triage import Entry, EventName, entry_for
 from hostbench.testing.builders import COMMIT, copy_case
 
 SERIES = f"{copy_case()}@shelf"
 
 
-@dataclass(frozen=True)
-class Event:
-    id: str
-    commit: str
-    direction: str
-    near: frozenset[str] = frozenset()
-    effect: float = 0.1
-
-
-EVENT = Event(SERIES, COMMIT, "slower")
+EVENT = EventName(id=SERIES, commit=COMMIT, direction="slower", effect=0.1)
 TODAY = datetime.date(2026, 11, 21)
 ENTRY = Entry(
     series=SERIES, since=COMMIT, direction="slower", state="accepted", owner="ana", note="a: b"
@@ -77,8 +68,8 @@ def test_machines_runs_and_other_projects_go_by_the_letter() -> None:
     run = "20261121T120000Z-nogit-0001"
     for id, since in (("machine:shelf", COMMIT), (SERIES, run), ("time_it(10)@shelf", COMMIT)):
         entry = replace(ENTRY, series=id, since=since)
-        assert entry_for([entry], Event(id, since, "slower"), TODAY) == entry
-        assert entry_for([entry], Event(id, "", "slower"), TODAY) is None
+        assert entry_for([entry], replace(EVENT, id=id, commit=since), TODAY) == entry
+        assert entry_for([entry], replace(EVENT, id=id, commit=""), TODAY) is None
 
 
 def test_a_step_that_may_have_begun_elsewhere_is_the_same_event() -> None:

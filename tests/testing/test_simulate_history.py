@@ -16,7 +16,6 @@ from hostbench import facts
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, UsageError
 from hostbench.core.noise import FAMILIES, Family
-from hostbench.judge.change import Options
 from hostbench.judge.detector import log_seconds
 from hostbench.judge.machine import judge_machine
 from hostbench.store import runs
@@ -144,7 +143,7 @@ def test_a_detector_finds_the_truth_and_nothing_else(quiet: tuple[dict[str, Any]
         rows = stored.frame[stored.frame["machine"] == machine]
         table = rows.pivot(index="case", columns="started_at", values="seconds")
         logs = [log_seconds(row) for row in table.to_numpy()]
-        judged = judge_machine(logs, Options())
+        judged = judge_machine(logs)
         assert judged.common is not None
         changes = [
             (case, c) for case, j in zip(table.index, judged.own, strict=True) for c in j.changes

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hostbench.core.case import AxisValue
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.families import declared
-from hostbench.judge.compare import MIN_LAUNCHES
 from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Answer, Chart, Figure, Ratio, State, in_unit, joined
 from hostbench.report.kinds.question import (
