@@ -86,7 +86,11 @@ def _array(name: str, values: list[Any]) -> pa.Array:
         )
         return pa.Array.from_pandas(times.astype("datetime64[us, UTC]"))
     if name in NUMBERS:
-        return pa.Array.from_pandas(pd.to_numeric(pd.Series(values, dtype=object)).astype(float))
+        try:
+            return pa.array(values, type=pa.float64(), from_pandas=True)
+        except (pa.ArrowException, OverflowError):  # not plain numbers: slower, in every run
+            numbers = pd.to_numeric(pd.Series(values, dtype=object))
+            return pa.Array.from_pandas(numbers.astype(float))
     if name in INTS:
         return pa.array([as_int(value) for value in values], type=pa.int64())
     return text_array([value if isinstance(value, str) else None for value in values])
