@@ -12,13 +12,14 @@ import gc
 import sys
 import time
 from functools import cached_property, partial
+from threading import Lock
 
 import torch
 
 from hostbench.core.samples import median
 from hostbench.device.activity import COMPUTE, Activity
 from hostbench.device.base import Buffer, DType, Fill, Step, lacking
-from hostbench.device.cpu_streams import CpuEvent, CpuStream, Engine
+from hostbench.device.cpu_streams import CpuEvent, CpuStream
 from hostbench.device.scheduling import ask_for_short_slices
 from hostbench.device.torch_device import TorchDevice
 
@@ -41,7 +42,7 @@ class CpuDevice(TorchDevice):
         self.default = CpuStream(_one_thread)
         self.current = self.default
         self._streams = [self.default]
-        self._engines = {what: Engine() for what in ("H2D pageable", "D2H pageable", COMPUTE)}
+        self._engines = {what: Lock() for what in ("H2D pageable", "D2H pageable", COMPUTE)}
         self._seen: list[Activity] | None = None
 
     def buffer(self, nbytes: int) -> Buffer:
@@ -138,19 +139,21 @@ class CpuDevice(TorchDevice):
             stream.close()
 
     def _task(self, task: Step, what: str = COMPUTE, source: Buffer | None = None) -> Step:
-        """The task on its engine; while observed between two readings of the clock."""
+        """The task on its engine, once that is free; while observed between two readings of the
+        clock."""
         seen, engine = self._seen, self._engines[what]
-        if seen is None:
-            return engine.runs(task)
         nbytes = 0 if source is None else source.numel() * source.element_size()
 
-        def shown() -> None:
-            start_s = time.perf_counter()
-            task()
-            end_s = time.perf_counter()
-            seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
+        def run() -> None:
+            with engine:
+                if seen is None:
+                    return task()
+                start_s = time.perf_counter()
+                task()
+                end_s = time.perf_counter()
+                seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
 
-        return engine.runs(shown)
+        return run
 
     @cached_property
     def _matmul_s(self) -> float:

@@ -30,24 +30,6 @@ class _OneShot:
         self._lock.release()  # for the next one who waits
 
 
-class Engine:
-    """What does one piece of work at a time, whatever streams it comes from."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def runs(self, task: Step) -> Step:
-        """The task, waiting until the engine is free."""
-
-        def run() -> None:
-            with self._lock:
-                task()
-
-        return run
-
-
 class CpuEvent:
     """A mark that the stream's worker thread stamps with the host clock when it gets there."""
 
@@ -75,10 +57,6 @@ class CpuEvent:
     def seconds_since(self, earlier: "CpuEvent") -> float:
         return self._stamp_s - earlier._stamp_s
 
-    def waiter(self) -> Step:
-        """A task that waits for the mark as it is recorded now."""
-        return self._reached.wait
-
 
 class CpuStream:
     """An ordered queue of callables, run by one daemon thread, which calls `prepare` first."""
@@ -97,7 +75,7 @@ class CpuStream:
         self._tasks.put(task)
 
     def wait(self, event: CpuEvent) -> None:
-        self.enqueue(event.waiter())
+        self.enqueue(event._reached.wait)  # of the mark as it is recorded now
 
     def synchronize(self) -> None:
         if self._num_finished != self._num_enqueued:  # an idle stream costs nothing, as in CUDA

@@ -23,7 +23,7 @@ from hostbench.device.base import SECOND_DEVICE, Buffer, Fill, Step, Where, lack
 from hostbench.device.cuda_compute import Filler
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.link_counters import LinkCounters
-from hostbench.device.torch_device import TorchDevice, equal, fill
+from hostbench.device.torch_device import TorchDevice
 
 _CALIBRATION_CYCLES = 4_000_000  # about 2 ms
 _CALIBRATION_READINGS = 7
@@ -114,7 +114,7 @@ class CudaDevice(TorchDevice):
         return torch.empty(nbytes, dtype=torch.uint8, device=torch.device("cuda", other)).fill_(0)
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
-        fill(buffer, seed)
+        super().fill_pattern(buffer, seed)
         self.synchronize()
         if buffer.is_cuda:
             torch.cuda.synchronize(buffer.device)
@@ -123,7 +123,7 @@ class CudaDevice(TorchDevice):
         where = left.device if left.is_cuda else right.device
         if left.is_cuda and right.is_cuda and left.device != right.device:
             where = torch.device("cpu")  # not by the way that is to be checked
-        return equal(left.to(where), right.to(where))
+        return super().same_values(left.to(where), right.to(where))
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         target.copy_(source, non_blocking=not blocking)

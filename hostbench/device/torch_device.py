@@ -34,10 +34,20 @@ class TorchDevice(Device):
         return buffer[::2]
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
-        fill(buffer, seed)
+        """Bytes from a seeded generator; as floats whole numbers from 0 to 2038."""
+        length = min(buffer.numel(), _PATTERN_BYTES)
+        block = _bytes(length, seed) if buffer.dtype == torch.uint8 else _numbers(length, seed)
+        block = block.to(device=buffer.device, dtype=buffer.dtype)
+        for start in range(0, buffer.numel(), max(1, block.numel())):
+            part = buffer[start : start + block.numel()]
+            part.copy_(block[: part.numel()])
 
     def same_values(self, left: Buffer, right: Buffer) -> bool:
-        return equal(left, right)
+        """Of two on one device: bytes where both are dense and of one type, else `right` cast to
+        the type of `left`."""
+        if left.dtype == right.dtype and left.is_contiguous() and right.is_contiguous():
+            return torch.equal(_words(left), _words(right))
+        return torch.equal(left.float(), right.to(left.dtype).float())
 
     def marks(self, num: int) -> Buffer:
         return torch.zeros((num, *_MARK_SHAPE), dtype=torch.uint8, device=self.torch_device)
@@ -47,24 +57,6 @@ class TorchDevice(Device):
 
     def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
         return torch.equal(marks[place].cpu(), _ends(source).cpu())
-
-
-def fill(buffer: torch.Tensor, seed: int) -> None:
-    """Bytes from a seeded generator; in a buffer typed as floats whole numbers from 0 to 2038."""
-    length = min(buffer.numel(), _PATTERN_BYTES)
-    block = _bytes(length, seed) if buffer.dtype == torch.uint8 else _numbers(length, seed)
-    block = block.to(device=buffer.device, dtype=buffer.dtype)
-    for start in range(0, buffer.numel(), max(1, block.numel())):
-        part = buffer[start : start + block.numel()]
-        part.copy_(block[: part.numel()])
-
-
-def equal(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two buffers on one device hold equal values: bytes where both are dense and of one
-    type, else `right` cast to the type of `left`."""
-    if left.dtype == right.dtype and left.is_contiguous() and right.is_contiguous():
-        return torch.equal(_words(left), _words(right))
-    return torch.equal(left.float(), right.to(left.dtype).float())
 
 
 @lru_cache(maxsize=_KEPT_PATTERNS)
