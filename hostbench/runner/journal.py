@@ -12,7 +12,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from msgspec import Struct, convert, structs, to_builtins
@@ -70,12 +69,7 @@ class JournalWriter:
     def __enter__(self) -> "JournalWriter":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _write(self, kind: str, record: Struct, **more: int) -> None:

@@ -1,5 +1,6 @@
 """The parent's side: start the fork server, run launches, hold deadlines, survive crashes."""
 
+import contextlib
 import json
 import os
 import selectors
@@ -9,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -60,18 +60,13 @@ class Launcher:
         self._bystanders = children()
         self._log = tempfile.TemporaryFile()
         self._server: subprocess.Popen[bytes] | None = None
-        self._pipe = _Pipe()
+        self._pipe: _Pipe
         self.worker: int | None = None
 
     def __enter__(self) -> "Launcher":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
         kill_strays(keep=self._bystanders)
         self._log.close()
@@ -100,7 +95,7 @@ class Launcher:
         while True:
             message = self._next(deadline)
             if message is None and late:  # killed a deadline ago and still there: leave it behind
-                self._abandon()
+                self._stop()
                 if current is not None:
                     yield _lost(current, done, "hung, and cannot be killed")
                 return
@@ -183,12 +178,6 @@ class Launcher:
         elif self._server is not None:
             self._server.kill()
 
-    def _abandon(self) -> None:
-        assert self._server is not None
-        self._server.kill()
-        self._server.wait()
-        self._server = self.worker = None
-
     def _stop(self) -> None:
         if self._server is None:
             return
@@ -199,10 +188,8 @@ class Launcher:
         self._server.wait()
         for stream in (self._server.stdin, self._server.stdout):
             if stream is not None:
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     stream.close()
-                except BrokenPipeError:
-                    pass
         self._server = None
 
     def _server_pids(self) -> set[int]:
@@ -217,12 +204,11 @@ class Launcher:
 class _Pipe:
     """Lines from a file descriptor with a timeout."""
 
-    def __init__(self, fd: int | None = None) -> None:
+    def __init__(self, fd: int) -> None:
         self._fd = fd
         self._buffer = b""
         self._selector = selectors.DefaultSelector()
-        if fd is not None:
-            self._selector.register(fd, selectors.EVENT_READ)
+        self._selector.register(fd, selectors.EVENT_READ)
 
     def line(self, timeout_s: float) -> bytes | None:
         """One line with its newline, b"" at the end of the pipe, None when the time is over."""
@@ -230,7 +216,6 @@ class _Pipe:
         while b"\n" not in self._buffer:
             if not self._selector.select(max(0.0, end - time.monotonic())):
                 return None
-            assert self._fd is not None
             chunk = os.read(self._fd, 1 << 16)
             if not chunk:
                 return b""
