@@ -8,18 +8,14 @@ the figure can be held against the speed of a link, whatever n is.
 from collections.abc import Mapping
 
 
-def algorithm_bytes_per_s(nbytes: int, seconds: float) -> float:
-    """Bytes of one rank's buffer per second. Raises ValueError for a time that is not positive."""
+def bus_bytes_per_s(nbytes: int, seconds: float, num_ranks: int) -> float | None:
+    """Bus bandwidth of an all-reduce of `nbytes`, one rank's buffer; None for one rank, which sends
+    nothing. Raises ValueError for a time that is not positive."""
     if seconds <= 0:
         raise ValueError(f"a bandwidth needs a positive time, not {seconds!r} s")
-    return nbytes / seconds
-
-
-def bus_bytes_per_s(nbytes: int, seconds: float, num_ranks: int) -> float | None:
-    """Bus bandwidth of an all-reduce; None for one rank, which sends nothing."""
     if num_ranks < 2:
         return None
-    return algorithm_bytes_per_s(nbytes, seconds) * 2 * (num_ranks - 1) / num_ranks
+    return nbytes / seconds * 2 * (num_ranks - 1) / num_ranks
 
 
 def scaling_efficiency(bus: Mapping[int, float | None]) -> dict[int, float]:

@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 MIN_SIZES = 4
 """Two sizes fix a line, a third checks it: with four the check means something."""
 MIN_SPAN = 64
@@ -130,16 +132,9 @@ def break_even(cost_s: float, slow_s: float, fast_s: float) -> BreakEven:
 
 def _line(points: Times) -> tuple[float, float]:
     """(latency, seconds per byte) of the weighted least squares with weights 1 / time**2."""
-    ones = [1 / time for time in points.values()]
-    slopes = [size / time for size, time in points.items()]
-    a, b, c = _dot(ones, ones), _dot(ones, slopes), _dot(slopes, slopes)
-    left, right = sum(ones), sum(slopes)
-    determinant = a * c - b * b
-    return (left * c - right * b) / determinant, (a * right - b * left) / determinant
-
-
-def _dot(left: list[float], right: list[float]) -> float:
-    return sum(one * other for one, other in zip(left, right, strict=True))
+    sizes, times = np.array([*points]), np.array([*points.values()])
+    per_byte, latency_s = np.polyfit(sizes, times, 1, w=1 / times)
+    return float(latency_s), float(per_byte)
 
 
 def _is_time(seconds: float) -> bool:

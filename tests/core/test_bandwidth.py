@@ -2,14 +2,13 @@
 
 import pytest
 
-from hostbench.core.bandwidth import algorithm_bytes_per_s, bus_bytes_per_s, scaling_efficiency
+from hostbench.core.bandwidth import bus_bytes_per_s, scaling_efficiency
 
 
-def test_algorithm_bandwidth_is_bytes_over_seconds() -> None:
-    assert algorithm_bytes_per_s(1000, 0.5) == 2000
+def test_a_bandwidth_needs_a_positive_time() -> None:
     for seconds in (0.0, -1.0):
         with pytest.raises(ValueError, match="positive"):
-            algorithm_bytes_per_s(1000, seconds)
+            bus_bytes_per_s(1000, seconds, 2)
 
 
 @pytest.mark.parametrize(
