@@ -21,7 +21,6 @@ from hostbench.facts.record import (
     Group,
     Value,
     from_json,
-    gpu_groups,
     known,
     to_json,
     unknown,
@@ -74,7 +73,6 @@ def collect(
     if not hidden and "gpu0" not in read:
         read.update(_gpus_without_nvml(root, nvml, environ))
     host = host_facts(root)
-    host["numa_nodes_near_gpu"] = _near_cuda_device([read[name] for name in gpu_groups(read)])
     host["hostname"] = _hostname() if asked else NOT_ASKED
     return {"host": host, "software": software_facts(environ, torch_state), **read}
 
@@ -101,12 +99,6 @@ def _content(path: Path) -> Value:
 def _hostname() -> Fact:
     name = platform.node()
     return known(name) if name else unknown("the host has no name")
-
-
-def _near_cuda_device(gpus: list[Group]) -> Fact:
-    """The NUMA nodes beside CUDA device 0, or beside the first GPU where the order is not known."""
-    first = [each for each in gpus if each["cuda_index"].value == 0] or gpus
-    return first[0]["numa_nodes"] if first else unknown("no GPU is read")
 
 
 def _gpus_without_nvml(root: Path, nvml: Any, environ: Mapping[str, str] | None) -> Facts:

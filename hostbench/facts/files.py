@@ -20,11 +20,11 @@ def read_int(path: Path) -> int | None:
         return None
 
 
-def read_fields(path: Path, separator: str = ":") -> dict[str, str]:
+def read_fields(path: Path) -> dict[str, str]:
     """`name: value` lines; the first line of a name counts."""
     fields: dict[str, str] = {}
     for line in (read_text(path) or "").splitlines():
-        name, found, value = line.partition(separator)
+        name, found, value = line.partition(":")
         if found:
             fields.setdefault(name.strip(), value.strip())
     return fields

@@ -229,7 +229,6 @@ HOST = (
         moved=by(absolute=0.05),
         cause=75,
     ),
-    _host("numa_nodes_near_gpu", "NUMA nodes beside CUDA device 0", cause=9),
     _host("hostname", "name of the host", identity=True),
 )
 
@@ -335,7 +334,7 @@ GPU = (
     ),
     _gpu("pci_device_max_width", "most PCIe lanes of the GPU alone, by sysfs"),
     _gpu("pci_iommu", "how addresses of transfers are translated: off, identity, DMA"),
-    _gpu("numa_nodes", "NUMA nodes beside the GPU"),
+    _gpu("numa_nodes", "NUMA nodes beside the GPU", cause=9),
     _gpu("nvlink_links", "NVLinks that are up"),
     _gpu("nvlink_mb_per_s", "rate of all its NVLinks, one way"),
     _gpu("c2c_enabled", "NVLink-C2C to the CPU"),

@@ -1,12 +1,12 @@
 """What torch says of itself, asked in a process of its own: the asking process imports no torch."""
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+
+from msgspec import Struct
+from msgspec.json import decode
 
 PROBE_TIMEOUT_S = 60.0
 
@@ -44,8 +44,7 @@ print(json.dumps(state))
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchState:
+class TorchState(Struct, frozen=True, kw_only=True):
     """The answer; None where it is not known or torch was built without it."""
 
     installed: bool
@@ -96,16 +95,11 @@ def _parsed(done: subprocess.CompletedProcess[str]) -> TorchState:
     """The last line is the answer: libraries may print before it."""
     lines = done.stdout.strip().splitlines()
     try:
-        answer: Any = json.loads(lines[-1]) if lines else None
-    except ValueError:
-        answer = None
-    if done.returncode or not isinstance(answer, dict):
+        done.check_returncode()
+        return decode(lines[-1], type=TorchState)
+    except (subprocess.CalledProcessError, IndexError, ValueError):
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return _failed(f"the process that imports torch ended with {done.returncode}: {last}")
-    names = {field.name for field in fields(TorchState)}
-    for name in ("devices", "uuid_hashes"):
-        answer[name] = tuple(answer.get(name, ()))
-    return TorchState(**{name: value for name, value in answer.items() if name in names})
 
 
 def _failed(error: str) -> TorchState:

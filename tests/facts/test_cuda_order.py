@@ -5,7 +5,7 @@ from hostbench.facts.gpu import ORDER_UNKNOWN, cuda_indices, hash_bare
 from hostbench.facts.nvml import open_nvml
 from hostbench.facts.record import Value, known, unknown
 from hostbench.facts.torch_probe import TorchState
-from hostbench.testing.fake_nvml import FakeGpu, FakeNvml, library_missing
+from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
 
 A, B = "GPU-aaaa1111-0000", "GPU-bbbb2222-0000"
 M1, M2 = "MIG-cccc3333-0000", "MIG-dddd4444-0000"
@@ -34,10 +34,7 @@ def test_facts_know_the_order(tmp_path):
     state = TorchState(
         installed=True, importable=True, uuid_hashes=(hash_bare(B), hash_bare(A)), cuda_works=True
     )
-    gpus = (FakeGpu(uuid=A, nodes_mask=0b1), FakeGpu(uuid=B, nodes_mask=0b10))
+    gpus = (FakeGpu(uuid=A), FakeGpu(uuid=B))
     facts = collected(FakeNvml(gpus=gpus), torch_state=state)
     assert (facts["gpu0"]["cuda_index"].value, facts["gpu1"]["cuda_index"].value) == (1, 0)
-    assert facts["host"]["numa_nodes_near_gpu"].value == "1"
     assert "aaaa1111" not in str(facts)
-    none = collected(library_missing())
-    assert none["host"]["numa_nodes_near_gpu"].why == "no GPU is read"
