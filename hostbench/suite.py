@@ -9,7 +9,7 @@ import itertools
 import os
 import random
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,9 @@ class Suite:
         case = Case.of(self.workload, dict(zip(self.param_names, values, strict=True)))
         entry: dict[str, Any] | None = cache["records"].get(_key(case))
         if entry is None:
-            raise NotImplementedError(f"{case} is not known at this commit")
+            raise NotImplementedError(
+                f"{case} is not known at this commit, or this machine is measured as another device"
+            )
         if entry["version"] != self.version:
             raise NotImplementedError(
                 f"{self.workload} has version {entry['version']} at this commit, not {self.version}"
@@ -170,7 +172,7 @@ def _measure(family: str) -> list[CaseRecord]:
         profile=profile, cases=choose(workloads, device), seed=random.SystemRandom().getrandbits(32)
     )
     bar = Bar(sys.stdout)
-    found = list(_other_devices(workloads, device))
+    found = []
     with bar, Launcher(bar.tick, bar.started) as launcher, _journal(plan, device) as journal:
         before = with_memory_copy(collect(torch_state=torch_state))
         journal.facts("before", to_json(before))
@@ -202,22 +204,6 @@ def _launches() -> int | None:
     if text and not text.isdecimal():
         raise UsageError(f"{LAUNCHES}={text!r} is no whole number; 10 is usual, 7 the least")
     return int(text) if text else None
-
-
-def _other_devices(workloads: Mapping[str, Any], device: str) -> Iterable[CaseRecord]:
-    for work in workloads.values():
-        for case in work.cases():
-            if case.values["device"] != device:
-                yield CaseRecord(
-                    case=case,
-                    version=work.version,
-                    launch=0,
-                    position=0,
-                    status="skipped",
-                    reason=f"this machine is measured as {device}",
-                    started_at=now(),
-                    seconds=None,
-                )
 
 
 def _journal(plan: Plan, device: str) -> JournalWriter:
