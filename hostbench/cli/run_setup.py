@@ -14,15 +14,15 @@ from msgspec import structs
 from hostbench import __version__, facts
 from hostbench.cli.output import warn
 from hostbench.cli.results import results_folder
-from hostbench.cli.simulation import named, simulation_of
 from hostbench.core.case import parse_selector
 from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.suggest import why_no_case
 from hostbench.core.units import parse_seconds
-from hostbench.device import simulated_file
-from hostbench.device.simulated_file import Simulation
+from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
+from hostbench.facts.machine import checked_name
 from hostbench.families import load, names
 from hostbench.measure.workload import Workload
 from hostbench.runner import places
@@ -99,7 +99,7 @@ def set_up(options: Measuring) -> Setup:
     results = results_folder(options.results)
     root = places.project_root(Path.cwd())
     device = _device(options)
-    simulation = simulation_of(device, root, results)
+    simulation = _simulation_of(device, root, results)
     collect: Callable[[], facts.Facts]
     if simulation is None:
         torch_state = facts.probe_torch()
@@ -111,7 +111,7 @@ def set_up(options: Measuring) -> Setup:
     return Setup(
         root=root,
         results=results,
-        machine=named(facts.machine_name(options.machine, found), device, simulation),
+        machine=_named(facts.machine_name(options.machine, found), device, simulation),
         facts=found,
         collect=collect,
         checkout=look(root, results, simulation),
@@ -127,7 +127,7 @@ def _device(options: Measuring) -> str:
     hardware = facts.nvidia_hardware()
     if options.device == "cuda" and not hardware.visible:
         raise UsageError(f"--device cuda: no NVIDIA GPU is visible ({hardware.why})")
-    if options.resume and os.environ.get(simulated_file.VARIABLE):
+    if options.resume and os.environ.get(VARIABLE):
         return "simulated"
     return str(options.device or default_device(hardware))
 
@@ -137,6 +137,49 @@ def look(root: Path | None, results: Path, simulation: Simulation | None) -> Che
     if simulation is None or simulation.commit is None:
         return checkout(root, results)
     return Checkout(commit=simulation.commit, committed_at=simulation.committed_at, scratch=None)
+
+
+def _simulation_of(device: str, root: Path | None, results: Path) -> Simulation | None:
+    """The simulation of a run on this device; None where it has none.
+
+    Raises UsageError for a bad file, for a slowdown of no case, and where the run would lie among
+    measured ones.
+    """
+    if not os.environ.get(VARIABLE):
+        return None
+    if device != MARK:
+        warn(f"{VARIABLE} is ignored: this run is on {device}, only --device {MARK} reads it")
+        return None
+    found = declared()
+    if root is not None and places.asv_results(root).resolve() == results.resolve():
+        raise UsageError(
+            f"{VARIABLE} is set, and {results} is the folder of measured results that "
+            "asv.conf.json names: name another with --results"
+        )
+    works = load()
+    cases = [case for work in works.values() for case in work.cases()]
+    for selector, _ in found.slowdown if found else ():
+        if not any(selector.selects(case) for case in cases):
+            why = why_no_case(selector, {name: work.axes for name, work in works.items()})
+            raise UsageError(
+                f"{os.environ[VARIABLE]}: slowdown: {selector.text!r} selects no case: {why}; "
+                "`hostbench list` names every case"
+            )
+    return found
+
+
+def _named(name: str, device: str, simulation: Simulation | None) -> str:
+    """The machine's name: with the word where the run is a declared simulation, and only there.
+
+    Raises UsageError where a measured run would be filed as a simulated one.
+    """
+    if simulation is not None:
+        return name if MARK in name else checked_name(f"{MARK}-{name}", "--machine")
+    if MARK in name and device != MARK:
+        raise UsageError(
+            f"machine {name!r} is named {MARK}, and this run measures {device}: name it otherwise"
+        )
+    return name
 
 
 def adopt_left_over(setup: Setup) -> None:
