@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hostbench.judge import noise
-from hostbench.judge.noise import Series, Step
+from tests import known_changes as noise
+from tests.known_changes import Series, Step
 
 
 def residuals(tree: Path, num: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -38,14 +38,11 @@ def running_median(values: np.ndarray, width: int) -> np.ndarray:
 
 def real_suite(noises: list[np.ndarray], rng: np.random.Generator) -> Iterator[Series]:
     """Block bootstrap of each residual, blocks of 10, once with and once without a step."""
-    for i, off in enumerate(noises):
+    for off in noises:
         for steps in ((), (random_step(rng),)):
             starts = rng.integers(0, len(off) - 10, 20)
             log = np.concatenate([off[a : a + 10] for a in starts])
-            yield Series(
-                id=str(i), group="", seconds=noise.with_steps(log, steps), steps=steps,
-                family="real", sigma=0.0,
-            )  # fmt: skip
+            yield noise.with_steps(log, steps)
 
 
 def random_step(rng: np.random.Generator) -> Step:

@@ -25,24 +25,20 @@ class Step:
     log_effect: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Series:
     """A simulated series. `seconds` has shape (num_points,)."""
 
-    id: str
-    group: str
     seconds: Floats
     steps: tuple[Step, ...]
-    family: str
-    sigma: float
 
 
-def with_steps(noise_log: Floats, steps: tuple[Step, ...]) -> Floats:
-    """Seconds of a series with this noise and these changes."""
+def with_steps(noise_log: Floats, steps: tuple[Step, ...]) -> Series:
+    """A series with this noise and these changes."""
     log = noise_log.copy()
     for step in steps:
         log[step.index :] += step.log_effect
-    return BASE_S * np.exp(log)
+    return Series(BASE_S * np.exp(log), steps)
 
 
 def synthetic(seed: int, per_cell: int, num: int = 200, edge: int = 20) -> Iterator[Series]:
@@ -55,7 +51,7 @@ def synthetic(seed: int, per_cell: int, num: int = 200, edge: int = 20) -> Itera
         for i in range(2 * per_cell):
             log = noise(family, num, sigma, rng)
             steps = (_random_step(size, int(rng.integers(edge, num - edge)), rng),)
-            yield _series(f"{family}-{sigma}-{size}-{i}", log, steps[i % 2 :], family, sigma)
+            yield with_steps(log, steps[i % 2 :])
 
 
 def several(seed: int, num_series: int, num: int = 200) -> Iterator[Series]:
@@ -68,8 +64,7 @@ def several(seed: int, num_series: int, num: int = 200) -> Iterator[Series]:
         sizes = rng.choice([0.05, 0.10, 0.20], 5)
         steps = [_random_step(s, int(p), rng) for s, p in zip(sizes, places, strict=True)]
         steps[3] = Step(index=steps[3].index, log_effect=-steps[2].log_effect)
-        log = noise("gauss", num, sigma, rng)
-        yield _series(f"several-{i}", log, tuple(steps), "gauss", sigma)
+        yield with_steps(noise("gauss", num, sigma, rng), tuple(steps))
 
 
 def shared(
@@ -81,7 +76,7 @@ def shared(
     1 %. Two series of each suite have a change of their own, +5 %.
     """
     rng = np.random.default_rng(seed)
-    for suite in range(num_suites):
+    for _ in range(num_suites):
         driver = Step(index=int(rng.integers(40, num - 40)), log_effect=np.log1p(0.04))
         common = sessions(num, 0.015, rng) + np.log1p(THROTTLE) * throttled(num, rng)
         common[driver.index :] += driver.log_effect
@@ -89,23 +84,9 @@ def shared(
         for i in range(num_series):
             own = Step(index=int(rng.integers(20, num - 20)), log_effect=np.log1p(0.05))
             log = common + rng.normal(0.0, 0.01, num)
-            name, changes = f"s{suite}-{i}", (own,) if i < 2 else ()
-            rows.append(_series(name, log, changes, "shared", 0.01, f"machine-{suite}"))
+            rows.append(with_steps(log, (own,) if i < 2 else ()))
         yield rows, driver
 
 
 def _random_step(size: float, index: int, rng: np.random.Generator) -> Step:
     return Step(index=index, log_effect=float(np.log1p(rng.choice([-1.0, 1.0]) * size)))
-
-
-def _series(
-    name: str, log: Floats, steps: tuple[Step, ...], family: str, sigma: float, group: str = ""
-) -> Series:
-    return Series(
-        id=name,
-        group=group,
-        seconds=with_steps(log, steps),
-        steps=steps,
-        family=family,
-        sigma=sigma,
-    )

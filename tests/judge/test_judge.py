@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from hostbench.core.noise import noise as noise_of_family
-from hostbench.judge import levels, noise
+from hostbench.judge import levels
 from hostbench.judge.change import Change
 from hostbench.judge.detector import detect, judge, log_seconds
 from hostbench.judge.evidence import MIN_EFFECT
 from hostbench.judge.prune import _slack
+from tests import known_changes as noise
 from tests.conftest import SoakSeeds
 
 

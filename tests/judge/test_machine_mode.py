@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from hostbench.judge import noise
 from hostbench.judge.machine import common_mode, judge_machine
+from tests import known_changes as noise
 
 
 def rows(num_series: int, seed: int = 0, sigma: float = 0.01, num: int = 120) -> np.ndarray:

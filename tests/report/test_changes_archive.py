@@ -19,9 +19,10 @@ from hostbench.core.errors import (
     EXIT_USAGE,
 )
 from hostbench.store import archive
-from hostbench.testing import asv_project, builders
+from hostbench.testing import builders
 from hostbench.testing import history as histories
 from hostbench.testing.history import Level, NightlyRun, date, flat, nightly, sha
+from tests import asv_project
 
 NIGHTS = 70
 CASES = [builders.copy_case(nbytes=1 << n) for n in range(10, 18)]
