@@ -87,25 +87,22 @@ def judge_lines(series: Sequence[Line]) -> Iterator[tuple[str, Judgement]]:
 
     Series without a group are judged alone.
     """
-    groups: dict[str, list[int]] = {}
-    alone: list[int] = []
+    groups: dict[str | None, list[int]] = {}
     for i, line in enumerate(series):
-        (alone if line.group is None else groups.setdefault(line.group, [])).append(i)
-    judged = dict(zip(alone, _judge(series, alone), strict=True))
+        groups.setdefault(line.group, []).append(i)
+    judged: dict[int, Judgement] = {}
     machines = []
     for group, members in groups.items():
-        machine = judge_machine(
-            [series[i].logs for i in members], [series[i].breaks for i in members]
-        )
-        judged.update(zip(members, machine.own, strict=True))
+        rows, resets = ([series[i].logs for i in members], [series[i].breaks for i in members])
+        if group is None:
+            judged |= zip(members, judge(rows, resets), strict=True)
+            continue
+        machine = judge_machine(rows, resets)
+        judged |= zip(members, machine.own, strict=True)
         if machine.common is not None:
             machines.append((MACHINE + group, machine.common))
     yield from ((line.id, judged[i]) for i, line in enumerate(series))
     yield from machines
-
-
-def _judge(series: Sequence[Line], numbers: Sequence[int]) -> list[Judgement]:
-    return judge([series[i].logs for i in numbers], [series[i].breaks for i in numbers])
 
 
 def written(id: str, change: Change) -> str:
