@@ -17,11 +17,7 @@ def execute(*, families: tuple[str, ...], cases: bool, format: str) -> int:
         lines = (str(case) for work in works for case in work.cases())
         print("\n".join(lines if cases else map(_as_text, works)))
     else:
-        show_page(
-            format,
-            lambda: [table],
-            document=lambda: [_as_json(work, cases) for work in works],
-        )
+        show_page(format, lambda: [table], document=lambda: [_as_json(one, cases) for one in works])
     return EXIT_OK
 
 
@@ -42,23 +38,19 @@ def _columns(*names: str) -> tuple[Column, ...]:
 def _row(work: Workload) -> tuple[str, ...]:
     cases = list(work.cases())
     quick = sum(work.is_quick(case) for case in cases)
-    axes = "; ".join(f"{name}: {', '.join(map(str, each))}" for name, each in work.axes.items())
-    about = (axes, work.question, _same_in_nvbandwidth(work) or "")
+    about = ("; ".join(_axes(work)), work.question, _same_in_nvbandwidth(work) or "")
     return (work.name, work.version, str(len(cases)), str(quick), *about)
 
 
+def _axes(work: Workload) -> list[str]:
+    return [f"{name}: {', '.join(map(str, values))}" for name, values in work.axes.items()]
+
+
 def _as_text(work: Workload) -> str:
-    cases = list(work.cases())
-    quick = sum(work.is_quick(case) for case in cases)
-    axes = "\n".join(
-        f"    {name}: {', '.join(map(str, values))}" for name, values in work.axes.items()
-    )
-    peer = _same_in_nvbandwidth(work)
-    same = f"\n    nvbandwidth: {peer}" if peer else ""
-    return (
-        f"{work.name}  version {work.version}, {len(cases)} cases, {quick} of them quick\n"
-        f"    {work.question}\n{axes}{same}"
-    )
+    name, version, cases, quick, _, question, peer = _row(work)
+    about = [question, *_axes(work), *([f"nvbandwidth: {peer}"] if peer else [])]
+    head = f"{name}  version {version}, {cases} cases, {quick} of them quick"
+    return "\n    ".join([head, *about])
 
 
 def _as_json(work: Workload, with_cases: bool) -> dict[str, object]:
