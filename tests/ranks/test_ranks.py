@@ -23,7 +23,6 @@ from tests.runner.test_faults import (
     statuses,
     wait_for_no_process,
     wait_for_records,
-    worker_of,
 )
 from tests.scratch import Scratch
 from tests.stored import read_tree
@@ -173,19 +172,21 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     assert found["wrong"] == ("failed", "data failed: rank 2: element 17 is 339, not 338", 1)
 
 
-def ranks_of(checkout: Scratch) -> list[int]:
-    """The processes that the worker forked, rank 0 first."""
-    worker = worker_of(checkout)
+def ranks_below(pid: int, num_ranks: int) -> list[int]:
+    """The processes that a worker below `pid` forked, rank 0 first."""
+    children = []
     with contextlib.suppress(OSError):
-        children = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
-        return [int(pid) for pid in children]
-    return []
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            children += map(int, (task / "children").read_text().split())
+    if len(children) == num_ranks:
+        return children
+    return next(filter(None, (ranks_below(child, num_ranks) for child in children)), [])
 
 
-def wait_for_ranks(checkout: Scratch, num_ranks: int) -> list[int]:
+def wait_for_ranks(running: subprocess.Popen[str], num_ranks: int) -> list[int]:
     for _ in range(4000):
-        found = ranks_of(checkout)
-        if len(found) == num_ranks:
+        found = ranks_below(running.pid, num_ranks)
+        if found:
             return found
         time.sleep(0.005)
     raise AssertionError(f"no worker with {num_ranks} ranks")
@@ -206,7 +207,7 @@ def test_a_rank_that_is_signalled_from_outside_is_named(
         "-m", "hostbench", "run", "--case", "faulty.slow", "--launches", "1",
         "--deadline", "2.5", "--no-asv", "--results", str(results),
     )  # fmt: skip
-    os.kill(wait_for_ranks(checkout, 4)[2], number)
+    os.kill(wait_for_ranks(running, 4)[2], number)
     out, _ = running.communicate(timeout=120)
     assert running.returncode == 4, out
     (found,) = only_run(results).results()
@@ -218,7 +219,7 @@ def test_killed_asv_leaves_no_rank_running(checkout: Scratch) -> None:
     running = checkout.start("-m", "asv", "run", "HEAD^!", "--machine", "scratch")
     try:
         wait_for_records(checkout.results, 1)
-        wait_for_ranks(checkout, 4)
+        wait_for_ranks(running, 4)
     finally:
         running.kill()
         running.communicate()
