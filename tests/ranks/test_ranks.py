@@ -174,7 +174,7 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
 
 def ranks_below(pid: int, num_ranks: int) -> list[int]:
     """The processes that a worker below `pid` forked, rank 0 first."""
-    children = []
+    children: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             children += map(int, (task / "children").read_text().split())

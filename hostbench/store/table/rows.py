@@ -81,6 +81,10 @@ def numbered(table: pa.Table, reading: int) -> pa.Table:
 
 def _array(name: str, values: list[Any]) -> pa.Array:
     if name in TIMES:
+        try:
+            return pa.array(values, type=pa.string()).cast(_TYPES[name])
+        except (pa.ArrowException, UnicodeEncodeError):  # not as we write them
+            pass
         times = pd.to_datetime(
             pd.Series(values, dtype=object), utc=True, format="ISO8601", errors="coerce"
         )
