@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,9 +38,6 @@ class Changes:
     told: tuple[ExplainedEvent, ...]
     """Every event of everything, explained, in the order of hostbench.report.choice.events."""
     triage: Triage
-    workloads: Mapping[tuple[str, str], str]
-    """(machine, case) -> workload."""
-    warnings: tuple[str, ...]
 
 
 def results_folder() -> Place:
@@ -194,17 +191,8 @@ def _changes(folder: str, axis: Axis, root: str, signature: int, said: int, day:
     history, judged = _history(folder, signature), _judged(folder, axis, signature)
     explainer, entries = explain(history, judged, Path(root), axis)
     found = events(choose(judged, Request.read([])))
-    named = {
-        (machine, str(case)): str(workload)
-        for machine in history.machines()
-        for case, workload in history.points(machine, ("case", "workload"))
-        .drop_duplicates()
-        .itertuples(index=False)
-    }
     return Changes(
         judged=judged,
         told=tuple(explainer.tell(*pair) for pair in found),
         triage=entries,
-        workloads=named,
-        warnings=tuple(history.warnings),
     )

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -23,12 +23,11 @@ from hostbench.report.event_words import (
     state,
     summary,
     unjudged,
+    workload_of,
 )
 from hostbench.report.judged import ExplainedEvent
 from hostbench.store.triage import Triage
 
-Workloads = Mapping[tuple[str, str], str]
-"""(machine, case) -> workload."""
 FAILS, PROVISIONAL, IN_TRIAGE, OLD = STANDINGS = "fails now", "provisional", "in triage", "old"
 FASTER = "faster"
 CAUSES = {
@@ -38,8 +37,7 @@ CAUSES = {
     "measurement changed": "Something else is measured",
     "unknown": "Cause unknown",
 }
-STATE, SINCE, CHANGE, INTERVAL, LEVELS, _, SERIES = HEADINGS
-DETECTS = "smallest detectable"
+STATE, SINCE, CHANGE, INTERVAL, LEVELS, DETECTS, SERIES = HEADINGS
 ALONG: dict[str, Axis] = {"commit date": "commit", "run time": "run-time"}
 """As the axes are called on the pages."""
 
@@ -93,7 +91,7 @@ def counts(told: Iterable[ExplainedEvent]) -> dict[str, int]:
     return {**{name: found[name] for name in STANDINGS}, **found}
 
 
-def heading(block: Sequence[ExplainedEvent], workloads: Workloads) -> str:
+def heading(block: Sequence[ExplainedEvent]) -> str:
     """`Likely the code: 10 series on box, +9.3% to +10.4%, since 3b056a7d 2026-03-02`; the workload
     where they are all of one."""
     first = min((one.found for one in block), key=lambda one: one.first.committed_at)
@@ -102,17 +100,17 @@ def heading(block: Sequence[ExplainedEvent], workloads: Workloads) -> str:
     ends = {one.found.first.commit for one in block}
     more = " and later" if len(ends) > 1 else ""
     return (
-        f"{CAUSES[block[0].cause.label]}: {_whose(block, workloads)}, {' to '.join(sizes)}, "
+        f"{CAUSES[block[0].cause.label]}: {_whose(block)}, {' to '.join(sizes)}, "
         f"since {first.first.commit[:8]} {first.first.committed_at:%Y-%m-%d}{more}"
     )
 
 
-def _whose(block: Sequence[ExplainedEvent], workloads: Workloads) -> str:
+def _whose(block: Sequence[ExplainedEvent]) -> str:
     machines = list(dict.fromkeys(one.found.grid.group for one in block))
     where = ", ".join(machines)
     if block[0].found.series is None:
         return f"machine {where}"
-    names = {_workload(one.found, workloads) for one in block}
+    names = {workload_of(one.found) for one in block}
     of_one = f" of {names.pop()}" if len(names) == 1 else ""
     return f"{len(block)} series{of_one} on {where}"
 
@@ -122,50 +120,59 @@ def evidence(block: Sequence[ExplainedEvent]) -> list[str]:
     return [*block[0].cause.why, *(f"triage: {said}" for said in said_of_all(block))]
 
 
-def table(block: Iterable[ExplainedEvent], workloads: Workloads, axis: str) -> pd.DataFrame:
-    """A row for each series; `trend` is where its page is, from the page Changes. The machine is a
-    column where there are several."""
-    rows = pd.DataFrame([_row(one, workloads, axis) for one in block])
-    return rows if rows["machine"].nunique() > 1 else rows.drop(columns="machine")
-
-
-def _row(told: ExplainedEvent, workloads: Workloads, axis: str) -> dict[str, str]:
-    _, since, change, *numbers, _ = cells(told)
+def row(told: ExplainedEvent) -> dict[str, str]:
+    """What is said of an event: HEADINGS as the command has them, but that STATE says whether it
+    fails, and its cause."""
     return {
-        STATE: state_of(told),
-        CHANGE: change,
-        "trend": _trend(told, workloads, axis),
-        SERIES: _series(told, workloads),
-        SINCE: since,
-        **dict(zip((INTERVAL, LEVELS, DETECTS), numbers, strict=True)),
-        "machine": told.found.grid.group,
+        **dict(zip(HEADINGS, cells(told), strict=True)),
+        STATE: f"{state(told)}, {FAILS}" if told.fails else state(told),
+        "cause": told.cause.label,
+        "evidence": "; ".join(told.cause.why),
         "triage": said_of(told),
     }
 
 
-def _series(told: ExplainedEvent, workloads: Workloads) -> str:
+def table(block: Iterable[ExplainedEvent], axis: str) -> pd.DataFrame:
+    """A row for each series; `trend` is where its page is, from the page Changes. The machine is a
+    column where there are several."""
+    columns = [
+        STATE,
+        CHANGE,
+        "trend",
+        SERIES,
+        SINCE,
+        INTERVAL,
+        LEVELS,
+        DETECTS,
+        "machine",
+        "triage",
+    ]
+    rows = pd.DataFrame(
+        {
+            **row(one),
+            SERIES: _series(one),
+            "trend": _trend(one, axis),
+            "machine": one.found.grid.group,
+        }
+        for one in block
+    )[columns].rename(columns={DETECTS: "smallest detectable"})
+    return rows if rows["machine"].nunique() > 1 else rows.drop(columns="machine")
+
+
+def _series(told: ExplainedEvent) -> str:
     """`transfer.host_to_device: cuda, 64 MiB, pinned, blocking=True`."""
     found = told.found
     if found.series is None:
         return "the machine" + (
             f" ({found.moved[0]} of {found.moved[1]} series)" if found.moved else ""
         )
-    case, workload = case_of(found), _workload(found, workloads)
+    case, workload = case_of(found), workload_of(found)
     return f"{workload}: {in_words(case, workload)}"
 
 
 def case_of(found: DetectedEvent) -> str:
     """Of a series' event; empty for a machine's own."""
     return "" if found.series is None else found.grid.cases[found.series]
-
-
-def _workload(found: DetectedEvent, workloads: Workloads) -> str:
-    return workloads[found.grid.machine, case_of(found)]
-
-
-def state_of(told: ExplainedEvent) -> str:
-    """As the command has it, and whether it fails."""
-    return f"{state(told)}, {FAILS}" if told.fails else state(told)
 
 
 def said_of(told: ExplainedEvent) -> str:
@@ -175,14 +182,14 @@ def said_of(told: ExplainedEvent) -> str:
     return entry_in_words(told.triage) + (f" ({told.lapsed})" if told.lapsed else "")
 
 
-def _trend(told: ExplainedEvent, workloads: Workloads, axis: str) -> str:
+def _trend(told: ExplainedEvent, axis: str) -> str:
     """Empty for a machine's own event, which no page shows alone."""
     found = told.found
     if found.series is None:
         return ""
     view = {
         "machine": found.grid.machine,
-        "workload": _workload(found, workloads),
+        "workload": workload_of(found),
         "case": case_of(found),
         "axis": axis,
     }

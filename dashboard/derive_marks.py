@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
-from derive_changes import CHANGE, INTERVAL, SINCE, STATE, case_of, said_of, state_of
+from derive_changes import CHANGE, INTERVAL, SINCE, STATE, case_of, row
 
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS, longest_piece
 from hostbench.judge.events import Judged
-from hostbench.report.event_words import cells
 from hostbench.report.judged import ExplainedEvent
 
 KINDS = ("this series", "its machine")
@@ -41,12 +40,8 @@ def marks(told: Sequence[ExplainedEvent], by: str) -> pd.DataFrame:
     there is to say of it. `by` is started_at or committed_at."""
     rows = [
         {
+            **row(one),
             "what": KINDS[one.found.series is None],
-            STATE: state_of(one),
-            **dict(zip((SINCE, CHANGE, INTERVAL), cells(one)[1:4], strict=True)),
-            "cause": one.cause.label,
-            "evidence": "; ".join(one.cause.why),
-            "triage": said_of(one),
             "x": float(getattr(one.found.first, by).value // 1_000_000),
         }
         for one in told

@@ -1,7 +1,6 @@
 """What the pages share: opening the results, and a table with its CSV."""
 
-from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeVar
+from collections.abc import Sequence
 
 import data
 import pandas as pd
@@ -10,61 +9,24 @@ from derive import unexpected, without_number
 from words import plain
 
 from hostbench.core.errors import UsageError
-from hostbench.judge.grid import Axis
-
-T = TypeVar("T")
 
 REMEDY = "hostbench run --quick"
 _WIDE = ("reason", "flags", "which", "no efficiency, because")
 
 
-def runs() -> pd.DataFrame:
-    """A row for each run, or a message with the remedy and the end of the page."""
-    warnings(_opened(data.warnings), "while reading")
-    found = _opened(data.runs)
-    if found.empty:
-        _nothing_stored()
-    return found
-
-
-def folder_with_results() -> tuple[data.Place, list[str]]:
-    """The results folder and its machines, the newest first; or the same message."""
+def opened() -> data.Place:
+    """The results folder, after what could not be read of it; where it holds no run, a message with
+    the remedy and the end of the page."""
     folder = data.results_folder()
-    machines = _opened(data.machines)
-    warnings(data.warnings(folder), "while reading")
-    if not machines:
-        _nothing_stored()
-    return folder, machines
-
-
-def changes(axis: Axis) -> data.Changes:
-    """What changed, or the same message."""
-    found = changes_of(axis)
-    warnings(found.warnings, "while reading")
-    if not found.workloads:
-        _nothing_stored()
-    return found
-
-
-def changes_of(axis: Axis) -> data.Changes:
-    """What changed, of results that are there."""
-    return _opened(lambda folder: data.changes(folder, axis))
-
-
-def _opened(read: Callable[[data.Place], T]) -> T:
     try:
-        return read(data.results_folder())
+        is_empty = data.runs(folder).empty
     except UsageError as error:
         st.error(f"Nothing to show: {plain(error)}")
-        _remedy()
-
-
-def _nothing_stored() -> NoReturn:
-    st.info(f"No result is stored in {plain(data.results_folder())} yet.")
-    _remedy()
-
-
-def _remedy() -> NoReturn:
+    else:
+        warnings(data.warnings(folder), "while reading")
+        if not is_empty:
+            return folder
+        st.info(f"No result is stored in {plain(folder)} yet.")
     st.markdown("Measure this machine, in about two minutes:")
     st.code(REMEDY, language="bash")
     st.markdown("Results elsewhere: `hostbench dashboard --results DIR`")

@@ -53,14 +53,14 @@ def badges(block: Sequence[ExplainedEvent]) -> None:
             st.badge(f"{of_many}{name}", icon=icon, color=color)
 
 
-def show(block: Sequence[ExplainedEvent], found: data.Changes, along: str) -> None:
+def show(block: Sequence[ExplainedEvent], along: str) -> None:
     """One cause: what it is, the evidence, its series, and how to take it up."""
     with st.container(border=True):
-        st.subheader(plain(heading(block, found.workloads)))
+        st.subheader(plain(heading(block)))
         badges(block)
         st.markdown(_listed(evidence(block)))
-        parts.linked(table(block, found.workloads, along))
-        said = commands(block, data.results_folder())
+        parts.linked(table(block, along))
+        said = commands(block, folder)
         if said:
             with st.expander("Say what it is (triage)"):
                 st.caption(f"Or, in place of investigating: {', '.join(STATES[:3])}.")
@@ -97,12 +97,13 @@ def _listed(told: Sequence[str]) -> str:
 
 
 st.title("What changed")
+folder = parts.opened()
 left, right = st.columns([2, 3])
 with right, st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
     along = choose.either("axis", "Judged along", list(ALONG), page="changes")
     every = choose.yes("everything", "Everything", default=False)
 axis = ALONG[along]
-found = parts.changes(axis)
+found = data.changes(folder, axis)
 names = sorted({own.grid.machine for own in found.judged})
 with left:
     name = choose.one("machine", "Machine", [ALL, *names], page="changes")
@@ -124,7 +125,7 @@ if shown:
     if len(blocks) > SHOWN:
         blocks = part(blocks)
     for block in blocks:
-        show(block, found, along)
+        show(block, along)
     parts.save(csv(shown), "changes")
 else:
     st.info(plain(nothing(asked, axis)))

@@ -14,8 +14,8 @@ from hostbench.families import load
 COLUMNS = "case status number interval rate asyncness launches reason flags".split()
 
 st.title("What one family says")
-folder = data.results_folder()
-found = parts.runs()
+folder = parts.opened()
+found = data.runs(folder)
 left, middle, right, last = st.columns([2, 2, 3, 2])
 with left:
     family = choose.one("family", "Family", families.names(), page="family")

@@ -53,8 +53,8 @@ def card(family: str, run_id: str) -> None:
 
 
 st.title("What feeding the device costs here")
-folder = data.results_folder()
-runs = parts.runs()
+folder = parts.opened()
+runs = data.runs(folder)
 machine = choose.one("machine", "Machine", data.machines(folder))
 here = runs[runs["machine"] == machine]
 newest = here.iloc[0]

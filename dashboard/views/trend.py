@@ -17,11 +17,11 @@ COLUMNS = (
 ).split()
 
 st.title("One series over time")
-folder, machines = parts.folder_with_results()
+folder = parts.opened()
 
 left, middle, right = st.columns(3)
 with left:
-    machine = choose.one("machine", "Machine", machines)
+    machine = choose.one("machine", "Machine", data.machines(folder))
 here = data.series(folder, machine)
 with middle:
     name = choose.one("workload", "Workload", list(dict.fromkeys(here["workload"])))
@@ -49,7 +49,7 @@ elif found["seconds"].notna().any() or found["y"].isna().all():
     y_title = "seconds per step, end to end (lower is better)"
 else:
     y_title = f"{only(found, 'unit', 'no unit')} (asv's rule: lower is better)"
-judged = parts.changes_of(ALONG[by])
+judged = data.changes(folder, ALONG[by])
 told = of_series(judged.told, judged.judged, machine, series)
 changes = marks(told, AXES[by])
 chart = charts_trend.trend(

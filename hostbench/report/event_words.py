@@ -112,7 +112,7 @@ def resets(events: Iterable[DetectedEvent]) -> list[str]:
     """Levels on the two sides of a baseline reset are not compared; one line for all its series."""
     groups: dict[tuple[str, str, str], list[DetectedEvent]] = {}
     for one in events:
-        workload = "" if not one.why.startswith("version ") else _workload(one)
+        workload = "" if not one.why.startswith("version ") else workload_of(one)
         groups.setdefault((one.grid.group, workload, one.why), []).append(one)
     lines = []
     for (group, workload, why), own in sorted(groups.items()):
@@ -135,7 +135,8 @@ def stopped_in_words(one: Stopped, judged: Judged) -> str:
     )
 
 
-def _workload(one: DetectedEvent) -> str:
+def workload_of(one: DetectedEvent) -> str:
+    """Of a series' event; empty for a machine's own."""
     return one.grid.cases[one.series].partition("[")[0] if one.series is not None else ""
 
 

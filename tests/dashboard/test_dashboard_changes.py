@@ -127,7 +127,7 @@ def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None
     rows = read_tree(tree).frame
     for by, axis in (("committed_at", "commit"), ("started_at", "run-time")):
         judged = found(tree, axis)
-        case = next(case for _, case in judged.workloads if case.startswith(SLOWER))
+        case = next(case for case in judged.judged[0].grid.cases if case.startswith(SLOWER))
         told = derive_marks.of_series(judged.told, judged.judged, MACHINE, case)
         points = derive_trend.points(rows[rows["case"] == case], by=by, as_rate=False)
         changes = derive_marks.marks(told, by)
@@ -188,7 +188,7 @@ def test_names_are_quoted_for_the_shell_and_for_the_url(tree: Path) -> None:
             event=replace(told.found.event, id=f"{case}@{MACHINE}", direction="faster"),
         ),
     )
-    (row,) = derive_changes.table([odd], {(MACHINE, case): "transfer.x"}, "run time")["trend"]
+    (row,) = derive_changes.table([odd], "run time")["trend"]
     assert parse_qs(urlsplit(row).query)["case"] == [case]
     words = shlex.split(derive_changes.commands([odd], Path("/a b")))
     assert words[3:5] == [f"{case}@{MACHINE}", told.found.event.commit]
@@ -239,7 +239,7 @@ def test_what_is_said_of_one_cause_is_said_once(tree: Path) -> None:
     (block,) = event_words.by_cause([outgrown, counts])
     assert derive_changes.evidence(block)[-1] == "triage: accepted"
     assert derive_changes.evidence([counts])[-1] == "triage: accepted at +10.0%"
-    assert list(derive_changes.table(block, found(tree).workloads, "run time")["triage"]) == [
+    assert list(derive_changes.table(block, "run time")["triage"]) == [
         "accepted at +2.0% (outgrown)",
         "accepted at +10.0%",
     ]
