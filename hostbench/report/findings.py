@@ -20,7 +20,7 @@ STEAL_LIMIT = 0.01
 _ORDER = ("broken", "warn", "note", "ok")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """One line of the doctor's report. `remedy` is empty where nothing needs doing."""
 
@@ -39,7 +39,7 @@ def findings(
     for group in gpu_groups(facts):
         found += _state(facts, group)
     if not any(each.level in ("broken", "warn") for each in found):
-        found.append(Diagnosis(level="ok", text="nothing looks wrong"))
+        found.append(Diagnosis("ok", "nothing looks wrong"))
     return sorted(found, key=lambda each: _ORDER.index(each.level))
 
 
@@ -50,21 +50,21 @@ def is_broken(found: list[Diagnosis]) -> bool:
 def _torch(hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
     install = "pip install 'hostbench[bench]'"
     if not torch.installed:
-        yield Diagnosis(level="broken", text="torch is not installed: nothing runs", remedy=install)
+        yield Diagnosis("broken", "torch is not installed: nothing runs", install)
         return
     if not torch.importable:
-        yield Diagnosis(level="broken", text=f"torch fails: {torch.error}", remedy=install)
+        yield Diagnosis("broken", f"torch fails: {torch.error}", install)
         return
     if torch.version and _version(torch.version) < TORCH_MINIMUM:
         minimum = ".".join(map(str, TORCH_MINIMUM))
         text = f"torch {torch.version} is older than {minimum}, the oldest that is supported"
-        yield Diagnosis(level="warn", text=text, remedy=install)
+        yield Diagnosis("warn", text, install)
     if hardware.visible and not torch.cuda_works:
         yield Diagnosis(
-            level="broken",
-            text=f"{hardware.num_gpus} NVIDIA GPU(s) visible ({hardware.seen_by}), but torch.cuda "
+            "broken",
+            f"{hardware.num_gpus} NVIDIA GPU(s) visible ({hardware.seen_by}), but torch.cuda "
             f"does not work: {torch.error}",
-            remedy=_cuda_remedy(hardware, torch),
+            _cuda_remedy(hardware, torch),
         )
 
 
@@ -81,75 +81,73 @@ def _cuda_remedy(hardware: Hardware, torch: TorchState) -> str:
 def _tools(facts: Facts, has_git: bool) -> Iterator[Diagnosis]:
     asv, remedy = text_of(facts, "software", "asv"), f"pip install asv=={ASV_TESTED}"
     if asv is None:
-        yield Diagnosis(level="warn", text="asv is not installed: no history", remedy=remedy)
+        yield Diagnosis("warn", "asv is not installed: no history", remedy)
     elif asv != ASV_TESTED:
         text = f"asv is {asv}; hostbench is tested with {ASV_TESTED}"
-        yield Diagnosis(level="warn", text=text, remedy=remedy)
+        yield Diagnosis("warn", text, remedy)
     if not has_git:
         text = "git is missing: runs are scratch, and asv cannot work"
-        yield Diagnosis(level="warn", text=text, remedy="install git")
+        yield Diagnosis("warn", text, "install git")
 
 
 def _host(facts: Facts) -> Iterator[Diagnosis]:
     governor = text_of(facts, "host", "cpu_governor") or ""
     if "powersave" in governor.split(","):
         text = f"the CPU governor is {governor}: host-side times vary"
-        yield Diagnosis(level="warn", text=text, remedy="cpupower frequency-set -g performance")
+        yield Diagnosis("warn", text, "cpupower frequency-set -g performance")
     load = number_of(facts, "host", "load_average_1min")
     cores = number_of(facts, "host", "num_logical_cores")
     if load is not None and cores is not None and load > cores:
         text = f"load average {load:.1f} on {cores:.0f} cores: others use this machine"
-        yield Diagnosis(level="warn", text=text, remedy="measure when it is idle")
+        yield Diagnosis("warn", text, "measure when it is idle")
     steal = number_of(facts, "host", "steal_share_since_boot") or 0
     if steal > STEAL_LIMIT:
         text = f"the hypervisor took {steal:.1%} of the CPU time since boot"
-        yield Diagnosis(level="warn", text=text, remedy="use dedicated cores, or more launches")
+        yield Diagnosis("warn", text, "use dedicated cores, or more launches")
     if value_of(facts, "host", "virtualized"):
         name = text_of(facts, "host", "hypervisor")
         text = f"a virtual machine{f' ({name})' if name else ''}: neighbours may show in figures"
-        yield Diagnosis(level="note", text=text)
+        yield Diagnosis("note", text)
 
 
 def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
     if hardware.visible and text_of(facts, "nvml", "driver") is None:
         fact = facts.get("nvml", {}).get("driver")
         text = "no NVML: GPU facts, link ceilings and throttling are unknown"
-        yield Diagnosis(level="warn", text=text, remedy=(fact.why if fact else None) or "")
+        yield Diagnosis("warn", text, (fact.why if fact else None) or "")
     supported, runtime = text_of(facts, "nvml", "cuda_driver"), torch.cuda_runtime
     if supported and runtime and _version(supported)[0] < _version(runtime)[0]:
         text = f"the driver supports CUDA {supported}, torch was built for {runtime}"
-        yield Diagnosis(level="warn", text=text, remedy="upgrade the NVIDIA driver")
+        yield Diagnosis("warn", text, "upgrade the NVIDIA driver")
     if text_of(facts, "nvml", "confidential_computing") == "on":
         text = "confidential computing is on: every copy is encrypted through a bounce buffer"
-        yield Diagnosis(level="warn", text=text, remedy="compare only with machines like it")
+        yield Diagnosis("warn", text, "compare only with machines like it")
     if not hardware.visible:
-        yield Diagnosis(level="note", text=f"no NVIDIA GPU is used: {hardware.why}")
+        yield Diagnosis("note", f"no NVIDIA GPU is used: {hardware.why}")
 
 
 def _links(facts: Facts) -> Iterator[Diagnosis]:
     for each in link_verdicts(facts):
-        yield Diagnosis(level=each.level, text=each.text, remedy=each.remedy)
+        yield Diagnosis(each.level, each.text, each.remedy)
 
 
 def _state(facts: Facts, group: str) -> Iterator[Diagnosis]:
     errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
     if errors > 0:
         text = f"{group}: {errors:.0f} uncorrected ECC errors"
-        yield Diagnosis(
-            level="warn", text=text, remedy="see nvidia-smi -q -d ECC; have it replaced"
-        )
+        yield Diagnosis("warn", text, "see nvidia-smi -q -d ECC; have it replaced")
     if number_of(facts, group, "num_other_processes"):
         text = f"{group}: other processes compute on it"
-        yield Diagnosis(level="warn", text=text, remedy="stop them (nvidia-smi shows them)")
+        yield Diagnosis("warn", text, "stop them (nvidia-smi shows them)")
     if text_of(facts, group, "mig") == "on":
         text = f"{group}: MIG is on; figures are those of a slice"
-        yield Diagnosis(level="note", text=text, remedy="nvidia-smi -mig 0 for the whole GPU")
+        yield Diagnosis("note", text, "nvidia-smi -mig 0 for the whole GPU")
     name = facts[group].get("name")
     if name is not None and name.why:
-        yield Diagnosis(level="broken", text=f"{group} does not answer", remedy=name.why)
+        yield Diagnosis("broken", f"{group} does not answer", name.why)
     if any("driver is too old" in (fact.why or "") for fact in facts[group].values()):
         text = f"{group}: the driver is too old for some facts"
-        yield Diagnosis(level="note", text=text, remedy="upgrade the NVIDIA driver")
+        yield Diagnosis("note", text, "upgrade the NVIDIA driver")
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -2,28 +2,12 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import pandas as pd
 
 from hostbench.core.case import AxisValue, read_case
-
-_TEXTS = ("reason", "flags", "ceiling", "link", "published", "published_kind")
-_NUMBERS = {
-    "seconds": "seconds",
-    "low_s": "ci_low_s",
-    "high_s": "ci_high_s",
-    "call_s": "call_s",
-    "nbytes": "nbytes",
-    "gb_per_s": "gb_per_s",
-    "ceiling_gb_per_s": "ceiling_gb_per_s",
-    "encoded_gb_per_s": "encoded_gb_per_s",
-    "published_low_gb_per_s": "published_low_gb_per_s",
-    "published_high_gb_per_s": "published_high_gb_per_s",
-    "peak_memory_bytes": "peak_memory_bytes",
-}
-"""Field -> column of the tidy frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,35 +78,34 @@ class Row:
 Rows = Sequence[Row]
 
 
+_COLUMNS = {"low_s": "ci_low_s", "high_s": "ci_high_s"}
+"""Field -> column of the tidy frame, where they are called differently."""
+
+
 def rows_of(frame: pd.DataFrame) -> list[Row]:
     """The rows of the tidy frame whose case can be read."""
-    known = (_row({str(key): value for key, value in one.items()}) for one in _dicts(frame))
-    return [row for row in known if row is not None]
+    return [row for cells in frame.to_dict("records") if (row := _row(cells)) is not None]
 
 
-def _dicts(frame: pd.DataFrame) -> list[dict[Hashable, Any]]:
-    return frame.to_dict("records")
-
-
-def _row(cells: Mapping[str, Any]) -> Row | None:
+def _row(cells: Mapping[Hashable, Any]) -> Row | None:
     case = read_case(str(cells["case"]))
     if case is None:
         return None
-    axes = {name: value for name, value in case.axes if name != "device"}
-    more: dict[str, Any] = {
-        **{name: _number(cells.get(column)) for name, column in _NUMBERS.items()},
-        **{name: _text(cells.get(name)) for name in _TEXTS},
+    plain: dict[str, Any] = {
+        one.name: _KINDS[one.type](cells.get(_COLUMNS.get(one.name, one.name)))
+        for one in fields(Row)
+        if one.type in _KINDS
     }
     return Row(
+        **plain,
         family=case.family,
         workload=case.workload,
         case=str(cells["case"]),
-        axes=axes,
+        axes={name: value for name, value in case.axes if name != "device"},
         device=_text(cells.get("device")) or str(case.values.get("device")),
         status=str(cells["status"]),
         launches=_mapping(cells.get("launches")),
         findings=_mapping(cells.get("findings")),
-        **more,
     )
 
 
@@ -137,6 +120,10 @@ def _text(value: Any) -> str | None:
 
 def _mapping(value: Any) -> dict[Any, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
+
+
+_KINDS: Mapping[Any, Callable[[Any], Any]] = {float | None: _number, str | None: _text}
+"""Type of a field that is one cell -> its reader."""
 
 
 def valid(rows: Iterable[Row]) -> list[Row]:
