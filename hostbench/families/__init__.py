@@ -61,12 +61,20 @@ def declared(workload: str) -> Workload | None:
 
 def questions(family: str) -> tuple[Any, ...]:
     """What the family asks of its cases: `QUESTIONS` of its module `questions`, or of itself."""
+    return tuple(getattr(_asking(family), "QUESTIONS", ()))
+
+
+def words(family: str) -> dict[str, dict[Any, str]]:
+    """Axis -> value -> how a reader calls it: `WORDS` beside the questions."""
+    return dict(getattr(_asking(family), "WORDS", {}))
+
+
+def _asking(family: str) -> ModuleType | None:
     module = _modules().get(family)
-    if module is None:
-        return ()
-    if hasattr(module, "__path__") and importlib.util.find_spec(f"{module.__name__}.questions"):
-        module = importlib.import_module(f"{module.__name__}.questions")
-    return tuple(getattr(module, "QUESTIONS", ()))
+    if module and hasattr(module, "__path__"):
+        name = f"{module.__name__}.questions"
+        return importlib.import_module(name) if importlib.util.find_spec(name) else module
+    return module
 
 
 def folders() -> tuple[Path, ...]:

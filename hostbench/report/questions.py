@@ -1,6 +1,7 @@
 """The questions of the families, asked of one run."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from hostbench import families
 from hostbench.core.errors import UsageError
@@ -22,10 +23,13 @@ def answers(rows: Sequence[Row]) -> list[Answer]:
 
 def asked(family: str) -> tuple[Question, ...]:
     """The family's own questions, then one about each workload that none of them asks about."""
-    own: tuple[Question, ...] = families.questions(family)
+    words = families.words(family)
+    own: list[Question] = list(families.questions(family))
     covered = {name for one in own for name in (one.workload, *getattr(one, "also", ()))}
-    rest = (work for work in families.load((family,)).values() if work.name not in covered)
-    return (*own, *(Compare(text=_default(work.question), workload=work.name) for work in rest))
+    for work in families.load((family,)).values():
+        if work.name not in covered:
+            own.append(Compare(text=_default(work.question), workload=work.name))
+    return tuple(replace(one, words={**words, **one.words}) for one in own)
 
 
 def _default(docstring: str) -> str:

@@ -16,14 +16,12 @@ QUESTIONS = (
         workload="allocation.create",
         where={"fill": ("zeros", "randn")},
         each=("fill",),
-        words=WORDS,
     ),
     Compare(
         text="What does an empty tensor cost, created on the CPU and moved, and on the device?",
         workload="allocation.create",
         where={"fill": "empty"},
         baseline={},
-        words=WORDS,
         note=_nothing,
     ),
 )

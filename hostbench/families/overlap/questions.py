@@ -92,7 +92,6 @@ QUESTIONS = (
         controls=("default_stream",),
         parts=("copy_only", "compute_only"),
         efficiency=_efficiency,
-        words=WORDS,
     ),
     Finding(
         text="What does a copy stream with non_blocking=True do from pageable memory?",
@@ -102,7 +101,6 @@ QUESTIONS = (
         finding="overlapped",
         share="overlap_share",
         says={True: "copies and computes overlap", False: "nothing overlaps", None: "not observed"},
-        words=WORDS,
     ),
     Parts(
         text="At which batch size do copies from {memory} memory hide best?",
@@ -114,7 +112,6 @@ QUESTIONS = (
         parts=("copy_only", "compute_only"),
         efficiency=_efficiency,
         over="batch_bytes",
-        words=WORDS,
     ),
     Parts(
         text="At which ratio of compute to copy does overlap pay most?",
@@ -126,13 +123,11 @@ QUESTIONS = (
         efficiency=_efficiency,
         over="compute_to_copy",
         select=_with_even,
-        words=WORDS,
     ),
     Compare(
         text="How to keep copy and compute in order: which way costs least?",
         workload="overlap.ordered",
         note=_peak,
-        words=WORDS,
     ),
     Parts(
         text="Do copies in, computes and copies out run at once?",
@@ -144,6 +139,5 @@ QUESTIONS = (
         parts=("copy_in_only", "copy_out_only", "compute_only"),
         efficiency=_round_trip,
         remark=_engines,
-        words=WORDS,
     ),
 )

@@ -1,7 +1,7 @@
 """What is asked of the family transfer: how fast, is it asynchronous, does pinned memory pay."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hostbench.core import units
@@ -86,49 +86,41 @@ class LinkHealth(Question):
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
         copies = [row for row in rows if row.workload in DIRECTIONS]
-        if not copies:
-            return
-        measured = valid(copies)
-        if {row.device for row in measured or copies} == {"cpu"}:
-            yield self._host_memory(copies)
-            return
-        pinned = where(copies, memory="pinned")
-        best = _fastest(pinned)
+        is_host = {row.device for row in valid(copies) or copies} == {"cpu"}
+        asked = copies if is_host else where(copies, memory="pinned")
+        best = _fastest(asked)
         if best:
-            yield self._link(best, copies)
-        else:
-            yield self.unavailable(self.text, pinned or copies)
+            lacking = [way for way in DIRECTIONS if way not in {row.workload for row in best}]
+            state, verdict, notes = NO_LINK if is_host else _judged(best, lacking)
+            figures = [*map(_share_of_limit, best)]
+            if not is_host:
+                figures += [_not_measured(way, where(copies, way)) for way in lacking]
+            yield self.made(self.text, state, verdict, figures=tuple(figures), notes=notes)
+        elif copies:
+            yield self.unavailable(self.text, asked or copies)
 
-    def _link(self, best: list[Row], copies: list[Row]) -> Answer:
-        judged = [_is_fine(row) for row in best]
-        wrong = next((row.link for row in best if row.link), "fine")
-        # Throttling slows the GPU's clocks, and its link hardly at all.
-        faults = [one for one in wrong.split("; ") if one != "fine" and ": throttled" not in one]
-        lacking = [way for way in DIRECTIONS if way not in {row.workload for row in best}]
-        figures = [_share_of_limit(row) for row in best]
-        said = [f"What looks wrong: {wrong}."] if wrong != "fine" else []
-        if faults or False in judged:
-            if wrong == "fine":
-                said = ["Nothing in the facts says why: look at NUMA placement and other traffic."]
-            state, verdict = "no", "no: it carries less than it should"
-        elif None in judged:
-            state, verdict = "undecided", "cannot be judged: nothing tells what it should carry"
-        elif lacking:
-            only = " and ".join(DIRECTIONS[row.workload] for row in best)
-            state, verdict = "partly", f"only {only} could be judged, and is fine"
-        else:
-            state, verdict = "yes", "yes"
-        figures += [_not_measured(way, where(copies, way)) for way in lacking]
-        return self.made(self.text, state, verdict, figures=tuple(figures), notes=tuple(said))  # type: ignore[arg-type]
 
-    def _host_memory(self, copies: list[Row]) -> Answer:
-        """The cpu device has no link: how its copies compare with a plain memory copy."""
-        best = _fastest(copies)
-        if not best:
-            return self.unavailable(self.text, copies)
-        verdict = "there is no link here: a copy is one of the host's memory"
-        figures = tuple(map(_share_of_limit, best))
-        return self.made(self.text, "unavailable", verdict, figures=figures)
+Judged = tuple[State, str, tuple[str, ...]]
+"""State, verdict and notes of an answer."""
+
+NO_LINK: Judged = ("unavailable", "there is no link here: a copy is one of the host's memory", ())
+
+
+def _judged(best: Rows, lacking: Sequence[str]) -> Judged:
+    fine = [_is_fine(row) for row in best]
+    wrong = next((row.link for row in best if row.link), "fine")
+    # Throttling slows the GPU's clocks, and its link hardly at all.
+    faults = [one for one in wrong.split("; ") if one != "fine" and ": throttled" not in one]
+    said = () if wrong == "fine" else (f"What looks wrong: {wrong}.",)
+    if faults or False in fine:
+        unknown = "Nothing in the facts says why: look at NUMA placement and other traffic."
+        return "no", "no: it carries less than it should", said or (unknown,)
+    if None in fine:
+        return "undecided", "cannot be judged: nothing tells what it should carry", said
+    if lacking:
+        only = " and ".join(DIRECTIONS[row.workload] for row in best)
+        return "partly", f"only {only} could be judged, and is fine", said
+    return "yes", "yes", said
 
 
 def _fastest(rows: Rows) -> list[Row]:
@@ -236,80 +228,25 @@ def _won_back(label: str, cold: Row, slow: Row, fast: Row, gain: Conclusion) -> 
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BothAtOnce(Finding):
-    """Also the rate of both together beside the sum of each alone."""
-
-    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        base = Finding.answer(self, text, group, rows)
-        figures = []
-        for row in valid(group):
-            same = {name: row.axes[name] for name in ("memory", "nbytes")}
-            alone = [first(rows, way, **same, blocking=False) for way in DIRECTIONS]
-            rates = [one.gb_per_s for one in alone if one is not None and one.gb_per_s]
-            note = ""
-            if len(rates) == 2 and row.gb_per_s:
-                together = units.format_rate(sum(rates))
-                note = f"{row.gb_per_s / sum(rates):.0%} of the {together} of both alone"
-            size = units.format_bytes(int(row.axes["nbytes"]))
-            label = f"{row.axes['memory']}, {size} each way, in all"
-            figures.append(Figure(label=label, value=row.gb_per_s, unit="GB/s", note=note))
-        return self.made(
-            text,
-            base.state,
-            base.verdict,
-            figures=(*figures, *base.figures),
-            chart=base.chart,
-        )
-
-
-def _rate(way: str) -> Compare:
-    return Compare(
-        text=f"How fast is a copy, {DIRECTIONS[way]}?",
-        workload=way,
-        show="rate",
-        words=WORDS,
-        note=_waits,
-    )
-
-
-def _latency(way: str) -> Curve:
-    return Curve(
-        text=f"What do latency and bandwidth make of a copy, {DIRECTIONS[way]}?",
-        workload=way,
-        fits=(
-            {"blocking": False, "memory": "pinned"},
-            {"blocking": True, "memory": "pageable"},
-        ),
-        words=WORDS,
-    )
-
-
-def _crossing(way: str) -> Curve:
-    return Curve(
-        text=f"From which size on is pinned memory faster, {DIRECTIONS[way]}?",
-        workload=way,
-        where={"blocking": True, "memory": ("pageable", "pinned")},
-        crossing=("memory", "pageable", "pinned"),
-        show="seconds",
-        words=WORDS,
-    )
-
-
-def _hides(workload: str, what: str) -> Compare:
-    return Compare(
-        text=f"What does {what} hide?",
-        workload=workload,
-        beside=_plain_copy,
-        beside_name="a plain copy",
-        note=_crossed,
-        words=WORDS,
-    )
+def _of_both_alone(row: Row, rows: Rows) -> Figure:
+    """The rate of both together beside the sum of each alone."""
+    same = {name: row.axes[name] for name in ("memory", "nbytes")}
+    alone = [first(rows, way, **same, blocking=False) for way in DIRECTIONS]
+    rates = [one.gb_per_s for one in alone if one is not None and one.gb_per_s]
+    note = ""
+    if len(rates) == 2 and row.gb_per_s:
+        together = units.format_rate(sum(rates))
+        note = f"{row.gb_per_s / sum(rates):.0%} of the {together} of both alone"
+    size = units.format_bytes(int(row.axes["nbytes"]))
+    label = f"{row.axes['memory']}, {size} each way, in all"
+    return Figure(label=label, value=row.gb_per_s, unit="GB/s", note=note)
 
 
 QUESTIONS = (
-    _rate(H2D),
-    _rate(D2H),
+    *(
+        Compare(text=f"How fast is a copy, {name}?", workload=way, show="rate", note=_waits)
+        for way, name in DIRECTIONS.items()
+    ),
     Finding(
         text="Is non_blocking=True from {memory} memory asynchronous?",
         workload=H2D,
@@ -318,43 +255,56 @@ QUESTIONS = (
         where={"blocking": False},
         each=("memory",),
         stretch={True: "async", False: "not async", None: "not to be told"},
-        words=WORDS,
     ),
     Compare(
         text="Does pinned memory pay?",
         workload=H2D,
         where={"memory": ("pageable", "pinned"), "blocking": True},
         claim={"memory": "pinned"},
-        words=WORDS,
     ),
     LinkHealth(text="Is my link fine?", workload=H2D),
-    _latency(H2D),
-    _latency(D2H),
-    _crossing(H2D),
-    _crossing(D2H),
+    *(
+        Curve(
+            text=f"What do latency and bandwidth make of a copy, {name}?",
+            workload=way,
+            fits=(
+                {"blocking": False, "memory": "pinned"},
+                {"blocking": True, "memory": "pageable"},
+            ),
+        )
+        for way, name in DIRECTIONS.items()
+    ),
+    *(
+        Curve(
+            text=f"From which size on is pinned memory faster, {name}?",
+            workload=way,
+            where={"blocking": True, "memory": ("pageable", "pinned")},
+            crossing=("memory", "pageable", "pinned"),
+            show="seconds",
+        )
+        for way, name in DIRECTIONS.items()
+    ),
     PinningPays(
         text="After how many copies has pinning a tensor paid?", workload="transfer.pin_and_copy"
     ),
-    BothAtOnce(
+    Finding(
         text="Do copies in both directions run at once?",
         workload="transfer.both_ways",
         finding="both_at_once",
         share="both_ways_share",
-        words=WORDS,
+        beside=_of_both_alone,
     ),
-    Compare(
-        text="What does tensor.to(device) cost beside a copy_ into place?",
-        workload="transfer.to_device",
-        beside=_plain_copy,
-        beside_name="copy_",
-        words=WORDS,
-    ),
-    Compare(
-        text='What does tensor.to("cpu") cost beside a copy_ into place?',
-        workload="transfer.to_host",
-        beside=_plain_copy,
-        beside_name="copy_",
-        words=WORDS,
+    *(
+        Compare(
+            text=f"What does {call} cost beside a copy_ into place?",
+            workload=workload,
+            beside=_plain_copy,
+            beside_name="copy_",
+        )
+        for workload, call in (
+            ("transfer.to_device", "tensor.to(device)"),
+            ("transfer.to_host", 'tensor.to("cpu")'),
+        )
     ),
     Compare(
         text="What do a thousand small tensors of {nbytes} in all cost beside one?",
@@ -364,19 +314,27 @@ QUESTIONS = (
         beside=_one_tensor,
         beside_name="one tensor",
         note=_each_tensor,
-        words=WORDS,
     ),
-    _hides("transfer.strided", "copying every second element"),
-    _hides("transfer.cast", "a cast on the way (float32 to float16)"),
+    *(
+        Compare(
+            text=f"What does {what} hide?",
+            workload=workload,
+            beside=_plain_copy,
+            beside_name="a plain copy",
+            note=_crossed,
+        )
+        for workload, what in (
+            ("transfer.strided", "copying every second element"),
+            ("transfer.cast", "a cast on the way (float32 to float16)"),
+        )
+    ),
     Curve(
         text="How fast is a copy inside the device's memory?",
         workload="transfer.on_device",
-        words=WORDS,
     ),
     Compare(
         text="How fast is a copy from one GPU to another?",
         workload="transfer.between_devices",
         show="rate",
-        words=WORDS,
     ),
 )

@@ -1,6 +1,6 @@
 """transfer: what one copy between host and device costs, and whether the call waits for it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import GIB, KIB, MIB
@@ -17,7 +17,7 @@ from hostbench.families.transfer import expected as expectations
 from hostbench.families.transfer.copies import arrived, checked_copy, host_memory, kind, made_anew
 from hostbench.limits.links import LinkName
 from hostbench.measure.measure import Prepared
-from hostbench.measure.workload import DEVICES, workload
+from hostbench.measure.workload import DEVICES, Build, workload
 
 SIZES = tuple(KIB * 4**power for power in range(11))
 """1 KiB to 1 GiB."""
@@ -87,19 +87,24 @@ def _quick(nbytes: int, memory: str, **_: AxisValue) -> bool:
     return nbytes == LARGE and memory != "registered"
 
 
-@workload(
-    axes=AXES,
-    moves=_moves,
-    expects=expectations.plain,
-    only=_plain,
-    quick=_quick,
-    needs=_needs,
-    baseline=SYNC_PAGEABLE,
-    link="host_to_device",
-    published=lambda memory, **_: _locked(memory, "host_to_device"),
-    nvbandwidth={"host_to_device_memcpy_ce": {"memory": "pinned", "blocking": False}},
-    version="1",
-)
+def _one_way(link: LinkName) -> Callable[[Build], Build]:
+    """What the plain copies of both directions declare."""
+    return workload(
+        axes=AXES,
+        moves=_moves,
+        expects=expectations.plain,
+        only=_plain,
+        quick=_quick,
+        needs=_needs,
+        baseline=SYNC_PAGEABLE,
+        link=link,
+        published=lambda memory, **_: _locked(memory, link),
+        nvbandwidth={f"{link}_memcpy_ce": {"memory": "pinned", "blocking": False}},
+        version="1",
+    )
+
+
+@_one_way("host_to_device")
 def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One host-to-device copy into a preallocated buffer. Timed: the copy, not the allocation."""
     source = host_memory(device, nbytes, memory)
@@ -109,19 +114,7 @@ def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     )
 
 
-@workload(
-    axes=AXES,
-    moves=_moves,
-    expects=expectations.plain,
-    only=_plain,
-    quick=_quick,
-    needs=_needs,
-    baseline=SYNC_PAGEABLE,
-    link="device_to_host",
-    published=lambda memory, **_: _locked(memory, "device_to_host"),
-    nvbandwidth={"device_to_host_memcpy_ce": {"memory": "pinned", "blocking": False}},
-    version="1",
-)
+@_one_way("device_to_host")
 def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One device-to-host copy into a preallocated buffer. Timed: the copy, not the allocation."""
     target = host_memory(device, nbytes, memory)

@@ -1,6 +1,6 @@
 """finding: what a case turned out to do, by size, and how much of the time its call leaves free."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -38,6 +38,8 @@ class Finding(Question):
     """The same for a stretch of sizes."""
     share: str | None = None
     """A finding that is a number from 0 to 1, and goes with it."""
+    beside: Callable[[Row, Rows], Figure] | None = None
+    """A further figure of each case, which may need the family's other rows."""
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """As of one workload: the others count as further values of an axis `workload`."""
@@ -60,7 +62,8 @@ class Finding(Question):
         )
         if size and (is_mixed or len({row.axes[size] for row in valid(group)}) > 1):
             verdict += f": {'; '.join(stretches)}"
-        figures = [self._figure(name, some, size) for name, some in known]
+        figures = [self.beside(row, rows) for row in valid(group)] if self.beside else []
+        figures += [self._figure(name, some, size) for name, some in known]
         return self.made(
             text,
             "partly" if is_mixed else _STATES[found],

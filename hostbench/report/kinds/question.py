@@ -30,6 +30,7 @@ class Question:
     each: tuple[str, ...] = ()
     """One answer for every value of these axes."""
     words: Words = field(default_factory=dict)
+    """In place of the family's own `WORDS`, which go for all of its questions."""
     devices: tuple[str, ...] = ()
     """Only runs on these devices; empty: every one."""
     select: Callable[[Rows], Rows] | None = None
