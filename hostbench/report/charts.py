@@ -7,7 +7,7 @@ white and on near-black, and hue and shape say the same thing twice.
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, fields
 from itertools import cycle
 from typing import Any, TypeAlias
 
@@ -42,11 +42,10 @@ Layers: TypeAlias = alt.LayerChart | alt.FacetChart
 
 def drawn(chart: Chart, about: Sequence[str] = (), *, width: int | str = "container") -> Layers:
     """The chart with what it was measured on over it; its title is the answer's question."""
-    chart = _printable(chart)
     layers = _bars(chart) if chart.mark == "bar" else _lines(chart)
     lanes = len({one.x for one in chart.points})
     height = _LANE_HEIGHT * lanes + 20 if chart.mark == "bar" else _LINE_HEIGHT
-    said = (*map(one_line, about), *_rules_in_words(chart))
+    said = [one_line(line) for line in (*about, *_rules_in_words(chart))]
     return titled(alt.layer(*layers), "", said, height, width)
 
 
@@ -75,25 +74,11 @@ def svg(chart: Chart, about: Sequence[str] = ()) -> str:
     return made
 
 
-def _printable(chart: Chart) -> Chart:
-    """Texts come from files, and a control character in one ends the process that draws SVG."""
-    points = tuple(
-        replace(
-            one,
-            x=one_line(one.x) if isinstance(one.x, str) else one.x,
-            series=one_line(one.series),
-            text=one_line(one.text),
-        )
-        for one in chart.points
-    )
-    rules = tuple(replace(one, label=one_line(one.label)) for one in chart.rules)
-    return replace(chart, points=points, rules=rules)
-
-
 def _frame(points: Sequence[Point]) -> pd.DataFrame:
-    columns = ("x", "y", "series", "low", "high", "status", "text")
-    cells = [{name: getattr(one, name) for name in columns} for one in points]
-    return pd.DataFrame(cells, columns=list(columns))
+    """Texts come from files, and a control character in one ends the process that draws SVG."""
+    columns = [column.name for column in fields(Point)]
+    rows = pd.DataFrame([asdict(one) for one in points], columns=columns)
+    return rows.map(lambda cell: one_line(cell) if isinstance(cell, str) else cell)
 
 
 def _lines(chart: Chart) -> list[alt.Chart]:
@@ -182,7 +167,7 @@ def _x(chart: Chart) -> alt.X:
     if any(isinstance(value, str) for value in values):
         return alt.X(
             "x:N",
-            sort=[str(value) for value in values],
+            sort=[one_line(str(value)) for value in values],
             title=chart.x.title,
             axis=alt.Axis(labelAngle=0),
         )

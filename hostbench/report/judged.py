@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import pandas as pd
@@ -101,10 +101,9 @@ class Explainer:
         since: pd.Timestamp | None = None,
     ) -> None:
         self._history, self._judged, self._axis = history, judged, axis
-        self._landed, self._since = landed, since
+        self._landed, self._since = cache(landed), since
         self._triage, self._today = triage, today
         self._facts: dict[str, dict[str, Facts] | None] = {}
-        self._commits: dict[tuple[str, str], Sequence[tuple[str, str]] | None] = {}
 
     def tell(self, found: DetectedEvent, own: Judged) -> ExplainedEvent:
         seen = look(found, own, self._judged, lambda one: self._differing(self._compared(one)))
@@ -185,12 +184,8 @@ class Explainer:
         measured = [commit for commit in commits if commit != old]
         if not measured:
             return ()
-        pair = (old, measured[0])
-        if pair not in self._commits:
-            self._commits[pair] = self._landed(*pair)
-        known = self._commits[pair]
         unknown: list[tuple[str, str | None]] = [(commit, None) for commit in measured]
-        landed = known or unknown
+        landed = self._landed(old, measured[0]) or unknown
         order = [commit for commit, _ in landed]
         newest, oldest = (
             order.index(column.commit) if column.commit in order else end

@@ -46,8 +46,6 @@ class Compare(Question):
     claim: Mapping[str, AxisValue] | None = None
     note: Callable[[Row], str] | None = None
     """What else is said of a figure."""
-    smallest: bool = False
-    """Answer at the smallest size with a number, not at the largest."""
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         claimed = where(group, **self.claim) if self.claim else []
@@ -67,30 +65,17 @@ class Compare(Question):
         )
 
     def _here(self, group: Rows, rows: Rows) -> list[Row]:
-        """The rows at the size where there is most to compare."""
-        if self.beside is None:
-            return self._comparable(group) or at_size(group, smallest=self.smallest)
-        with_reference = [row for row in valid(group) if self._reference(row, rows, group)]
-        size = size_axis(group)
-        held = at_size(with_reference or group, smallest=self.smallest)
-        if size is None:
-            return list(group)
-        return [row for row in group if row.axes[size] == held[0].axes[size]]
-
-    def _comparable(self, group: Rows) -> list[Row]:
-        """The rows of the largest size at which a case can be held against the baseline."""
+        """The rows of the largest size at which a case can be held against another."""
         size = size_axis(group)
         if size is None:
             return list(group)
-        sizes = sorted({int(row.axes[size]) for row in group}, reverse=not self.smallest)
-        for nbytes in sizes:
+        for nbytes in sorted({int(row.axes[size]) for row in group}, reverse=True):
             here = where(group, **{size: nbytes})
-            asked = where(here, **self.claim) if self.claim else here
-            for row in valid(asked):
-                held = self._reference(row, here, here)
-                if held is not None and held.case != row.case:
-                    return here
-        return []
+            asked = valid(where(here, **self.claim) if self.claim else here)
+            held = ((row, self._reference(row, rows, here)) for row in asked)
+            if any(one is not None and one.case != row.case for row, one in held):
+                return here
+        return at_size(group)
 
     def _reference(self, row: Row, rows: Rows, here: Rows) -> Row | None:
         if self.beside is not None:
@@ -141,7 +126,7 @@ class Compare(Question):
             said = [f"{one.label} is {one.ratio}" for one in reversed(slower)]
             others = f"{len(said) - 1} others are slower, too"
             return "figure", joined(said) if len(said) < 3 else f"{said[0]}; {others}"
-        if all(_verdict_of(one) == "same" for one in held):
+        if len(_by_factor(held, "same")) == len(held):
             return "figure", f"the same within 5 %: {joined(one.label for one in figures)}"
         return "undecided", _undecided(here)
 
@@ -166,25 +151,19 @@ def _claimed(held: Sequence[Figure], here: Rows) -> tuple[State, str]:
         return "partly", joined(f"{one.label} is {one.ratio}" for one in (faster[-1], slower[-1]))
     if faster:
         return "yes", f"{faster[-1].label} is {faster[-1].ratio}"
-    if any(_verdict_of(one) == "undecided" for one in held):
+    if _by_factor(held, "undecided"):
         return "undecided", _undecided(here)
     return "no", joined(f"{one.label} is {one.ratio}" for one in slower or held)
 
 
 def _by_factor(figures: Sequence[Figure], verdict: str) -> list[Figure]:
     """Those of that verdict, the largest factor last."""
-    return sorted(
-        (one for one in figures if _verdict_of(one) == verdict),
-        key=lambda one: max(_factor(one), 1 / _factor(one)),
-    )
-
-
-def _verdict_of(figure: Figure) -> str:
-    return figure.ratio.conclusion.verdict if figure.ratio else ""
-
-
-def _factor(figure: Figure) -> float:
-    return figure.ratio.conclusion.factor if figure.ratio else 1.0
+    found = [
+        (max(ratio.conclusion.factor, 1 / ratio.conclusion.factor), one)
+        for one in figures
+        if (ratio := one.ratio) is not None and ratio.conclusion.verdict == verdict
+    ]
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 
 def _undecided(here: Rows) -> str:

@@ -209,14 +209,8 @@ def _rules(rows: Rows) -> list[Rule]:
     return found
 
 
-def _limits_in_words(rows: Rows) -> list[str]:
-    said = []
+def _limits_in_words(rows: Rows) -> Iterator[str]:
     for rule in _rules(rows):
-        rate = units.format_rate(rule.low)
-        if rule.high is not None and rule.high != rule.low:
-            rate += f" to {units.format_rate(rule.high)}"
         kind, _, what = rule.label.partition(": ")
-        said.append(
-            f"{kind.capitalize()}: {rate}, {what}." if kind == "limit" else f"Published: {what}."
-        )
-    return said
+        rate = f"{units.format_rate(rule.low)}, " if kind == "limit" else ""
+        yield f"{kind.capitalize()}: {rate}{what}."

@@ -1,5 +1,6 @@
 """What all kinds of questions share: choosing rows, naming them, saying why there is no number."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -128,20 +129,15 @@ def varying(rows: Rows, leave_out: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(n for n in names if len({row.axes.get(n) for row in rows}) > 1)
 
 
-def at_size(rows: Rows, *, smallest: bool = False, together: int = 1) -> list[Row]:
-    """The rows of the largest (or smallest) size at which at least `together` rows have a valid
-    number, else at which one has."""
+def at_size(rows: Rows, *, together: int = 1) -> list[Row]:
+    """The rows of the largest size at which at least `together` rows have a valid number, else at
+    which one has."""
     axis = size_axis(rows)
     if axis is None:
         return list(rows)
-    counted: dict[AxisValue, int] = {}
-    for row in valid(rows):
-        counted[row.axes[axis]] = counted.get(row.axes[axis], 0) + 1
-    enough = [size for size, num in counted.items() if num >= together] or list(counted)
-    if not enough:
-        return list(rows)
-    size = min(enough, key=int) if smallest else max(enough, key=int)
-    return [row for row in rows if row.axes[axis] == size]
+    counted = Counter(row.axes[axis] for row in valid(rows))
+    enough = [size for size, num in counted.items() if num >= together] or counted
+    return where(rows, **{axis: max(enough, key=int)}) if enough else list(rows)
 
 
 def unseen(rows: Rows) -> str:
