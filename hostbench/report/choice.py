@@ -109,15 +109,13 @@ def events(chosen: Sequence[Selection]) -> list[tuple[DetectedEvent, Judged]]:
     return sorted(found, key=_place)
 
 
-def _place(item: tuple[DetectedEvent, Judged]) -> tuple[bool, str, float, str]:
-    one = item[0]
-    return one.series is not None, _state_of(one), -abs(one.change.effect), one.event.id
+_ORDER = ("confirmed", "provisional", "recovered", "ended", "temporary", "break")
 
 
-def _state_of(one: DetectedEvent) -> str:
+def _place(item: tuple[DetectedEvent, Judged]) -> tuple[bool, int, float, str]:
     """confirmed before provisional before what is over."""
-    order = ("confirmed", "provisional", "recovered", "ended", "temporary", "break")
-    return f"{order.index(one.status)}"
+    one = item[0]
+    return one.series is not None, _ORDER.index(one.status), -abs(one.change.effect), one.event.id
 
 
 def stopped(chosen: Sequence[Selection]) -> list[tuple[Stopped, Judged]]:

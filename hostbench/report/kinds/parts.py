@@ -19,7 +19,7 @@ from hostbench.report.kinds.question import (
     time_point,
     without_number,
 )
-from hostbench.report.rows import Row, Rows, grouped
+from hostbench.report.rows import Row, Rows, grouped, valid
 
 HIDES, HARDLY = 0.5, 0.1
 """From this share of the possible gain on it counts as had; below that one as not."""
@@ -57,7 +57,7 @@ class Parts(Question):
         if self.over is not None:
             return self._sweep(text, group, self.over)
         here = at_size(group, together=2)
-        named = {str(row.axes[self.axis]): row for row in here if self.axis in row.axes}
+        named = self._named(here)
         known = self._known(named)
         state, verdict = self._verdict(known, named)
         notes = self.at(here, ())
@@ -73,16 +73,20 @@ class Parts(Question):
             chart=self._bars(here, known),
         )
 
+    def _named(self, rows: Rows) -> dict[str, Row]:
+        """The loops that have a valid number."""
+        return {str(row.axes[self.axis]): row for row in valid(rows) if self.axis in row.axes}
+
     def _known(self, named: Mapping[str, Row]) -> dict[str, Efficiencies]:
         """Of each way that has a number beside serial."""
-        serial = named.get(self.serial)
-        if serial is None or not serial.is_valid:
+        if self.serial not in named:
             return {}
-        parts = {name: _launches(named.get(name)) for name in self.parts}
+        launches = {name: row.launches for name, row in named.items()}
+        parts = {name: launches.get(name, {}) for name in self.parts}
         return {
-            way: self.efficiency(serial.launches, named[way].launches, parts)
+            way: self.efficiency(launches[self.serial], launches[way], parts)
             for way in self.ways
-            if way in named and named[way].is_valid
+            if way in named
         }
 
     def _verdict(
@@ -90,7 +94,7 @@ class Parts(Question):
     ) -> tuple[State, str]:
         leading = {way: found for way, found in known.items() if way not in self.controls}
         if not leading:
-            lost = "any other loop" if known or self._has(named) else "the serial loop"
+            lost = "any other loop" if self.serial in named else "the serial loop"
             return "undecided", f"undecided: no number of {lost} in this run"
         serial = named[self.serial]
         gains = {
@@ -112,19 +116,14 @@ class Parts(Question):
             return "undecided", f"undecided: {unsaid}; of the others: {verdict}"
         return state, verdict
 
-    def _has(self, named: Mapping[str, Row]) -> bool:
-        return self.serial in named and named[self.serial].is_valid
-
     def _figures(self, named: Mapping[str, Row], known: Mapping[str, Efficiencies]) -> list[Figure]:
         figures = []
-        serial = named.get(self.serial)
         for name in (self.serial, *self.ways, *self.parts):
-            row = named.get(name)
-            if row is None or not row.is_valid:
+            if name not in named:
                 continue
-            ratio = None
-            if serial is not None and serial.is_valid and name in self.ways:
-                conclusion = conclude(row.by_launch, serial.by_launch)
+            row, ratio = named[name], None
+            if name in known:
+                conclusion = conclude(row.by_launch, named[self.serial].by_launch)
                 ratio = Ratio(to=self.word(self.axis, self.serial), conclusion=conclusion)
             figures.append(figure(self.word(self.axis, name), row, ratio=ratio))
             for ideal, one in known.get(name, {}).items():
@@ -155,7 +154,7 @@ class Parts(Question):
         saved: dict[str, tuple[float, Conclusion]] = {}
         points: list[Point] = []
         for values, some in grouped(sorted(group, key=lambda r: _order(r.axes[over])), (over,)):
-            named = {str(row.axes[self.axis]): row for row in some}
+            named = self._named(some)
             name = self.word(over, values[over])
             for way, found in self._known(named).items():
                 gain = conclude(named[way].by_launch, named[self.serial].by_launch)
@@ -271,10 +270,6 @@ def _each_without(rows: Sequence[Row], question: Parts) -> Iterable[Figure]:
 
 def _ideal(name: str) -> str:
     return f"ideal of {name}" if name else "ideal"
-
-
-def _launches(row: Row | None) -> Launches:
-    return row.launches if row is not None and row.is_valid else {}
 
 
 def _order(value: Any) -> float:
