@@ -1,12 +1,13 @@
-"""The chart of one series over its runs."""
+"""One series over its runs: its points, the lines between them, and the chart. No streamlit."""
 
 from collections.abc import Iterator, Sequence
 
 import altair as alt
 import pandas as pd
+from derive import Row, hover
 from derive_marks import KINDS as KINDS_OF_CHANGE
 from derive_marks import TOLD
-from derive_trend import KINDS, STEPS, domain, segments
+from words import missing
 
 from hostbench.report.charts import (
     BLUE,
@@ -20,6 +21,11 @@ from hostbench.report.charts import (
     scale,
     titled,
 )
+
+KINDS = ("measured", "scratch (never judged)", "failed (struck out)", "skipped")
+STEPS = ("to another commit", "same commit again")
+
+_IN_SECONDS = {"y": "seconds", "low": "ci_low_s", "high": "ci_high_s"}
 
 HEIGHT = 340
 _TICK = "M0,-1.4L0,1.4"
@@ -43,6 +49,58 @@ _SAID = {
 _DRAWN = ["x", "y", "low", "high", "status", "kind", *_SAID]
 
 
+def points(rows: pd.DataFrame, *, by: str, as_rate: bool) -> pd.DataFrame:
+    """Adds x (ms since the epoch), y, low, high and kind; leaves out what was not measured.
+
+    `by` is started_at or committed_at. y is NaN where there is no number: those belong on the axis.
+    """
+    found = hover(rows[rows["status"] != "not measured"])
+    found = found[found[by].notna()].sort_values([by, "started_at"], kind="stable")
+    found["x"] = found[by].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
+    for name, column in _IN_SECONDS.items():
+        found[name] = found[column]
+    if as_rate:
+        found["y"] = found["gb_per_s"]
+        found["low"] = found["gb_per_s"] * found["seconds"] / found["ci_high_s"]
+        found["high"] = found["gb_per_s"] * found["seconds"] / found["ci_low_s"]
+    elif found["seconds"].isna().all():
+        found["y"] = found["value"]
+    found["kind"] = [_kind(row) for row in found.to_dict("records")]
+    return found
+
+
+def _kind(row: Row) -> str:
+    if row["status"] != "ok":
+        return KINDS[3] if row["status"] == "skipped" else KINDS[2]
+    return KINDS[0] if missing(row["scratch"]) else KINDS[1]
+
+
+def segments(found: pd.DataFrame) -> pd.DataFrame:
+    """Lines between neighbours that have a number; a new version of the workload breaks the line.
+
+    A step along `same commit again` cannot come from the code.
+    """
+    drawn = found[(found["status"] == "ok") & found["y"].notna()]
+    after = drawn.shift(-1)
+    lines = pd.DataFrame({"x": drawn["x"], "y": drawn["y"], "x2": after["x"], "y2": after["y"]})
+    same = (drawn["commit"] == after["commit"]).map({True: STEPS[1], False: STEPS[0]})
+    kept = (drawn["version"].fillna("") == after["version"].fillna("")) & after["y"].notna()
+    return lines.assign(step=same)[kept]
+
+
+def _domain(found: pd.DataFrame) -> list[float]:
+    """Limits of the y axis: at least 10 % on both sides of the median, so that noise looks small.
+
+    Zero to one where nothing has a number.
+    """
+    values = pd.concat([found["y"], found["low"], found["high"]]).dropna()
+    if values.empty:
+        return [0.0, 1.0]
+    middle = float(found["y"].median())
+    low, high = min(values.min(), 0.9 * middle), max(values.max(), 1.1 * middle)
+    return [float(low), float(high)]
+
+
 def trend(
     points: pd.DataFrame,
     changes: pd.DataFrame,
@@ -57,7 +115,7 @@ def trend(
     rule stands at each of `changes` that is within the points."""
     x = _time(points, x_title)
     lines, points = segments(points), points[_DRAWN]
-    limits = alt.Scale(domain=domain(points), nice=True)
+    limits = alt.Scale(domain=_domain(points), nice=True)
     axis = alt.Axis(labelExpr=SECONDS if in_seconds else "format(datum.value, '.4~g')")
     y, low = (alt.Y(name, title=y_title, scale=limits, axis=axis) for name in ("y:Q", "low:Q"))
     within = changes["x"].between(points["x"].min(), points["x"].max())

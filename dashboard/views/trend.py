@@ -5,9 +5,9 @@ import choose
 import data
 import parts
 import streamlit as st
+from charts_trend import KINDS, points
 from derive_changes import ALONG
 from derive_marks import how_judged, marks, of_series
-from derive_trend import KINDS, points
 from words import LEGEND, case, hardware, only, plain, question
 
 AXES = {"run time": "started_at", "commit date": "committed_at"}

@@ -16,8 +16,7 @@ from hostbench.facts import (
 )
 from hostbench.families import load
 from hostbench.limits.verdict import link_verdicts
-from hostbench.report.doctor import coverage, page, table
-from hostbench.report.findings import findings, is_broken
+from hostbench.report.doctor import coverage, findings, is_broken, page, table
 
 
 def execute(*, machine: str | None = None, format: str = "text") -> int:

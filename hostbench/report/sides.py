@@ -1,9 +1,9 @@
 """The series that both sides of `hostbench compare A B` have, and what one of them lacks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -11,10 +11,19 @@ from hostbench.core.errors import UsageError
 from hostbench.judge.asv_rule import AsvMark
 from hostbench.judge.compare import Side
 from hostbench.report.asv_marks import marks
-from hostbench.report.confounds import Cells, confounds
 from hostbench.report.places import Key, Places
 from hostbench.report.side_runs import SideRuns, check
 from hostbench.store.history import History
+
+Cells = dict[str, Any]
+"""A row of the tidy frame: column -> value."""
+
+_SIDES = {
+    "commit": "a commit",
+    "run_id": "a run",
+    "torch": "a version of torch",
+    "driver": "a version of the driver",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +82,7 @@ def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
         alike = True
         if not {"commit", "run_id"} & set(columns):
             left[key], right[key], alike = _same_commits(left[key], right[key])
-        why = [*confounds(columns, left[key], right[key])]
+        why = [*_confounds(columns, left[key], right[key])]
         if why or not alike:
             confounded[key] = why if alike else ["other commits and dates", *why]
     turns = {key: _interleaved(left[key], right[key]) for key in shared}
@@ -176,3 +185,26 @@ def _asv(
     machines = sorted({*first.rows["machine"]} & {*second.rows["machine"]})
     commits = str(first.rows["commit"].iloc[0]), str(second.rows["commit"].iloc[0])
     return marks(results, machines, commits, places)
+
+
+def _confounds(
+    columns: tuple[str, str], first: Sequence[Cells], second: Sequence[Cells]
+) -> Iterator[str]:
+    """`torch 2.12 there, 2.13 here`: of one series, each thing that counts as well. A value that
+    only one side knows says nothing. `columns`: what the sides are named by."""
+    compared = set(columns)
+    if len(compared) > 1 and not compared <= {"commit", "run_id"}:
+        yield f"{_SIDES[columns[0]]} there, {_SIDES[columns[1]]} here"
+    facts = {"torch"} if "machine" in compared else {"torch", "driver", "hardware"}
+    for fact in sorted(facts - compared, reverse=True):
+        there, here = _known(first, fact), _known(second, fact)
+        if there and here and not there & here:
+            yield f"{fact} {_listed(there)} there, {_listed(here)} here"
+
+
+def _known(rows: Sequence[Cells], fact: str) -> set[str]:
+    return {value for row in rows if isinstance(value := row[fact], str) and value}
+
+
+def _listed(values: set[str]) -> str:
+    return ", ".join(sorted(values))

@@ -182,23 +182,23 @@ def test_the_results_argument_comes_before_the_environment(monkeypatch, tmp_path
 
 
 def test_steps_at_an_unchanged_commit_are_told_apart(rows: pd.DataFrame) -> None:
-    import derive_trend
+    import charts_trend
 
-    found = derive_trend.points(rows[rows["case"] == TREND], by="started_at", as_rate=False)
-    steps = derive_trend.segments(found)["step"].tolist()
-    again, other = derive_trend.STEPS[1], derive_trend.STEPS[0]
+    found = charts_trend.points(rows[rows["case"] == TREND], by="started_at", as_rate=False)
+    steps = charts_trend.segments(found)["step"].tolist()
+    again, other = charts_trend.STEPS[1], charts_trend.STEPS[0]
     assert steps == [other, other, again, again, other, other]
     assert found["y"].isna().sum() == 1
     assert found["kind"].tolist()[2:4] == ["skipped", "failed (struck out)"]
 
 
 def test_a_new_version_breaks_the_line(rows: pd.DataFrame) -> None:
-    import derive_trend
+    import charts_trend
 
     rows = rows[rows["case"] == TREND].copy()
     rows["version"] = ["1"] * 5 + ["2"] * 4
-    found = derive_trend.points(rows, by="committed_at", as_rate=True)
-    assert len(derive_trend.segments(found)) == 5
+    found = charts_trend.points(rows, by="committed_at", as_rate=True)
+    assert len(charts_trend.segments(found)) == 5
     assert (found["low"].dropna() <= found["y"][found["low"].notna()]).all()
 
 

@@ -122,14 +122,13 @@ def test_each_series_leads_to_its_trend(open_page) -> None:
 def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None:
     import charts_trend
     import derive_marks
-    import derive_trend
 
     rows = read_tree(tree).frame
     for by, axis in (("committed_at", "commit"), ("started_at", "run-time")):
         judged = found(tree, axis)
         case = next(case for case in judged.judged[0].grid.cases if case.startswith(SLOWER))
         told = derive_marks.of_series(judged.told, judged.judged, MACHINE, case)
-        points = derive_trend.points(rows[rows["case"] == case], by=by, as_rate=False)
+        points = charts_trend.points(rows[rows["case"] == case], by=by, as_rate=False)
         changes = derive_marks.marks(told, by)
         assert changes["x"].tolist() == points["x"].iloc[[25, 60]].tolist()
         drawn = charts_trend.trend(points, changes, "t", ["a"], "x", "y", in_seconds=True).to_dict()

@@ -11,9 +11,8 @@ from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, known, unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
-from hostbench.report.doctor import coverage
+from hostbench.report.doctor import coverage, findings, is_broken
 from hostbench.report.doctor import page as made
-from hostbench.report.findings import findings, is_broken
 from hostbench.report.table import text as in_text
 from hostbench.testing import fake_nvml as fake
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
