@@ -4,6 +4,8 @@ import shutil
 from dataclasses import asdict
 from typing import Any
 
+from msgspec import structs
+
 from hostbench.cli.page import show_page
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.facts import (
@@ -33,7 +35,7 @@ def execute(*, machine: str | None = None, format: str = "text") -> int:
             "machine": machine,
             "facts": to_json(facts),
             "hardware": asdict(hardware),
-            "torch": asdict(torch),
+            "torch": structs.asdict(torch),
             "runs": covered.runs,
             "skipped": covered.skipped,
             "links": [asdict(each) for each in link_verdicts(facts)],
