@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,45 +30,47 @@ COLUMNS = (
 )
 
 
-def execute(
-    *,
-    action: Literal["list", "set", "clear"],
-    results: str | None,
-    format: str = "text",
-    series: str = "",
-    since: str = "",
-    direction: str = "slower",
-    state: str = "",
-    owner: str | None = None,
-    note: str | None = None,
-    until: str | None = None,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriageOptions:
+    action: Literal["list", "set", "clear"]
+    results: str | None
+    format: str = "text"
+    series: str = ""
+    since: str = ""
+    direction: str = "slower"
+    state: str = ""
+    owner: str | None = None
+    note: str | None = None
+    until: str | None = None
+
+
+def execute(options: TriageOptions) -> int:
     """List, set or clear. Exit code 4 where an entry cannot be read; nothing is lost by that."""
-    folder = results_folder(results)
-    if action == "list":
-        return _list(folder, format)
+    folder = results_folder(options.results)
+    if options.action == "list":
+        return _list(folder, options.format)
     history = History(folder) if folder.is_dir() else None
     judged = judge_history(history, "commit") if history else []
     entry = Entry(
-        series=series,
-        since=_commit(since, judged),
-        direction=direction,
-        state=state,
-        owner=owner,
-        note=note,
-        until=None if until is None else _date(until),
+        series=options.series,
+        since=_commit(options.since, judged),
+        direction=options.direction,
+        state=options.state,
+        owner=options.owner,
+        note=options.note,
+        until=None if options.until is None else _date(options.until),
     )
     events = _events(entry, judged)
     if history and not events:
         events = _events(entry, judge_history(history, "run-time"))
-    if action == "clear":
+    if options.action == "clear":
         paths = triage.clear(folder, entry)
     else:
         effect = max((event.effect for event in events), key=abs, default=None)
         paths = triage.put(folder, replace(entry, effect=effect))
     for path in paths:
-        print(f"{'deleted' if action == 'clear' else 'wrote'} {path}")
-    if action == "set":
+        print(f"{'deleted' if options.action == 'clear' else 'wrote'} {path}")
+    if options.action == "set":
         _tell(entry, events)
     _tell_others(folder, entry, events, paths)
     return EXIT_OK

@@ -740,7 +740,7 @@ import sys, types
 from hostbench.cli.entry import main
 from hostbench.cli.output import show
 from hostbench.core.errors import NothingMeasured
-def execute(**given):
+def execute(options: dict):
     {body}
 sys.modules["hostbench.cli.list"] = types.SimpleNamespace(execute=execute)
 sys.exit(main(["list"]))
