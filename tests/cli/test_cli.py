@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from hostbench import facts, families
 from hostbench.cli import main, measuring, run_setup
 from hostbench.cli import run as run_command
+from hostbench.cli.list import ListOptions
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -244,7 +245,7 @@ def test_a_known_error_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def fail(**given: object) -> int:
+    def fail(options: ListOptions) -> int:
         raise error("mend it")
 
     monkeypatch.setattr("hostbench.cli.list.execute", fail)
@@ -255,7 +256,7 @@ def test_a_known_error_is_one_line(
 def test_a_bug_is_not_mistaken_for_a_regression(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(**given: object) -> int:
+    def fail(options: ListOptions) -> int:
         raise ZeroDivisionError
 
     monkeypatch.setattr("hostbench.cli.list.execute", fail)
@@ -264,7 +265,7 @@ def test_a_bug_is_not_mistaken_for_a_regression(
 
 
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt(**given: object) -> int:
+    def interrupt(options: ListOptions) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("hostbench.cli.list.execute", interrupt)
