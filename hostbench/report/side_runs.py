@@ -9,6 +9,8 @@ from hostbench.core.errors import NothingMeasured, UsageError
 
 COLUMNS = {"machine": "machine", "torch": "torch", "driver": "driver", "run": "run_id"}
 """Prefix of a name -> column; without a prefix it is a commit."""
+_MIN_DIGITS = 4
+"""Of an abbreviated commit, as in git."""
 
 Resolve = Callable[[str], str | None]
 """A branch, tag or other name of a commit -> its 40 hex digits; None where git knows it not."""
@@ -43,11 +45,20 @@ def chosen(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
     if colon:
         matches = values.str.startswith(value) if column == "run_id" else values == value
     else:
-        matches = values.str.startswith(resolve(text) or text)
+        commit = resolve(text)
+        if commit is None and len(text) < _MIN_DIGITS:
+            raise UsageError(
+                f"git knows no {text!r} here, and a commit needs {_MIN_DIGITS} digits or more"
+            )
+        matches = values.str.startswith(commit or text)
     rows = judged[matches.fillna(False).astype(bool)]
     if rows.empty or (not value and colon):
-        seen = ", ".join(list(dict.fromkeys(values.dropna()))[-5:]) or "nothing"
-        raise NothingMeasured(f"no run that may be judged has {text!r}; the newest: {seen}")
+        newest = list(dict.fromkeys(values.dropna()))[-5:]
+        shown = (value[:8] for value in newest) if column == "commit" else newest
+        which = "run" if column == "run_id" else "run that may be judged"
+        raise NothingMeasured(
+            f"no {which} has {text!r}; the newest: {', '.join(shown) or 'nothing'}"
+        )
     named = rows[column].nunique()
     if named > 1:
         raise UsageError(f"{text!r} names {named} of {column}: write more of it")

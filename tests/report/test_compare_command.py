@@ -150,7 +150,10 @@ def test_runs_and_machines_are_sides_too(
         ("colour:red", EXIT_USAGE, "cannot read 'colour:red'"),
         ("no-such-branch", EXIT_NOTHING_MEASURED, "no run that may be judged"),
         ("torch:", EXIT_NOTHING_MEASURED, "no run that may be judged"),
-        ("", EXIT_USAGE, "names 2 of commit"),
+        ("", EXIT_USAGE, "git knows no ''"),
+        (NEW[:3], EXIT_USAGE, "a commit needs 4 digits or more"),
+        (40 * "0", EXIT_NOTHING_MEASURED, f"the newest: {OLD[:8]}, {NEW[:8]}\n"),
+        ("run:", EXIT_NOTHING_MEASURED, "no run has 'run:'"),
     ],
 )
 def test_a_side_that_is_none_is_said(
