@@ -5,7 +5,7 @@ is worked out once per layout; a file then adds its lists of numbers.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, zip_longest
@@ -31,7 +31,6 @@ Warn = Callable[[str], None]
 NO_REASON = "asv stores no reason"
 _OF_CASE = ("family", "workload", "metric", "case", "unit", "device", AXES)
 _NUMBERS = {
-    "value": "result",
     "ci_low_s": "stats_ci_99_a",
     "ci_high_s": "stats_ci_99_b",
     "q25_s": "stats_q_25",
@@ -162,32 +161,33 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
         layout = _layout(shape, described)
         layouts.insert(0, layout)
     counts = layout.counts.tolist()
-    numbers = {
-        name: _floats(_flat(columns.get(key, nothing), counts)) for name, key in _NUMBERS.items()
-    }
-    for own in numbers.values():
-        own[~np.isfinite(own)] = np.nan
+    numbers = {}
+    for name, key in _NUMBERS.items():
+        numbers[name], _ = _floats(_flat(columns.get(key, nothing), counts))
+        numbers[name][~np.isfinite(numbers[name])] = np.nan
     numbers["num_samples"] = np.trunc(numbers["num_samples"])
+    cells = columns.get("result", nothing)
     values = [
         cell if isinstance(cell, list) else [cell] * count
-        for cell, count in zip(columns.get("result", nothing), counts, strict=True)
+        for cell, count in zip(cells, counts, strict=True)
     ]
-    flat = _flat(values, counts)
-    numbers["value"] = _floats(flat)
+    numbers["value"], has_failed = _floats(_flat(values, counts))
     versions, started = columns.get("version", nothing), columns.get("started_at", nothing)
     started_ms = [*map(asv_tree.milliseconds, started)]
+    committed_ms = asv_tree.milliseconds(data.get("date"))
+    has_gaps = committed_ms is None or None in started_ms
     requirements = data.get("requirements") or {}
     return Points(
         layout=layout,
         commit=str(data["commit_hash"]),
-        committed_ms=asv_tree.milliseconds(data.get("date")),
+        committed_ms=committed_ms,
         env_name=str(data.get("env_name") or ""),
         torch=str(requirements["torch"]) if "torch" in requirements else None,
         numbers=numbers,
-        has_failed=np.array([type(value) not in _NUMBER for value in flat], dtype=bool),
+        has_failed=has_failed,
         versions=[None if version is None else str(version) for version in versions],
         started_ms=started_ms,
-        odd_times=_odd_times(data.get("date"), results, started),
+        odd_times=_odd_times(data, started) if has_gaps else (),
         samples=columns.get("samples", nothing),
     )
 
@@ -247,14 +247,13 @@ def _ours() -> dict[str, Workload]:
     return {asv_name(name): work for name, work in load_workloads().items()}
 
 
-def _odd_times(date: Any, benchmarks: Iterable[str], started: Iterable[Any]) -> list[str]:
+def _odd_times(data: Any, started: Sequence[Any]) -> list[str]:
     """What stands where a time should, and is none."""
-    named = {"date": date} | {
-        f"started_at of {name}": value for name, value in zip(benchmarks, started, strict=True)
-    }
+    named = [("date", data.get("date"))]
+    named += zip((f"started_at of {name}" for name in data["results"]), started, strict=True)
     return [
-        f"{what} {value!r:.40}"
-        for what, value in named.items()
+        f"{name} {value!r:.40}"
+        for name, value in named
         if value is not None and asv_tree.milliseconds(value) is None
     ]
 
@@ -273,11 +272,15 @@ def _padded(cell: Any, count: int) -> list[Any]:
     return cell if len(cell) == count else [*cell[:count], *[None] * (count - len(cell))]
 
 
-def _floats(values: list[Any]) -> Any:
-    """NaN for what is no number. Raises OverflowError for one that no float holds."""
-    if not set(map(type, values)) <= {*_NUMBER, type(None)}:
-        values = [value if type(value) in _NUMBER else None for value in values]
-    return np.array(values, dtype=float)
+def _floats(values: list[Any]) -> tuple[Any, Any]:
+    """As numbers, NaN for what is none; and where there is none. Raises OverflowError for a number
+    that no float holds."""
+    try:
+        held = pa.array(values, type=pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # text, True, an integer of more than 53 bits
+        plain = [value if type(value) in _NUMBER else None for value in values]
+        return np.array(plain, dtype=float), np.array([one is None for one in plain], dtype=bool)
+    return held.to_numpy(zero_copy_only=False).copy(), held.is_null().to_numpy(zero_copy_only=False)
 
 
 def _same(value: str | None, num: int) -> pa.Array:

@@ -1,6 +1,7 @@
 """Reading what the table does not hold yet: runs, peers' files, asv's files, each once."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -45,6 +46,8 @@ class Reader:
         self._next = max([time.time_ns(), *(unit.reading + 1 for unit in units.values())])
         self._layouts: list[asv_points.Layout] = []
         self._waiting: dict[str | None, list[pa.Table]] = {}
+        self._num_waiting: Counter[str | None] = Counter()
+        """Rows."""
         self._opened: dict[str, Run] = {}
 
     def tables(self) -> Iterator[pa.Table]:
@@ -225,11 +228,13 @@ class Reader:
                 table.column("machine")[0].as_py() if "machine" in table.column_names else None
             )
             self._waiting.setdefault(machine, []).append(numbered(table, unit.reading))
+            self._num_waiting[machine] += len(table)
 
     def _full(self, at_least: int = MAX_ROWS) -> Iterator[pa.Table]:
-        for machine, tables in list(self._waiting.items()):
-            if sum(map(len, tables)) >= at_least:
-                del self._waiting[machine]
+        for machine, num_rows in list(self._num_waiting.items()):
+            if num_rows >= at_least:
+                tables = self._waiting.pop(machine)
+                del self._num_waiting[machine]
                 whole = pa.concat_tables(tables, promote_options="permissive")
                 yield self._finished(whole.unify_dictionaries())
 
