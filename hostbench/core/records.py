@@ -184,8 +184,8 @@ class Launch(Struct, frozen=True, kw_only=True):
 
     family: str
     number: int = 0
-    settings: Mapping[str, Any] = {}
-    """Nothing: `hostbench ab` measures older commits too, whose workers want the key."""
+    settings: Mapping[str, Any]
+    """Of `hostbench.measure.measure.Settings`."""
     device: str | None = None
     """A device that stands in for the one each case names (`simulated`); None: as named."""
     deadline_s: float = 60.0

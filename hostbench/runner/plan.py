@@ -2,12 +2,13 @@
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hostbench.core.case import Case, Selector
 from hostbench.core.errors import UsageError
 from hostbench.core.suggest import why_no_case
 from hostbench.facts.hardware import Hardware
+from hostbench.measure.measure import Settings
 from hostbench.measure.workload import Workload, registry
 
 
@@ -17,6 +18,7 @@ class Profile:
 
     name: str
     launches: int
+    settings: Settings = field(default_factory=Settings)
     deadline_s: float = 60.0
 
 

@@ -1,6 +1,7 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 
 from msgspec.structs import replace
 
@@ -134,6 +135,7 @@ def _launch(
         family=family,
         number=launch,
         cases=cases,
+        settings=asdict(plan.profile.settings),
         device=plan.stand_in,
         observe=observe,
         deadline_s=plan.profile.deadline_s,

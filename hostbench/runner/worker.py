@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from hostbench.core.case import Case
@@ -31,11 +32,12 @@ def walk(launch: Launch, emit: Emit) -> None:
     the process can no longer be trusted.
     """
     workloads = load((launch.family,))
+    settings = convert(launch.settings, measure.Settings)
     devices: dict[str, Device | Unavailable] = {}
     place = _Place(devices, Room(launch.deadline_s), launch.device, launch.observe, launch.number)
     for position, case in enumerate(launch.cases):
         emit(Started(case=case, at=time.time()))
-        outcome = _one(workloads, place, case, position)
+        outcome = _one(workloads, place, case, position, settings)
         outcome = _leave_nothing(devices, outcome)
         emit(outcome)
         if outcome.fatal:
@@ -46,11 +48,18 @@ def walk(launch: Launch, emit: Emit) -> None:
             device.close()
 
 
-def _one(workloads: Mapping[str, Workload], place: "_Place", case: Case, position: int) -> Outcome:
+def _one(
+    workloads: Mapping[str, Workload],
+    place: "_Place",
+    case: Case,
+    position: int,
+    settings: measure.Settings,
+) -> Outcome:
     outcome = partial(Outcome, case=case, position=position)
     try:
         work = workloads[case.workload]
-        found = (_evidence if place.observe else _measured)(work, place, case)
+        measured = _evidence if place.observe else _measured
+        found = measured(work, place, case, settings)
     except Unavailable as reason:
         return outcome(status="skipped", reason=str(reason))
     except RankFailure as failure:  # the ranks are gone, this process is as good as new
@@ -77,19 +86,19 @@ class _Place:
     launch: int = 0
 
 
-def _evidence(work: Workload, place: _Place, case: Case) -> Measurement:
+def _evidence(work: Workload, place: _Place, case: Case, settings: measure.Settings) -> Measurement:
     """A pass that observes the case; its proofs are judged like those of the timed passes."""
     device = _open(place, case)
     return evidence.gather(device, prepare(work, device, case))
 
 
-def _measured(work: Workload, place: _Place, case: Case) -> Measurement:
+def _measured(work: Workload, place: _Place, case: Case, settings: measure.Settings) -> Measurement:
     if work.ranks is None:
         device = _open(place, case)
-        return measure.measure(device, prepare(work, device, case), measure.Settings())
+        return measure.measure(device, prepare(work, device, case), settings)
     if place.stand_in is not None:
         raise Unavailable(f"the {place.stand_in} device has no ranks")
-    return place.room.measure(work, case, measure.Settings())
+    return place.room.measure(work, case, settings)
 
 
 def _leave_nothing(devices: Mapping[str, Device | Unavailable], outcome: Outcome) -> Outcome:
