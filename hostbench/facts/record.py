@@ -89,7 +89,7 @@ def to_json(facts: Facts) -> dict[str, dict[str, Any]]:
 def from_json(data: Any) -> Facts:
     """The inverse of `to_json`. Raises DataError for anything that is not a facts set."""
     try:
-        groups = convert(data, dict[str, dict[str, Fact | Value]])
+        groups = convert(data, dict[str, dict[str, _StoredFact | Value]])
     except ValidationError as error:
         raise DataError(f"damaged facts: {error}") from error
     return {
@@ -98,7 +98,11 @@ def from_json(data: Any) -> Facts:
     }
 
 
-def _fact(stored: Fact | Value) -> Fact:
-    if isinstance(stored, Fact):
-        return stored
-    return unknown("no reason was recorded") if stored is None else known(stored)
+class _StoredFact(Struct, frozen=True):
+    value: Value = None
+    why: str | None = None
+
+
+def _fact(stored: _StoredFact | Value) -> Fact:
+    value, why = (stored.value, stored.why) if isinstance(stored, _StoredFact) else (stored, None)
+    return unknown(why or "no reason was recorded") if value is None else known(value)

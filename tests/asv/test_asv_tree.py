@@ -6,6 +6,7 @@ only the interpreter's path was taken out of it afterwards.
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -238,3 +239,42 @@ def test_files_of_a_commit(tree: Path) -> None:
     for text in (ours.read_text()[:500], "[]", "null", json.dumps({"commit_hash": commit})):
         ours.write_text(text)
         assert list(asv_tree.files_of_commit(tree, commit, None)) == []
+
+
+def test_a_parameter_called_device_may_be_a_number(tree: Path) -> None:
+    change(
+        tree / "benchmarks.json",
+        lambda data: data["sorting.Sorting.time_sort"].update(param_names=["device", "order"]),
+    )
+    rows, warnings = read(tree)
+    assert warnings == [] and len(rows) == 22
+    sort = rows[rows["workload"] == "sorting.Sorting.time_sort"]
+    assert set(sort["device"]) == {100, 1000}
+
+
+def test_half_characters_cost_nothing_else(tree: Path) -> None:
+    """JSON and file names may hold them; Arrow and UTF-8 do not."""
+    half = "\ud800"
+    change(
+        tree / "benchmarks.json",
+        lambda data: data["sorting.Sorting.time_sort"].update(param_names=["n", half]),
+    )
+
+    def edit(data: dict[str, Any]) -> None:
+        data["results"]["sorting.Sorting.time_sort"][1][1][0] = repr(half)
+
+    change(result_file(tree), edit)
+    path = tree / "shelf" / "00000000-other.json"
+    path.write_text(json.dumps({"commit_hash": half, "result_columns": [], "results": {}}))
+    for _ in range(2):  # written, and read from what is there
+        rows, warnings = read(tree)
+        assert warnings == [] and len(rows) == 22
+    assert rows["case"].str.contains("ud800").sum() > 0
+
+
+def test_a_name_that_is_no_utf8_is_a_warning(tree: Path) -> None:
+    shutil.copy(result_file(tree), os.fsdecode(os.fsencode(tree) + b"/shelf/bbbb\xff-venv.json"))
+    shutil.copytree(tree / "shelf", os.fsdecode(os.fsencode(tree) + b"/box\xff"))
+    rows, warnings = read(tree)
+    assert len(rows) == 22 and len(warnings) == 2
+    assert all("no UTF-8" in warning and warning.isascii() for warning in warnings)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED
-from hostbench.store import archive, check, compact, table
+from hostbench.store import archive, check, compact, peers, table
 from hostbench.testing.builders import copy_case, create_case, record, run, skipped, write_journal
 from tests.store.test_frame import H2D, STARTED_MS, asv_file
 from tests.store.test_table import plain, same
@@ -163,6 +163,15 @@ def test_damage_stays_behind(theirs: Path, capsys: pytest.CaptureFixture[str]) -
     assert said.out == "shelf: 2 new, 0 already there, 2 left behind\n"
     assert "00000000-half.json" in said.err and "half.json.gz" in said.err
     assert read_tree(results).warnings == []
+
+
+def test_another_tools_figures_come_along(theirs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, _ = peers.add(theirs, "shelf", DATA / "nvbandwidth" / "two_gpus.json")
+    path.with_name(f"half{peers.SUFFIX}").write_bytes(b"half")
+    results = theirs.with_name("ours")
+    assert bring(results, theirs) == 4
+    assert capsys.readouterr().out == "shelf: 3 new, 0 already there, 1 left behind\n"
+    assert (results / "shelf" / "peers" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_wrong_use(theirs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,3 +193,19 @@ def test_there_is_none(tmp_path: Path, results: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot write"):
         publish(results, f"file://{tmp_path}/file/table")
+
+
+def test_one_that_is_damaged_is_said(tmp_path: Path, results: Path) -> None:
+    place = f"file://{tmp_path}/shared"
+    publish(results, place)
+    history = History(place)
+    assert remote.version(place) >= 0
+    for path in (tmp_path / "shared" / "points").rglob("*.parquet"):
+        path.unlink()
+    with pytest.raises(UsageError, match="cannot read the table at file://"):
+        history.frame()
+    for path in (tmp_path / "shared" / "files" / "_delta_log").glob("*.json"):
+        path.write_text("{")
+    for ask in (History, remote.version):
+        with pytest.raises(UsageError, match="cannot read the table at file://"):
+            ask(place)

@@ -15,7 +15,7 @@ import hostbench
 from hostbench.families import load as load_workloads
 from hostbench.store.columns import STATUSES
 from hostbench.store.table.lake import Lake
-from hostbench.store.table.rows import READING, times
+from hostbench.store.table.rows import READING, texts, times
 
 FORMAT = 1
 KINDS = ("run", "peer", "asv", "part")
@@ -81,7 +81,10 @@ def to_table(units: Sequence[Unit]) -> pa.Table:
     columns: dict[str, list[Any]] = {n: [getattr(unit, n) for unit in units] for n in _NAMES}
     for name in _JSON:
         columns[name] = [None if not value else json.dumps(value) for value in columns[name]]
-    return pa.table(columns, schema=SCHEMA)
+    arrays = {
+        n: pa.array(own, pa.int64()) if n in _INTS else texts(own) for n, own in columns.items()
+    }
+    return pa.table(arrays, schema=SCHEMA)
 
 
 def from_table(table: pa.Table) -> dict[str, Unit]:

@@ -20,7 +20,7 @@ from hostbench.store.runs import put_together
 from hostbench.store.table import asv_points
 from hostbench.store.table.files import Unit, describe, digest_of
 from hostbench.store.table.lake import MAX_ROWS
-from hostbench.store.table.rows import FILE, READING, numbered, of_rows
+from hostbench.store.table.rows import FILE, READING, numbered, of_rows, texts
 from hostbench.store.table.scan import Scan, Stat, stat_of
 from hostbench.store.thin import thinned
 
@@ -41,7 +41,10 @@ class Reader:
         """What was read, by reading."""
         self.gone: list[Unit] = []
         """What counts no more."""
-        self.warnings: list[str] = []
+        self.warnings = [
+            f"{results}/{ascii(name)[1:-1]} has a name that is no UTF-8; left out until it is renamed"
+            for name in found.odd
+        ]
         """Of files that are no unit: benchmarks.json, published.toml, machine.json."""
         self._next = max([time.time_ns(), *(unit.reading + 1 for unit in units.values())])
         self._layouts: list[asv_points.Layout] = []
@@ -242,7 +245,7 @@ class Reader:
         """With the file of each row; what the rows of a reading have in common is noted."""
         describe(table, self.fresh)
         numbers, codes = np.unique(table.column(READING).to_numpy(), return_inverse=True)
-        files = pa.array([self.fresh[number].file for number in numbers.tolist()])
+        files = texts([self.fresh[number].file for number in numbers.tolist()])
         column = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), files)
         return table.append_column(FILE, column)
 

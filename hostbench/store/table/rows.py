@@ -97,7 +97,7 @@ def _array(name: str, values: list[Any]) -> pa.Array:
             return pa.Array.from_pandas(numbers.astype(float))
     if name in INTS:
         return pa.array([as_int(value) for value in values], type=pa.int64())
-    return text_array([value if isinstance(value, str) else None for value in values])
+    return text_array(values)
 
 
 def as_int(value: Any) -> int | None:
@@ -106,17 +106,22 @@ def as_int(value: Any) -> int | None:
     return value if is_int and -(1 << 63) <= value < 1 << 63 else None
 
 
-def text_array(values: list[str | None]) -> pa.Array:
-    """Texts as a dictionary."""
+def text_array(values: Sequence[Any]) -> pa.Array:
+    """Texts as a dictionary; what is no text is null."""
     return texts(values).dictionary_encode()
 
 
-def texts(values: list[str | None]) -> pa.Array:
+def texts(values: Sequence[Any]) -> pa.Array:
+    """What is no text is null."""
     try:
         return pa.array(values, type=pa.string())
-    except UnicodeEncodeError:  # half a character, which JSON can hold
-        safe = [v and v.encode(errors="backslashreplace").decode() for v in values]
-        return pa.array(safe, type=pa.string())
+    except (pa.ArrowTypeError, UnicodeEncodeError):
+        return pa.array(list(map(_text, values)), type=pa.string())
+
+
+def _text(value: Any) -> str | None:
+    """Half a character, which JSON can hold, in its escaped form."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else None
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
@@ -249,4 +254,4 @@ def _read_axes(text: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(text)
     except ValueError:
         found = ast.literal_eval(text)
-    return found
+    return {str(_text(k)): _text(v) if isinstance(v, str) else v for k, v in found.items()}

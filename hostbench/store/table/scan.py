@@ -23,6 +23,8 @@ class Scan:
     archives: dict[str, Stat] = field(default_factory=dict)
     journals: dict[str, Stat] = field(default_factory=dict)
     peers: dict[str, Stat] = field(default_factory=dict)
+    odd: list[str] = field(default_factory=list)
+    """Names that are no UTF-8: what they hold cannot be named, and is left out."""
 
     def of_commit(self, commit: str | None) -> list[object]:
         """What our environment stored of a commit, on any machine: a journal's rows hang on it."""
@@ -36,6 +38,9 @@ def scan(results: Path) -> Scan:
     """One pass over the folder, without opening a file."""
     found = Scan()
     for machine in sorted(_folders(results)):
+        if not _is_utf8(machine):
+            found.odd.append(machine)
+            continue
         folder = results / machine
         stored = _files(folder, machine, ".json")
         if stored:
@@ -47,9 +52,22 @@ def scan(results: Path) -> Scan:
         found.peers |= _files(folder / "peers", f"{machine}/peers", peers.SUFFIX)
     for path in journal.find(results):
         stat = stat_of(path)
-        if stat:
+        if stat and _is_utf8(path.name):
             found.journals[path.relative_to(results).as_posix()] = stat
+    for paths in (found.asv, found.archives, found.peers):
+        odd = [path for path in paths if not _is_utf8(path)]
+        found.odd += odd
+        for path in odd:
+            del paths[path]
     return found
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def stat_of(path: Path) -> Stat | None:
