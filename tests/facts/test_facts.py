@@ -63,8 +63,8 @@ def test_facts_survive_json():
         "n": 1.5,
     }
     assert from_json(stored) == facts
-    assert from_json({"a": {"b": {"value": 3, "why": None}, "c": None}}) == {
-        "a": {"b": known(3), "c": unknown("no reason was recorded")}
+    assert from_json({"a": {"b": {"value": 3, "why": None}, "c": None, "d": {"value": None}}}) == {
+        "a": {"b": known(3), **dict.fromkeys("cd", unknown("no reason was recorded"))}
     }
 
 

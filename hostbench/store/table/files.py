@@ -78,13 +78,12 @@ SCHEMA = pa.schema([(name, pa.int64() if name in _INTS else pa.string()) for nam
 
 
 def to_table(units: Sequence[Unit]) -> pa.Table:
-    columns: dict[str, list[Any]] = {n: [getattr(unit, n) for unit in units] for n in _NAMES}
+    columns: dict[str, Any] = {n: [getattr(unit, n) for unit in units] for n in _NAMES}
     for name in _JSON:
         columns[name] = [None if not value else json.dumps(value) for value in columns[name]]
-    arrays = {
-        n: pa.array(own, pa.int64()) if n in _INTS else texts(own) for n, own in columns.items()
-    }
-    return pa.table(arrays, schema=SCHEMA)
+    for name in _NAMES:
+        columns[name] = columns[name] if name in _INTS else texts(columns[name])
+    return pa.table(columns, schema=SCHEMA)
 
 
 def from_table(table: pa.Table) -> dict[str, Unit]:

@@ -42,7 +42,7 @@ class Reader:
         self.gone: list[Unit] = []
         """What counts no more."""
         self.warnings = [
-            f"{results}/{ascii(name)[1:-1]} has a name that is no UTF-8; left out until it is renamed"
+            f"{results}/{ascii(name)[1:-1]} has a name that is no UTF-8; left out: rename it"
             for name in found.odd
         ]
         """Of files that are no unit: benchmarks.json, published.toml, machine.json."""

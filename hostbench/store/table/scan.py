@@ -55,10 +55,10 @@ def scan(results: Path) -> Scan:
         if stat and _is_utf8(path.name):
             found.journals[path.relative_to(results).as_posix()] = stat
     for paths in (found.asv, found.archives, found.peers):
-        odd = [path for path in paths if not _is_utf8(path)]
+        odd = [name for name in paths if not _is_utf8(name)]
         found.odd += odd
-        for path in odd:
-            del paths[path]
+        for name in odd:
+            del paths[name]
     return found
 
 
