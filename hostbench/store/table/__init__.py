@@ -49,7 +49,7 @@ def open_table(results: Path, rebuild: bool = False) -> ResultTable:
     with contextlib.suppress(*DAMAGE):
         return _opened(results, folder_of(results), rebuild)
     try:
-        return _opened(results, _elsewhere(results), rebuild)
+        return _opened(results, _elsewhere(results.resolve()), rebuild)
     except DAMAGE as error:
         raise UsageError(
             f"cannot keep the table of {results}, neither beside it nor in "
