@@ -83,7 +83,7 @@ class History:
 
     def _open_again(self, error: Exception) -> None:
         if self.results is None:
-            why = str(error).partition("\n")[0][:300]
+            why = remote.short(error)
             raise UsageError(f"cannot read the table at {self._url}: {why}") from error
         self._take(table.open_table(self.results, rebuild=True))
 
@@ -152,15 +152,13 @@ class History:
 
     def sides(self) -> pd.DataFrame:
         """One row for each run, the oldest first: the columns SIDES."""
-        units = [unit for unit in self._in_order() if unit.machine]
-        units.sort(key=lambda unit: (unit.first_at is None, unit.first_at))
+        units = [unit for unit in self._by_time() if unit.machine]
         rows = [[getattr(unit, name) for name in SIDES] for unit in units]
         return pd.DataFrame(rows, columns=list(SIDES)).drop_duplicates(ignore_index=True)
 
     def counts(self) -> pd.DataFrame:
         """A row for each run, family and device, the oldest run first: the columns COUNTS."""
-        units = [unit for unit in self._in_order() if unit.source not in SOURCES]
-        units.sort(key=lambda unit: (unit.first_at is None, unit.first_at))
+        units = [unit for unit in self._by_time() if unit.source not in SOURCES]
         counted: list[list[Any]] = []
         places: dict[str, range] = {}
         for unit in units:  # runs of one outcome share the text, so that it is parsed once
@@ -206,6 +204,10 @@ class History:
     def _in_order(self) -> list[Unit]:
         """As the frame holds rows of one moment: runs, peers, asv."""
         return sorted(self._with_rows, key=lambda unit: (KINDS.index(unit.kind), unit.key))
+
+    def _by_time(self) -> list[Unit]:
+        """The oldest first, those without a time last."""
+        return sorted(self._in_order(), key=lambda unit: (unit.first_at is None, unit.first_at))
 
     def _of_units(self, machine: str | None, units: Sequence[Unit]) -> pd.DataFrame:
         if not units:

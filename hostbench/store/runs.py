@@ -12,7 +12,7 @@ from hostbench.core.samples import median
 from hostbench.facts import causes
 from hostbench.facts.record import Facts, from_json
 from hostbench.runner import places
-from hostbench.store import adopt, archive
+from hostbench.store import adopt, archive, asv_tree
 
 Warn = Callable[[str], None]
 
@@ -162,14 +162,10 @@ def of_files(results: Path, paths: Iterable[Path]) -> WholeRun | None:
     parts: list[Run] = []
     for path in paths:
         if path.name.endswith(places.SUFFIX):
-            _try(parts, lambda path=path: adopt.from_journal(results, path), _silent)  # type: ignore[misc]
+            _try(parts, lambda path=path: adopt.from_journal(results, path), asv_tree.quiet)  # type: ignore[misc]
         else:
-            _try(parts, lambda path=path: archive.read(path), _silent)  # type: ignore[misc]
+            _try(parts, lambda path=path: archive.read(path), asv_tree.quiet)  # type: ignore[misc]
     return next(iter(put_together(parts)), None)
-
-
-def _silent(_: str) -> None:
-    """Whoever found the files warned of them."""
 
 
 def of_commit(results: Path, machine: str, commit: str | None, warn: Warn) -> list[WholeRun]:

@@ -48,7 +48,7 @@ def open_remote(url: str) -> ResultTable:
             f"there is no table at {url}; `hostbench publish URL` makes one"
         ) from error
     except DAMAGE as error:
-        raise UsageError(f"cannot read the table at {url}: {_short(error)}") from error
+        raise UsageError(f"cannot read the table at {url}: {short(error)}") from error
 
 
 def version(url: str) -> int:
@@ -56,7 +56,7 @@ def version(url: str) -> int:
     try:
         return DeltaTable(f"{url}/files").version()
     except DAMAGE as error:
-        raise UsageError(f"cannot read the table at {url}: {_short(error)}") from error
+        raise UsageError(f"cannot read the table at {url}: {short(error)}") from error
 
 
 def parts(url: str, paths: Sequence[str]) -> Iterator[Run]:
@@ -79,7 +79,7 @@ def publish(results: Path, local: ResultTable, url: str) -> Published:
         Lake.create(url, files.SCHEMA, f"hostbench results, format {files.FORMAT}")
         return _publish(results, local, Lake(url))
     except DAMAGE as error:
-        raise UsageError(f"cannot write the table at {url}: {_short(error)}") from error
+        raise UsageError(f"cannot write the table at {url}: {short(error)}") from error
 
 
 def _publish(results: Path, local: ResultTable, lake: Lake) -> Published:
@@ -167,5 +167,6 @@ def _register(lake: Lake, units: list[Unit]) -> None:
     raise BrokenError(f"others wrote to {lake.url} at the same time {_ATTEMPTS} times; try again")
 
 
-def _short(error: Exception) -> str:
+def short(error: Exception) -> str:
+    """What a library says, as far as one line of ours has room for it."""
     return str(error).partition("\n")[0][:300]
