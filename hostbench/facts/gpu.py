@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostbench.facts import pci, spec
+from hostbench.facts import pci
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, bare, field_value, open_nvml
 from hostbench.facts.record import Fact, Facts, Group, known, unknown
 from hostbench.facts.spec import GPU, LINK_BYTES, NVML, Spec
@@ -107,7 +107,7 @@ def gpu_reads(nvml: Nvml, index: int, names: Sequence[str]) -> Group:
 
 
 def no_driver_facts(why: str) -> Group:
-    return dict.fromkeys(spec.names(NVML), unknown(why))
+    return {row.name: unknown(why) for row in NVML}
 
 
 def unread_gpu_facts(name: Fact, why: str) -> Group:
