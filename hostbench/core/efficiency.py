@@ -2,8 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from hostbench.core.samples import median, median_interval
 
@@ -28,6 +28,7 @@ class Efficiency:
     """99 % order-statistic interval over launches; None below 8 launches."""
     high: float | None
     ideal_s: float | None
+    """The median over launches, also where no share can be said; None where none is whole."""
     refused: str | None = None
 
 
@@ -42,55 +43,38 @@ def ideal_s(copy_s: float, compute_s: float, num_batches: int) -> float:
     return one_copy + (num_batches - 1) * max(one_copy, one_compute) + one_compute
 
 
-def ideal_round_trip_s(
-    in_s: float, out_s: float, compute_s: float, num_batches: int, num_copy_engines: int
-) -> float:
-    """The shortest loop that copies in, computes and copies out: no engine can be done sooner than
-    all of its work, after what has to come before the first piece and before what has to follow the
-    last.
-
-    The three are the whole loop's parts alone. One copy engine takes both directions in turn, two
-    take one each: the bounds of NVIDIA's simpleMultiCopy sample, with the ends added.
-    """
-    one_in, one_out, one_compute = (part / num_batches for part in (in_s, out_s, compute_s))
-    computing_s = one_in + compute_s + one_out
-    if num_copy_engines == 1:
-        return max(computing_s, in_s + out_s)
-    return max(computing_s, in_s + one_compute + one_out, one_in + one_compute + out_s)
+def by_launch(formula: Callable[..., float], *parts: Launches) -> Launches:
+    """The formula of the parts, in each launch that holds all of them."""
+    whole = sorted(set.intersection(*map(set, parts)))
+    return {n: formula(*(part[n] for part in parts)) for n in whole}
 
 
-def overlap(
-    serial: Launches, overlapped: Launches, copy: Launches, compute: Launches, num_batches: int
-) -> Efficiency:
+def overlap(serial: Launches, overlapped: Launches, ideal: Launches) -> Efficiency:
     """(serial - overlapped) / (serial - ideal) per launch, then the median over launches.
 
-    Only launches that hold all four parts count. Refused when serial - ideal is under 3 standard
-    errors of itself over launches, when it collapses in any launch, when the share's interval is
-    wider than 0.5, or when fewer than 2 launches are whole.
+    Only launches that hold all three count. Refused when serial - ideal is under 3 standard errors
+    of itself over launches, when it collapses in any launch, when the share's interval is wider
+    than 0.5, or when fewer than 2 launches are whole.
     """
-    launches = sorted(set(serial) & set(overlapped) & set(copy) & set(compute))
+    launches = sorted(set(serial) & set(overlapped) & set(ideal))
+    ideals = [ideal[n] for n in launches]
+    bound = Efficiency(share=None, low=None, high=None, ideal_s=median(ideals) if ideals else None)
     if len(launches) < 2:
-        return _refused(f"{len(launches)} launch(es) hold all four parts; 2 are needed")
-    ideals = {n: ideal_s(copy[n], compute[n], num_batches) for n in launches}
-    gains = [serial[n] - ideals[n] for n in launches]
+        why = f"{len(launches)} launch(es) hold all parts; 2 are needed"
+        return replace(bound, refused=why)
+    gains = [serial[n] - ideal[n] for n in launches]
     standard_error = statistics.stdev(gains) / math.sqrt(len(gains))
     if statistics.fmean(gains) <= MIN_STANDARD_ERRORS * standard_error:
-        return _refused("the possible gain is lost in the noise between launches")
+        return replace(bound, refused="the possible gain is lost in the noise between launches")
     disturbed = sum(gain <= MIN_SHARE_OF_GAIN * median(gains) for gain in gains)
     if disturbed:
-        return _refused(f"in {disturbed} of {len(launches)} launches hardly any gain was possible")
+        why = f"in {disturbed} of {len(launches)} launches hardly any gain was possible"
+        return replace(bound, refused=why)
     shares = [(serial[n] - overlapped[n]) / gain for n, gain in zip(launches, gains, strict=True)]
     low, high = median_interval(shares)
-    known = math.isfinite(low)
-    if known and high - low > MAX_WIDTH:
-        return _refused(f"launches differ too much: 99 % interval {low:.2f} to {high:.2f}")
-    return Efficiency(
-        share=median(shares),
-        low=low if known else None,
-        high=high if known else None,
-        ideal_s=median(list(ideals.values())),
-    )
-
-
-def _refused(why: str) -> Efficiency:
-    return Efficiency(share=None, low=None, high=None, ideal_s=None, refused=why)
+    if not math.isfinite(low):
+        return replace(bound, share=median(shares))
+    if high - low > MAX_WIDTH:
+        why = f"launches differ too much: 99 % interval {low:.2f} to {high:.2f}"
+        return replace(bound, refused=why)
+    return replace(bound, share=median(shares), low=low, high=high)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hostbench.core.efficiency import ideal_s, overlap
+from hostbench.core.efficiency import by_launch, ideal_s, overlap
 
 
 @pytest.mark.parametrize(
@@ -24,44 +24,48 @@ def launches(value: float, count: int = 10) -> dict[int, float]:
     return dict.fromkeys(range(count), value)
 
 
+def test_parts_of_one_launch_make_its_ideal() -> None:
+    copy, compute = {0: 1.0, 1: 2.0, 2: 3.0}, {2: 10.0, 1: 20.0}
+    assert by_launch(lambda a, b: a + b, copy, compute) == {1: 22.0, 2: 13.0}
+
+
 def test_all_of_the_gain_is_one_and_none_of_it_is_zero() -> None:
-    serial, copy = launches(16.0), launches(8.0)
-    assert overlap(serial, launches(9.0), copy, copy, 8).share == 1.0
-    assert overlap(serial, launches(16.0), copy, copy, 8).share == 0.0
-    half = overlap(serial, launches(12.5), copy, copy, 8)
+    serial, ideal = launches(16.0), launches(9.0)
+    assert overlap(serial, launches(9.0), ideal).share == 1.0
+    assert overlap(serial, launches(16.0), ideal).share == 0.0
+    half = overlap(serial, launches(12.5), ideal)
     assert (half.share, half.low, half.high, half.ideal_s) == (0.5, 0.5, 0.5, 9.0)
 
 
-def test_parts_of_one_launch_belong_together() -> None:
-    """A launch that is slower in all four parts has the same efficiency."""
+def test_numbers_of_one_launch_belong_together() -> None:
+    """A launch that is slower in everything has the same efficiency."""
     scale = {n: 1.0 + n / 10 for n in range(10)}
-    serial, half, copy, compute = (
-        {n: part * scale[n] for n in scale} for part in (16.0, 12.5, 8.0, 8.0)
-    )
-    found = overlap(serial, half, copy, compute, 8)
+    serial, half, ideal = ({n: part * scale[n] for n in scale} for part in (16.0, 12.5, 9.0))
+    found = overlap(serial, half, ideal)
     assert found.share == pytest.approx(0.5)
     assert found.low == pytest.approx(0.5) and found.high == pytest.approx(0.5)
 
 
 def test_no_interval_below_eight_launches() -> None:
-    found = overlap(launches(16.0, 7), launches(9.0, 7), launches(8.0, 7), launches(8.0, 7), 8)
+    found = overlap(launches(16.0, 7), launches(9.0, 7), launches(9.0, 7))
     assert (found.share, found.low, found.high) == (1.0, None, None)
 
 
 def test_refused_where_the_gain_is_in_the_noise() -> None:
     noisy = {n: 9.0 + 4 * (n % 2) - 1.9 for n in range(10)}
-    refused = overlap(noisy, noisy, launches(8.0), launches(8.0), 8)
+    refused = overlap(noisy, noisy, launches(9.0))
     assert refused.share is None and "noise" in str(refused.refused)
+    assert refused.ideal_s == 9.0
 
 
 def test_refused_where_one_launch_leaves_no_gain() -> None:
     """Its ratio would be (16 - 9) / tiny, and the interval would reach from here to the moon."""
-    copy = {n: 8.0 if n else 15.9 / 1.125 for n in range(40)}
-    found = overlap(launches(16.0, 40), launches(9.0, 40), copy, copy, 8)
+    ideal = {n: 9.0 if n else 15.9 for n in range(40)}
+    found = overlap(launches(16.0, 40), launches(9.0, 40), ideal)
     assert found.share is None and str(found.refused).startswith("in 1 of 40 launches")
 
 
 def test_refused_without_two_whole_launches() -> None:
-    one = {0: 1.0}
-    refused = overlap({0: 16.0, 1: 16.0}, {1: 9.0}, launches(8.0), one, 8)
+    refused = overlap({0: 16.0, 1: 16.0}, {1: 9.0}, {0: 1.0})
     assert refused.share is None and str(refused.refused).startswith("0 launch")
+    assert refused.ideal_s is None

@@ -1,21 +1,24 @@
 """The round trip against one and two copy engines: exact on made-up launches."""
 
+from functools import partial
+
 import pytest
 
-from hostbench.core.round_trip import round_trip
+from hostbench.core.efficiency import Launches, by_launch, overlap
+from hostbench.core.round_trip import beats, engines, ideal_round_trip_s
 
-NUM = 8
 PART = dict.fromkeys(range(10), 8.0)
 SERIAL = dict.fromkeys(range(10), 24.0)
 
 
-def found(loop_s: float, **changes: dict[int, float]):
-    parts = {"serial": SERIAL, "ins": PART, "outs": PART, "compute": PART, **changes}
-    return round_trip(overlapped=dict.fromkeys(range(10), loop_s), num_batches=NUM, **parts)
+def bounds(outs: Launches = PART, compute: Launches = PART) -> list[Launches]:
+    """For one engine and for two, of 8 batches."""
+    formulas = (partial(ideal_round_trip_s, num_batches=8, num_copy_engines=num) for num in (1, 2))
+    return [by_launch(formula, PART, outs, compute) for formula in formulas]
 
 
 @pytest.mark.parametrize(
-    ("loop_s", "one", "two", "engines"),
+    ("loop_s", "share_of_one", "share_of_two", "said"),
     [
         (10.0, 1.75, 1.0, "as with two copy engines: 38% faster"),
         (16.0, 1.0, 4 / 7, "nothing shows a second"),
@@ -23,26 +26,27 @@ def found(loop_s: float, **changes: dict[int, float]):
         (24.0, 0.0, 0.0, "nothing shows a second"),
     ],
 )
-def test_both_bounds(loop_s: float, one: float, two: float, engines: str) -> None:
+def test_both_bounds(loop_s: float, share_of_one: float, share_of_two: float, said: str) -> None:
     """8 s each way and of compute: one engine needs 16 s, two need 1 + 8 + 1."""
-    made = found(loop_s)
-    assert made.ideals_s == {1: 16.0, 2: pytest.approx(10.0)}
-    shares = {n: known.share for n, known in made.efficiencies.items()}
-    assert shares == {1: pytest.approx(one), 2: pytest.approx(two, abs=1e-4)}
-    assert engines in made.engines
-    assert made.beats_one is (loop_s == 10.0)
+    loop = dict.fromkeys(range(10), loop_s)
+    one, two = (overlap(SERIAL, loop, bound) for bound in bounds())
+    assert (one.ideal_s, two.ideal_s) == (16.0, 10.0)
+    assert one.share == pytest.approx(share_of_one)
+    assert two.share == pytest.approx(share_of_two, abs=1e-4)
+    assert said in engines(loop, *bounds())
+    assert beats(loop, bounds()[0]) is (loop_s == 10.0)
 
 
 def test_launches_that_differ_leave_it_undecided() -> None:
     loop = {n: 10.0 if n % 3 else 16.5 for n in range(10)}
-    made = round_trip(SERIAL, loop, PART, PART, PART, NUM)
-    assert "undecided" in made.engines
+    assert "undecided" in engines(loop, *bounds())
 
 
 def test_nothing_is_said_without_whole_launches_or_apart_bounds() -> None:
-    made = found(10.0, outs={})
-    assert made.ideals_s == {} and not made.beats_one
-    assert "no launch holds all parts" in made.engines
-    assert str(made.efficiencies[2].refused).startswith("0 launch")
+    loop = dict.fromkeys(range(10), 10.0)
+    one, two = bounds(outs={})
+    assert not beats(loop, one)
+    assert "no launch holds all parts" in engines(loop, one, two)
+    assert str(overlap(SERIAL, loop, two).refused).startswith("0 launch")
     slow = dict.fromkeys(range(10), 80.0)
-    assert "nearly the same" in found(82.0, compute=slow, serial={0: 99.0}).engines
+    assert "nearly the same" in engines(dict.fromkeys(range(10), 82.0), *bounds(compute=slow))

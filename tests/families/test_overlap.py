@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from hostbench.core.efficiency import ideal_round_trip_s, ideal_s
+from hostbench.core.efficiency import ideal_s
+from hostbench.core.round_trip import ideal_round_trip_s
 from hostbench.core.samples import median
 from hostbench.core.units import GB, MIB
 from hostbench.device.cpu import CpuDevice

@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
-from hostbench.core import efficiency, units
+from hostbench.core import units
 from hostbench.core.case import AxisValue
-from hostbench.core.efficiency import Launches
-from hostbench.core.round_trip import round_trip
+from hostbench.core.efficiency import Launches, by_launch, ideal_s, overlap
+from hostbench.core.round_trip import beats, engines, ideal_round_trip_s
 from hostbench.families.overlap.loops import NUM_BATCHES
 from hostbench.report.kinds import Compare, Finding, Parts
 from hostbench.report.kinds.parts import Efficiencies
 from hostbench.report.rows import Row, Rows
 
+TRIP = ("copy_in_only", "copy_out_only", "compute_only")
+"""The parts of a round trip alone."""
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "schedule": {
         "serial": "serial",
@@ -39,26 +42,32 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
 
 
 def _efficiency(serial: Launches, loop: Launches, parts: Mapping[str, Launches]) -> Efficiencies:
-    copy, compute = parts["copy_only"], parts["compute_only"]
-    return {"": efficiency.overlap(serial, loop, copy, compute, NUM_BATCHES)}
+    formula = partial(ideal_s, num_batches=NUM_BATCHES)
+    ideal = by_launch(formula, parts["copy_only"], parts["compute_only"])
+    return {"": overlap(serial, loop, ideal)}
+
+
+def _bounds(parts: Mapping[str, Launches]) -> list[Launches]:
+    """Of the round trip, for one and for two copy engines."""
+    formulas = (
+        partial(ideal_round_trip_s, num_batches=NUM_BATCHES, num_copy_engines=num) for num in (1, 2)
+    )
+    return [by_launch(formula, *(parts[name] for name in TRIP)) for formula in formulas]
 
 
 def _round_trip(serial: Launches, loop: Launches, parts: Mapping[str, Launches]) -> Efficiencies:
-    ins, outs, computes = (parts[n] for n in ("copy_in_only", "copy_out_only", "compute_only"))
-    known = round_trip(serial, loop, ins, outs, computes, NUM_BATCHES)
-    two, one = (replace(known.efficiencies[n], ideal_s=known.ideals_s.get(n)) for n in (2, 1))
-    if known.beats_one:
+    one, two = (overlap(serial, loop, bound) for bound in _bounds(parts))
+    if beats(loop, _bounds(parts)[0]):
         one = replace(one, share=None, low=None, high=None, refused="the loop beats this ideal")
     return {"2 copy engines": two, "1 copy engine": one}
 
 
 def _engines(named: Mapping[str, Row]) -> str:
     """Which number of copy engines the device behaves like."""
-    names = ("serial", "three_streams", "copy_in_only", "copy_out_only", "compute_only")
-    if not all(name in named for name in names):
+    if not {"three_streams", *TRIP} <= set(named):
         return ""
-    serial, loop, ins, outs, computes = (named[name].launches for name in names)
-    said = round_trip(serial, loop, ins, outs, computes, NUM_BATCHES).engines
+    launches = {name: row.launches for name, row in named.items()}
+    said = engines(launches["three_streams"], *_bounds(launches))
     return f"{said[:1].upper()}{said[1:]}."
 
 
@@ -136,7 +145,7 @@ QUESTIONS = (
         serial="serial",
         ways=("default_stream", "three_streams"),
         controls=("default_stream",),
-        parts=("copy_in_only", "copy_out_only", "compute_only"),
+        parts=TRIP,
         efficiency=_round_trip,
         remark=_engines,
     ),
