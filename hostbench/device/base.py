@@ -31,6 +31,12 @@ CACHES = "allocator caches"
 OWN_MEMORY = "memory of its own"
 SECOND_DEVICE = "second device"
 """Abilities: what a workload declares that its cases need, and what some devices do not have."""
+NEEDED = {
+    ("memory", "pinned"): PINNED,
+    ("memory", "registered"): PINNED,
+    ("cache", "cold"): CACHES,
+}
+"""What a case needs that has this value on an axis of this name, in every family."""
 
 
 def lacking(device: str, num_devices: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB
-from hostbench.device.base import PINNED, Device, lacking
+from hostbench.device.base import CACHES, PINNED, Device, lacking
 from hostbench.families import load
 from hostbench.measure.workload import Workload, prepare
 
@@ -72,6 +72,19 @@ def test_a_case_is_refused_before_it_is_built(device: Device) -> None:
     with pytest.raises(Unavailable) as refusal:
         prepare(work, device, case)
     assert str(refusal.value) == work.refusal(case, 1) == lacking("cpu", 1)[PINNED]
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "ability"),
+    [("memory", "pinned", PINNED), ("memory", "registered", PINNED), ("cache", "cold", CACHES)],
+)
+def test_what_a_value_needs_no_family_has_to_declare(axis: str, value: str, ability: str) -> None:
+    work = Workload(
+        name="f.w", axes={"device": ("cpu",), axis: (value, "other")}, version="1", build=print
+    )
+    asking, other = work.cases()
+    assert work.refusal(asking, 1) == lacking("cpu", 1)[ability]
+    assert work.refusal(other, 1) is None
 
 
 def test_a_device_refuses_what_it_does_not_define() -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB, MIB
-from hostbench.device.base import PINNED, Device
+from hostbench.device.base import Device
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop, Orderings, RoundTrip
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import DEVICES, workload
@@ -33,10 +33,6 @@ _SIDE_STREAMS = ("copy_stream", "streams_2", "streams_4", "three_streams")
 
 def _moves(batch_bytes: int, schedule: str, **_: AxisValue) -> int:
     return 0 if schedule == "compute_only" else batch_bytes * NUM_BATCHES
-
-
-def _needs(memory: str, **_: AxisValue) -> tuple[str, ...]:
-    return (PINNED,) if memory == "pinned" else ()
 
 
 def _usual(device: str, memory: str, **_: AxisValue) -> bool:
@@ -69,7 +65,6 @@ def _expects(
     moves=_moves,
     expects=_expects,
     quick=_quick,
-    needs=_needs,
     baseline={"schedule": "serial"},
     version="3",
 )
@@ -90,7 +85,6 @@ def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Pr
     moves=_moves,
     expects=_expects,
     only=_usual,
-    needs=_needs,
     baseline={"schedule": "serial"},
     version="2",
 )
@@ -112,7 +106,6 @@ def ratio(
     },
     moves=lambda batch_bytes, **_: batch_bytes * NUM_BATCHES,
     only=_usual,
-    needs=_needs,
     baseline={"ordering": "events"},
     version="2",
 )
@@ -145,7 +138,6 @@ def _moves_both(schedule: str, **axes: int) -> int:
     moves=_moves_both,
     expects=_expects,
     only=_usual,
-    needs=_needs,
     baseline={"schedule": "serial"},
     version="2",
 )

@@ -1,18 +1,10 @@
 """transfer: what one copy between host and device costs, and whether the call waits for it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import GIB, KIB, MIB
-from hostbench.device.base import (
-    CACHES,
-    OWN_MEMORY,
-    PINNED,
-    SECOND_DEVICE,
-    Buffer,
-    Device,
-    Where,
-)
+from hostbench.device.base import OWN_MEMORY, PINNED, SECOND_DEVICE, Buffer, Device, Where
 from hostbench.families.transfer import expected as expectations
 from hostbench.families.transfer.copies import arrived, checked_copy, host_memory, kind, made_anew
 from hostbench.limits.links import LinkName
@@ -55,14 +47,6 @@ def _plain(device: str, nbytes: int, memory: str, blocking: bool, **_: AxisValue
     return huge and (memory != "registered" or nbytes in FEW_SIZES)
 
 
-def _needs(memory: str = "pageable", cache: str = "warm", **_: AxisValue) -> Iterator[str]:
-    """What some devices do not have: locked pages, and caches that can be cold."""
-    if memory != "pageable":
-        yield PINNED
-    if cache == "cold":
-        yield CACHES
-
-
 def _locked(memory: str, name: str) -> str | None:
     """Others publish copies from and to page-locked memory."""
     return None if memory == "pageable" else name
@@ -95,7 +79,6 @@ def _one_way(link: LinkName) -> Callable[[Build], Build]:
         expects=expectations.plain,
         only=_plain,
         quick=_quick,
-        needs=_needs,
         baseline=SYNC_PAGEABLE,
         link=link,
         published=lambda memory, **_: _locked(memory, link),
@@ -128,7 +111,6 @@ def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     axes={"device": DEVICES, "nbytes": (MIB, 16 * MIB, 64 * MIB), "memory": MEMORY},
     moves=_twice,
     expects=expectations.both_ways,
-    needs=_needs,
     link="both_ways",
     published=lambda memory, **_: _locked(memory, "both_ways"),
     version="1",
@@ -166,7 +148,7 @@ def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
     axes={"device": DEVICES, "nbytes": FEW_SIZES, "cache": CACHE, "blocking": BLOCKING},
     moves=_moves,
     expects=expectations.warm,
-    needs=lambda cache, **_: (*_needs(cache=cache), PINNED),
+    needs=lambda **_: (PINNED,),
     baseline={"cache": "warm", "blocking": True},
     link="host_to_device",
     version="1",
@@ -197,7 +179,6 @@ def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Pre
     },
     moves=_moves,
     expects=expectations.warm,
-    needs=_needs,
     baseline={**SYNC_PAGEABLE, "cache": "warm"},
     link="host_to_device",
     version="1",
@@ -226,7 +207,6 @@ def _has_cache(cache: str, blocking: bool, **_: AxisValue) -> bool:
     moves=_moves,
     expects=expectations.to_host,
     only=_has_cache,
-    needs=_needs,
     baseline={"cache": "warm", "blocking": True},
     link="device_to_host",
     version="1",
@@ -254,7 +234,6 @@ def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared
     },
     moves=_moves,
     expects=expectations.one_call,
-    needs=_needs,
     baseline={**SYNC_PAGEABLE, "num_tensors": 1},
     link="host_to_device",
     version="1",
@@ -346,7 +325,6 @@ def _ends(device: Device, nbytes: int, direction: str, memory: str) -> tuple[Buf
     axes=CONVERSIONS,
     moves=_moves,
     expects=expectations.strided,
-    needs=_needs,
     baseline=SYNC_PAGEABLE,
     link=_direction,
     version="1",
@@ -366,7 +344,6 @@ def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: 
     axes=CONVERSIONS,
     moves=_moves,
     expects=expectations.cast,
-    needs=_needs,
     baseline=SYNC_PAGEABLE,
     link=_direction,
     crosses=_cast_crosses,
