@@ -79,9 +79,8 @@ def test_a_case_is_refused_before_it_is_built(device: Device) -> None:
     [("memory", "pinned", PINNED), ("memory", "registered", PINNED), ("cache", "cold", CACHES)],
 )
 def test_what_a_value_needs_no_family_has_to_declare(axis: str, value: str, ability: str) -> None:
-    work = Workload(
-        name="f.w", axes={"device": ("cpu",), axis: (value, "other")}, version="1", build=print
-    )
+    axes = {"device": ("cpu",), axis: (value, "other")}
+    work = Workload(name="f.w", axes=axes, version="1", build=lambda device: lambda: None)
     asking, other = work.cases()
     assert work.refusal(asking, 1) == lacking("cpu", 1)[ability]
     assert work.refusal(other, 1) is None
