@@ -11,7 +11,7 @@ from typing import Any
 
 from hostbench.facts.causes import differences
 from hostbench.facts.files import read_int, read_text
-from hostbench.facts.gpu import NOT_ASKED, Asking, no_driver_facts, nvml_facts, unread_gpu_facts
+from hostbench.facts.gpu import NOT_ASKED, no_driver_facts, nvml_facts, unread_gpu_facts
 from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
 from hostbench.facts.memory import with_memory_copy
@@ -63,13 +63,12 @@ def collect(
     """
     environ = os.environ if environ is None else environ
     asked = environ.get(IDENTIFY) == "1" if identify is None else identify
-    asking = Asking(
-        root=root,
-        identify=asked,
-        uuid_hashes=torch_state.uuid_hashes if torch_state else (),
-    )
+    hashes = torch_state.uuid_hashes if torch_state else ()
     hidden = hidden_by_user(environ)
-    read = {"nvml": no_driver_facts(hidden)} if hidden else nvml_facts(nvml, asking)
+    if hidden:
+        read = {"nvml": no_driver_facts(hidden)}
+    else:
+        read = nvml_facts(nvml, root=root, identify=asked, uuid_hashes=hashes)
     if not hidden and "gpu0" not in read:
         read.update(_gpus_without_nvml(root, nvml, environ))
     host = host_facts(root)

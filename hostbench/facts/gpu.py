@@ -7,7 +7,6 @@ serial number and UUID stay out of stored facts unless they are asked for.
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,27 +33,25 @@ _NODE_SCOPE, _MASK_WORDS = 0, 128
 """Room for 8,192 NUMA nodes in words of 64 bits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """What facts of GPUs depend on beside NVML."""
+def nvml_facts(
+    library: Any = None,
+    *,
+    root: Path = Path("/"),
+    identify: bool = False,
+    uuid_hashes: Sequence[str] = (),
+) -> Facts:
+    """The group `nvml` and one group per GPU. Opens NVML and closes it; never raises.
 
-    root: Path = Path("/")
-    identify: bool = False
-    uuid_hashes: Sequence[str] = ()
-    """Of the CUDA devices in order, as the torch probe tells them."""
-
-
-def nvml_facts(library: Any = None, asking: Asking | None = None) -> Facts:
-    """The group `nvml` and one group per GPU. Opens NVML and closes it; never raises."""
-    asking = asking or Asking()
+    `uuid_hashes` are those of the CUDA devices in order, as the torch probe tells them.
+    """
     try:
         nvml = open_nvml(library)
     except NvmlUnavailable as error:
         return {"nvml": no_driver_facts(str(error))}
     try:
         facts = {"nvml": {row.name: nvml.read(*_bound(nvml, row)) for row in NVML}}
-        for index, place in enumerate(cuda_indices(nvml, asking.uuid_hashes)):
-            facts[f"gpu{index}"] = gpu_facts(nvml, index, asking) | {"cuda_index": place}
+        for index, place in enumerate(cuda_indices(nvml, uuid_hashes)):
+            facts[f"gpu{index}"] = gpu_facts(nvml, index, root, identify) | {"cuda_index": place}
         return facts
     finally:
         nvml.close()
@@ -82,19 +79,18 @@ def hash_bare(uuid: str) -> str:
     return hashlib.sha256(bare(uuid).encode()).hexdigest()[:16]
 
 
-def gpu_facts(nvml: Nvml, index: int, asking: Asking | None = None) -> Group:
+def gpu_facts(nvml: Nvml, index: int, root: Path = Path("/"), identify: bool = False) -> Group:
     """Everything about one GPU, but its CUDA index."""
-    asking = asking or Asking()
     handle = nvml.handle(index)
     if isinstance(handle, Fact):
-        return _unread(handle, handle if asking.identify else NOT_ASKED)
+        return _unread(handle, handle if identify else NOT_ASKED)
     read = {name: _read(nvml, row, handle) for name, row in _STORED.items()}
-    read |= _nvlink(nvml, handle) | _c2c(nvml, handle) | _way_to_the_cpu(nvml, handle, asking.root)
+    read |= _nvlink(nvml, handle) | _c2c(nvml, handle) | _way_to_the_cpu(nvml, handle, root)
     read["num_mig_devices"] = nvml.read(lambda: nvml.num_mig_devices(handle))
     read["num_other_processes"] = _others(nvml, handle)
     read["cuda_index"] = unknown("not asked")
     for row in _IDENTITY:
-        read[row.name] = _read(nvml, row, handle) if asking.identify else NOT_ASKED
+        read[row.name] = _read(nvml, row, handle) if identify else NOT_ASKED
     return {row.name: read[row.name] for row in GPU}
 
 

@@ -8,7 +8,7 @@ import pytest
 from hostbench import facts as room
 from hostbench.facts import words
 from hostbench.facts.causes import differences
-from hostbench.facts.gpu import Asking, nvml_facts
+from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.nvml import bare, field_value, open_nvml
 from hostbench.facts.record import Facts, Group, Value, known, unknown
 from hostbench.testing import fake_nvml as fake
@@ -18,7 +18,7 @@ NOT_HERE = "not supported by this GPU or VM"
 
 
 def gpu(one: FakeGpu | None = None, **asking) -> Group:
-    return nvml_facts(FakeNvml(gpus=(one or FakeGpu(),)), Asking(**asking))["gpu0"]
+    return nvml_facts(FakeNvml(gpus=(one or FakeGpu(),)), **asking)["gpu0"]
 
 
 def value(name: str, one: FakeGpu | None = None) -> Value:

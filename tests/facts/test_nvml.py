@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from hostbench.facts import pci
-from hostbench.facts.gpu import Asking, gpu_facts, gpu_reads, nvml_facts
+from hostbench.facts.gpu import gpu_facts, gpu_reads, nvml_facts
 from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
 from hostbench.facts.record import Fact, known, unknown
@@ -26,7 +26,7 @@ def why(fact: Fact) -> str:
 
 def test_a_healthy_gpu():
     library = FakeNvml()
-    facts = nvml_facts(library, Asking())
+    facts = nvml_facts(library)
     assert facts["nvml"]["cuda_driver"] == known("13.0")
     assert facts["nvml"]["confidential_computing"] == known("off")
     gpu = {name: fact.value for name, fact in facts["gpu0"].items()}

@@ -3,7 +3,7 @@
 import pytest
 
 from hostbench.facts import pci
-from hostbench.facts.gpu import Asking, nvml_facts
+from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.record import known, unknown
 from hostbench.testing.fake_nvml import FakeNvml
 
@@ -28,14 +28,14 @@ def device(tmp_path):
 
 
 def test_the_slot(device, tmp_path):
-    found = nvml_facts(FakeNvml(), Asking(root=tmp_path))["gpu0"]
+    found = nvml_facts(FakeNvml(), root=tmp_path)["gpu0"]
     assert {name: found[name].value for name in pci.NAMES} == {
         "pci_device_max_width": 16,
         "pci_iommu": "DMA-FQ",
     }
     assert "18:00" not in str(found)
     silent = FakeNvml(errors={"nvmlDeviceGetMemoryAffinity": 3})
-    assert nvml_facts(silent, Asking(root=tmp_path))["gpu0"]["numa_nodes"] == known("1")
+    assert nvml_facts(silent, root=tmp_path)["gpu0"]["numa_nodes"] == known("1")
 
 
 def test_a_virtual_machine_hides_most(tmp_path):

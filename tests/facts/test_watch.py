@@ -8,7 +8,7 @@ from msgspec import convert
 
 from hostbench.core.records import FactGroups
 from hostbench.core.units import MIB
-from hostbench.facts.gpu import Asking, hash_bare, nvml_facts
+from hostbench.facts.gpu import hash_bare, nvml_facts
 from hostbench.facts.record import Facts, Value, from_json, known, unknown
 from hostbench.facts.watch import Watch
 from hostbench.testing import fake_nvml as fake
@@ -199,7 +199,7 @@ def test_an_interrupted_run_keeps_what_was_seen(kept, tmp_path):
 
 def test_only_gpus_that_cuda_shows_are_watched(kept, tmp_path):
     library = FakeNvml(gpus=(FakeGpu(uuid="GPU-a"), FakeGpu(uuid="GPU-b")))
-    before = nvml_facts(library, Asking(uuid_hashes=[hash_bare("b")]))
+    before = nvml_facts(library, uuid_hashes=[hash_bare("b")])
     with ByHand(kept.write, "cuda", before, library, root=tmp_path):
         pass
     assert list(kept.sets["during"]) == ["host", "gpu1"]

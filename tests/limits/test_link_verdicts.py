@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.facts.gpu import Asking, nvml_facts
+from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.record import Facts, known
 from hostbench.limits.verdict import link_verdicts
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml, vgpu
@@ -77,7 +77,7 @@ def test_a_slot_that_is_narrower_than_the_gpu(
     if width:
         (device / "max_link_width").write_text(f"{width}\n")
     gpu = FakeGpu(link=(5, 8), max_link=(5, 8))
-    about = nvml_facts(FakeNvml(gpus=(gpu,)), Asking(root=tmp_path))
+    about = nvml_facts(FakeNvml(gpus=(gpu,)), root=tmp_path)
     (one,) = link_verdicts(about)
     assert (one.kind, one.text) == (kind, text)
 
