@@ -31,23 +31,17 @@ COUNTER_WAIT_S = 0.25
 def gather(device: Device, prepared: Prepared) -> Measurement:
     """Observe one reading of the step: findings and proofs, no times. Raises what running the step
     raises."""
-    _ready(device, prepared)
+    prepared.get_ready(device)
     prepared.step()
     device.synchronize()
     try:
-        _ready(device, prepared)
+        prepared.get_ready(device)
         seen = device.observe(prepared.step)
     except Unavailable as reason:
         proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
         return Measurement(proofs=proofs | _link_proof(device, prepared))
     proofs = _copies_proof(prepared, seen) | _link_proof(device, prepared)
     return Measurement(findings=_findings(seen), proofs=proofs)
-
-
-def _ready(device: Device, prepared: Prepared) -> None:
-    if prepared.before is not None:
-        prepared.before()
-    device.synchronize()
 
 
 def _findings(seen: Sequence[Activity]) -> dict[str, Finding]:
@@ -115,7 +109,7 @@ def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
     if repeats > MAX_REPEATS:
         return f"unavailable: {format_bytes(max(asked))} is too little for the link's counters"
     for _ in range(repeats):
-        _ready(device, prepared)
+        prepared.get_ready(device)
         prepared.step()
         device.synchronize()
     enough = [COUNTED_SHARE * repeats * nbytes for nbytes in asked]

@@ -62,10 +62,16 @@ class Prepared:
     """The step works on the current stream alone; else neither the delay probe nor the device
     clock, which act on that stream, can say anything about it."""
 
+    def get_ready(self, device: Device) -> None:
+        """What has to be so before each reading."""
+        if self.before is not None:
+            self.before()
+            device.synchronize()
+
 
 def measure(device: Device, prepared: Prepared, settings: Settings) -> Measurement:
     """Measure a prepared step on its device. Raises what running the step raises."""
-    run = _Run(device, prepared.step, prepared.depth, prepared.before)
+    run = _Run(device, prepared)
     first_s = run.once()[0]
     _warm_up(run, settings)
     number = _number(run) if prepared.host_only else 1
@@ -78,7 +84,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     if device_reason is None:
         call_s = max(call for _, call in timed)
         asynchronous = any(_returns_early(run, call_s) for _ in range(PROBES))
-        delay_s = EVENT_DELAY_S + call_s * run.depth if asynchronous else 0.0
+        delay_s = EVENT_DELAY_S + call_s * prepared.depth if asynchronous else 0.0
         device_s = _device_clock(run, settings, delay_s)
     return Measurement(
         end_to_end_s=tuple(end for end, _ in timed),
@@ -97,21 +103,13 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
 @dataclass(frozen=True, slots=True)
 class _Run:
     device: Device
-    step: Step
-    depth: int
-    before: Step | None
+    prepared: Prepared
 
     def once(self, number: int = 1) -> tuple[float, float]:
         """(end to end, until the last call returned) in seconds per step."""
-        self.get_ready()
-        device = self.device
-        return reading(self.step, self.depth * number, device.now, device.synchronize)
-
-    def get_ready(self) -> None:
-        """What has to be so before each reading."""
-        if self.before is not None:
-            self.before()
-            self.device.synchronize()
+        self.prepared.get_ready(self.device)
+        count, device = self.prepared.depth * number, self.device
+        return reading(self.prepared.step, count, device.now, device.synchronize)
 
 
 def reading(
@@ -139,7 +137,8 @@ def _warm_up(run: _Run, settings: Settings) -> None:
 def _number(run: _Run) -> int:
     """Repetitions that make one reading of a host-only step long enough for the clock."""
     number = 1
-    while number < MAX_NUMBER and run.once(number)[0] * number * run.depth < HOST_ONLY_READING_S:
+    depth = run.prepared.depth
+    while number < MAX_NUMBER and run.once(number)[0] * number * depth < HOST_ONLY_READING_S:
         number = min(2 * number, MAX_NUMBER)
     return number
 
@@ -169,11 +168,11 @@ def _returns_early(run: _Run, usual_call_s: float) -> bool:
     Source: the observation in torch's pinned-memory tutorial that an unpinned non_blocking copy
     waits for its stream; here it is measured, at every size.
     """
-    device = run.device
-    run.get_ready()
+    device, prepared = run.device, run.prepared
+    prepared.get_ready(device)
     device.delay(usual_call_s + PROBE_DELAY_S)
     start_s = device.now()
-    run.step()
+    prepared.step()
     called_s = device.now() - start_s
     device.synchronize()
     return called_s - usual_call_s < PROBE_DELAY_S / 2
@@ -188,20 +187,20 @@ def _no_device_clock(prepared: Prepared) -> str | None:
 def _device_clock(run: _Run, settings: Settings, delay_s: float) -> tuple[float, ...]:
     """Seconds per step between two events. Asynchronous steps run behind a delay, so that the time
     to enqueue them is hidden; for the others it is 0, for they would wait for the delay itself."""
-    device = run.device
+    device, prepared = run.device, run.prepared
     seconds: list[float] = []
     late_s = device.now() + settings.budget_s / 4
     while len(seconds) < settings.device_samples and (not seconds or device.now() < late_s):
-        run.get_ready()
+        prepared.get_ready(device)
         start, end = device.event(), device.event()
         if delay_s:
             device.delay(delay_s)
         start.record()
-        for _ in range(run.depth):
-            run.step()
+        for _ in range(prepared.depth):
+            prepared.step()
         end.record()
         device.synchronize()
-        seconds.append(end.seconds_since(start) / run.depth)
+        seconds.append(end.seconds_since(start) / prepared.depth)
     return tuple(seconds)
 
 

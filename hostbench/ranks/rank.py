@@ -80,8 +80,7 @@ class _Rank:
         assert prepared is not None
         readings = []
         for _ in range(count):
-            if prepared.before is not None:
-                prepared.before()
+            prepared.get_ready(self.device)
             self.group.barrier()
             readings.append(
                 measure.reading(
