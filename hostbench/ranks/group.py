@@ -22,7 +22,8 @@ class CollectiveError(RuntimeError):
 
 
 class TorchGroup:
-    """See `membership.Group`."""
+    """One rank's end of a process group, as a workload sees it by `membership.current()`. Buffers
+    are float32, on the rank's own device."""
 
     def __init__(self, seat: "Seat", device: Device, one: torch.Tensor) -> None:
         self.rank = seat.rank
@@ -33,12 +34,15 @@ class TorchGroup:
         self._one = one
 
     def fill_share(self, buffer: torch.Tensor) -> None:
+        """Write what this rank contributes: whole numbers that depend on rank and position."""
         pattern.write(buffer, pattern.share(self.rank, buffer.device))
 
     def wrong_sum(self, buffer: torch.Tensor) -> str | None:
+        """What is wrong with the sum of all shares in `buffer`; None when each element is exact."""
         return pattern.first_wrong(buffer, pattern.total(self.num_ranks, buffer.device))
 
     def all_reduce(self, buffer: torch.Tensor) -> None:
+        """Replace `buffer` by the sum over ranks, in place. May return before it is there."""
         self._entered[self.rank] += 1
         try:
             dist.all_reduce(buffer)
@@ -48,11 +52,13 @@ class TorchGroup:
             self._left[self.rank] = self._entered[self.rank]
 
     def barrier(self) -> None:
-        """A sum of one element: dist.barrier guesses the device and takes longer."""
+        """Wait for the own device, then for every rank, by a sum of one element: dist.barrier
+        guesses the device and takes longer."""
         self.all_reduce(self._one)
         self.synchronize()
 
     def synchronize(self) -> None:
+        """Block until the collectives called so far have finished."""
         if self._returns_early:
             self._device.synchronize()
             self._left[self.rank] = self._entered[self.rank]
