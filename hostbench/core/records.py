@@ -8,7 +8,7 @@ has a bare NaN for what was skipped, which msgspec's JSON refuses to read and wr
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from msgspec import Meta, Struct, convert, structs, to_builtins
 
@@ -246,11 +246,7 @@ class Exited(Message, frozen=True, kw_only=True, tag="exit"):
 
 AnyMessage = Ready | Forked | Started | Outcome | Exited
 EVENTS: Mapping[str, type[AnyMessage]] = {
-    "ready": Ready,
-    "worker": Forked,
-    "start": Started,
-    "case": Outcome,
-    "exit": Exited,
+    str(kind.__struct_config__.tag): kind for kind in get_args(AnyMessage)
 }
 LINES: Mapping[str, type[CaseRecord | FactsLine | Finish]] = {
     "case": CaseRecord,
