@@ -179,8 +179,8 @@ class Orderings(Loop):
         return {
             "events": Way(self.copy_stream),
             "record_stream": Way(self.record_stream, 0),
-            "stream_synchronize": Way(self.stream_synchronize),
-            "device_synchronize": Way(self.device_synchronize),
+            "stream_synchronize": Way(self.waiting(self._both_streams)),
+            "device_synchronize": Way(self.waiting(self.device.synchronize)),
         }
 
     def record_stream(self) -> None:
@@ -196,26 +196,24 @@ class Orderings(Loop):
                 self.use(batch, target)
                 self.device.keep_for(target, computes)
 
-    def stream_synchronize(self) -> None:
-        """The host waits for the copy's stream, and for the compute before."""
+    def waiting(self, synchronize: Step) -> Step:
+        """The host waits between a copy and its compute."""
         copies, computes = self.streams[:2]
-        for batch in range(NUM_BATCHES):
-            with self.device.on(copies):
-                target = self.copy(batch, 2)
-            copies.synchronize()
-            computes.synchronize()
-            with self.device.on(computes):
-                self.use(batch, target)
 
-    def device_synchronize(self) -> None:
-        """The host waits for everything between a copy and its compute."""
-        copies, computes = self.streams[:2]
-        for batch in range(NUM_BATCHES):
-            with self.device.on(copies):
-                target = self.copy(batch, 2)
-            self.device.synchronize()
-            with self.device.on(computes):
-                self.use(batch, target)
+        def step() -> None:
+            for batch in range(NUM_BATCHES):
+                with self.device.on(copies):
+                    target = self.copy(batch, 2)
+                synchronize()
+                with self.device.on(computes):
+                    self.use(batch, target)
+
+        return step
+
+    def _both_streams(self) -> None:
+        """Wait for the copy's stream, and for the compute before."""
+        for stream in self.streams[:2]:
+            stream.synchronize()
 
 
 class RoundTrip(Loop):
