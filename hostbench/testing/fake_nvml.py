@@ -83,17 +83,12 @@ class FakeGpu:
     name: str = "NVIDIA H200"
     uuid: str = "GPU-00000000-1111-2222-3333-444444444444"
     mig_uuids: tuple[str, ...] = ()
-    serial: str = "1654000000000"
-    bus_id: str = "00000000:18:00.0"
-    memory_bytes: int = 150_754_820_096
     link: tuple[int, int] = (5, 16)
     """Generation and width now, or under load where `sleeping_link` says that it sleeps."""
     sleeping_link: tuple[int, int] | None = None
     max_link: tuple[int, int] = (5, 16)
-    gpu_max_generation: int = 5
     nvlinks: int = 18
     nvlinks_up: int = 18
-    nvlink_mb_per_s: int = 26_562
     c2c_mb_per_s: tuple[int, ...] = ()
     """Of each C2C link."""
     nodes_mask: int = 0b1
@@ -102,12 +97,7 @@ class FakeGpu:
     mig: bool = False
     virtualization: int = 0
     clocks_mhz: tuple[int, int] = (345, 3201)
-    """SM and memory, now."""
-    busy_clocks_mhz: tuple[int, int] = (1755, 3201)
-    max_clocks_mhz: tuple[int, int] = (1980, 3201)
-    power_limit_mw: int = 700_000
-    temperature_c: int = 31
-    busy_temperature_c: int = 44
+    """SM and memory, at rest."""
     throttle_bits: int = 0x1
     counter_bits: int = 64
     """Width of the byte counters: they wrap there."""
@@ -130,7 +120,7 @@ class FakeGpu:
             is_link = scope < len(self.c2c_mb_per_s)
             value = {
                 91: self.nvlinks,
-                164: self.nvlink_mb_per_s,
+                164: 26_562,  # MB/s of one link
                 170: len(self.c2c_mb_per_s),
                 171: int(is_link),
                 172: self.c2c_mb_per_s[scope] if is_link else 0,
@@ -234,11 +224,11 @@ def _link(nvml: FakeNvml, gpu: FakeGpu) -> tuple[int, int]:
 
 
 def _temperature(nvml: FakeNvml, gpu: FakeGpu, sensor: int) -> int:
-    return gpu.busy_temperature_c if nvml.busy else gpu.temperature_c
+    return 44 if nvml.busy else 31
 
 
 def _clock(nvml: FakeNvml, gpu: FakeGpu, clock: int) -> int:
-    return (gpu.busy_clocks_mhz if nvml.busy else gpu.clocks_mhz)[clock == 2]
+    return ((1755, 3201) if nvml.busy else gpu.clocks_mhz)[clock == 2]
 
 
 def _reasons(nvml: FakeNvml, gpu: FakeGpu) -> int:
@@ -279,18 +269,18 @@ DRIVER: dict[str, Callable[..., Any]] = {
 DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetName": lambda n, gpu: gpu.name,
     "nvmlDeviceGetUUID": lambda n, gpu: gpu.uuid,
-    "nvmlDeviceGetSerial": lambda n, gpu: gpu.serial,
-    "nvmlDeviceGetPciInfo": lambda n, gpu: SimpleNamespace(busId=gpu.bus_id),
+    "nvmlDeviceGetSerial": lambda n, gpu: "1654000000000",
+    "nvmlDeviceGetPciInfo": lambda n, gpu: SimpleNamespace(busId="00000000:18:00.0"),
     "nvmlDeviceGetVbiosVersion": lambda n, gpu: "96.00.A5.00.01",
-    "nvmlDeviceGetMemoryInfo": lambda n, gpu, version=0: SimpleNamespace(total=gpu.memory_bytes),
+    "nvmlDeviceGetMemoryInfo": lambda n, gpu, version=0: SimpleNamespace(total=150_754_820_096),
     "nvmlDeviceGetMemoryBusWidth": lambda n, gpu: 6144,
-    "nvmlDeviceGetMaxClockInfo": lambda n, gpu, clock: gpu.max_clocks_mhz[clock == 2],
+    "nvmlDeviceGetMaxClockInfo": lambda n, gpu, clock: (1980, 3201)[clock == 2],
     "nvmlDeviceGetClockInfo": _clock,
     "nvmlDeviceGetCurrPcieLinkGeneration": lambda n, gpu: _link(n, gpu)[0],
     "nvmlDeviceGetCurrPcieLinkWidth": lambda n, gpu: _link(n, gpu)[1],
     "nvmlDeviceGetMaxPcieLinkGeneration": lambda n, gpu: gpu.max_link[0],
     "nvmlDeviceGetMaxPcieLinkWidth": lambda n, gpu: gpu.max_link[1],
-    "nvmlDeviceGetGpuMaxPcieLinkGeneration": lambda n, gpu: gpu.gpu_max_generation,
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration": lambda n, gpu: 5,
     "nvmlDeviceGetVirtualizationMode": lambda n, gpu: gpu.virtualization,
     "nvmlDeviceGetMigMode": lambda n, gpu: [int(gpu.mig)] * 2,
     "nvmlDeviceGetMaxMigDeviceCount": lambda n, gpu: 7 if gpu.mig else 0,
@@ -302,7 +292,7 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetAddressingMode": lambda n, gpu: 1,
     "nvmlDeviceGetEccMode": lambda n, gpu: [int(gpu.ecc)] * 2,
     "nvmlDeviceGetTotalEccErrors": lambda n, gpu, kind, counter: gpu.ecc_uncorrected,
-    "nvmlDeviceGetEnforcedPowerLimit": lambda n, gpu: gpu.power_limit_mw,
+    "nvmlDeviceGetEnforcedPowerLimit": lambda n, gpu: 700_000,
     "nvmlDeviceGetTemperatureV": _temperature,
     "nvmlDeviceGetTemperature": _temperature,
     "nvmlDeviceGetCurrentClocksEventReasons": _reasons,
