@@ -3,6 +3,8 @@
 import csv
 import io
 import re
+import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -54,11 +56,22 @@ Part = str | Table
 
 
 def text(parts: Sequence[Part], terminal: TextIO | None = None) -> str:
-    """Lines of any length, or as wide as the terminal and coloured."""
+    """Lines of any length, or as wide as the terminal and coloured.
+
+    rich is imported only here; every line is a Text, so that nothing in it is markup.
+    """
     if terminal is None:
-        lines = ([one_line(p)] if isinstance(p, str) else _aligned(p) for p in parts)
-        return "\n".join(line for own in lines for line in own)
-    return _on_terminal(parts, terminal)
+        return "\n".join(line.text for line in _lines(parts, sys.maxsize))
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=terminal, highlight=False)
+    with console.capture() as capture:
+        for line in _lines(parts, console.width):
+            drawn = Text(line.text)
+            drawn.stylize(line.style, 0, line.styled)
+            console.print(drawn, soft_wrap=True)
+    return capture.get().rstrip("\n")
 
 
 def markdown(parts: Sequence[Part]) -> str:
@@ -107,43 +120,70 @@ def _text(cell: str | Cell, markdown: bool = False) -> str:
     return f"~~{text}~~" if cell.struck else text
 
 
-def _blocks(table: Table) -> Iterator[tuple[list[list[str]], str]]:
-    """(rows as texts, the line below them): all rows, or neighbours that share the last column."""
-    rows = [[_text(cell) for cell in row] for row in table.rows]
-    if not table.columns[-1].below:
-        yield rows, ""
-        return
-    for last, group in groupby(rows, key=lambda row: row[-1]):
-        own = [row[:-1] for row in group]
-        yield own, f"these {len(own)}: {last}" if last and len(own) > 1 else last
+class _Line(NamedTuple):
+    """One line of text, and the style of its first so many characters, or of all."""
+
+    text: str
+    style: str = ""
+    styled: int | None = None
 
 
-def _side_by_side(table: Table) -> tuple[Column, ...]:
-    return table.columns[:-1] if table.columns[-1].below else table.columns
+def _lines(parts: Sequence[Part], width: int) -> Iterator[_Line]:
+    for part in parts:
+        if isinstance(part, str):
+            yield from map(_Line, _folded(one_line(part), width))
+        else:
+            yield from _drawn(part, width)
 
 
-def _aligned(table: Table) -> list[str]:
-    columns = _side_by_side(table)
-    blocks = list(_blocks(table))
-    rows = [row for own, _ in blocks for row in own]
+def _drawn(table: Table, width: int) -> Iterator[_Line]:
+    """A row that does not fit goes on below, indented: columns but the last with their title."""
+    is_below = table.columns[-1].below
+    columns = table.columns[:-1] if is_below else table.columns
     titles = [column.title for column in columns]
-    lines = iter(_padded([titles, *rows], [column.right for column in columns]))
-    out = [next(lines)]
-    for own, below in blocks:
-        out += [next(lines) for _ in own]
-        out += [f"    {below}"] if below else []
-    return out
+    rows = [[_text(cell) for cell in row] for row in table.rows]
+    widths = [max(map(len, cells)) for cells in zip(titles, *rows, strict=False)]
+    num = _num_beside(widths, width)
+    last = sum(widths[: num - 1]) + 2 * (num - 1)
+
+    def aligned(row: Sequence[str], style: str, styled: int | None = None) -> Iterator[_Line]:
+        cells = [
+            cell.rjust(width) if column.right else cell.ljust(width)
+            for cell, width, column in zip(row[:num], widths, columns, strict=False)
+        ]
+        for line in _folded("  ".join(cells).rstrip(), width, last):
+            yield _Line(line, style, styled)
+
+    yield from aligned(titles, "bold")
+    for note, group in groupby(rows, key=lambda row: row[-1] if is_below else ""):
+        own = list(group)
+        for row in own:
+            first = re.split(r"\W", row[0].lower())[0]
+            yield from aligned(row, _STYLES.get(first, ""), len(row[0]))
+            if num < len(columns):
+                named = zip(titles[num:-1], row[num:], strict=False)
+                said = [*(f"{title} {cell}" for title, cell in named), row[len(columns) - 1]]
+                yield from map(_Line, _folded(f"    {'  '.join(said)}", width, 4))
+        if note:
+            of_all = f"    these {len(own)}: {note}" if len(own) > 1 else f"    {note}"
+            yield from (_Line(line, "dim") for line in _folded(of_all, width, 4))
 
 
-def _padded(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in lines
-    ]
+def _folded(line: str, width: int, start: int = 0) -> list[str]:
+    """What does not fit goes on below, from the same place as what begins at `start`."""
+    if len(line) <= width:
+        return [line]
+    first, *more = textwrap.wrap(line[start:], width - start, break_on_hyphens=False)
+    return [line[:start] + first, *(" " * start + rest for rest in more)]
+
+
+def _num_beside(widths: Sequence[int], width: int) -> int:
+    """How many columns stand side by side: all, where the last has room enough, else what fits."""
+    used = [sum(widths[:num]) + 2 * (num - 1) for num in range(1, len(widths) + 1)]
+    if used[-1] <= width or (len(used) > 1 and used[-2] + 2 + _LEAST <= width):
+        return len(widths)
+    fitting = sum(each <= width for each in used[:-1])
+    return max(1, fitting)
 
 
 def _piped(table: Table) -> list[str]:
@@ -157,65 +197,3 @@ def _piped(table: Table) -> list[str]:
         "|" + "|".join("--:" if column.right else "---" for column in table.columns) + "|",
         *("| " + " | ".join(row) + " |" for row in rows),
     ]
-
-
-def _on_terminal(parts: Sequence[Part], terminal: TextIO) -> str:
-    """rich is imported only here; every cell is a Text, so that nothing in it is markup."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(file=terminal, highlight=False)
-    with console.capture() as capture:
-        for part in parts:
-            if isinstance(part, str):
-                console.print(Text(one_line(part), overflow="fold"))
-            else:
-                _draw(part, console)
-    return capture.get().rstrip("\n")
-
-
-def _draw(table: Table, console: Any) -> None:
-    """A row that does not fit goes on below, indented: columns but the last with their title."""
-    from rich.padding import Padding
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    columns = _side_by_side(table)
-    titles = [column.title for column in columns]
-    blocks = list(_blocks(table))
-    rows = [row for own, _ in blocks for row in own]
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    beside = _num_beside(widths, console.width)
-
-    def below(line: str, style: str = "") -> None:
-        console.print(Padding(Text(line, style=style, overflow="fold"), (0, 0, 0, 4), expand=False))
-
-    def draw(row: list[str], style: str = "") -> None:
-        grid = Grid.grid(padding=(0, 2, 0, 0))
-        for column, width in list(zip(columns, widths, strict=True))[:beside]:
-            is_last = column is columns[-1]
-            justify: Any = "right" if column.right else "left"
-            grid.add_column(justify=justify, width=None if is_last else width)
-        cells = [Text(cell, style=style, overflow="fold") for cell in row[:beside]]
-        cells[0].stylize(_STYLES.get(re.split(r"\W", row[0].lower())[0], ""))
-        grid.add_row(*cells)
-        console.print(grid)
-
-    draw(titles, "bold")
-    for own, note in blocks:
-        for row in own:
-            draw(row)
-            if beside < len(row):
-                named = zip(titles[beside:-1], row[beside:-1], strict=True)
-                below("  ".join([*(f"{title} {cell}" for title, cell in named), row[-1]]))
-        if note:
-            below(note, "dim")
-
-
-def _num_beside(widths: Sequence[int], width: int) -> int:
-    """How many columns stand side by side: all, where the last has room enough, else what fits."""
-    used = [sum(widths[:num]) + 2 * (num - 1) for num in range(1, len(widths) + 1)]
-    if used[-1] <= width or (len(used) > 1 and used[-2] + 2 + _LEAST <= width):
-        return len(widths)
-    fitting = sum(each <= width for each in used[:-1])
-    return max(1, fitting)
