@@ -10,6 +10,7 @@ import os
 import random
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from hostbench.families import load, names
 from hostbench.runner import places
 from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
-from hostbench.runner.plan import STANDARD, Plan, choose, default_device, with_launches
+from hostbench.runner.plan import STANDARD, Plan, choose, default_device
 from hostbench.runner.progress import Bar
 from hostbench.runner.session import records
 from hostbench.vcs.repo import committed_at
@@ -167,7 +168,7 @@ def _measure(family: str) -> list[CaseRecord]:
     workloads = load((family,))
     device = default_device(nvidia_hardware())
     torch_state = probe_torch() if device == "cuda" else None
-    profile = with_launches(STANDARD, _launches())
+    profile = replace(STANDARD, launches=_launches())
     plan = Plan(
         profile=profile, cases=choose(workloads, device), seed=random.SystemRandom().getrandbits(32)
     )
@@ -199,11 +200,11 @@ def _asv_machine() -> str | None:
     return None
 
 
-def _launches() -> int | None:
-    text = os.environ.get(LAUNCHES)
-    if text and not text.isdecimal():
-        raise UsageError(f"{LAUNCHES}={text!r} is no whole number; 10 is usual, 7 the least")
-    return int(text) if text else None
+def _launches() -> int:
+    text = os.environ.get(LAUNCHES) or str(STANDARD.launches)
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"{LAUNCHES}={text!r} is no number of launches; 10 is usual, 7 the least")
+    return int(text)
 
 
 def _journal(plan: Plan, device: str) -> JournalWriter:

@@ -1,7 +1,6 @@
 """`hostbench bisect SERIES`: which commit made a series slower. Prints the steps, or does them:
 every candidate is measured interleaved with the good commit."""
 
-import math
 import sys
 import tempfile
 import traceback
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from hostbench.cli.ab import repository
 from hostbench.cli.measuring import measure_pair
@@ -98,8 +98,9 @@ class Trial:
     why: str = ""
 
 
-def execute(options: BisectOptions) -> int:
+def execute(**given: Any) -> int:
     """Exit code 0 where the steps were printed or the commit was found, 3 where nothing shows."""
+    options = BisectOptions(**given)
     if options.check:
         return _checked(options)
     options, setup, case = _set_up(options)
@@ -132,10 +133,8 @@ def _checked(options: BisectOptions) -> int:
 def _set_up(options: BisectOptions) -> tuple[BisectOptions, Setup, Case]:
     """With options that name the case alone. Raises UsageError where SERIES is not one case of
     this machine."""
-    if options.threshold is not None and not (
-        -1 < options.threshold < math.inf and options.threshold
-    ):
-        raise UsageError(f"--threshold {options.threshold:g} is no relative change, as 0.05 is")
+    if options.threshold == 0:
+        raise UsageError("--threshold 0 is no relative change, as 0.05 is")
     wanted = parse_series(options.series)
     family = wanted.case.workload.partition(".")[0]
     options = replace(options, families=(family,), case=(wanted.case.text,))

@@ -1,5 +1,5 @@
 """Every command with its options. Imports click alone: the module of a command is imported when it
-is asked for, and its `execute` gets one frozen record of the options."""
+is asked for, and its `execute` gets the options as keyword arguments."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ import click
 
 from hostbench import __version__
 from hostbench.cli import options
-from hostbench.cli.options import Decorator, formats, several
+from hostbench.cli.options import SIZE, Decorator, Number, formats, several
 
 Work = Callable[[], int]
 """A command with its options, still to be done."""
@@ -44,9 +44,8 @@ def COMMANDS() -> None:
 
 
 def _work(module: str, **given: Any) -> Work:
-    """`execute` of the module, which says by its annotation what record it takes."""
-    execute = import_module(f"hostbench.cli.{module}").execute
-    return partial(execute, execute.__annotations__["options"](**given))
+    """`execute` of the module with these options."""
+    return partial(import_module(f"hostbench.cli.{module}").execute, **given)
 
 
 def _command(name: str, help: str, *params: Decorator, module: str = "") -> None:
@@ -156,7 +155,7 @@ _command(
     ),
     click.option(
         "--threshold",
-        type=float,
+        type=Number(-1, min_open=True),
         metavar="EFFECT",
         help="change from which a commit is bad, as 0.05 or -0.05 (default: half the step)",
     ),
@@ -200,7 +199,12 @@ _action(
     click.argument("state", metavar="STATE"),
     click.option("--owner", metavar="NAME"),
     click.option("--note", metavar="TEXT"),
-    click.option("--until", metavar="DATE", help="last day on which it counts"),
+    click.option(
+        "--until",
+        type=click.DateTime(["%Y-%m-%d"]),
+        metavar="DATE",
+        help="last day on which it counts, as 2027-01-31",
+    ),
     _direction,
 )
 _action("clear", f"Take that back. {_EVENT}", _event, _direction)
@@ -225,6 +229,7 @@ _command(
     click.argument("file", type=options.PATH, metavar="PATH"),
     click.option(
         "--buffer-size",
+        type=SIZE,
         metavar="SIZE",
         help="what nvbandwidth was given with -b, as in 512MiB; its file does not tell",
     ),
@@ -237,10 +242,14 @@ _command(
     "compact",
     "Make old archives smaller; nothing judged is lost.",
     click.option(
-        "--older-than", type=float, default=90, metavar="DAYS", help="leave younger runs (90)"
+        "--older-than", type=Number(0), default=90, metavar="DAYS", help="leave younger runs (90)"
     ),
     click.option(
-        "--keep", type=int, default=20, metavar="N", help="leave each machine's newest N runs (20)"
+        "--keep",
+        type=click.IntRange(0),
+        default=20,
+        metavar="N",
+        help="leave each machine's newest N runs (20)",
     ),
     click.option(
         "--median",

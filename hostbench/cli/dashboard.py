@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import hostbench
@@ -12,25 +11,17 @@ from hostbench.core.errors import UsageError
 from hostbench.store.history import is_url
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DashboardOptions:
-    port: int
-    headless: bool
-    results: str | None
-
-
-def execute(options: DashboardOptions) -> int:
+def execute(*, port: int, headless: bool, results: str | None) -> int:
     """Replace this process by streamlit. Raises UsageError when streamlit is not installed."""
     if importlib.util.find_spec("streamlit") is None:
         raise UsageError("streamlit is not installed; pip install 'hostbench[dashboard]'")
     app = _app()
-    named = options.results
-    shown = named if named and is_url(named) else results_folder(named)
+    shown = results if results and is_url(results) else results_folder(results)
     command = [sys.executable, "-m", "streamlit", "run", str(app)]
     server = [
         "--server.address=localhost",
-        f"--server.port={options.port}",
-        f"--server.headless={str(options.headless).lower()}",
+        f"--server.port={port}",
+        f"--server.headless={str(headless).lower()}",
     ]
     quiet = ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
     here = str(Path.cwd())  # whose git knows what landed, as for `hostbench changes`

@@ -1,7 +1,6 @@
 """`hostbench import`: another results tree, or what another tool measured, beside ours."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench import facts
@@ -9,7 +8,6 @@ from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
 from hostbench.cli.results import results_folder
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
-from hostbench.core.units import parse_bytes
 from hostbench.facts.machine import checked_name
 from hostbench.report.table import Cell, Column, Table
 from hostbench.runner.places import CONFIG, asv_results
@@ -25,33 +23,23 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOptions:
-    file: Path
-    buffer_size: str | None
-    machine: str | None
-    format: str
-    results: str | None
-
-
-def execute(options: ImportOptions) -> int:
+def execute(
+    *, file: Path, buffer_size: int | None, machine: str | None, format: str, results: str | None
+) -> int:
     """Copy a results tree, or keep one file of `nvbandwidth -j`. Again, it changes nothing."""
-    name = None if options.machine is None else checked_name(options.machine, "--machine")
-    if options.file.is_dir():
-        if options.buffer_size is not None:
-            raise UsageError(
-                f"--buffer-size is for a file of nvbandwidth, {options.file} is a folder"
-            )
-        return _tree(options.file, results_folder(options.results), name, options.format)
-    size = None if options.buffer_size is None else _size(options.buffer_size)
+    name = None if machine is None else checked_name(machine, "--machine")
+    if file.is_dir():
+        if buffer_size is not None:
+            raise UsageError(f"--buffer-size is for a file of nvbandwidth, {file} is a folder")
+        return _tree(file, results_folder(results), name, format)
     done = Brought(machine=name or facts.machine_name(None, facts.collect()))
-    path, added = peers.add(results_folder(options.results), done.machine, options.file, size)
+    path, added = peers.add(results_folder(results), done.machine, file, buffer_size)
     (done.new if added else done.there).append(path)
-    line = f"{options.file} is there already, as {path}: nothing changed"
+    line = f"{file} is there already, as {path}: nothing changed"
     if added:
-        line = f"kept {options.file} as {path}, without host names; it is never taken for our run"
-    _show(options.format, [done], [line])
-    if added and size is None:
+        line = f"kept {file} as {path}, without host names; it is never taken for our run"
+    _show(format, [done], [line])
+    if added and buffer_size is None:
         warn(
             "nvbandwidth does not tell its buffer size, so seconds stay unknown; "
             "--buffer-size 512MiB (its default) would tell it"
@@ -103,13 +91,3 @@ def _results_of(path: Path) -> Path:
             "<machine>/*.json below it, or a checkout that has one"
         )
     return tree
-
-
-def _size(text: str) -> int:
-    try:
-        size = parse_bytes(text)
-    except ValueError:
-        size = 0
-    if size <= 0:
-        raise UsageError(f"--buffer-size {text!r} is no size: write it like 512MiB")
-    return size

@@ -1,10 +1,13 @@
 """Options that commands share, and what a shell completes for them. Imports click alone."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
+
+from hostbench.core.units import parse_bytes, parse_seconds
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -66,6 +69,34 @@ only_machine = click.option(
 every = click.option("--all", "all", is_flag=True, help="show what is the same or undecided, too")
 
 
+class Number(click.FloatRange):
+    """A finite number within a range."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        number = float(super().convert(value, param, ctx))
+        return number if math.isfinite(number) else self.fail(f"{value} is not finite", param, ctx)
+
+
+class Amount(click.ParamType[float]):
+    """An amount above zero, written with its unit."""
+
+    def __init__(self, name: str, read: Callable[[str], float], example: str) -> None:
+        self.name, self._read, self._example = name, read, example
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        try:
+            amount = self._read(value)
+        except ValueError:
+            amount = 0
+        if amount <= 0:
+            self.fail(f"{value!r} is no {self.name} above zero: write {self._example}.", param, ctx)
+        return amount
+
+
+TIME = Amount("time", parse_seconds, "90, 90s, 9m or 1.5h")
+SIZE = Amount("size", parse_bytes, "it like 512MiB")
+
+
 class _Output(click.Path):
     """A file to write; `-o=FILE` is `-o FILE`."""
 
@@ -122,6 +153,7 @@ selection = several(
 
 stop_after = click.option(
     "--stop-after",
+    type=TIME,
     metavar="TIME",
     help="stop after so long (90s, 9m, 1.5h)",
 )
@@ -132,8 +164,15 @@ measuring = several(
         type=click.Choice(("cuda", "cpu", "simulated")),
         help="default: cuda where NVIDIA hardware is visible, else cpu",
     ),
-    click.option("--launches", type=int, metavar="N", help="fresh processes per family"),
-    click.option("--deadline", type=float, metavar="S", help="seconds per case (60)"),
+    click.option(
+        "--launches", type=click.IntRange(1), metavar="N", help="fresh processes per family (10)"
+    ),
+    click.option(
+        "--deadline",
+        type=Number(0, min_open=True),
+        metavar="S",
+        help="seconds per case (60)",
+    ),
     click.option("--seed", type=int, metavar="N", help="of the random order of cases"),
     click.option(
         "--identify", is_flag=True, help="store host name, serial numbers, bus ids and UUIDs too"

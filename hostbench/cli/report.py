@@ -1,7 +1,6 @@
 """`hostbench report`: the answer of a stored run, in words and a table."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -21,34 +20,32 @@ from hostbench.store.runs import AboutRun, WholeRun
 _ENDINGS = {".md": "md", ".json": "json", ".csv": "csv", ".html": "html", ".htm": "html"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportOptions:
-    run: str | None
-    machine: str | None
-    format: str | None
-    html: bool
-    output: Path | None
-    results: str | None
-
-
-def execute(options: ReportOptions) -> int:
+def execute(
+    *,
+    run: str | None,
+    machine: str | None,
+    format: str | None,
+    html: bool,
+    output: Path | None,
+    results: str | None,
+) -> int:
     """Print this machine's newest run, or the one asked for. Exit code 3 where there is none.
 
     A simulated run is no measurement of this machine: it is shown only when asked for, by its id or
     by a machine that is simulated.
     """
-    ending = options.output.suffix.lower() if options.output else ""
-    form = "html" if options.html else options.format or _ENDINGS.get(ending, "text")
-    if form == "html" and options.output is None:
+    ending = output.suffix.lower() if output else ""
+    form = "html" if html else format or _ENDINGS.get(ending, "text")
+    if form == "html" and output is None:
         raise UsageError("html needs a file to write: -o FILE")
-    history = open_history(options.results)
-    about = _choose(history, options.run, options.machine)
+    history = open_history(results)
+    about = _choose(history, run, machine)
     text = _text(form, history.rows_of(about), history.whole(about))
-    if options.output is None:
+    if output is None:
         print(text)
     else:
-        _write(options.output, f"{text}\n".encode(errors="replace"))
-        print(f"wrote {options.output}")
+        _write(output, f"{text}\n".encode(errors="replace"))
+        print(f"wrote {output}")
     return EXIT_OK
 
 

@@ -20,7 +20,6 @@ from hostbench.core.errors import UsageError
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import why_no_case
-from hostbench.core.units import parse_seconds
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import load, names
@@ -33,7 +32,6 @@ from hostbench.runner.plan import (
     Profile,
     choose,
     default_device,
-    with_launches,
 )
 from hostbench.store import adopt, runs
 from hostbench.store.runs import WholeRun
@@ -49,7 +47,8 @@ class Measuring:
     case: tuple[str, ...] = ()
     quick: bool = False
     resume: bool = False
-    stop_after: str | None = None
+    stop_after: float | None = None
+    """Seconds."""
     device: str | None = None
     launches: int | None = None
     deadline: float | None = None
@@ -93,7 +92,6 @@ class Setup:
 
 def set_up(options: Measuring) -> Setup:
     """Look at the machine and the checkout. Raises UsageError for what cannot be run."""
-    stop_after_s = _stop_after(options.stop_after)
     families = options.families or names()
     workloads = load(families)
     results = results_folder(options.results)
@@ -117,7 +115,7 @@ def set_up(options: Measuring) -> Setup:
         checkout=look(root, results, simulation),
         device=device,
         workloads=workloads,
-        stop_after_s=stop_after_s,
+        stop_after_s=options.stop_after or math.inf,
         simulation=simulation,
     )
 
@@ -198,7 +196,8 @@ def planned(options: Measuring, setup: Setup) -> Plan:
         quick=options.quick,
     )
     seed = options.seed if options.seed is not None else random.SystemRandom().getrandbits(32)
-    return Plan(profile=_profile(options), cases=cases, stand_in=_stand_in(setup.device), seed=seed)
+    profile = _profile(QUICK if options.quick else STANDARD, options.launches, options.deadline)
+    return Plan(profile=profile, cases=cases, stand_in=_stand_in(setup.device), seed=seed)
 
 
 def fresh(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Run, ...]]:
@@ -225,30 +224,13 @@ def header_of(plan: Plan, setup: Setup, code: Checkout) -> RunHeader:
     )
 
 
-def _profile(options: Measuring) -> Profile:
-    profile = with_launches(QUICK if options.quick else STANDARD, options.launches)
-    return _with_deadline(profile, options.deadline)
-
-
-def _stop_after(text: str | None) -> float:
-    """Seconds; infinite where the run may take as long as it does."""
-    if text is None:
-        return math.inf
-    try:
-        seconds = parse_seconds(text)
-    except ValueError:
-        seconds = 0.0
-    if seconds <= 0:
-        raise UsageError(f"--stop-after {text!r} is no time above zero: write 90, 90s, 9m or 1.5h")
-    return seconds
-
-
-def _with_deadline(profile: Profile, deadline_s: float | None) -> Profile:
-    if deadline_s is None:
-        return profile
-    if not 0 < deadline_s < math.inf:
-        raise UsageError(f"--deadline {deadline_s:g} must be positive seconds; 60 is usual")
-    return replace(profile, deadline_s=deadline_s)
+def _profile(base: Profile, launches: int | None, deadline_s: float | None) -> Profile:
+    """`base` with other numbers where they are given."""
+    return replace(
+        base,
+        launches=base.launches if launches is None else launches,
+        deadline_s=base.deadline_s if deadline_s is None else deadline_s,
+    )
 
 
 def _stand_in(device: str) -> str | None:
@@ -290,7 +272,7 @@ def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Ru
     known = {str(case): case for work in setup.workloads.values() for case in work.cases()}
     base = QUICK if old.profile == QUICK.name else STANDARD
     plan = Plan(
-        profile=_with_deadline(with_launches(base, old.launches), options.deadline),
+        profile=_profile(base, old.launches, options.deadline),
         cases=tuple(known[text] for text in old.planned if text in known),
         stand_in=_stand_in(old.device),
         seed=old.seed,

@@ -1,7 +1,6 @@
 """`hostbench sync-benchmarks`: write the literal asv classes of benchmarks/ from the registry."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench.core.errors import EXIT_OK, EXIT_USAGE, UsageError
@@ -40,12 +39,7 @@ class {class_name}(suite.Suite):
 '''
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncOptions:
-    check: bool
-
-
-def execute(options: SyncOptions) -> int:
+def execute(*, check: bool) -> int:
     """Write the files that differ, or with --check only name them (exit code 2)."""
     root = project_root(Path.cwd())
     if root is None:
@@ -56,13 +50,11 @@ def execute(options: SyncOptions) -> int:
         text = source(family, load((family,)))
         if not path.is_file() or path.read_text() != text:
             stale.append(path)
-            if not options.check:
+            if not check:
                 write_atomic(path, text.encode())
     for path in stale:
-        print(
-            f"{'differs from the registry' if options.check else 'wrote'}: {path.relative_to(root)}"
-        )
-    if stale and options.check:
+        print(f"{'differs from the registry' if check else 'wrote'}: {path.relative_to(root)}")
+    if stale and check:
         print("run `hostbench sync-benchmarks`", file=sys.stderr)
         return EXIT_USAGE
     return EXIT_OK

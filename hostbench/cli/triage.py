@@ -2,16 +2,16 @@
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
 from hostbench.cli.results import results_folder
 from hostbench.core.clock import today
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK, UsageError
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.judge.events import Judged
 from hostbench.report import changes
 from hostbench.report.judged import judge_history
@@ -30,47 +30,36 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriageOptions:
-    action: Literal["list", "set", "clear"]
-    results: str | None
-    format: str = "text"
-    series: str = ""
-    since: str = ""
-    direction: str = "slower"
-    state: str = ""
-    owner: str | None = None
-    note: str | None = None
-    until: str | None = None
-
-
-def execute(options: TriageOptions) -> int:
-    """List, set or clear. Exit code 4 where an entry cannot be read; nothing is lost by that."""
-    folder = results_folder(options.results)
-    if options.action == "list":
-        return _list(folder, options.format)
+def execute(
+    *,
+    action: Literal["list", "set", "clear"],
+    results: str | None,
+    format: str,
+    since: str = "",
+    state: str = "",
+    until: datetime.datetime | None = None,
+    **about: Any,
+) -> int:
+    """List, set or clear; `about` is what else an entry says. Exit code 4 where an entry cannot be
+    read; nothing is lost by that."""
+    folder = results_folder(results)
+    if action == "list":
+        return _list(folder, format)
     history = History(folder) if folder.is_dir() else None
     judged = judge_history(history, "commit") if history else []
-    entry = Entry(
-        series=options.series,
-        since=_commit(options.since, judged),
-        direction=options.direction,
-        state=options.state,
-        owner=options.owner,
-        note=options.note,
-        until=None if options.until is None else _date(options.until),
-    )
+    last_day = until and until.date()
+    entry = Entry(since=_commit(since, judged), state=state, until=last_day, **about)
     events = _events(entry, judged)
     if history and not events:
         events = _events(entry, judge_history(history, "run-time"))
-    if options.action == "clear":
+    if action == "clear":
         paths = triage.clear(folder, entry)
     else:
         effect = max((event.effect for event in events), key=abs, default=None)
         paths = triage.put(folder, replace(entry, effect=effect))
     for path in paths:
-        print(f"{'deleted' if options.action == 'clear' else 'wrote'} {path}")
-    if options.action == "set":
+        print(f"{'deleted' if action == 'clear' else 'wrote'} {path}")
+    if action == "set":
         _tell(entry, events)
     _tell_others(folder, entry, events, paths)
     return EXIT_OK
@@ -87,13 +76,6 @@ def _events(entry: Entry, judged: Iterable[Judged]) -> list[EventName]:
     """What is stored and the entry is about."""
     found = (one for own in judged for one in own.found if one.change.kind != "break")
     return [one.event for one in found if entry.is_about(one.event)]
-
-
-def _date(text: str) -> datetime.date:
-    try:
-        return datetime.date.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"--until {text!r} is no date: write it as 2027-01-31") from None
 
 
 def _tell(entry: Entry, events: Sequence[EventName]) -> None:

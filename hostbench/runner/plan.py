@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hostbench.core.case import Case, Selector
 from hostbench.core.errors import UsageError
@@ -105,15 +105,6 @@ def choose(
             + "; `hostbench list` names them all"
         )
     return tuple(chosen)
-
-
-def with_launches(profile: Profile, launches: int | None) -> Profile:
-    """The profile with another number of launches. Raises UsageError below 1."""
-    if launches is None:
-        return profile
-    if launches < 1:
-        raise UsageError(f"--launches {launches} is below 1; {profile.launches} is the default")
-    return replace(profile, launches=launches)
 
 
 def _num_ranks(case: Case) -> int:

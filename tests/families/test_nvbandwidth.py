@@ -229,8 +229,8 @@ def test_the_command(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["docs", "--machine", "box"], EXIT_NOTHING_MEASURED, "docs holds no results of any"),
         ([".", "--buffer-size", "1MiB"], EXIT_USAGE, "--buffer-size is for a file"),
         ([str(TWO), "--machine", "a/b"], EXIT_USAGE, "--machine 'a/b' cannot name a machine"),
-        ([str(TWO), "--buffer-size", "big"], EXIT_USAGE, "--buffer-size 'big' is no size"),
-        ([str(TWO), "--buffer-size", "-1"], EXIT_USAGE, "--buffer-size '-1' is no size"),
+        ([str(TWO), "--buffer-size", "big"], EXIT_USAGE, "'--buffer-size': 'big' is no size"),
+        ([str(TWO), "--buffer-size", "-1"], EXIT_USAGE, "'--buffer-size': '-1' is no size"),
         ([__file__, "--machine", "box"], EXIT_FAILED, "is no JSON"),
     ],
 )

@@ -22,7 +22,6 @@ from hostbench.runner.plan import (
     Plan,
     choose,
     default_device,
-    with_launches,
 )
 from hostbench.runner.progress import Bar
 from hostbench.testing.builders import InProcess, copy_case
@@ -81,11 +80,6 @@ def test_the_default_device() -> None:
 
 
 def test_launches() -> None:
-    assert with_launches(STANDARD, None) is STANDARD
-    assert with_launches(QUICK, 5) == replace(QUICK, launches=5)
-    for launches in (0, -1):
-        with pytest.raises(UsageError, match=f"--launches {launches} .*{STANDARD.launches}"):
-            with_launches(STANDARD, launches)
     assert STANDARD.launches >= MIN_LAUNCHES > QUICK.launches
 
 

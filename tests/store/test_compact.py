@@ -159,10 +159,10 @@ def test_a_damaged_archive_is_named_and_left(
 
 def test_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compact", "--keep", "-1", "--results", str(tmp_path)]) == 2
-    assert "--keep -1 is negative" in capsys.readouterr().err
+    assert "'--keep': -1 is not in the range" in capsys.readouterr().err
     for days in ("nan", "inf", "-1"):
         assert main(["compact", f"--older-than={days}", "--results", str(tmp_path)]) == 2
-        assert f"--older-than {float(days)} is no number of days" in capsys.readouterr().err
+        assert "'--older-than': " in capsys.readouterr().err
     assert main(["compact", "--results", str(tmp_path / "absent")]) == 3
 
 
