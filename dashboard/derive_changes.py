@@ -62,11 +62,10 @@ def not_listed(told: Iterable[ExplainedEvent], shown: Iterable[ExplainedEvent]) 
 def nothing(asked: Sequence[Selection], axis: Axis) -> str:
     """Why no change is shown, in a sentence."""
     grids = [one.judged.grid for one in asked]
-    counted = [pair for one in asked for pair in one.counted()]
     if not any(grid.cases for grid in grids):
         why = no_run(grids)
     else:
-        why = unjudged([own for own, _ in counted], (points for _, points in counted))
+        why = unjudged(pair for one in asked for pair in one.counted())
     said = why or f"no change to show: {summary(asked, axis)[0]}"
     return f"{said[0].upper()}{said[1:]}."
 
@@ -212,32 +211,6 @@ def commands(block: Iterable[ExplainedEvent], results: Path | str) -> str:
                 f"investigating{way} --results {where}"
             )
     return "\n".join(lines)
-
-
-def csv(told: Iterable[ExplainedEvent]) -> pd.DataFrame:
-    """Every number of each event."""
-    return pd.DataFrame(
-        {
-            "now": standing(one),
-            "state": state(one),
-            "machine": one.found.grid.machine,
-            "series": one.found.event.id,
-            "commit": one.found.first.commit,
-            "committed_at": one.found.first.committed_at,
-            "run_id": one.found.first.run_id,
-            "started_at": one.found.first.started_at,
-            "effect": one.found.change.effect,
-            "low": one.found.low,
-            "high": one.found.high,
-            "before_s": one.found.before_s,
-            "after_s": one.found.after_s,
-            "detectable": one.found.detectable,
-            "cause": one.cause.label,
-            "evidence": "; ".join(one.cause.why),
-            "triage": said_of(one),
-        }
-        for one in told
-    )
 
 
 def triage_warnings(said: Triage, today: pd.Timestamp) -> list[str]:

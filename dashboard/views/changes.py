@@ -16,7 +16,6 @@ from derive_changes import (
     PROVISIONAL,
     commands,
     counts,
-    csv,
     evidence,
     heading,
     is_reset,
@@ -28,7 +27,8 @@ from derive_changes import (
 )
 from words import plain
 
-from hostbench.report import choice, event_words
+from hostbench.report import changes, choice, event_words
+from hostbench.report import table as report_table
 from hostbench.report.judged import RECENT, ExplainedEvent
 from hostbench.store.triage import STATES
 
@@ -59,7 +59,7 @@ def show(block: Sequence[ExplainedEvent], along: str) -> None:
         st.subheader(plain(heading(block)))
         badges(block)
         st.markdown(_listed(evidence(block)))
-        parts.linked(table(block, along))
+        parts.table(table(block, along))
         said = commands(block, folder)
         if said:
             with st.expander("Say what it is (triage)"):
@@ -126,7 +126,7 @@ if shown:
         blocks = part(blocks)
     for block in blocks:
         show(block, along)
-    parts.save(csv(shown), "changes")
+    parts.save(pd.DataFrame(report_table.plain(changes.of_events(shown))), "changes")
 else:
     st.info(plain(nothing(asked, axis)))
 lines("Series that stopped", [event_words.stopped_in_words(*one) for one in stopped])

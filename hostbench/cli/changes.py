@@ -139,14 +139,7 @@ def _check_asked(asked: Sequence[Selection]) -> None:
         raise NothingMeasured(
             f"a machine's own events are told from {MIN_SERIES} series or more: {names} has fewer"
         )
-    _check_judged(pair for one in asked for pair in one.counted())
-
-
-def _check_judged(judged: Iterable[tuple[Judgement, int]]) -> None:
-    """Of each series also how many points its longest piece has. Raises NothingMeasured where every
-    series was too short."""
-    own, longest = zip(*judged, strict=True)
-    if why := unjudged(own, longest):
+    if why := unjudged(pair for one in asked for pair in one.counted()):
         raise NothingMeasured(why)
 
 
@@ -174,7 +167,8 @@ def _input(path: Path, *, format: str | None, **stored: Any) -> int:
     if any(_is_slower(change) for _, judgement in judged for change in judgement.changes):
         return EXIT_REGRESSION
     pieces = (longest_piece(line.logs, line.breaks) for line in series)
-    _check_judged(zip((own for _, own in judged), pieces, strict=False))
+    if why := unjudged(zip((own for _, own in judged), pieces, strict=False)):
+        raise NothingMeasured(why)
     return EXIT_OK
 
 

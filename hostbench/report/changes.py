@@ -31,15 +31,15 @@ def page(
     left = words.rest(one for (one, _), is_told in zip(steps, listed, strict=True) if not is_told)
     more += [f"{left}; --all lists them"] if left else []
     more += summary(chosen, axis)
-    return [_table(told) if told else "no change to show", "", *more]
+    return [of_events(told) if told else "no change to show", "", *more]
 
 
 def table(chosen: Sequence[Selection], explainer: Explainer) -> Table:
     """A row for each event."""
-    return _table([explainer.tell(*pair) for pair in events(chosen)])
+    return of_events([explainer.tell(*pair) for pair in events(chosen)])
 
 
-def _table(told: Sequence[ExplainedEvent]) -> Table:
+def of_events(told: Sequence[ExplainedEvent]) -> Table:
     """Series of one state with the same cause are neighbours: it is said once for all of them."""
     groups = words.by_cause(told)
     causes = ["; ".join(words.why(own)) for own in groups]
@@ -52,8 +52,8 @@ def _table(told: Sequence[ExplainedEvent]) -> Table:
 def _cells(told: ExplainedEvent) -> tuple[Cell, ...]:
     one = told.found
     values: tuple[tuple[Any, ...], ...] = (
-        (words.state(told),),
-        (one.event.commit, one.first.committed_at.isoformat()),
+        (words.state(told), told.fails),
+        (one.event.commit, one.first.committed_at.isoformat(), one.first.run_id),
         (one.change.effect,),
         (one.low, one.high),
         (one.before_s, one.after_s),

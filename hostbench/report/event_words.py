@@ -17,8 +17,8 @@ from hostbench.report.table import Column
 from hostbench.store.triage import Entry
 
 COLUMNS = (
-    Column(title="state", keys=("state",)),
-    Column(title="since", keys=("commit", "committed_at"), right=True),
+    Column(title="state", keys=("state", "fails")),
+    Column(title="since", keys=("commit", "committed_at", "run_id"), right=True),
     Column(title="change", keys=("effect",), right=True),
     Column(title="99 % interval", keys=("low", "high"), right=True),
     Column(title="before -> after", keys=("before_s", "after_s"), right=True),
@@ -183,13 +183,16 @@ def _num(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def unjudged(judged: Sequence[Judgement], pieces: Iterable[int]) -> str:
-    """Why nothing was judged, where every series was too short; `pieces` is how many points the
-    longest piece of each has. Empty where a series was judged."""
-    if any(judgement.judged for judgement in judged):
-        return ""
+def unjudged(judged: Iterable[tuple[Judgement, int]]) -> str:
+    """Why nothing was judged, where every series was too short; with each judgement, how many
+    points the longest piece of its series has. Empty where a series was judged."""
+    longest = 0
+    for judgement, points in judged:
+        if judgement.judged:
+            return ""
+        longest = max(longest, points)
     return (
-        f"too few points to judge any series: the longest piece has {max(pieces, default=0)}, "
+        f"too few points to judge any series: the longest piece has {longest}, "
         f"{FEWEST_POINTS} are needed"
     )
 

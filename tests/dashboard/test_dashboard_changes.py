@@ -88,6 +88,20 @@ def test_the_page_lists_what_the_command_lists(
         assert " ".join(row).split() == line
 
 
+def test_what_is_saved_says_what_fails_and_in_which_run(tree: Path) -> None:
+    import derive_changes
+
+    from hostbench.report import changes
+    from hostbench.report.table import plain
+
+    told = derive_changes.listed(found(tree).told, every=False)
+    rows = plain(changes.of_events(told))
+    assert [row["fails"] for row in rows] == [
+        one.fails for b in event_words.by_cause(told) for one in b
+    ]
+    assert {row["run_id"] for row in rows} == {one.found.first.run_id for one in told}
+
+
 def test_the_view_is_in_the_url_and_begins_with_all_machines(open_page, tree: Path) -> None:
     app = open_page("trend")
     app.query_params.clear()  # as the browser's do with the page
