@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import pandas as pd
 import streamlit as st
 
-from hostbench import families
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Axis
 from hostbench.report.choice import Request, choose, events
@@ -73,12 +72,6 @@ def runs(folder: Place) -> pd.DataFrame:
 def warnings(folder: Place) -> list[str]:
     """What could not be read, and why."""
     return list(_history(str(folder), _signature(folder)).warnings)
-
-
-def in_order(names: Iterable[str]) -> list[str]:
-    """Families in the order in which a reader meets them."""
-    present = set(names)
-    return [name for name in families.names() if name in present]
 
 
 def machines(folder: Place) -> list[str]:

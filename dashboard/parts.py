@@ -1,6 +1,7 @@
 """What the pages share: opening the results, and a table with its CSV."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import data
 import pandas as pd
@@ -11,7 +12,7 @@ from words import plain
 from hostbench.core.errors import UsageError
 
 REMEDY = "hostbench run --quick"
-_WIDE = ("reason", "flags", "which", "no efficiency, because")
+_WIDE = ("reason", "flags", "which", "series")
 
 
 def opened() -> data.Place:
@@ -46,24 +47,16 @@ def stop(message: str) -> None:
     st.stop()
 
 
-def table(rows: pd.DataFrame, name: str, csv: pd.DataFrame | None = None) -> None:
-    """A table with a button that saves it, or the fuller `csv`, as NAME.csv.
+def table(rows: pd.DataFrame, name: str = "", csv: pd.DataFrame | None = None) -> None:
+    """A table; with a name also a button that saves it, or the fuller `csv`, as NAME.csv.
 
-    Columns with nothing in them are not shown.
+    Columns with nothing in them are not shown. A column `trend` leads to that page.
     """
-    shown = _filled(rows)
-    wide = {name: st.column_config.Column(width="large") for name in _WIDE if name in shown}
-    st.dataframe(shown, hide_index=True, width="stretch", column_config=wide)
-    save(rows if csv is None else csv, name)
-
-
-def linked(rows: pd.DataFrame) -> None:
-    """A table whose column `trend` leads to a page."""
-    columns = {
-        "trend": st.column_config.LinkColumn(width="small", display_text="open"),
-        "series": st.column_config.Column(width="large"),
-    }
+    columns: dict[str, Any] = {name: st.column_config.Column(width="large") for name in _WIDE}
+    columns["trend"] = st.column_config.LinkColumn(width="small", display_text="open")
     st.dataframe(_filled(rows), hide_index=True, width="stretch", column_config=columns)
+    if name:
+        save(rows if csv is None else csv, name)
 
 
 def _filled(rows: pd.DataFrame) -> pd.DataFrame:

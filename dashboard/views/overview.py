@@ -9,6 +9,7 @@ import streamlit as st
 from derive import run_table, unexpected, without_number
 from words import commit8, hardware, known, missing, only, plain, run, when
 
+from hostbench import families
 from hostbench.store.columns import STATUSES
 
 FIRST = 4  # so many answers of a family are open on the page
@@ -68,8 +69,10 @@ with st.container(horizontal=True):
 by_family = data.newest(folder, machine)
 if by_family.empty:
     st.info("This machine's runs hold none of hostbench's own workloads: nothing is answered.")
-for family in data.in_order(by_family["family"]):
-    card(family, str(by_family["run_id"][by_family["family"] == family].iloc[0]))
+newest_runs = dict(zip(by_family["family"], by_family["run_id"], strict=True))
+for family in families.names():
+    if family in newest_runs:
+        card(family, newest_runs[family])
 
 odd = pd.concat([rows[rows["status"] == "failed"], unexpected(rows)])
 if len(odd):

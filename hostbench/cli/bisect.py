@@ -113,12 +113,17 @@ def execute(**given: Any) -> int:
 
 
 def _checked(options: BisectOptions) -> int:
-    """One step of `git bisect run`: a commit that cannot be measured is skipped."""
+    """One step of `git bisect run`: HEAD against --good. A commit that cannot be measured is
+    skipped."""
     try:
-        if options.good is None or options.threshold is None:
+        good, threshold = options.good, options.threshold
+        if good is None or threshold is None:
             raise UsageError("--check needs --good and --threshold: `hostbench bisect` prints them")
         options, setup, _ = _set_up(options)
-        word = check(setup, repository(setup)[0], options)
+        root, _ = repository(setup)
+        with _bench(setup, root, good, options) as bench:
+            trial = _tried(bench, str(repo.commit_of(root, "HEAD")), threshold)
+            print(_line(bench, trial))
     except HostbenchError as error:
         warn(str(error))
         return SKIP
@@ -127,7 +132,7 @@ def _checked(options: BisectOptions) -> int:
     except Exception:  # any other exit code below 128 would call the commit bad
         traceback.print_exc()
         return STOP
-    return {"good": 0, "bad": 1, "skip": SKIP}[word]
+    return {"good": 0, "bad": 1, "skip": SKIP}[trial.word]
 
 
 def _set_up(options: BisectOptions) -> tuple[BisectOptions, Setup, Case]:
@@ -290,15 +295,6 @@ def run(setup: Setup, search: Search, options: BisectOptions) -> int:
             return EXIT_NOTHING_MEASURED
         print("\n".join(_verdict(bench, search.case, tried[steps.first_bad])))
     return EXIT_OK
-
-
-def check(setup: Setup, root: Path, options: BisectOptions) -> Word:
-    """What HEAD of `root` is, against `options.good`. Raises HostbenchError."""
-    assert options.good is not None and options.threshold is not None
-    with _bench(setup, root, options.good, options) as bench:
-        trial = _tried(bench, str(repo.commit_of(root, "HEAD")), options.threshold)
-        print(_line(bench, trial))
-    return trial.word
 
 
 @contextmanager

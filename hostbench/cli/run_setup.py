@@ -19,10 +19,9 @@ from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES
-from hostbench.core.suggest import why_no_case
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
-from hostbench.families import load, names
+from hostbench.families import check_selects, load, names
 from hostbench.measure.workload import Workload
 from hostbench.runner import places
 from hostbench.runner.plan import (
@@ -155,14 +154,8 @@ def _simulation_of(device: str, root: Path | None, results: Path) -> Simulation 
             "asv.conf.json names: name another with --results"
         )
     works = load()
-    cases = [case for work in works.values() for case in work.cases()]
     for selector, _ in found.slowdown if found else ():
-        if not any(selector.selects(case) for case in cases):
-            why = why_no_case(selector, {name: work.axes for name, work in works.items()})
-            raise UsageError(
-                f"{os.environ[VARIABLE]}: slowdown: {selector.text!r} selects no case: {why}; "
-                "`hostbench list` names every case"
-            )
+        check_selects(selector, works, f"{os.environ[VARIABLE]}: slowdown: ")
     return found
 
 

@@ -16,14 +16,16 @@ import os
 import pkgutil
 import sys
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from hostbench.core.case import Selector
 from hostbench.core.errors import UsageError
-from hostbench.core.suggest import did_you_mean
+from hostbench.core.suggest import did_you_mean, why_no_case
 from hostbench.measure.workload import Workload, registry
 
 FOLDERS = "HOSTBENCH_WORKLOADS"
@@ -51,6 +53,15 @@ def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
     wanted = tuple(modules) if families is None else families
     known = registry().values()
     return {work.name: work for family in wanted for work in known if work.family == family}
+
+
+def check_selects(selector: Selector, works: Mapping[str, Workload], where: str) -> None:
+    """Raises UsageError for a selector that selects none of their cases; `where` it stands."""
+    if not any(selector.selects(case) for work in works.values() for case in work.cases()):
+        why = why_no_case(selector, {name: work.axes for name, work in works.items()})
+        raise UsageError(
+            f"{where}{selector.text!r} selects no case: {why}; `hostbench list` names them all"
+        )
 
 
 def declared(workload: str) -> Workload | None:

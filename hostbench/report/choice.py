@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from hostbench.core.case import Case, SeriesSelector, parse_series, read_case
-from hostbench.core.errors import UsageError
-from hostbench.core.suggest import why_no_case
-from hostbench.families import load
+from hostbench.families import check_selects, load
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import longest_piece
 from hostbench.judge.events import DetectedEvent, Judged
@@ -65,7 +63,7 @@ def choose(
     cases = {text: _case(text) for text in stored}
     for selector in wanted.series:
         if not any(selector.case.selects(case) for case in cases.values()):
-            _check(selector)
+            check_selects(selector.case, load(), "nothing like it is stored, and ")
     found = []
     for one in judged:
         grid = one.grid
@@ -79,16 +77,6 @@ def choose(
 
 def _case(text: str) -> Case:
     return read_case(text) or Case(text.partition("[")[0], {})  # parameters that are no axes
-
-
-def _check(selector: SeriesSelector) -> None:
-    works = load()
-    if not any(selector.case.selects(case) for work in works.values() for case in work.cases()):
-        why = why_no_case(selector.case, {name: work.axes for name, work in works.items()})
-        raise UsageError(
-            f"{selector.case.text!r} selects no case, neither one that is stored nor one that "
-            f"`hostbench list` names: {why}"
-        )
 
 
 def _series(grid: Grid, wanted: Request, cases: dict[str, Case]) -> Iterator[bool]:

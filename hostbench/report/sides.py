@@ -164,13 +164,9 @@ def _is_simulated(side: dict[Key, list[Cells]]) -> bool:
 
 def _runs(rows: list[Cells]) -> Side:
     """The launches of each run; of a run that kept none its one number."""
-    return [_launches(row) or [row["seconds"]] for row in rows]
-
-
-def _launches(row: Cells) -> list[float]:
-    """None where asv kept none or something odd is stored."""
-    held = row.get("launches")
-    return [float(one) for one in held.values()] if isinstance(held, dict) else []
+    held = (row.get("launches") for row in rows)  # asv keeps none; odd ones count as none
+    kept = ([*map(float, one.values())] if isinstance(one, dict) else [] for one in held)
+    return [own or [row["seconds"]] for own, row in zip(kept, rows, strict=True)]
 
 
 def _cells(rows: pd.DataFrame) -> list[Cells]:

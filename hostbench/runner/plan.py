@@ -1,13 +1,13 @@
 """What a run measures: profiles, the choice of cases, their random order."""
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hostbench.core.case import Case, Selector
 from hostbench.core.errors import UsageError
-from hostbench.core.suggest import why_no_case
 from hostbench.facts.hardware import Hardware
+from hostbench.families import check_selects
 from hostbench.measure.measure import Settings
 from hostbench.measure.workload import Workload, registry
 
@@ -91,7 +91,7 @@ def choose(
     """
     every = [case for work in workloads.values() for case in work.cases()]
     for selector in selectors:
-        _check(selector, every, workloads)
+        check_selects(selector, workloads, "--case ")
     named = "cuda" if device == "simulated" else device
     chosen = [case for case in every if case.values["device"] == named]
     if selectors:
@@ -111,11 +111,3 @@ def _num_ranks(case: Case) -> int:
     """0 where the worker itself runs the case, and for a workload that nobody registered."""
     work = registry().get(case.workload)
     return (work.num_ranks(case) if work else None) or 0
-
-
-def _check(selector: Selector, every: Iterable[Case], workloads: Mapping[str, Workload]) -> None:
-    if not any(selector.selects(case) for case in every):
-        why = why_no_case(selector, {name: work.axes for name, work in workloads.items()})
-        raise UsageError(
-            f"--case {selector.text!r} selects no case: {why}; `hostbench list` names them all"
-        )

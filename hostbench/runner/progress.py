@@ -37,12 +37,9 @@ class Bar:
         self._total = total
         self._began_s = time.monotonic()
 
-    def launch(self, number: int, of: int, family: str) -> None:
-        self._launch = self._what = f"launch {number + 1}/{of} {family}"
-        self._say(always=True)
-
-    def observing(self, family: str) -> None:
-        self._launch = self._what = f"observing {family}"
+    def walk(self, what: str) -> None:
+        """A worker is about to walk the cases of a family."""
+        self._launch = self._what = what
         self._say(always=True)
 
     def started(self, case: Case) -> None:

@@ -70,7 +70,7 @@ def _timed(
             if not cases:
                 continue
             for side in plan.turns(family, launch) if len(launchers) > 1 else (0,):
-                progress.launch(launch, plan.profile.launches, family)
+                progress.walk(f"launch {launch + 1}/{plan.profile.launches} {family}")
                 for outcome in launchers[side].run(_launch(plan, family, launch, cases)):
                     record = _record(workloads[outcome.case.workload], launch, outcome)
                     if record.status != "ok":
@@ -101,7 +101,7 @@ def _observe(
         cases = tuple(case for case in plan.order(family, number) if case in wanted)
         if not cases:
             continue
-        progress.observing(family)
+        progress.walk(f"observing {family}")
         for outcome in launcher.run(_launch(plan, family, number, cases, observe=True)):
             if outcome.status == "failed" and not outcome.measurement.proofs:
                 broken.append(outcome)
