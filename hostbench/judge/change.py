@@ -52,11 +52,11 @@ OF_A_SERIES = Strictness()
 class Judgement:
     """The events of one series, and how small an event it could have shown."""
 
-    changes: tuple[Change, ...]
-    judged: bool
+    changes: tuple[Change, ...] = ()
+    judged: bool = False
     """Whether any piece, from one baseline reset to the next, had enough points."""
-    noise: float | None
+    noise: float | None = None
     """Standard deviation of the logarithm from point to point in the last piece; None where that
     has too few points."""
-    detectable: float | None
+    detectable: float | None = None
     """Smallest relative change that 20 points after it would confirm; None where `noise` is."""

@@ -7,14 +7,15 @@ series at once, which is what makes it quick, and says how small a change each c
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hostbench.judge import levels
-from hostbench.judge.change import OF_A_SERIES, Change, Judgement, Kind, State, Strictness
+from hostbench.judge.change import OF_A_SERIES, Change, Judgement, State, Strictness
 from hostbench.judge.evidence import MEDIAN_VARIANCE, MIN_EFFECT
 from hostbench.judge.levels import Floats
 from hostbench.judge.prune import AROUND, Steps, analyse
@@ -82,9 +83,13 @@ def judge(
     return [_judgement(own, strictness.threshold) for own in by_owner]
 
 
+def stretches(num: int, resets: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """(first point, end) between two known resets of a series of so many points."""
+    return itertools.pairwise(sorted({0, num, *(b for b in resets if 0 < b < num)}))
+
+
 def _pieces(owner: int, logs: Floats, resets: Sequence[int]) -> Iterator[_Piece]:
-    edges = sorted({0, len(logs), *(b for b in resets if 0 < b < len(logs))})
-    for start, end in itertools.pairwise(edges):
+    for start, end in stretches(len(logs), resets):
         places = start + np.flatnonzero(~np.isnan(logs[start:end]))
         yield _Piece(owner, logs[places], places, last=end == len(logs))
 
@@ -216,7 +221,7 @@ def _changes(piece: _Piece) -> Iterator[Change]:
         return
     for left, right in zip(found.segments, found.segments[1:], strict=False):
         height = right.level - left.level
-        yield replace(_change(piece, right.start, height, "confirmed"), slack=right.slack)
+        yield _change(piece, right.start, height, "confirmed", slack=right.slack)
     for episode in found.temporary:
         until = int(piece.places[episode.end])
         known = len(piece.points) - episode.end >= AROUND
@@ -227,29 +232,14 @@ def _changes(piece: _Piece) -> Iterator[Change]:
         yield _change(piece, *tail, "provisional")
 
 
-def _change(
-    piece: _Piece,
-    point: int,
-    height: float,
-    state: State,
-    *,
-    kind: Kind = "step",
-    until: int | None = None,
-) -> Change:
-    return Change(
-        index=int(piece.places[point]),
-        effect=relative(height),
-        state=state,
-        kind=kind,
-        until=until,
-    )
+def _change(piece: _Piece, point: int, height: float, state: State, **more: Any) -> Change:
+    index = int(piece.places[point])
+    return Change(index=index, effect=relative(height), state=state, **more)
 
 
 def _reset(before: _Piece, after: _Piece) -> Change:
     height = median(after.points[:SETTLED].tolist()) - median(before.points[-SETTLED:].tolist())
-    return Change(
-        index=int(after.places[0]), effect=relative(height), state="confirmed", kind="break"
-    )
+    return _change(after, 0, height, "confirmed", kind="break")
 
 
 def relative(height: float) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hostbench.judge.change import OF_A_SERIES, Judgement, Strictness
-from hostbench.judge.detector import judge
+from hostbench.judge.detector import judge, stretches
 from hostbench.judge.evidence import MEDIAN_VARIANCE
 from hostbench.judge.levels import MIN_NOISE, Bools, Floats, noise_of
 
@@ -78,7 +78,7 @@ def judge_machine(
     told = np.where(few, np.nan, rows)
     shared, mode = common_mode(told)
     if not np.any(mode):
-        return JudgedMachine(own=tuple(judge(series, resets)), common=_nothing())
+        return JudgedMachine(own=tuple(judge(series, resets)), common=Judgement())  # it never moves
     shared = shared[:, _last_told(few)]
     own = [np.array(logs) for logs in series]
     for row, owner, taken in zip(rows, owners, shared, strict=True):
@@ -95,9 +95,7 @@ def _rows(
     two sides of one are not compared."""
     length, rows, owners = max(len(s) for s in series), [], []
     for owner, logs in enumerate(series):
-        own = resets[owner] if resets else ()
-        edges = sorted({0, len(logs), *(b for b in own if 0 < b < len(logs))})
-        for start, end in itertools.pairwise(edges):
+        for start, end in stretches(len(logs), resets[owner] if resets else ()):
             row = np.full(length, np.nan)
             row[start:end] = logs[start:end]
             rows.append(row)
@@ -110,11 +108,6 @@ def _last_told(few: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     places = np.where(few, int(np.argmin(few)), np.arange(len(few)))
     latest: npt.NDArray[np.int64] = np.maximum.accumulate(places)
     return latest
-
-
-def _nothing() -> Judgement:
-    """Of a mode that never moves: there is nothing to judge."""
-    return Judgement(changes=(), judged=False, noise=None, detectable=None)
 
 
 def common_mode(rows: Floats) -> tuple[Floats, Floats]:

@@ -51,18 +51,10 @@ class Steps:
 def analyse(series: list[float], bounds: Sequence[int], noise: float, threshold: float) -> Steps:
     """Confirmed segments and temporary events, from the boundaries of the first stage."""
     segments = split(series, bounds)
-    if len(segments) == 1:
-        return Steps(
-            segments=tuple(segments),
-            temporary=(),
-            inside=(False,) * len(series),
-            variance=long_run_variance(residuals_of(segments), noise),
-        )
     episodes = fold(segments)
     inside = folded(len(series), episodes)
     variance = prune(segments, noise, threshold)
-    if len(segments) > 1:
-        place(series, inside, segments, noise)
+    place(series, inside, segments, noise)
     return Steps(
         segments=tuple(segments),
         temporary=tuple(_temporary(series, inside, segments, episodes, noise)),
@@ -164,5 +156,5 @@ def _visited(
         points = range(segment.start, segment.end)
         spikes += sum(not inside[i] and abs(series[i] - segment.level) > far for i in points)
         for side in (height, -height):
-            runs += runs_off(series, inside, segment, band(side, 0.5, math.inf), 2)
+            runs += runs_off(series, inside, segment, band(side, 0.5, math.inf))
     return 4 * spikes >= max(num, 8) or 8 * runs >= num

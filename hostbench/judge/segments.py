@@ -95,13 +95,9 @@ def folded(num_points: int, episodes: Sequence[Episode]) -> list[bool]:
 
 
 def runs_off(
-    series: list[float],
-    inside: list[bool],
-    segment: Segment,
-    band: tuple[float, float],
-    length: int,
+    series: list[float], inside: list[bool], segment: Segment, band: tuple[float, float]
 ) -> int:
-    """Runs of at least `length` points whose distance above the segment's level is in `band`."""
+    """Runs of two points or more whose distance above the segment's level is in `band`."""
     low, high = segment.level + band[0], segment.level + band[1]
     points = series[segment.start : segment.end]
     if max(points) <= low or min(points) >= high:
@@ -109,7 +105,7 @@ def runs_off(
     runs = found = 0
     for i in range(segment.start, segment.end):
         found = found + 1 if low < series[i] < high and not inside[i] else 0
-        runs += found == length
+        runs += found == 2
     return runs
 
 
@@ -135,7 +131,7 @@ def recurrent_gap(
             continue
         alike = [other.height for other in _alike(episodes, height, 0.6, 1.5)]
         near = band(height, 0.5, 1.6)
-        visits = len(alike) + sum(runs_off(series, inside, s, near, 2) for s in segments)
+        visits = len(alike) + sum(runs_off(series, inside, s, near) for s in segments)
         if visits >= FEWEST_VISITS and visits * height**2 > most:
             best, most = median(alike), visits * height**2
     return best or _visited_step(series, segments, inside, noise)
@@ -152,7 +148,7 @@ def _visited_step(
             continue
         for segment, away in ((left, height), (right, -height)):
             near = band(away, 0.7, 1.4)
-            if runs_off(series, inside, segment, near, 2) >= FEWEST_VISITS_OF_STEP:
+            if runs_off(series, inside, segment, near) >= FEWEST_VISITS_OF_STEP:
                 heights.append(abs(height))
     return max(heights, default=None)
 

@@ -94,4 +94,4 @@ def _been_there(series: list[float], found: Steps, first: int, height: float, no
     low, high = band(height, 0.65, 1.5)
     away = (max(low, 3 * noise), high) if height > 0 else (low, min(high, -3 * noise))
     inside = [flag or i >= first for i, flag in enumerate(found.inside)]
-    return any(runs_off(series, inside, segment, away, 2) for segment in found.segments)
+    return any(runs_off(series, inside, segment, away) for segment in found.segments)
