@@ -103,7 +103,7 @@ def set_up(options: Measuring) -> Setup:
         collect = partial(facts.collect, torch_state=torch_state, identify=options.identify or None)
         found = facts.with_memory_copy(collect())
     else:
-        found = simulation.facts
+        found = simulation.all_facts()
         collect = partial(dict, found)
     return Setup(
         root=root,
@@ -154,7 +154,7 @@ def _simulation_of(device: str, root: Path | None, results: Path) -> Simulation 
             "asv.conf.json names: name another with --results"
         )
     works = load()
-    for selector, _ in found.slowdown if found else ():
+    for selector, _ in found.slower() if found else ():
         check_selects(selector, works, f"{os.environ[VARIABLE]}: slowdown: ")
     return found
 

@@ -4,13 +4,13 @@ docs/simulation.md explains every key. Histories (`hostbench.testing.histories`)
 """
 
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from hostbench.core.case import Selector, parse_selector
 from hostbench.core.clock import is_storable, iso
@@ -111,34 +111,54 @@ class MachineTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     facts: FactsTable = {}
 
     def all_facts(self) -> Facts:
-        """All that a run on it knows of its machine: nothing of the real one is among them."""
-        found: Facts = {
-            group: {name: known(value) for name, value in members.items()}
-            for group, members in self.facts.items()
+        """All that a run on it knows of its machine: nothing of the real one is among them. The
+        declared facts, the hardware's names marked, and the link."""
+        facts: Facts = {
+            "host": {"cpu_model": known("CPU")},
+            "nvml": {"num_gpus": known(1)},
+            "gpu0": {"name": known("GPU")},
         }
         if self.link.pcie is not None:
             generation, width = self.link.pcie
-            pcie = {"pcie_generation": known(generation), "pcie_width": known(width)}
-            found = {**found, "gpu0": {**pcie, **found.get("gpu0", {})}}
-        return machine_facts(found, self.link.link())
+            facts["gpu0"] |= {"pcie_generation": known(generation), "pcie_width": known(width)}
+        for group, values in self.facts.items():
+            declared = {name: known(value) for name, value in values.items()}
+            facts[group] = {**facts.get(group, {}), **declared}
+        for members in facts.values():
+            for name in _HARDWARE:
+                if name in members and MARK not in str(members[name].value).lower():
+                    members[name] = known(f"{MARK.capitalize()} {members[name].value}")
+        link = asdict(self.link.link())
+        return {**facts, GROUP: {name: known(value) for name, value in link.items()}}
 
 
-class RunFile(MachineTable, frozen=True, kw_only=True):
-    """The whole file. Times are with their zone."""
+class Simulation(MachineTable, frozen=True, kw_only=True):
+    """The whole file."""
 
-    date: datetime | None = None
+    dated: datetime | None = field(name="date", default=None)
     commit: (
         Annotated[str, Meta(pattern=r"^[0-9a-f]{40}\Z", description="40 hex digits in lower case")]
         | None
     ) = None
-    committed_at: datetime | None = None
+    """The commit that the run is filed under, whatever is checked out."""
+    made: datetime | None = field(name="committed_at", default=None)
     noise: Noise = Noise()
     slowdown: dict[str, Annotated[float, Meta(ge=0.01, le=100.0)]] = {}
 
     def __post_init__(self) -> None:
-        for name in ("date", "committed_at"):
-            check_time(name, getattr(self, name))
+        check_time("date", self.dated)
+        check_time("committed_at", self.made)
         self.slower()
+
+    @property
+    def date(self) -> str | None:
+        """ISO 8601 in UTC."""
+        return iso(self.dated.timestamp()) if self.dated else None
+
+    @property
+    def committed_at(self) -> str | None:
+        """ISO 8601 in UTC; the date where the file does not say."""
+        return iso(self.made.timestamp()) if self.made else self.date
 
     def slower(self) -> tuple[tuple[Selector, float], ...]:
         """Raises ValueError for what is no case."""
@@ -147,50 +167,21 @@ class RunFile(MachineTable, frozen=True, kw_only=True):
         except UsageError as error:
             raise ValueError(f"slowdown: {error}") from None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation:
-    """A file as read. Times are ISO 8601 in UTC."""
-
-    facts: Facts
-    """All that a run on it knows of its machine: nothing of the real one is among them."""
-    link: Link = field(default_factory=Link)
-    noise: Noise = field(default_factory=Noise)
-    noise_of: str = ""
-    """See `Pace.of`."""
-    slowdown: tuple[tuple[Selector, float], ...] = ()
-    date: str | None = None
-    commit: str | None = None
-    """40 hex digits: the commit that the run is filed under, whatever is checked out."""
-    committed_at: str | None = None
-
     def pace(self, launch: int) -> Pace:
-        return Pace(slowdown=self.slowdown, noise=self.noise, of=self.noise_of, launch=launch)
+        """The noise is of the side that is measured, or else of the file's commit."""
+        of = f"{self.date} {os.environ.get(SIDE) or self.commit}"
+        return Pace(slowdown=self.slower(), noise=self.noise, of=of, launch=launch)
 
 
 def declared() -> Simulation | None:
     """What HOSTBENCH_SIMULATION names; None where it is not set. Raises UsageError."""
     name = os.environ.get(VARIABLE)
-    return read(Path(name), os.environ.get(SIDE)) if name else None
+    return read(Path(name)) if name else None
 
 
-def read(path: Path, side: str | None = None) -> Simulation:
-    """`side` takes the place of the commit in what the noise depends on.
-
-    Raises UsageError that names the file, the key, its value, the limit and the remedy.
-    """
-    file = decode_toml(path, RunFile, REMEDY)
-    date = iso(file.date.timestamp()) if file.date else None
-    return Simulation(
-        link=file.link.link(),
-        noise=file.noise,
-        noise_of=f"{date} {side or file.commit}",
-        slowdown=file.slower(),
-        facts=file.all_facts(),
-        date=date,
-        commit=file.commit,
-        committed_at=iso(file.committed_at.timestamp()) if file.committed_at else date,
-    )
+def read(path: Path) -> Simulation:
+    """Raises UsageError that names the file, the key, its value, the limit and the remedy."""
+    return decode_toml(path, Simulation, REMEDY)
 
 
 def check_time(key: str, at: datetime | None) -> None:
@@ -199,19 +190,3 @@ def check_time(key: str, at: datetime | None) -> None:
         return
     if at.tzinfo is None or at.year < 1970 or not is_storable(at.timestamp()):
         refuse(key, str(at), "a time with its zone from 1970 to 2261, as in 2026-03-01T02:00:00Z")
-
-
-def machine_facts(declared: Facts, link: Link) -> Facts:
-    """Facts of a simulated machine: the declared ones, the hardware's names marked, the link."""
-    facts: Facts = {
-        "host": {"cpu_model": known("CPU")},
-        "nvml": {"num_gpus": known(1)},
-        "gpu0": {"name": known("GPU")},
-    }
-    for group, members in declared.items():
-        facts[group] = {**facts.get(group, {}), **members}
-    for members in facts.values():
-        for name in _HARDWARE:
-            if name in members and MARK not in str(members[name].value).lower():
-                members[name] = known(f"{MARK.capitalize()} {members[name].value}")
-    return {**facts, GROUP: {name: known(value) for name, value in asdict(link).items()}}

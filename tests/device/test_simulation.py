@@ -135,9 +135,9 @@ def test_an_empty_file_is_the_usual_device(tmp_path: Path) -> None:
     path = tmp_path / "empty.toml"
     path.write_text("")
     found = simulated_file.read(path)
-    assert (found.link, found.date, found.commit, found.slowdown) == (Link(), None, None, ())
+    assert (found.link.link(), found.date, found.commit) == (Link(), None, None)
     assert found.pace(3).factor == 1.0
-    assert str(found.facts["gpu0"]["name"]) == "Simulated GPU"
+    assert str(found.all_facts()["gpu0"]["name"]) == "Simulated GPU"
 
 
 def test_the_examples_of_the_page_can_be_read(tmp_path: Path) -> None:
