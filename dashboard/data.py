@@ -15,7 +15,7 @@ import streamlit as st
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Axis
 from hostbench.report.choice import Request, choose, events
-from hostbench.report.judged import ExplainedEvent, explain, judge_history
+from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
 from hostbench.store import peers, triage
 from hostbench.store.columns import ABOUT, STATUSES
 from hostbench.store.history import History, is_url
@@ -182,10 +182,10 @@ def _judged(folder: str, axis: Axis, signature: int) -> tuple[Judged, ...]:
 @st.cache_resource(max_entries=4, show_spinner="Looking for causes ...")
 def _changes(folder: str, axis: Axis, root: str, signature: int, said: int, day: str) -> Changes:
     history, judged = _history(folder, signature), _judged(folder, axis, signature)
-    explainer, entries = explain(history, judged, Path(root), axis)
+    explainer = Explainer(history, judged, Path(root), axis)
     found = events(choose(judged, Request.read([])))
     return Changes(
         judged=judged,
         told=tuple(explainer.tell(*pair) for pair in found),
-        triage=entries,
+        triage=explainer.triage,
     )

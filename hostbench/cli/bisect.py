@@ -30,7 +30,7 @@ from hostbench.core.samples import median
 from hostbench.core.units import one_line
 from hostbench.judge.bisect import half, newest_step, side_of
 from hostbench.judge.compare import Comparison, compare
-from hostbench.report.judged import ExplainedEvent, explain, judge_history
+from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
 from hostbench.runner.plan import Plan, choose
 from hostbench.store.history import History
 from hostbench.vcs import bisection, repo
@@ -203,8 +203,7 @@ def _told(history: History | None, root: Path, machine: str, case: str) -> Expla
             f"no step to slower that stayed in {case}@{machine}, as `hostbench changes` judges it; "
             "name the ends with --good and --bad"
         )
-    explainer, _ = explain(history, judged, root, "commit")
-    return explainer.tell(*step)
+    return Explainer(history, judged, root, "commit").tell(*step)
 
 
 def _refuse_environment(told: ExplainedEvent, cause: str) -> None:

@@ -29,7 +29,7 @@ from hostbench.judge.machine import MIN_SERIES
 from hostbench.report import changes, choice
 from hostbench.report.choice import Request, Selection, choose
 from hostbench.report.event_words import no_run, unjudged
-from hostbench.report.judged import explain, judge_history
+from hostbench.report.judged import Explainer, judge_history
 from hostbench.store.history import History
 from hostbench.vcs.repo import commit_of, committed_at
 
@@ -64,8 +64,8 @@ def _stored(
     if not any(one.machine and one.judged.grid.cases for one in asked):
         raise NothingMeasured(_nothing(series, machine, asked))
     asked = [one for one in asked if one.machine]
-    explainer, said = explain(history, judged, Path.cwd(), axis, begin)
-    for path, text in said.warnings:
+    explainer = Explainer(history, judged, Path.cwd(), axis, begin)
+    for path, text in explainer.triage.warnings:
         warn(f"{path}: {text}")
     if format == "jsonl":
         for id, judgement in (*choice.series(asked), *choice.machines(asked)):
@@ -73,9 +73,9 @@ def _stored(
     else:
         show_page(
             format or "text",
-            lambda: changes.page(asked, explainer, axis, every=all),
+            lambda: changes.page(asked, explainer, every=all),
             lambda: changes.table(asked, explainer),
-            lambda: changes.as_json(asked, explainer, axis),
+            lambda: changes.as_json(asked, explainer),
         )
     if choice.has_failed(asked):
         return EXIT_FAILED

@@ -13,7 +13,6 @@ from hostbench.cli.results import results_folder
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.judge.events import Judged
-from hostbench.report import changes
 from hostbench.report.judged import judge_history
 from hostbench.report.table import Cell, Column, Table
 from hostbench.store import triage
@@ -113,7 +112,6 @@ def _list(results: Path, form: str) -> int:
         form,
         lambda: [table if entries else f"no triage entries in {results / triage.FOLDER}"],
         lambda: table,
-        lambda: [{**changes.plain(one), "expired": one.is_expired(day)} for one in entries],
     )
     return EXIT_FAILED if found.warnings else EXIT_OK
 

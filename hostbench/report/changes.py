@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 from hostbench.judge.events import DetectedEvent
-from hostbench.judge.grid import Axis
 from hostbench.report import event_words as words
 from hostbench.report.choice import Selection, events, series, stopped
 from hostbench.report.event_words import is_listed, summary
@@ -18,9 +17,7 @@ from hostbench.store.triage import Entry
 CAUSE = Column(title="cause", keys=("cause",), below=True)
 
 
-def page(
-    chosen: Sequence[Selection], explainer: Explainer, axis: Axis, *, every: bool = False
-) -> list[Part]:
+def page(chosen: Sequence[Selection], explainer: Explainer, *, every: bool = False) -> list[Part]:
     """Baseline resets are a line each kind; `every` lists the rest too."""
     found = events(chosen)
     steps = [pair for pair in found if pair[0].change.kind != "break"]
@@ -30,7 +27,7 @@ def page(
     more += words.resets(one for one, _ in found if one.change.kind == "break")
     left = words.rest(one for (one, _), is_told in zip(steps, listed, strict=True) if not is_told)
     more += [f"{left}; --all lists them"] if left else []
-    more += summary(chosen, axis)
+    more += summary(chosen, explainer.axis)
     return [of_events(told) if told else "no change to show", "", *more]
 
 
@@ -63,10 +60,10 @@ def _cells(told: ExplainedEvent) -> tuple[Cell, ...]:
     return tuple(map(Cell, words.cells(told), values))
 
 
-def as_json(chosen: Sequence[Selection], explainer: Explainer, axis: Axis) -> dict[str, Any]:
+def as_json(chosen: Sequence[Selection], explainer: Explainer) -> dict[str, Any]:
     """Every event, and every series, as plain values."""
     return {
-        "axis": axis,
+        "axis": explainer.axis,
         "events": [_event(explainer.tell(*pair)) for pair in events(chosen)],
         "stopped": [
             {
@@ -82,7 +79,7 @@ def as_json(chosen: Sequence[Selection], explainer: Explainer, axis: Axis) -> di
             {"id": id, "noise": own.noise, "detectable": own.detectable}
             for id, own in series(chosen)
         ],
-        "notes": summary(chosen, axis),
+        "notes": summary(chosen, explainer.axis),
     }
 
 

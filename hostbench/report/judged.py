@@ -1,7 +1,6 @@
 """What `hostbench changes` finds in a results folder: each event, its cause, whether it counts."""
 
-import datetime
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -28,10 +27,6 @@ CERTAIN = 1
 """Points by which the place of a step may be off, at most, to be taken for the right one."""
 MEASURING = ("launches", "profile", "device", "by")
 """What a run's header says of how it was measured."""
-
-Landed = Callable[[str, str], Sequence[tuple[str, str]] | None]
-"""(commit, subject) of what the second commit holds and the first does not; None where git does not
-know them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,49 +55,26 @@ def judge_history(history: History, axis: Axis) -> list[Judged]:
     ]
 
 
-def explain(
-    history: History,
-    judged: Sequence[Judged],
-    root: Path,
-    axis: Axis,
-    since: pd.Timestamp | None = None,
-) -> tuple["Explainer", Triage]:
-    """What was judged, explained as of today by the archives, by git at `root` and by what people
-    have said of it; and that."""
-    said = stored.read(history.results) if history.results else Triage()
-    explainer = Explainer(
-        history,
-        judged,
-        axis=axis,
-        landed=partial(landed, root),
-        today=today(),
-        triage=said.entries.values(),
-        since=since,
-    )
-    return explainer, said
-
-
 class Explainer:
-    """Causes of what was found, read as they are asked for: facts from archives, commits from git.
+    """Causes of what was judged, read as they are asked for: facts from archives, commits from git
+    at `root`; and what people have said of it, as of today.
 
-    `since` is the date from which on an event is recent; None for the newest RECENT runs. `today`
-    is the day on which entries of `triage` have expired or not.
+    `since` is the date from which on an event is recent; None for the newest RECENT runs.
     """
 
     def __init__(
         self,
         history: History,
         judged: Sequence[Judged],
-        *,
+        root: Path,
         axis: Axis,
-        landed: Landed,
-        today: datetime.date,
-        triage: Collection[Entry] = (),
         since: pd.Timestamp | None = None,
     ) -> None:
-        self._history, self._judged, self._axis = history, judged, axis
-        self._landed, self._since = cache(landed), since
-        self._triage, self._today = triage, today
+        self.axis = axis
+        self.triage = stored.read(history.results) if history.results else Triage()
+        """What people have said."""
+        self._history, self._judged, self._since = history, judged, since
+        self._landed, self._today = cache(partial(landed, root)), today()
         self._facts: dict[str, dict[str, Facts] | None] = {}
 
     def tell(self, found: DetectedEvent, own: Judged) -> ExplainedEvent:
@@ -127,14 +99,14 @@ class Explainer:
 
     def _said(self, found: DetectedEvent) -> tuple[Entry | None, str]:
         """What somebody has said of an event, and why that counts no more."""
-        entry = entry_for(self._triage, found.event, self._today)
+        entry = entry_for(self.triage.entries.values(), found.event, self._today)
         return entry, "" if entry is None else entry.lapsed(found.event, self._today)
 
     def is_recent(self, found: DetectedEvent) -> bool:
         if self._since is None:
             return found.change.index >= len(found.grid.columns) - RECENT
         first = found.first
-        at = first.committed_at if self._axis == "commit" else first.started_at
+        at = first.committed_at if self.axis == "commit" else first.started_at
         return bool(at >= self._since)
 
     def _differences(self, found: DetectedEvent) -> Differences:

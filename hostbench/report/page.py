@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -185,10 +186,11 @@ def counts(rows: pd.DataFrame) -> str:
 
 def not_proven(rows: pd.DataFrame) -> list[str]:
     """Each proof that could not be made, once with its reason and how many cases it concerns."""
-    counted: dict[str, int] = {}
-    for proofs in rows["proofs"]:
-        for name, said in (proofs if isinstance(proofs, dict) else {}).items():
-            if str(said).startswith("unavailable"):
-                text = f"{name} {said}"
-                counted[text] = counted.get(text, 0) + 1
+    counted = Counter(
+        f"{name} {said}"
+        for proofs in rows["proofs"]
+        if isinstance(proofs, dict)
+        for name, said in proofs.items()
+        if str(said).startswith("unavailable")
+    )
     return [f"Not proven in {num} case{'s' * (num > 1)}: {text}." for text, num in counted.items()]

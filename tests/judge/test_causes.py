@@ -1,6 +1,6 @@
 """Code, environment, the machine, the measurement, or unknown: from what moved and what did not."""
 
-import datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -169,10 +169,8 @@ def test_a_step_between_two_runs_of_one_commit_is_the_environments(
         )
         for column in found.grid.columns
     ]
-    history: Any = SimpleNamespace(runs=lambda: runs, facts=facts)
-    explainer = Explainer(
-        history, [found], axis="commit", landed=lambda *_: None, today=datetime.date.max
-    )
+    history: Any = SimpleNamespace(runs=lambda: runs, facts=facts, results=None)
+    explainer = Explainer(history, [found], Path.cwd(), "commit")
     told = explainer.tell(the_step(found), found).cause
     assert (told.label, told.why[0]) == (label, first)
 

@@ -123,9 +123,9 @@ def axis_title(axis: str) -> str:
     return axis.removeprefix("num_").replace("nbytes", "bytes").replace("_", " ")
 
 
-def varying(rows: Rows, leave_out: Sequence[str] = ()) -> tuple[str, ...]:
+def varying(rows: Rows) -> tuple[str, ...]:
     """The axes on which rows differ, in the order of the declaration."""
-    names = dict.fromkeys(name for row in rows for name in row.axes if name not in leave_out)
+    names = dict.fromkeys(name for row in rows for name in row.axes)
     return tuple(n for n in names if len({row.axes.get(n) for row in rows}) > 1)
 
 
