@@ -132,6 +132,7 @@ def test_python_m_is_the_same_program() -> None:
         (("run", "--device", "simulated", "--launches", "0"), ("'--launches': 0 is not", "x>=1")),
         (("run", "--device", "simulated", "--launches", "-3"), ("'--launches': -3 is not", "x>=1")),
         ((*SIMULATED, "--deadline", "0"), ("'--deadline': 0.0 is not", "x>0")),
+        ((*SIMULATED, "--deadline", "nan"), ("'--deadline': nan is not finite", "--help")),
         (("run", "--resume"), ("nothing to resume", "without --resume")),
         (("run", "--resume", "transfer"), ("--resume takes the cases", "leave")),
         (("run", "--resume", "--quick"), ("--resume takes the cases", "leave")),

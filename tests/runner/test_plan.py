@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from hostbench import suite
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.errors import Unavailable, UsageError
 from hostbench.core.records import Launch, Measurement, Outcome
@@ -81,6 +82,13 @@ def test_the_default_device() -> None:
 
 def test_launches() -> None:
     assert STANDARD.launches >= MIN_LAUNCHES > QUICK.launches
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "ten"])
+def test_asv_runs_a_number_of_launches(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(suite.LAUNCHES, text)
+    with pytest.raises(UsageError, match=f"{suite.LAUNCHES}='{text}' is no number of launches"):
+        suite._launches()
 
 
 def plan(**changes: object) -> Plan:
