@@ -64,12 +64,9 @@ class CpuDevice(TorchDevice):
             stream.synchronize()
 
     def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
-        num = nbytes // 4
         if on_host:
-            if fill == "randn":
-                return torch.randn(num)
-            return torch.zeros(num) if fill == "zeros" else torch.empty(num)
-        made = _on_device(torch.empty(num))
+            return super().create(fill, nbytes, on_host=True)
+        made = _on_device(torch.empty(nbytes // 4))
         if fill == "zeros":
             self.current.enqueue(self._task(lambda: _ignore(made.zero_())))
         elif fill == "randn":

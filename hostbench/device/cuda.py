@@ -7,7 +7,7 @@ the SM clock in one block; the first of each calibrates and therefore waits for 
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any
@@ -19,7 +19,7 @@ from hostbench.core.samples import median
 from hostbench.core.units import MIB
 from hostbench.device import kineto, numa
 from hostbench.device.activity import Activity
-from hostbench.device.base import SECOND_DEVICE, Buffer, Fill, Step, Where, lacking
+from hostbench.device.base import SECOND_DEVICE, Buffer, Step, Where, lacking
 from hostbench.device.cuda_compute import Filler
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.link_counters import LinkCounters
@@ -127,12 +127,6 @@ class CudaDevice(TorchDevice):
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         target.copy_(source, non_blocking=not blocking)
-
-    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
-        makers: dict[str, Callable[..., Buffer]]
-        makers = {"empty": torch.empty, "zeros": torch.zeros, "randn": torch.randn}
-        where = torch.device("cpu") if on_host else self.torch_device
-        return makers[fill](nbytes // 4, dtype=torch.float32, device=where)
 
     def pin(self, source: Buffer) -> Buffer:
         return source.pin_memory()

@@ -1,11 +1,12 @@
 """What the devices on torch tensors share: buffers, views, patterns, comparisons and marks."""
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import torch
 
 from hostbench.core.units import MIB
-from hostbench.device.base import PINNED, Buffer, Device, DType
+from hostbench.device.base import PINNED, Buffer, Device, DType, Fill
 
 _MARK_SHAPE = (2, 8)
 _DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
@@ -26,6 +27,12 @@ class TorchDevice(Device):
 
     def buffer(self, nbytes: int) -> Buffer:
         return torch.empty(nbytes, dtype=torch.uint8, device=self.torch_device).fill_(0)
+
+    def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
+        makers: dict[str, Callable[..., Buffer]]
+        makers = {"empty": torch.empty, "zeros": torch.zeros, "randn": torch.randn}
+        where = torch.device("cpu") if on_host else self.torch_device
+        return makers[fill](nbytes // 4, dtype=torch.float32, device=where)
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
         return buffer.view(_DTYPES[dtype])

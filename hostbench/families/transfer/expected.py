@@ -10,27 +10,24 @@ STAGED_AT_ONCE = 64 * KIB
 
 
 def plain(
-    device: str, nbytes: int, blocking: bool, memory: str = "pinned", **_: AxisValue
+    device: str,
+    nbytes: int,
+    blocking: bool,
+    memory: str = "pinned",
+    cache: str = "warm",
+    num_tensors: int = 1,
 ) -> dict[str, bool]:
     """A call returns early when it may and can: on CUDA not from pageable memory, unless perhaps
-    for small copies, of which nothing is declared.
+    for small copies, of which nothing is declared. Nor is it where the caches are cold, for whether
+    CUDA's allocations wait for the device is nothing to build on; nor of a thousand calls, which
+    may fill CUDA's queue, and then wait for it.
 
     On the cpu device a stream is a worker thread, so a non-blocking copy needs no pinning.
     """
     is_small = device == "cuda" and memory == "pageable" and nbytes <= STAGED_AT_ONCE
-    if is_small and not blocking:
+    if (is_small and not blocking) or cache == "cold" or num_tensors > 1:
         return {}
     return {"asynchronous": not blocking and (memory != "pageable" or device == "cpu")}
-
-
-def warm(cache: str, **axes: Any) -> dict[str, bool]:
-    """Whether CUDA's allocations wait for the device is nothing to build on."""
-    return plain(**axes) if cache == "warm" else {}
-
-
-def one_call(num_tensors: int, **axes: Any) -> dict[str, bool]:
-    """A thousand calls may fill CUDA's queue, and then wait for it."""
-    return plain(**axes) if num_tensors == 1 else {}
 
 
 def strided(
@@ -46,13 +43,13 @@ def both_ways(device: str, memory: str, **_: AxisValue) -> dict[str, bool]:
     return {"both_at_once": memory == "pinned" or device == "cpu"}
 
 
-def cast(blocking: bool, memory: str, **axes: Any) -> dict[str, bool]:
+def cast(blocking: bool, memory: str, direction: str, **axes: Any) -> dict[str, bool]:
     """A copy that blocks is cast on the host, into or from pageable memory."""
     found = plain(blocking=blocking, memory=memory, **axes)
     return {**found, "pageable": blocking or memory == "pageable"}
 
 
-def to_host(device: str, cache: str, blocking: bool, **axes: Any) -> dict[str, bool]:
+def to_host(device: str, blocking: bool, **axes: Any) -> dict[str, bool]:
     """Pinned memory is allocated for a copy that does not block, where there is any."""
-    found = warm(cache, device=device, blocking=blocking, **axes)
+    found = plain(device=device, blocking=blocking, **axes)
     return {**found, "pageable": blocking or device == "cpu"}
