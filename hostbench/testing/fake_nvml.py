@@ -6,7 +6,7 @@ code, an unknown GPU is an error.
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -325,6 +325,4 @@ def old_driver(gpu: FakeGpu | None = None) -> FakeNvml:
 def vgpu() -> FakeNvml:
     """A virtual GPU in a VM, which refuses link, limits and counters."""
     errors = dict.fromkeys(VGPU_REFUSES, NOT_SUPPORTED)
-    return FakeNvml(
-        gpus=(replace(FakeGpu(name="NVIDIA A40-48Q", virtualization=2), errors=errors),)
-    )
+    return FakeNvml(gpus=(FakeGpu(name="NVIDIA A40-48Q", virtualization=2, errors=errors),))
