@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hostbench.core.case import AxisValue, Case
-from hostbench.core.errors import UsageError
 from hostbench.device.base import NEEDED, Device, Step, lacking
 from hostbench.limits.links import LinkName
 from hostbench.measure.measure import Prepared
@@ -173,12 +172,3 @@ def prepare(work: Workload, device: Device, case: Case) -> Prepared:
     device.enter(case)
     prepared = built if isinstance(built, Prepared) else Prepared(step=built)
     return replace(prepared, depth=work.depth, host_only=work.is_host_only(case))
-
-
-def find(name: str) -> Workload:
-    """The workload of that name. Raises UsageError with the names that exist."""
-    try:
-        return _REGISTRY[name]
-    except KeyError:
-        known = ", ".join(sorted(_REGISTRY)) or "none"
-        raise UsageError(f"unknown workload {name!r}; there are: {known}") from None

@@ -15,7 +15,7 @@ from hostbench.core.processes import die_with_parent
 from hostbench.device.base import Device
 from hostbench.device.errors import fatal_reason
 from hostbench.measure import measure
-from hostbench.measure.workload import find, prepare
+from hostbench.measure.workload import prepare, registry
 from hostbench.ranks.group import CollectiveError, Seat, TorchGroup, take
 from hostbench.ranks.membership import join
 from hostbench.ranks.replies import Done, Raised, Reply, Skipped
@@ -71,7 +71,7 @@ class _Rank:
 
     def build(self, case: Case) -> bool:
         """Whether the case will check its data."""
-        self.prepared = prepare(find(case.workload), self.device, case)
+        self.prepared = prepare(registry()[case.workload], self.device, case)
         return self.prepared.verify is not None
 
     def iterate(self, count: int) -> list[Reading]:

@@ -11,7 +11,7 @@ from hostbench.core.units import GB, GIB, KIB, MIB
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.measure.measure import Settings, measure
-from hostbench.measure.workload import find, prepare
+from hostbench.measure.workload import prepare, registry
 
 SIZES = tuple(KIB * 4**power for power in range(10))
 LINK = Link(
@@ -25,7 +25,7 @@ def line(latency_s: float, rate: float) -> dict[int, float]:
 
 def simulated(workload: str, sizes: tuple[int, ...], **axes: str | bool) -> Times:
     load(("transfer",))
-    work, found = find(f"transfer.{workload}"), {}
+    work, found = registry()[f"transfer.{workload}"], {}
     for nbytes in sizes:
         case = Case.of(work.name, {"device": "cuda", "nbytes": nbytes, **axes})
         device = SimulatedDevice(LINK)

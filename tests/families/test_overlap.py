@@ -14,7 +14,7 @@ from hostbench.families import load
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop, Way
 from hostbench.families.overlap.workloads import RATIOS, SCHEDULES
 from hostbench.measure.measure import Settings, measure
-from hostbench.measure.workload import find, prepare
+from hostbench.measure.workload import prepare, registry
 
 SIZE = 4 * MIB
 FREE = {"latency_s": 0.0, "launch_s": 0.0, "wait_s": 0.0, "alloc_s": 0.0, "malloc_s": 0.0}
@@ -24,7 +24,7 @@ FREE = {"latency_s": 0.0, "launch_s": 0.0, "wait_s": 0.0, "alloc_s": 0.0, "mallo
 def seconds(schedule: str, memory: str = "pinned", **link: float) -> float:
     load(("overlap",))
     device = SimulatedDevice(Link(**{**FREE, **link}))  # type: ignore[arg-type]
-    work = find("overlap.pipeline")
+    work = registry()["overlap.pipeline"]
     case = next(
         case
         for case in work.cases()
@@ -121,7 +121,11 @@ def part_s(schedule: str, num_engines: int = 2, **axes: str) -> float:
     """Exact seconds of one of the other workloads, on a machine whose host costs nothing."""
     load(("overlap",))
     device = SimulatedDevice(Link(**{**FREE, "num_copy_engines": num_engines}))  # type: ignore[arg-type]
-    for work in (find("overlap.round_trip"), find("overlap.ratio"), find("overlap.ordered")):
+    for work in (
+        registry()["overlap.round_trip"],
+        registry()["overlap.ratio"],
+        registry()["overlap.ordered"],
+    ):
         for case in work.cases():
             chosen = {"schedule": schedule, "ordering": schedule, "device": "cuda", **axes}
             if all(chosen.get(k, v) == v for k, v in case.values.items()) and set(axes) <= set(

@@ -14,7 +14,7 @@ from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import evidence
 from hostbench.measure.measure import Settings, measure
-from hostbench.measure.workload import Workload, find, prepare
+from hostbench.measure.workload import Workload, prepare, registry
 
 load(("transfer",))
 LINK = Link()
@@ -22,7 +22,7 @@ SYNC_S = LINK.launch_s + LINK.wait_s
 
 
 def cases(name: str, **axes: AxisValue) -> Iterator[tuple[Workload, Case]]:
-    work = find(f"transfer.{name}")
+    work = registry()[f"transfer.{name}"]
     for case in work.cases():
         if all(case.values[axis] == value for axis, value in axes.items()):
             yield work, case
