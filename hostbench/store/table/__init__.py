@@ -96,6 +96,7 @@ def _refreshed(results: Path, folder: Path) -> ResultTable:
             if writing is not None:
                 writing.result()
             writing = pool.submit(lake.append, table)
+            del table  # of which the writer lets go before all is written
         if writing is not None:
             writing.result()
     if reader.fresh or reader.gone:

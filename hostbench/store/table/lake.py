@@ -11,15 +11,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder, WriterProperties, write_deltalake
+from deltalake import (
+    ColumnProperties,
+    DeltaTable,
+    QueryBuilder,
+    WriterProperties,
+    write_deltalake,
+)
 from deltalake.exceptions import DeltaError
 
 from hostbench.store.table.rows import READING, SCHEMA, as_written, sort
 
 DAMAGE = (OSError, pa.ArrowException, DeltaError)
 """What asking a table raises that is damaged or was deleted: open it again, anew."""
-MAX_ROWS = 180_000
+MAX_ROWS = 300_000
 """Of one file of points: what is sorted at once in memory."""
+_AT_ONCE = 8192
+"""Rows that the writer is given at a time: it holds them as plain text."""
 MANY = 8
 """Small files of one machine that are folded into one."""
 _LOCAL_RETENTION_H = 1
@@ -27,9 +35,17 @@ _LOCAL_RETENTION_H = 1
 _SETTINGS = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 1 days",
-    "delta.dataSkippingStatsColumns": f"case,{READING}",
+    "delta.dataSkippingStatsColumns": f"case,{READING}",  # as in _WRITER
 }
-_WRITER = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=32_768)
+_SKIPPING = ColumnProperties(statistics_enabled="PAGE")
+_WRITER = WriterProperties(
+    compression="ZSTD",
+    compression_level=1,
+    max_row_group_size=32_768,
+    data_page_row_count_limit=8192,
+    default_column_properties=ColumnProperties(statistics_enabled="NONE"),
+    column_properties={"case": _SKIPPING, READING: _SKIPPING},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +109,11 @@ class Lake:
 
     def append(self, table: pa.Table) -> None:
         """Points of one machine, sorted here."""
+        rows = as_written(sort(table)).to_reader(max_chunksize=_AT_ONCE)
+        del table
         write_deltalake(
             self.points,
-            as_written(sort(table)),
+            rows,
             mode="append",
             schema_mode="merge",
             writer_properties=_WRITER,

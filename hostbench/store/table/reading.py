@@ -236,10 +236,8 @@ class Reader:
     def _full(self, at_least: int = MAX_ROWS) -> Iterator[pa.Table]:
         for machine, num_rows in list(self._num_waiting.items()):
             if num_rows >= at_least:
-                tables = self._waiting.pop(machine)
                 del self._num_waiting[machine]
-                whole = pa.concat_tables(tables, promote_options="permissive")
-                yield self._finished(whole.unify_dictionaries())
+                yield self._finished(_joined(self._waiting.pop(machine)))
 
     def _finished(self, table: pa.Table) -> pa.Table:
         """With the file of each row; what the rows of a reading have in common is noted."""
@@ -248,6 +246,10 @@ class Reader:
         files = texts([self.fresh[number].file for number in numbers.tolist()])
         column = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), files)
         return table.append_column(FILE, column)
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
 
 
 def _with_claims(about: str, claims: Claims, commit: str | None) -> str:
