@@ -16,7 +16,7 @@ from hostbench.judge.events import Judged
 from hostbench.judge.grid import Axis
 from hostbench.report.choice import Request, choose, events
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
-from hostbench.store import peers, triage
+from hostbench.store import triage
 from hostbench.store.columns import ABOUT, STATUSES
 from hostbench.store.history import History, is_url
 from hostbench.store.table import remote
@@ -59,10 +59,8 @@ def runs(folder: Place) -> pd.DataFrame:
 
     Raises UsageError when there is no such folder, like all that follow.
     """
-    found = _counts(folder)
-    found = found.assign(device=found["device"].where(found["device"] == "simulated"))
-    groups = found.groupby(["machine", "run_id"], sort=False, dropna=False)
-    runs = groups.agg({**_HOW, "device": "first"}).reset_index()
+    runs = _asked(folder, "runs_counted")
+    runs = runs.assign(machine=runs["machine"].fillna(NO_MACHINE))
     about = [asdict(run) for run in _history(str(folder), _signature(folder)).runs()]
     headers = pd.DataFrame(about, columns=["run_id", "profile", "launches", "by", "complete"])
     runs = runs.merge(headers, on="run_id", how="left")
@@ -84,8 +82,8 @@ def machines(folder: Place) -> list[str]:
 def newest(folder: Place, machine: str) -> pd.DataFrame:
     """A row for each family of hostbench's own workloads: the newest run that came to it, with the
     family's counts. hostbench's own runs before asv's, and what may be judged before scratch."""
-    found = _counts(folder)
-    found = found[(found["machine"] == machine) & found["own"]]
+    found = _asked(folder, "counts", _named(machine))
+    found = found[found["own"].astype(bool)]
     came_to = found[found[["ok", "skipped", "failed"]].sum(axis=1) > 0]
     kind = came_to["scratch"].notna().where(came_to["source"] != "asv", 2)
     simulated = came_to["run_id"].isin(came_to["run_id"][came_to["device"] == "simulated"])
@@ -167,11 +165,6 @@ def _asked(folder: Place, query: str, *about: Any) -> pd.DataFrame:
 def _kept(folder: str, signature: int, query: str, *about: Any) -> pd.DataFrame:
     rows: pd.DataFrame = getattr(_history(folder, signature), query)(*about)
     return rows
-
-
-def _counts(folder: Place) -> pd.DataFrame:
-    found = peers.ours(_asked(folder, "counts"))
-    return found.assign(machine=found["machine"].fillna(NO_MACHINE))
 
 
 @st.cache_resource(max_entries=4, show_spinner="Judging the results ...")

@@ -23,6 +23,8 @@ COUNTS = ("machine", "run_id", "family", "device", "own", *ABOUT, *STATUSES, "un
 """Of the rows of a run, family and device. `own`: a workload of hostbench's or of this project,
 else of another one. A column for each status: how many rows. `unexpected`: rows with a finding that
 their case does not declare."""
+RUN_COUNTS = ("machine", "run_id", "device", *ABOUT, *STATUSES, "unexpected")
+"""The same of a whole run. `device`: `simulated` where any row is, else missing."""
 TIMES = ("committed_at", "started_at")
 NUMBERS = tuple(c for c in COLUMNS if c.endswith("_s") or c in ("seconds", "value", "num_samples"))
 

@@ -3,7 +3,6 @@
 import functools
 import json
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -14,11 +13,11 @@ import pyarrow as pa
 from hostbench.core.errors import UsageError
 from hostbench.facts.record import Facts
 from hostbench.store import runs, table
-from hostbench.store.columns import ABOUT, COUNTS, SIDES
+from hostbench.store.columns import COUNTS, RUN_COUNTS, SIDES, STATUSES
 from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun, WholeRun
 from hostbench.store.table import lake, remote
-from hostbench.store.table.files import KINDS, Unit
+from hostbench.store.table.files import KINDS
 from hostbench.store.table.lake import DAMAGE, of_machine, text
 from hostbench.store.table.rows import PLACE, READING, SCHEMA, SHOWN, times, to_frame
 
@@ -27,6 +26,8 @@ P = ParamSpec("P")
 
 _FEW = 64
 """Up to so many readings are named in a question, so that only their files are opened."""
+
+_NUMBERS = (*STATUSES, "unexpected")
 
 _SERIES = """
 select workload, "case", bool_or(status = 'ok') as has_number
@@ -73,13 +74,14 @@ class History:
             self._take(table.open_table(self.results))
 
     def _take(self, opened: table.ResultTable) -> None:
-        self._lake, self._units = opened.lake, opened.units
-        own = (text for unit in opened.units.values() for text in unit.warnings or ())
-        self.warnings = list(dict.fromkeys([*own, *opened.warnings]))
+        self._lake = opened.lake
+        own = opened.files.column("warnings").drop_null().to_pylist()
+        said = [text for unit in own for text in json.loads(unit)]
+        self.warnings = list(dict.fromkeys([*said, *opened.warnings]))
         """What could not be read; each names its file."""
-        self._with_rows = [unit for unit in opened.units.values() if unit.rows]
-        self._readings = [unit.reading for unit in self._with_rows]
-        self._is_whole = opened.lake.num_points == sum(unit.rows for unit in self._with_rows)
+        self._files = _by_time(opened.files)
+        self._with_rows = self._files[self._files["rows"] > 0]
+        self._is_whole = opened.lake.num_points == self._with_rows["rows"].sum()
 
     def _open_again(self, error: Exception) -> None:
         if self.results is None:
@@ -94,7 +96,7 @@ class History:
 
     def machines(self) -> list[str]:
         """Every machine that has rows and a name."""
-        return sorted({unit.machine for unit in self._with_rows if unit.machine})
+        return sorted(self._with_rows["machine"].dropna().unique())
 
     @_question
     def frame(self) -> pd.DataFrame:
@@ -104,8 +106,8 @@ class History:
     @_question
     def of_runs(self, run_ids: Sequence[str], machine: str | None) -> pd.DataFrame:
         """The rows of these runs of one machine."""
-        wanted = [u for u in self._with_rows if u.run_id in run_ids and u.machine == machine]
-        return self._of_units(machine, wanted)
+        files = self._of_machine(machine)
+        return self._of_files(machine, files[files["run_id"].isin(run_ids)])
 
     def rows_of(self, run: AboutRun) -> pd.DataFrame:
         """The rows of one run."""
@@ -114,8 +116,8 @@ class History:
     @_question
     def of_peers(self, machine: str) -> pd.DataFrame:
         """Other tools' points of one machine."""
-        wanted = [u for u in self._with_rows if u.source in SOURCES and u.machine == machine]
-        return self._of_units(machine, wanted)
+        files = self._of_machine(machine)
+        return self._of_files(machine, files[files["source"].isin(SOURCES)])
 
     @_question
     def trend(
@@ -140,43 +142,40 @@ class History:
     def series(self, machine: str | None) -> pd.DataFrame:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number (`has_number`)."""
-        own = [u for u in self._with_rows if u.machine == machine and u.source not in SOURCES]
-        others = any(u.machine == machine and u.source in SOURCES for u in self._with_rows)
-        where = of_machine(machine)
-        if own and (others or not self._is_whole):
-            where += f" and {lake.is_in([unit.reading for unit in own])}"
-        found = lake.ask_sql(self._lake.points, _SERIES.format(where=where if own else "false"))
+        files = self._of_machine(machine)
+        own = files[~files["source"].isin(SOURCES)]
+        where = of_machine(machine) if len(own) else "false"
+        if len(own) and not (self._is_whole and len(own) == len(files)):
+            where += f" and {lake.is_in(own[READING].tolist())}"
+        found = lake.ask_sql(self._lake.points, _SERIES.format(where=where))
         names = ["workload", "case", "has_number"]
         rows: pd.DataFrame = found.select(names).to_pandas()
         return rows.astype({"workload": object, "case": object})
 
     def sides(self) -> pd.DataFrame:
         """One row for each run, the oldest first: the columns SIDES."""
-        units = [unit for unit in self._by_time() if unit.machine]
-        rows = [[getattr(unit, name) for name in SIDES] for unit in units]
-        return pd.DataFrame(rows, columns=list(SIDES)).drop_duplicates(ignore_index=True)
+        named = self._with_rows[self._with_rows["machine"].notna()]
+        return named[list(SIDES)].drop_duplicates(ignore_index=True)
 
-    def counts(self) -> pd.DataFrame:
-        """A row for each run, family and device, the oldest run first: the columns COUNTS."""
-        units = [unit for unit in self._by_time() if unit.source not in SOURCES]
-        counted: list[list[Any]] = []
-        places: dict[str, range] = {}
-        for unit in units:  # runs of one outcome share the text, so that it is parsed once
-            if unit.counts not in places:
-                rows = json.loads(unit.counts)
-                places[unit.counts] = range(len(counted), len(counted) + len(rows))
-                counted += rows
-        own = ["machine", "run_id", *ABOUT]
-        fields = attrgetter(*("first_at" if name == "started_at" else name for name in own))
-        about = pd.DataFrame(map(fields, units), columns=own)
-        moments = about["started_at"].astype("Int64")
-        about["started_at"] = pd.to_datetime(moments, unit="us", utc=True)
-        rest = pd.DataFrame(counted, columns=[name for name in COUNTS if name not in own])
-        of_run = np.repeat(np.arange(len(units)), [len(places[unit.counts]) for unit in units])
-        of_rest = np.array([row for unit in units for row in places[unit.counts]], dtype=int)
-        parts = about.take(of_run), rest.take(of_rest)
-        found = pd.concat([part.reset_index(drop=True) for part in parts], axis="columns")
-        return found[list(COUNTS)]
+    def runs_counted(self) -> pd.DataFrame:
+        """A row for each run, the oldest first: the columns RUN_COUNTS."""
+        files = self._ours(self._with_rows)
+        counted = _counted(files)
+        simulated = counted["device"].where(counted["device"] == "simulated")
+        of_text = counted.assign(device=simulated).groupby("counts", as_index=False)
+        summed = of_text.agg({"device": "first"} | dict.fromkeys(_NUMBERS, "sum"))
+        found = files.merge(summed, on="counts", how="left")[list(RUN_COUNTS)]
+        runs = found.groupby(["machine", "run_id"], sort=False, dropna=False)
+        if runs.ngroups < len(found):
+            how = dict.fromkeys(RUN_COUNTS, "first") | dict.fromkeys(_NUMBERS, "sum")
+            found = runs.agg(how).reset_index(drop=True)
+        return found
+
+    def counts(self, machine: str | None) -> pd.DataFrame:
+        """A row for each run of a machine, family and device, the oldest run first: the columns
+        COUNTS."""
+        files = self._ours(self._of_machine(machine))
+        return files.merge(_counted(files), on="counts")[list(COUNTS)]
 
     def facts(self, run: AboutRun) -> dict[str, Facts]:
         """When (`before`, `during`, ...) -> facts of the run's first part."""
@@ -199,20 +198,22 @@ class History:
 
     def _abouts(self) -> list[dict[str, Any]]:
         """Of runs that can be shown."""
-        return [u.about for u in self._units.values() if u.kind == "run" and u.about]
+        of_runs = self._files[self._files["kind"] == "run"]
+        return [json.loads(about) for about in of_runs["about"].dropna()]
 
-    def _in_order(self) -> list[Unit]:
-        """As the frame holds rows of one moment: runs, peers, asv."""
-        return sorted(self._with_rows, key=lambda unit: (KINDS.index(unit.kind), unit.key))
+    def _of_machine(self, machine: str | None) -> pd.DataFrame:
+        named = self._with_rows["machine"]
+        return self._with_rows[named.isna() if machine is None else named == machine]
 
-    def _by_time(self) -> list[Unit]:
-        """The oldest first, those without a time last."""
-        return sorted(self._in_order(), key=lambda unit: (unit.first_at is None, unit.first_at))
+    @staticmethod
+    def _ours(files: pd.DataFrame) -> pd.DataFrame:
+        """Without other tools'."""
+        return files[~files["source"].isin(SOURCES)]
 
-    def _of_units(self, machine: str | None, units: Sequence[Unit]) -> pd.DataFrame:
-        if not units:
+    def _of_files(self, machine: str | None, files: pd.DataFrame) -> pd.DataFrame:
+        if files.empty:
             return to_frame(SCHEMA.empty_table())
-        readings = [unit.reading for unit in units]
+        readings = files[READING].tolist()
         where = of_machine(machine)
         if len(readings) <= _FEW:
             where += f" and {lake.is_in(readings)}"
@@ -222,16 +223,36 @@ class History:
         if self._is_whole:
             return self._lake.read(columns, where)
         rows = self._lake.read([*dict.fromkeys([*columns, READING])], where)
-        return lake.counting(rows, self._readings)
+        return lake.counting(rows, self._with_rows[READING])
 
     def _ordered(self, rows: pa.Table) -> pd.DataFrame:
         """By time; at one time by kind, key and place."""
-        numbers = np.array([unit.reading for unit in self._in_order()], dtype=np.int64)
-        by_number = np.argsort(numbers)
+        known = self._with_rows.sort_values(READING)
         at = times(rows)
         limits = np.iinfo(np.int64)
         at = np.where(at == limits.min, limits.max, at)
         readings = rows.column(READING).to_numpy()
-        rank = by_number[np.searchsorted(numbers[by_number], readings)]
+        rank = known["rank"].to_numpy()[np.searchsorted(known[READING], readings)]
         order = np.lexsort((rows.column(PLACE).to_numpy(), rank, at))
         return to_frame(rows.take(pa.array(order)))
+
+
+def _by_time(files: pa.Table) -> pd.DataFrame:
+    """A row for each Unit, the oldest first, those without a time last. `rank`: its place among
+    those of one moment, runs before peers before asv."""
+    found = files.to_pandas().sort_values(READING).drop_duplicates("key", keep="last")
+    kind = found["kind"].map(dict(zip(KINDS, range(len(KINDS)), strict=True)))
+    found = found.assign(
+        rank=np.lexsort((found["key"], kind)).argsort(),
+        started_at=pd.to_datetime(found["first_at"].astype("Int64"), unit="us", utc=True),
+    )
+    ordered: pd.DataFrame = found.sort_values(["started_at", "rank"], ignore_index=True)
+    return ordered
+
+
+def _counted(files: pd.DataFrame) -> pd.DataFrame:
+    """What each text of the column `counts` says, a row for each family and device. Runs of one
+    outcome share the text."""
+    names = ["counts", "family", "device", "own", *_NUMBERS]
+    rows = [[text, *row] for text in files["counts"].unique() for row in json.loads(text)]
+    return pd.DataFrame(rows, columns=names)

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.clock import now, stamp
 from hostbench.core.errors import DataError, UsageError
@@ -72,12 +70,6 @@ def add(
     path = _free(folder)
     write_atomic(path, gzip.compress(json.dumps(envelope).encode(), mtime=0))
     return path, True
-
-
-def ours(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame without other tools' points."""
-    chosen: pd.DataFrame = frame.loc[~frame["source"].isin(SOURCES)]
-    return chosen
 
 
 def rows_of(path: Path, warn: Warn) -> list[dict[str, Any]]:

@@ -84,7 +84,8 @@ def _refreshed(results: Path, folder: Path) -> ResultTable:
     lake = Lake(str(folder))
     if lake.description != files.description():
         raise _OutdatedError
-    units = files.from_table(lake.read_files())
+    stored = files.read(lake)
+    units = files.units_of(stored)
     if lake.num_points != sum(unit.rows for unit in units.values()):
         _sweep(lake, {unit.reading for unit in units.values()})
         if lake.num_points != sum(unit.rows for unit in units.values()):
@@ -105,7 +106,8 @@ def _refreshed(results: Path, folder: Path) -> ResultTable:
         lake.delete([unit.reading for unit in reader.gone if unit.rows])
         lake.tidy({unit.machine for unit in reader.fresh.values() if unit.rows})
         lake.refresh()
-    return ResultTable(lake=lake, units=units, warnings=tuple(reader.warnings))
+        stored = files.updated(stored, gone, reader.fresh.values())
+    return ResultTable(lake=lake, files=stored, warnings=tuple(reader.warnings))
 
 
 def _sweep(lake: Lake, readings: set[int]) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -64,8 +64,8 @@ class ResultTable:
     """A table as it was when it was opened; hostbench.store.history asks it."""
 
     lake: Lake
-    units: dict[str, Unit]
-    """By key."""
+    files: pa.Table
+    """A row for each Unit; of two readings of one file the later counts."""
     warnings: tuple[str, ...] = ()
     """Of files that are no unit."""
 
@@ -86,7 +86,18 @@ def to_table(units: Sequence[Unit]) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-def from_table(table: pa.Table) -> dict[str, Unit]:
+def read(lake: Lake) -> pa.Table:
+    """A row for each unit. Raises one of DAMAGE."""
+    return lake.read_files(_NAMES).cast(SCHEMA)
+
+
+def updated(table: pa.Table, gone: Collection[int], fresh: Iterable[Unit]) -> pa.Table:
+    """Without these readings, and with what was read instead."""
+    kept = ~np.isin(table.column(READING).to_numpy(), [*gone])
+    return pa.concat_tables([table.filter(pa.array(kept)), to_table([*fresh])])
+
+
+def units_of(table: pa.Table) -> dict[str, Unit]:
     """By key; of two readings of one file the later counts."""
     columns = {name: _listed(table.column(name)) for name in _NAMES}
     for name in _JSON:
@@ -99,14 +110,10 @@ def from_table(table: pa.Table) -> dict[str, Unit]:
 
 
 def _listed(column: pa.ChunkedArray) -> list[Any]:
-    """As to_pylist, many times faster."""
-    if pa.types.is_dictionary(column.type):
-        chunk = column.combine_chunks()
-        texts = [*chunk.dictionary.to_pylist(), None]
-        codes = chunk.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
-        return [texts[code] for code in codes.tolist()]
-    values, is_valid = column.fill_null(0).to_numpy().tolist(), column.is_valid().to_numpy()
-    return [value if valid else None for value, valid in zip(values, is_valid, strict=True)]
+    """As to_pylist, faster where there is text, or a number in each row."""
+    is_plain = pa.types.is_string(column.type) or not column.null_count
+    values: list[Any] = column.to_numpy().tolist() if is_plain else column.to_pylist()
+    return values
 
 
 def describe(table: pa.Table, units: Mapping[int, Unit]) -> None:

@@ -55,7 +55,7 @@ class Reader:
 
     def tables(self) -> Iterator[pa.Table]:
         """Rows of what is new, each of one machine, small enough to be sorted in memory."""
-        there = {*self._parts(), *self.found.peers, *self.found.asv}
+        there = {*self._parts(), *self.found.peers}.union(*self.found.asv.values())
         for key, parts in self._runs().items():
             there.add(key)
             self._run(key, parts)
@@ -175,9 +175,7 @@ class Reader:
             if isinstance(about, dict)
         }
         about = digest_of([hardware, names])
-        for path, stat in self.found.asv.items():
-            if path.partition("/")[0] != machine:
-                continue
+        for path, stat in self.found.asv[machine].items():
             unit = self.units.get(path)
             depends = _with_claims(about, claims, unit.commit if unit else None)
             if not self._differs(path, stat, depends):
@@ -198,7 +196,7 @@ class Reader:
 
     def _differs(self, key: str, stat: Stat, depends: str = "") -> bool:
         unit = self.units.get(key)
-        return unit is None or [unit.size, unit.changed_ns, unit.depends] != [*stat, depends]
+        return unit is None or unit.depends != depends or [unit.size, unit.changed_ns] != stat
 
     def _unit(self, key: str, kind: str, stat: Stat, depends: str = "", **more: Any) -> Unit:
         """A new reading; the one before counts no more."""

@@ -42,7 +42,7 @@ def open_remote(url: str) -> ResultTable:
     """The table at a URL as it is now. Raises UsageError where there is none that can be read."""
     try:
         lake = Lake(url)
-        return ResultTable(lake=lake, units=files.from_table(lake.read_files()))
+        return ResultTable(lake=lake, files=files.read(lake))
     except TableNotFoundError as error:
         raise UsageError(
             f"there is no table at {url}; `hostbench publish URL` makes one"
@@ -83,8 +83,9 @@ def publish(results: Path, local: ResultTable, url: str) -> Published:
 
 
 def _publish(results: Path, local: ResultTable, lake: Lake) -> Published:
-    there = files.from_table(lake.read_files())
-    lacking = [unit for unit in local.units.values() if _is_lacking(unit, there)]
+    there = files.units_of(files.read(lake))
+    here = files.units_of(local.files)
+    lacking = [unit for unit in here.values() if _is_lacking(unit, there)]
     first = (
         time.time_ns()
     )  # numbers of readings of its own: what a killed publisher left never counts

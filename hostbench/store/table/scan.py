@@ -19,7 +19,8 @@ class Scan:
 
     machines: list[str] = field(default_factory=list)
     """Folders that hold a file of asv's, if only machine.json."""
-    asv: dict[str, Stat] = field(default_factory=dict)
+    asv: dict[str, dict[str, Stat]] = field(default_factory=dict)
+    """By machine."""
     archives: dict[str, Stat] = field(default_factory=dict)
     journals: dict[str, Stat] = field(default_factory=dict)
     peers: dict[str, Stat] = field(default_factory=dict)
@@ -31,7 +32,12 @@ class Scan:
         if commit is None:
             return []
         start = f"{commit[:8]}-hostbench-"
-        return [[p, s] for p, s in self.asv.items() if p.partition("/")[2].startswith(start)]
+        return [
+            [path, stat]
+            for machine, files in self.asv.items()
+            for path, stat in files.items()
+            if path.startswith(f"{machine}/{start}")
+        ]
 
 
 def scan(results: Path) -> Scan:
@@ -47,14 +53,14 @@ def scan(results: Path) -> Scan:
             found.machines.append(machine)
         for name in asv_tree.NO_RESULTS:
             stored.pop(f"{machine}/{name}", None)
-        found.asv |= stored
+        found.asv[machine] = stored
         found.archives |= _files(folder / "runs", f"{machine}/runs", archive.SUFFIX)
         found.peers |= _files(folder / "peers", f"{machine}/peers", peers.SUFFIX)
     for path in journal.find(results):
         stat = stat_of(path)
         if stat and _is_utf8(path.name):
             found.journals[path.relative_to(results).as_posix()] = stat
-    for paths in (found.asv, found.archives, found.peers):
+    for paths in (*found.asv.values(), found.archives, found.peers):
         odd = [name for name in paths if not _is_utf8(name)]
         found.odd += odd
         for name in odd:
