@@ -240,13 +240,14 @@ class History:
 def _by_time(files: pa.Table) -> pd.DataFrame:
     """A row for each Unit, the oldest first, those without a time last. `rank`: its place among
     those of one moment, runs before peers before asv."""
-    found = files.to_pandas().sort_values(READING).drop_duplicates("key", keep="last")
-    kind = found["kind"].map(dict(zip(KINDS, range(len(KINDS)), strict=True)))
-    found = found.assign(
-        rank=np.lexsort((found["key"], kind)).argsort(),
-        started_at=pd.to_datetime(found["first_at"].astype("Int64"), unit="us", utc=True),
-    )
-    ordered: pd.DataFrame = found.sort_values(["started_at", "rank"], ignore_index=True)
+    times = files.column("first_at").cast(pa.timestamp("us", tz="UTC"))
+    known = files.append_column("started_at", times).to_pandas()
+    if not known["key"].is_unique:
+        known = known.sort_values(READING).drop_duplicates("key", keep="last")
+    kinds = pd.Categorical(known["kind"], KINDS).codes
+    rank = np.lexsort((known["key"], kinds)).argsort()
+    order = np.lexsort((rank, known["first_at"]))
+    ordered: pd.DataFrame = known.assign(rank=rank).take(order).reset_index(drop=True)
     return ordered
 
 

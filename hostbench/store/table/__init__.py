@@ -93,7 +93,9 @@ def _refreshed(results: Path, folder: Path) -> ResultTable:
     reader = Reader(results, units, scan(results))
     with ThreadPoolExecutor(1) as pool:  # one batch is written while the next is read
         writing = None
+        batches = 0
         for table in reader.tables():
+            batches += 1
             if writing is not None:
                 writing.result()
             writing = pool.submit(lake.append, table)
@@ -106,6 +108,8 @@ def _refreshed(results: Path, folder: Path) -> ResultTable:
         lake.delete([unit.reading for unit in reader.gone if unit.rows])
         lake.tidy({unit.machine for unit in reader.fresh.values() if unit.rows})
         lake.refresh()
+        if batches > 1:
+            lake.shorten_log()
         stored = files.updated(stored, gone, reader.fresh.values())
     return ResultTable(lake=lake, files=stored, warnings=tuple(reader.warnings))
 
