@@ -270,7 +270,7 @@ _command("check-results", "Find and explain damage in results/.", formats(), opt
 _command(
     "dashboard",
     "Open the dashboard over all stored runs.",
-    click.option("--port", type=int, default=8501, show_default=True),
+    click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True),
     click.option("--headless", is_flag=True, help="do not open a browser"),
     options.results,
 )

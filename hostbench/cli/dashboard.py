@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from hostbench.store.history import is_url
 
 
 def execute(*, port: int, headless: bool, results: str | None) -> int:
-    """Replace this process by streamlit. Raises UsageError when streamlit is not installed."""
+    """Replace this process by streamlit. Raises UsageError when streamlit is not installed, and for
+    a port that cannot be had."""
     if importlib.util.find_spec("streamlit") is None:
         raise UsageError("streamlit is not installed; pip install 'hostbench[dashboard]'")
     app = _app()
     shown = results if results and is_url(results) else results_folder(results)
+    _check_free(port)
     command = [sys.executable, "-m", "streamlit", "run", str(app)]
     server = [
         "--server.address=localhost",
@@ -30,6 +33,15 @@ def execute(*, port: int, headless: bool, results: str | None) -> int:
         sys.executable,
         [*command, *server, *quiet, "--", "--results", str(shown), "--root", here],
     )
+
+
+def _check_free(port: int) -> None:
+    try:
+        socket.create_server(("localhost", port)).close()
+    except OSError as error:
+        raise UsageError(
+            f"port {port} cannot be had ({os.strerror(error.errno or 0)}); name another: --port N"
+        ) from error
 
 
 def _app() -> Path:

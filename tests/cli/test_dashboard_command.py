@@ -1,0 +1,88 @@
+"""`hostbench dashboard` as somebody types it for the first time: a terminal, and an empty home."""
+
+import contextlib
+import os
+import pty
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostbench.cli import main
+from hostbench.core.errors import EXIT_USAGE
+
+ROOT = Path(__file__).parent.parent.parent
+HANDSHAKE = (
+    "GET /_stcore/stream HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number: int = free.getsockname()[1]
+    return number
+
+
+@pytest.fixture
+def said(tmp_path: Path, port: int) -> Iterator[str]:
+    """What a first start says until it is ready or asks something; it runs until the test ends."""
+    pytest.importorskip("streamlit", reason="streamlit is not installed")
+    terminal, its = pty.openpty()
+    command = [sys.executable, "-m", "hostbench", "dashboard", "--port", str(port)]
+    kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
+    # Nothing on PATH could be a browser.
+    env = {**kept, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": str(tmp_path)}
+    server = subprocess.Popen(command, cwd=tmp_path, env=env, stdin=its, stdout=its, stderr=its)
+    os.close(its)
+    try:
+        yield _read(terminal, until=("http://", "Email:"))
+    finally:
+        server.kill()
+        server.wait(timeout=20)
+        os.close(terminal)
+
+
+def _read(terminal: int, until: tuple[str, ...]) -> str:
+    text, deadline = "", time.monotonic() + 60
+    with contextlib.suppress(OSError):  # the other end is closed
+        while not any(word in text for word in until) and time.monotonic() < deadline:
+            if select.select([terminal], [], [], 1)[0]:
+                text += os.read(terminal, 4096).decode(errors="replace")
+    return text
+
+
+def _answer(port: int, host: str) -> str:
+    """The first line of the answer to a page of that host that wants the app's data."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as link:
+        link.sendall(HANDSHAKE.format(host=host).encode())
+        return link.recv(4096).decode(errors="replace").partition("\r\n")[0]
+
+
+def test_the_first_start_asks_nothing_and_answers_this_machine_alone(said: str, port: int) -> None:
+    assert "http://" in said and "Email" not in said
+    assert " 101 " in _answer(port, f"localhost:{port}")
+    assert " 403 " in _answer(port, f"rebound.example:{port}")
+
+
+def test_a_busy_port_is_one_line(port: int, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("streamlit", reason="streamlit is not installed")
+    with socket.create_server(("localhost", port)):
+        assert main(["dashboard", "--headless", "--port", str(port)]) == EXIT_USAGE
+    err = capsys.readouterr().err
+    assert f"port {port} " in err and "--port N" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", ["99999", "0", "-1"])
+def test_a_port_that_there_is_not(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dashboard", "--port", number]) == EXIT_USAGE
+    err = capsys.readouterr().err
+    assert "1<=x<=65535" in err and err.count("\n") == 1
