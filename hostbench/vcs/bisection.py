@@ -43,8 +43,9 @@ class Bisection:
     def __init__(self, root: Path, folder: Path, good: str, bad: str) -> None:
         """Raises GitError."""
         self._clone = folder
-        git(root, "clone", "--quiet", "--shared", "--no-checkout", str(root), str(folder))
-        git(folder, "bisect", "start", "--no-checkout", bad, good, "--", PACKAGE)
+        clone = ("clone", "--quiet", "--shared", "--no-checkout")
+        git(root, *clone, paths=[str(root), str(folder)])
+        git(folder, "bisect", "start", "--no-checkout", names=[bad, good], paths=[PACKAGE])
 
     @property
     def first_bad(self) -> str | None:

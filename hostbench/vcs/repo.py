@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,9 +33,43 @@ class GitError(HostbenchError):
     """git is missing or refuses; the text is its first line."""
 
 
-def git(root: Path, *args: str) -> str:
-    """What a git command prints there, in no language but English. Raises GitError."""
-    return _run(root, *args).decode(errors="replace").strip()
+def git(root: Path, *command: str, names: Sequence[str] = (), paths: Sequence[str] = ()) -> str:
+    """What a git command prints there, in no language but English. Raises GitError.
+
+    What a person or a file called a commit goes into `names`, where nothing is an option.
+    """
+    return run_git(root, *command, names=names, paths=paths).decode(errors="replace").strip()
+
+
+def run_git(
+    root: Path,
+    *command: str,
+    names: Sequence[str] = (),
+    paths: Sequence[str] = (),
+    given: bytes = b"",
+) -> bytes:
+    """The same, as bytes, with standard input. No other function of the package runs git."""
+    for name in names:
+        if name.startswith("-"):  # `git archive` and `git bisect` know no --end-of-options
+            raise GitError(f"{name!r} is an option, no name of a commit")
+    try:
+        done = subprocess.run(
+            ["git", *command, *names, *(["--", *paths] if paths else [])],
+            cwd=root,
+            env={**os.environ, "LC_ALL": "C"},
+            input=given,
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr.decode(errors="replace").strip().splitlines() or ["git failed"])[0]
+        if "not a git repository" in said:
+            said = "no git repository"
+        raise GitError(said) from error
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise GitError("git is not installed or does not answer") from error
+    return done.stdout
 
 
 def checkout(root: Path | None, results: Path) -> Checkout:
@@ -65,7 +100,7 @@ def working_tree(root: Path, results: Path) -> Checkout:
 def committed_at(root: Path, commit: str | None) -> str | None:
     """When a commit was made, ISO 8601; None where git tells none that can be kept."""
     try:
-        said = git(root, "show", "-s", "--format=%cI", commit) if commit else None
+        said = git(root, "show", "-s", "--format=%cI", names=[commit]) if commit else None
         return said if said and is_storable(epoch_s(said)) else None
     except (GitError, ValueError):
         return None
@@ -74,9 +109,7 @@ def committed_at(root: Path, commit: str | None) -> str | None:
 def commit_of(root: Path, name: str) -> str | None:
     """The commit that a branch, tag or abbreviation names; None where git knows none."""
     try:
-        return git(
-            root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
-        )
+        return git(root, "rev-parse", "--verify", "--quiet", names=[f"{name}^{{commit}}"])
     except GitError:
         return None
 
@@ -89,7 +122,7 @@ def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
     try:
         said = git(
             *(root, "log", f"--max-count={MOST_LANDED}", "--format=%H%x09%s"),
-            *("--end-of-options", f"{old}..{new}"),
+            names=[f"{old}..{new}"],
         )
     except GitError:
         return None
@@ -103,29 +136,30 @@ def is_shallow(root: Path) -> bool:
 
 
 def is_ancestor(root: Path, first: str, last: str) -> bool:
-    return not git(root, "rev-list", "--max-count=1", first, f"^{last}")
+    return not git(root, "rev-list", "--max-count=1", names=[first, f"^{last}"])
 
 
 def num_commits(root: Path, first: str, last: str, name: str) -> int:
     """Commits after `first` up to `last` that touch `name`."""
-    return int(git(root, "rev-list", "--count", f"{first}..{last}", "--", name))
+    return int(git(root, "rev-list", "--count", names=[f"{first}..{last}"], paths=[name]))
 
 
 def about(root: Path, commit: str) -> str:
     """`2026-11-21 the commit's first line`, fit for a terminal."""
-    return one_line(git(root, "show", "-s", "--format=%cs %s", commit))
+    return one_line(git(root, "show", "-s", "--format=%cs %s", names=[commit]))
 
 
 def export(root: Path, commit: str, name: str, folder: Path) -> None:
     """Write what the folder `name` of a commit holds below `folder`. Raises GitError."""
-    packed = _run(root, "archive", "--format=zip", commit, "--", name)
+    packed = run_git(root, "archive", "--format=zip", names=[commit], paths=[name])
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:  # tarfile needs Python 3.11.4 to be safe
         archive.extractall(folder)
 
 
 def copy_tree(root: Path, name: str, folder: Path) -> None:
     """Copy the files below `name` as they are now, but for what git ignores. Raises GitError."""
-    listed = _run(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", name)
+    which = ("-z", "--cached", "--others", "--exclude-standard")
+    listed = run_git(root, "ls-files", *which, paths=[name])
     for path in map(os.fsdecode, filter(None, listed.split(b"\0"))):
         if (root / path).is_file():  # else deleted, and not yet committed
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -133,27 +167,7 @@ def copy_tree(root: Path, name: str, folder: Path) -> None:
 
 
 def _changed(root: Path, results: Path) -> bool:
-    paths = ["--", "."]
+    paths = ["."]
     if results.resolve().is_relative_to(root.resolve()):
         paths.append(f":(exclude){results.resolve().relative_to(root.resolve())}")
-    return bool(git(root, "status", "--porcelain", "--untracked-files=no", *paths))
-
-
-def _run(root: Path, *args: str) -> bytes:
-    try:
-        done = subprocess.run(
-            ["git", *args],
-            cwd=root,
-            env={**os.environ, "LC_ALL": "C"},
-            capture_output=True,
-            check=True,
-            timeout=60,
-        )
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr.decode(errors="replace").strip().splitlines() or ["git failed"])[0]
-        if "not a git repository" in said:
-            said = "no git repository"
-        raise GitError(said) from error
-    except (OSError, subprocess.SubprocessError) as error:
-        raise GitError("git is not installed or does not answer") from error
-    return done.stdout
+    return bool(git(root, "status", "--porcelain", "--untracked-files=no", paths=paths))

@@ -1,8 +1,10 @@
 """What git says: numbers belong to a commit only where its code, unchanged, is what is measured."""
 
+import ast
 import importlib.util
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ import pytest
 import hostbench
 from hostbench.core.errors import UsageError
 from hostbench.runner import places
-from hostbench.vcs.repo import checkout, landed
+from hostbench.vcs import repo
+from hostbench.vcs.repo import GitError, checkout, landed
 
 FAR = "@32503680000 +0000"
 
@@ -154,3 +157,35 @@ def test_what_landed_between_two_commits(root: Path) -> None:
     assert landed(root, last, first) == []
     assert landed(root, first, "f" * 40) is None
     assert landed(root, "--all", last) is None
+
+
+@pytest.mark.parametrize("name", ["--output=there", "-Othere", "--all", "HEAD\0", "a..b:c^{/x"])
+def test_a_hostile_name_is_no_commit_and_does_nothing(root: Path, name: str) -> None:
+    """`git show --output=FILE` writes over a file."""
+    there = root / "there"
+    there.write_text("kept")
+    assert repo.commit_of(root, name) is None
+    assert repo.committed_at(root, name) is None
+    assert landed(root, name, "HEAD") is None
+    asks: list[Callable[[], object]] = [
+        lambda: repo.about(root, name),
+        lambda: repo.is_ancestor(root, name, "HEAD"),
+        lambda: repo.num_commits(root, name, "HEAD", "x"),
+        lambda: repo.export(root, name, "hostbench", root / "y"),
+    ]
+    for ask in asks:
+        with pytest.raises(GitError):
+            ask()
+    assert there.read_text() == "kept" and not (root / "y").exists()
+
+
+def test_only_one_function_runs_git() -> None:
+    package = Path(repo.__file__).parent.parent
+    starts = [
+        f"{path.relative_to(package)}:{node.lineno}"
+        for path in sorted(package.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.List | ast.Tuple)
+        and any(isinstance(one, ast.Constant) and one.value == "git" for one in node.elts[:1])
+    ]
+    assert {where.partition(":")[0] for where in starts} == {"vcs/repo.py"}

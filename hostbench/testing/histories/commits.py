@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-import subprocess
 from pathlib import Path
 
 from hostbench.core.errors import UsageError
 from hostbench.testing.histories.story import DAY_S, Story
+from hostbench.vcs.repo import GitError, run_git
 
 _WHO = "A Story <story@example.org>"
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -67,9 +67,7 @@ def repository(folder: Path, story: Story) -> None:
             (("init", "-q", "-b", "main"), b""),
             (("fast-import", "--quiet"), b"".join(stream)),
         ):
-            subprocess.run(
-                ["git", "-C", str(folder), *command], input=given, check=True, capture_output=True
-            )
-    except (OSError, subprocess.CalledProcessError) as error:
+            run_git(folder, *command, given=given)
+    except GitError as error:
         raise UsageError(f"git cannot make a repository in {folder} ({error})") from error
     (folder / "asv.conf.json").write_text(json.dumps(_ASV, indent=4) + "\n")
