@@ -2,9 +2,8 @@
 
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hostbench.cli import compare
 from hostbench.cli.measuring import Pair, measure_pair
@@ -18,19 +17,27 @@ from hostbench.vcs.repo import Checkout, working_tree
 from hostbench.vcs.side import Side
 
 
-def execute(*, a: str, names: tuple[str, ...], all: bool, format: str, **measuring: Any) -> int:
-    """Measure, keep a run of each side, compare them; `names` are B and families, either of which
-    may be left out. Exit codes are those of `compare`, but 4 where a case failed or the run was
-    interrupted."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbOptions(Measuring):
+    a: str
+    names: tuple[str, ...] = ()
+    """B, then families; either may be left out."""
+    all: bool = False
+    format: str = "text"
+
+
+def execute(options: AbOptions) -> int:
+    """Measure, keep a run of each side, compare them. Exit codes are those of `compare`, but 4
+    where a case failed or the run was interrupted."""
     become_subreaper()
-    second, families = _names(names)
-    options = Measuring(families=families, **measuring)
+    second, families = _names(options.names)
+    options = replace(options, families=families)
     setup = set_up(options)
     root, code = repository(setup)
     plan = planned(options, setup)
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
-            side.of_commit(root, a, Path(folder, "a")),
+            side.of_commit(root, options.a, Path(folder, "a")),
             side.of_commit(root, second, Path(folder, "b"))
             if second is not None
             else side.of_working_tree(root, code, Path(folder, "b")),
@@ -48,9 +55,14 @@ def execute(*, a: str, names: tuple[str, ...], all: bool, format: str, **measuri
     failed = any(one.status == "failed" for records in pair.records for one in records)
     try:
         first, second = (f"run:{run_id}" for run_id in pair.run_ids)
-        verdict = compare.execute(
-            a=first, b=second, all=all, format=format, results=str(setup.results)
+        asked = compare.CompareOptions(
+            a=first,
+            b=second,
+            all=options.all,
+            format=options.format,
+            results=str(setup.results),
         )
+        verdict = compare.execute(asked)
     except NothingMeasured as error:
         warn(str(error))
         verdict = error.exit_code

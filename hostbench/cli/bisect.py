@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from hostbench.cli.ab import repository
 from hostbench.cli.measuring import measure_pair
@@ -98,9 +97,8 @@ class Trial:
     why: str = ""
 
 
-def execute(**given: Any) -> int:
+def execute(options: BisectOptions) -> int:
     """Exit code 0 where the steps were printed or the commit was found, 3 where nothing shows."""
-    options = BisectOptions(**given)
     if options.check:
         return _checked(options)
     options, setup, case = _set_up(options)

@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -38,42 +38,45 @@ _MOST_NAMED = 10
 """Wrong lines that are named; the others are counted."""
 
 
-def execute(*, input: Path | None, axis: Axis, **stored: Any) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesOptions:
+    series: tuple[str, ...]
+    machine: str | None
+    axis: Axis
+    since: str | None
+    all: bool
+    format: str | None
+    input: Path | None
+    results: str | None
+
+
+def execute(options: ChangesOptions) -> int:
     """Judge what is stored, or the series of --input, and print what changed."""
-    return _stored(axis=axis, **stored) if input is None else _input(input, **stored)
+    return _stored(options) if options.input is None else _input(options.input, options)
 
 
-def _stored(
-    *,
-    series: tuple[str, ...],
-    machine: str | None,
-    axis: Axis,
-    since: str | None,
-    all: bool,
-    format: str | None,
-    results: str | None,
-) -> int:
+def _stored(options: ChangesOptions) -> int:
     """4 where a series that had numbers fails in its machine's newest run, else 1 where a confirmed
     step to slower stayed, is recent, and has no triage entry."""
-    wanted = Request.read(series)
-    history = open_history(results)
-    _check_machines([machine, *wanted.machines], history)
+    wanted, axis = Request.read(options.series), options.axis
+    history = open_history(options.results)
+    _check_machines([options.machine, *wanted.machines], history)
     judged = judge_history(history, axis)
-    begin = None if since is None else _since(since, judged)
-    asked = choose(judged, wanted, machine)
+    begin = None if options.since is None else _since(options.since, judged)
+    asked = choose(judged, wanted, options.machine)
     if not any(one.machine and one.judged.grid.cases for one in asked):
-        raise NothingMeasured(_nothing(series, machine, asked))
+        raise NothingMeasured(_nothing(options.series, options.machine, asked))
     asked = [one for one in asked if one.machine]
     explainer = Explainer(history, judged, Path.cwd(), axis, begin)
     for path, text in explainer.triage.warnings:
         warn(f"{path}: {text}")
-    if format == "jsonl":
+    if options.format == "jsonl":
         for id, judgement in (*choice.series(asked), *choice.machines(asked)):
             _write(id, judgement)
     else:
         show_page(
-            format or "text",
-            lambda: changes.page(asked, explainer, every=all),
+            options.format or "text",
+            lambda: changes.page(asked, explainer, every=options.all),
             lambda: changes.table(asked, explainer),
             lambda: changes.as_json(asked, explainer),
         )
@@ -143,11 +146,12 @@ def _check_asked(asked: Sequence[Selection]) -> None:
         raise NothingMeasured(why)
 
 
-def _input(path: Path, *, format: str | None, **stored: Any) -> int:
+def _input(path: Path, options: ChangesOptions) -> int:
     """Series from a file, changes as lines; 2 where a line is wrong, which leaves the others to be
     judged, else 1 where a confirmed step is slower."""
-    given = [name for name, value in stored.items() if value]
-    given += ["format"] if format not in (None, "jsonl") else []
+    others = ("series", "machine", "since", "all", "results")
+    given = [name for name in others if getattr(options, name)]
+    given += ["format"] if options.format not in (None, "jsonl") else []
     if given:
         raise UsageError(
             f"--input takes its series from a file and writes JSON lines: leave {given[0]} out"

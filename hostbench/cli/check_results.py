@@ -1,5 +1,7 @@
 """`hostbench check-results`: find and explain damage below a results folder."""
 
+from dataclasses import dataclass
+
 from hostbench.cli.page import show_page
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
@@ -9,16 +11,22 @@ from hostbench.store import check
 COLUMNS = tuple(Column(title=name, keys=(name,)) for name in ("path", "what", "remedy"))
 
 
-def execute(*, format: str, results: str | None) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResultsOptions:
+    format: str
+    results: str | None
+
+
+def execute(options: CheckResultsOptions) -> int:
     """Print each finding with its remedy; change nothing. Exit code 4 where there is one."""
-    checked = check.check(stored_results(results))
+    checked = check.check(stored_results(options.results))
     found = checked.findings
     said = f"{checked.num_files} files, {checked.num_runs} runs: "
     said += f"{len(found)} to look at" if found else "all whole"
     table = Table(columns=COLUMNS, rows=tuple((str(f.path), f.what, f.remedy) for f in found))
     show_page(
-        format,
-        lambda: [table, "", said] if format == "md" else [*map(str, found), said],
+        options.format,
+        lambda: [table, "", said] if options.format == "md" else [*map(str, found), said],
         lambda: table,
         lambda: check.as_json(checked),
     )

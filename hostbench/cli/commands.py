@@ -1,5 +1,5 @@
 """Every command with its options. Imports click alone: the module of a command is imported when it
-is asked for, and its `execute` gets the options as keyword arguments."""
+is asked for, and its `execute` gets one frozen record of the options."""
 
 from collections.abc import Callable
 from functools import partial
@@ -44,8 +44,9 @@ def COMMANDS() -> None:
 
 
 def _work(module: str, **given: Any) -> Work:
-    """`execute` of the module with these options."""
-    return partial(import_module(f"hostbench.cli.{module}").execute, **given)
+    """`execute` of the module, which says by its annotation what record it takes."""
+    execute = import_module(f"hostbench.cli.{module}").execute
+    return partial(execute, execute.__annotations__["options"](**given))
 
 
 def _command(name: str, help: str, *params: Decorator, module: str = "") -> None:

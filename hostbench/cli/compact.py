@@ -1,5 +1,7 @@
 """`hostbench compact`: make old archives smaller without losing anything that is judged."""
 
+from dataclasses import dataclass
+
 from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
 from hostbench.cli.results import stored_results
@@ -16,34 +18,42 @@ COLUMNS = (
 )
 
 
-def execute(
-    *, older_than: float, keep: int, median: bool, dry_run: bool, format: str, results: str | None
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactOptions:
+    older_than: float
+    keep: int
+    median: bool
+    dry_run: bool
+    format: str
+    results: str | None
+
+
+def execute(options: CompactOptions) -> int:
     """Thin the inner samples of old runs. Exit code 4 where an archive could not be read."""
     said: list[str] = []
-    amount = compact.MEDIAN if median else compact.QUANTILES
+    amount = compact.MEDIAN if options.median else compact.QUANTILES
     done = list(
         compact.compact(
-            stored_results(results),
+            stored_results(options.results),
             said.append,
-            older_than_days=older_than,
-            keep=keep,
+            older_than_days=options.older_than,
+            keep=options.keep,
             kept=amount,
-            dry_run=dry_run,
+            dry_run=options.dry_run,
         )
     )
     for text in said:
         warn(text)
     before, after = sum(one.before for one in done), sum(one.after for one in done)
-    would = "would become" if dry_run else "became"
+    would = "would become" if options.dry_run else "became"
     total = (
         f"{len(done)} archive(s) {would} smaller: {format_bytes(before)} to {format_bytes(after)}; "
-        f"of each launch's samples the {amount} stay{'s' if median else ''}"
+        f"of each launch's samples the {amount} stay{'s' if options.median else ''}"
     )
     table = Table(columns=COLUMNS, rows=tuple(map(_row, done)))
     show_page(
-        format,
-        lambda: [total] if format == "text" else [table, "", total],
+        options.format,
+        lambda: [total] if options.format == "text" else [table, "", total],
         lambda: table,
     )
     return EXIT_FAILED if said else EXIT_OK

@@ -1,5 +1,6 @@
 """`hostbench compare A B`: what became slower or faster from A to B, and how sure that is."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench.cli.page import show_page
@@ -17,22 +18,30 @@ from hostbench.report.sides import both
 from hostbench.vcs.repo import commit_of
 
 
-def execute(
-    *, a: str, b: str, all: bool, format: str, results: str | None, machine: str | None = None
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions:
+    a: str
+    b: str
+    all: bool
+    format: str
+    results: str | None
+    machine: str | None = None
+
+
+def execute(options: CompareOptions) -> int:
     """Exit code 4 where a series that has a number at A failed at B, 1 where one got slower, 3
     where nothing could be decided, else 0."""
-    history = open_history(results)
+    history = open_history(options.results)
     runs = history.sides()
-    if machine is not None:
-        runs = runs[runs["machine"] == machine]
-    names = (a, b)
+    if options.machine is not None:
+        runs = runs[runs["machine"] == options.machine]
+    names = (options.a, options.b)
     first, second = (chosen(runs, name, lambda name: commit_of(Path.cwd(), name)) for name in names)
     sides = both(first, second, history)
     found = compare(sides.series, sides.interleaved, sides.confounded)
     show_page(
-        format,
-        lambda: page(found, sides, names, every=all),
+        options.format,
+        lambda: page(found, sides, names, every=options.all),
         lambda: table(found, sides),
         lambda: as_json(found, sides, names),
     )

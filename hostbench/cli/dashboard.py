@@ -4,6 +4,7 @@ import importlib.util
 import os
 import socket
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import hostbench
@@ -12,19 +13,27 @@ from hostbench.core.errors import UsageError
 from hostbench.store.history import is_url
 
 
-def execute(*, port: int, headless: bool, results: str | None) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DashboardOptions:
+    port: int
+    headless: bool
+    results: str | None
+
+
+def execute(options: DashboardOptions) -> int:
     """Replace this process by streamlit. Raises UsageError when streamlit is not installed, and for
     a port that cannot be had."""
     if importlib.util.find_spec("streamlit") is None:
         raise UsageError("streamlit is not installed; pip install 'hostbench[dashboard]'")
     app = _app()
-    shown = results if results and is_url(results) else results_folder(results)
-    _check_free(port)
+    named = options.results
+    shown = named if named and is_url(named) else results_folder(named)
+    _check_free(options.port)
     command = [sys.executable, "-m", "streamlit", "run", str(app)]
     server = [
         "--server.address=localhost",
-        f"--server.port={port}",
-        f"--server.headless={str(headless).lower()}",
+        f"--server.port={options.port}",
+        f"--server.headless={str(options.headless).lower()}",
     ]
     quiet = ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
     here = str(Path.cwd())  # whose git knows what landed, as for `hostbench changes`

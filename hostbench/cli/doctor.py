@@ -1,7 +1,7 @@
 """`hostbench doctor`: what this machine is, what will run on it, and what looks wrong."""
 
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from msgspec import structs
@@ -21,12 +21,18 @@ from hostbench.limits.verdict import link_verdicts
 from hostbench.report.doctor import coverage, findings, is_broken, page, table
 
 
-def execute(*, machine: str | None = None, format: str = "text") -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    machine: str | None = None
+    format: str = "text"
+
+
+def execute(options: DoctorOptions) -> int:
     """Print the page. 0, or 4 where something is broken."""
     torch = probe_torch()
     facts = with_memory_copy(collect(torch_state=torch))
     hardware = nvidia_hardware()
-    machine = machine_name(machine, facts)
+    machine = machine_name(options.machine, facts)
     found = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
     covered = coverage(load().values(), hardware, torch)
 
@@ -43,7 +49,7 @@ def execute(*, machine: str | None = None, format: str = "text") -> int:
         }
 
     show_page(
-        format,
+        options.format,
         lambda: page(machine, facts, torch, found, covered),
         lambda: table(found),
         document,

@@ -1,6 +1,7 @@
 """`hostbench import`: another results tree, or what another tool measured, beside ours."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench import facts
@@ -23,23 +24,34 @@ COLUMNS = (
 )
 
 
-def execute(
-    *, file: Path, buffer_size: int | None, machine: str | None, format: str, results: str | None
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    file: Path
+    buffer_size: int | None
+    machine: str | None
+    format: str
+    results: str | None
+
+
+def execute(options: ImportOptions) -> int:
     """Copy a results tree, or keep one file of `nvbandwidth -j`. Again, it changes nothing."""
-    name = None if machine is None else checked_name(machine, "--machine")
-    if file.is_dir():
-        if buffer_size is not None:
-            raise UsageError(f"--buffer-size is for a file of nvbandwidth, {file} is a folder")
-        return _tree(file, results_folder(results), name, format)
+    name = None if options.machine is None else checked_name(options.machine, "--machine")
+    if options.file.is_dir():
+        if options.buffer_size is not None:
+            raise UsageError(
+                f"--buffer-size is for a file of nvbandwidth, {options.file} is a folder"
+            )
+        return _tree(options.file, results_folder(options.results), name, options.format)
     done = Brought(machine=name or facts.machine_name(None, facts.collect()))
-    path, added = peers.add(results_folder(results), done.machine, file, buffer_size)
+    path, added = peers.add(
+        results_folder(options.results), done.machine, options.file, options.buffer_size
+    )
     (done.new if added else done.there).append(path)
-    line = f"{file} is there already, as {path}: nothing changed"
+    line = f"{options.file} is there already, as {path}: nothing changed"
     if added:
-        line = f"kept {file} as {path}, without host names; it is never taken for our run"
-    _show(format, [done], [line])
-    if added and buffer_size is None:
+        line = f"kept {options.file} as {path}, without host names; it is never taken for our run"
+    _show(options.format, [done], [line])
+    if added and options.buffer_size is None:
         warn(
             "nvbandwidth does not tell its buffer size, so seconds stay unknown; "
             "--buffer-size 512MiB (its default) would tell it"

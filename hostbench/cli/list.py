@@ -1,6 +1,7 @@
 """`hostbench list`: the workloads, their axes, and their cases."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from hostbench.cli.page import show_page
 from hostbench.core.errors import EXIT_OK
@@ -9,18 +10,25 @@ from hostbench.measure.workload import Workload
 from hostbench.report.table import Column, Table
 
 
-def execute(*, families: tuple[str, ...], cases: bool, format: str) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    families: tuple[str, ...]
+    cases: bool
+    format: str
+
+
+def execute(options: ListOptions) -> int:
     """Print the workloads of the families named, or every case of them with --cases."""
-    works = load(families or None).values()
-    table = _cases(works) if cases else _table(works)
-    if format == "text":
+    works = load(options.families or None).values()
+    table = _cases(works) if options.cases else _table(works)
+    if options.format == "text":
         lines = (str(case) for work in works for case in work.cases())
-        print("\n".join(lines if cases else map(_as_text, works)))
+        print("\n".join(lines if options.cases else map(_as_text, works)))
     else:
         show_page(
-            format,
+            options.format,
             lambda: [table],
-            document=lambda: [_as_json(one, cases) for one in works],
+            document=lambda: [_as_json(one, options.cases) for one in works],
         )
     return EXIT_OK
 

@@ -1,6 +1,7 @@
 """`hostbench report`: the answer of a stored run, in words and a table."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -20,32 +21,34 @@ from hostbench.store.runs import AboutRun, WholeRun
 _ENDINGS = {".md": "md", ".json": "json", ".csv": "csv", ".html": "html", ".htm": "html"}
 
 
-def execute(
-    *,
-    run: str | None,
-    machine: str | None,
-    format: str | None,
-    html: bool,
-    output: Path | None,
-    results: str | None,
-) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    run: str | None
+    machine: str | None
+    format: str | None
+    html: bool
+    output: Path | None
+    results: str | None
+
+
+def execute(options: ReportOptions) -> int:
     """Print this machine's newest run, or the one asked for. Exit code 3 where there is none.
 
     A simulated run is no measurement of this machine: it is shown only when asked for, by its id or
     by a machine that is simulated.
     """
-    ending = output.suffix.lower() if output else ""
-    form = "html" if html else format or _ENDINGS.get(ending, "text")
-    if form == "html" and output is None:
+    ending = options.output.suffix.lower() if options.output else ""
+    form = "html" if options.html else options.format or _ENDINGS.get(ending, "text")
+    if form == "html" and options.output is None:
         raise UsageError("html needs a file to write: -o FILE")
-    history = open_history(results)
-    about = _choose(history, run, machine)
+    history = open_history(options.results)
+    about = _choose(history, options.run, options.machine)
     text = _text(form, history.rows_of(about), history.whole(about))
-    if output is None:
+    if options.output is None:
         print(text)
     else:
-        _write(output, f"{text}\n".encode(errors="replace"))
-        print(f"wrote {output}")
+        _write(options.output, f"{text}\n".encode(errors="replace"))
+        print(f"wrote {options.output}")
     return EXIT_OK
 
 

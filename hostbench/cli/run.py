@@ -1,8 +1,8 @@
 """`hostbench run`: measure in the foreground, keep everything, then have asv record the commit."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hostbench import facts
 from hostbench.cli import asv_record
@@ -34,11 +34,15 @@ from hostbench.store import adopt, frame
 from hostbench.store.runs import WholeRun
 
 
-def execute(*, no_asv: bool, **measuring: Any) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(Measuring):
+    no_asv: bool = False
+
+
+def execute(options: RunOptions) -> int:
     """Measure, archive, record, answer. Exit code 4 if a case failed or the run was interrupted, 3
     if none has a number, else 0: also of a part that stopped as it was asked to."""
     become_subreaper()
-    options = Measuring(**measuring)
     setup = set_up(options)
     adopt_left_over(setup)
     header, plan, earlier = resumed(options, setup) if options.resume else fresh(options, setup)
@@ -55,7 +59,7 @@ def execute(*, no_asv: bool, **measuring: Any) -> int:
             journal.finish(status, setup.now(), scratch)
             judged = end == "complete" and header.scratch is None and scratch is None
             held = read(path)
-            if judged and setup.simulation is None and not no_asv:
+            if judged and setup.simulation is None and not options.no_asv:
                 recorded = _record_with_asv(WholeRun(parts=(*earlier, held)), setup)
         if not held.records:
             path.unlink()

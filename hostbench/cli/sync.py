@@ -1,6 +1,7 @@
 """`hostbench sync-benchmarks`: write the literal asv classes of benchmarks/ from the registry."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench.core.errors import EXIT_OK, EXIT_USAGE, UsageError
@@ -39,7 +40,12 @@ class {class_name}(suite.Suite):
 '''
 
 
-def execute(*, check: bool) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncOptions:
+    check: bool
+
+
+def execute(options: SyncOptions) -> int:
     """Write the files that differ, or with --check only name them (exit code 2)."""
     root = project_root(Path.cwd())
     if root is None:
@@ -50,11 +56,13 @@ def execute(*, check: bool) -> int:
         text = source(family, load((family,)))
         if not path.is_file() or path.read_text() != text:
             stale.append(path)
-            if not check:
+            if not options.check:
                 write_atomic(path, text.encode())
     for path in stale:
-        print(f"{'differs from the registry' if check else 'wrote'}: {path.relative_to(root)}")
-    if stale and check:
+        print(
+            f"{'differs from the registry' if options.check else 'wrote'}: {path.relative_to(root)}"
+        )
+    if stale and options.check:
         print("run `hostbench sync-benchmarks`", file=sys.stderr)
         return EXIT_USAGE
     return EXIT_OK

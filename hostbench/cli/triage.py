@@ -2,9 +2,9 @@
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.output import warn
@@ -29,36 +29,47 @@ COLUMNS = (
 )
 
 
-def execute(
-    *,
-    action: Literal["list", "set", "clear"],
-    results: str | None,
-    format: str,
-    since: str = "",
-    state: str = "",
-    until: datetime.datetime | None = None,
-    **about: Any,
-) -> int:
-    """List, set or clear; `about` is what else an entry says. Exit code 4 where an entry cannot be
-    read; nothing is lost by that."""
-    folder = results_folder(results)
-    if action == "list":
-        return _list(folder, format)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriageOptions:
+    action: Literal["list", "set", "clear"]
+    results: str | None
+    format: str = "text"
+    series: str = ""
+    since: str = ""
+    direction: str = "slower"
+    state: str = ""
+    owner: str | None = None
+    note: str | None = None
+    until: datetime.datetime | None = None
+
+
+def execute(options: TriageOptions) -> int:
+    """List, set or clear. Exit code 4 where an entry cannot be read; nothing is lost by that."""
+    folder = results_folder(options.results)
+    if options.action == "list":
+        return _list(folder, options.format)
     history = History(folder) if folder.is_dir() else None
     judged = judge_history(history, "commit") if history else []
-    last_day = until and until.date()
-    entry = Entry(since=_commit(since, judged), state=state, until=last_day, **about)
+    entry = Entry(
+        series=options.series,
+        since=_commit(options.since, judged),
+        direction=options.direction,
+        state=options.state,
+        owner=options.owner,
+        note=options.note,
+        until=options.until and options.until.date(),
+    )
     events = _events(entry, judged)
     if history and not events:
         events = _events(entry, judge_history(history, "run-time"))
-    if action == "clear":
+    if options.action == "clear":
         paths = triage.clear(folder, entry)
     else:
         effect = max((event.effect for event in events), key=abs, default=None)
         paths = triage.put(folder, replace(entry, effect=effect))
     for path in paths:
-        print(f"{'deleted' if action == 'clear' else 'wrote'} {path}")
-    if action == "set":
+        print(f"{'deleted' if options.action == 'clear' else 'wrote'} {path}")
+    if options.action == "set":
         _tell(entry, events)
     _tell_others(folder, entry, events, paths)
     return EXIT_OK

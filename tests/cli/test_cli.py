@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from hostbench import facts, families
 from hostbench.cli import main, measuring, run_setup
 from hostbench.cli import run as run_command
+from hostbench.cli.list import ListOptions
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -245,7 +246,7 @@ def test_a_known_error_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def fail(**options: object) -> int:
+    def fail(options: ListOptions) -> int:
         raise error("mend it")
 
     monkeypatch.setattr("hostbench.cli.list.execute", fail)
@@ -256,7 +257,7 @@ def test_a_known_error_is_one_line(
 def test_a_bug_is_not_mistaken_for_a_regression(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(**options: object) -> int:
+    def fail(options: ListOptions) -> int:
         raise ZeroDivisionError
 
     monkeypatch.setattr("hostbench.cli.list.execute", fail)
@@ -265,7 +266,7 @@ def test_a_bug_is_not_mistaken_for_a_regression(
 
 
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt(**options: object) -> int:
+    def interrupt(options: ListOptions) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("hostbench.cli.list.execute", interrupt)
@@ -740,10 +741,11 @@ def test_the_host_is_named_only_where_asked(results: Path, monkeypatch: pytest.M
 
 COMMAND = """
 import sys, types
+from hostbench.cli.list import ListOptions
 from hostbench.cli.entry import main
 from hostbench.cli.output import show
 from hostbench.core.errors import NothingMeasured
-def execute(**options: object):
+def execute(options: dict):
     {body}
 sys.modules["hostbench.cli.list"] = types.SimpleNamespace(execute=execute)
 sys.exit(main(["list"]))
