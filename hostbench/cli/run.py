@@ -27,6 +27,7 @@ from hostbench.core.errors import (
     NothingMeasured,
 )
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
+from hostbench.device.simulated_file import MARK
 from hostbench.report.page import page
 from hostbench.runner import places
 from hostbench.runner.journal import JournalWriter, read
@@ -59,8 +60,8 @@ def execute(options: RunOptions) -> int:
             journal.finish(status, setup.now(), scratch)
             judged = end == "complete" and header.scratch is None and scratch is None
             held = read(path)
-            if judged and setup.simulation is None and not options.no_asv:
-                recorded = _record_with_asv(WholeRun(parts=(*earlier, held)), setup)
+            if setup.device != MARK and not options.no_asv:
+                recorded = _tell_asv(WholeRun(parts=(*earlier, held)), setup, judged)
         if not held.records:
             path.unlink()
             raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
@@ -69,14 +70,20 @@ def execute(options: RunOptions) -> int:
     return code if recorded else EXIT_FAILED
 
 
-def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
-    """Whether asv has the run now, or was not meant to have it. The archive has it either way."""
-    if setup.root is None or places.asv_results(setup.root).resolve() != setup.results.resolve():
-        warn("asv is left out: --results is not the folder that asv.conf.json names")
+def _tell_asv(run: WholeRun, setup: Setup, judged: bool) -> bool:
+    """Have asv know the machine, and record a run that is judged: whether it has that run now, or
+    was not meant to have it. The archive has it either way."""
+    if setup.root is None:
         return True
-    print("asv records the run", file=sys.stderr)
+    if places.asv_results(setup.root).resolve() != setup.results.resolve():
+        if judged:
+            warn("asv is left out: --results is not the folder that asv.conf.json names")
+        return True
     try:
         facts.register_with_asv(facts.asv_machine_entry(setup.machine, setup.facts))
+        if not judged:
+            return True
+        print("asv records the run", file=sys.stderr)
         wrong = asv_record.record(run, setup.root, setup.results)
     except HostbenchError as error:
         wrong = str(error)
@@ -84,7 +91,7 @@ def _record_with_asv(run: WholeRun, setup: Setup) -> bool:
         wrong = "interrupted while asv recorded the run"
     if wrong:
         warn(f"{wrong}; the run is archived all the same")
-    return wrong is None
+    return wrong is None or not judged
 
 
 def _answer(options: Measuring, results: Path, run: WholeRun, end: End) -> int:

@@ -1,6 +1,8 @@
 """Real asv where each test has a throwaway checkout of its own: rounds, and our own run."""
 
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -50,3 +52,39 @@ def test_hostbench_run_measures_once_and_asv_records_it(tmp_path: Path) -> None:
     failed = checkout.hostbench(*run)
     assert failed.returncode == 4 and "archived all the same" in failed.stdout, failed.stdout
     assert len(read_tree(checkout.results).runs) == 2
+
+
+def test_the_recipe_of_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:
+    """With an empty home, after the quick run that `make bench` is, beside another machine's
+    results; one launch of two cases, for the time's sake."""
+    origin = scratch.make(tmp_path)
+    small(origin, 1.0)
+    text = (origin.root / scratch.TRANSFER).read_text().replace("(64 * KIB, MIB)", "(64 * KIB,)")
+    quick = text.replace('version="1")', 'version="1", quick=lambda blocking, **_: blocking)')
+    (origin.root / scratch.TRANSFER).write_text(quick)
+    origin.sync()
+    (origin.root / ".gitignore").write_text("__pycache__/\n.asv/\n")
+    theirs = origin.results / "theirs/machine.json"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text(json.dumps({"machine": "theirs", "version": 1}))
+    origin.commit("base")
+    origin.git("clone", "-q", str(origin.root), str(tmp_path / "clone"))
+    home = tmp_path / "new"
+    home.mkdir()
+    clone = scratch.Scratch(tmp_path / "clone", home, origin.environ)
+    clone.git("switch", "-q", "-c", "mine")
+    clone.edit(WORKER, "else 1.0,", "else 3.0,")
+    clone.commit("slower")
+
+    bench = clone.hostbench("run", "--quick")
+    named = re.search(r"^(\S+) .*, device cpu", bench.stdout, re.M)
+    assert bench.returncode == 0 and named, bench.stdout
+    readme = (scratch.TREE / "README.md").read_text()
+    lines = re.findall(r"^asv .*$", readme, re.M)
+    assert [line.split()[1] for line in lines] == ["run", "run", "compare", "continuous"]
+    for line in lines:
+        _, *words = shlex.split(line.replace("NAME", named[1]), comments=True)
+        done = clone.asv(*words, HOSTBENCH_LAUNCHES="1")
+        assert done.returncode == (words[0] == "continuous"), done.stdout  # 1: something got worse
+        if words[0] == "compare":
+            assert done.stdout.count("\n| + ") == 4, done.stdout
