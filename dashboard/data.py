@@ -41,15 +41,11 @@ class Changes:
 
 def results_folder() -> Place:
     """`-- --results DIR`, else HOSTBENCH_RESULTS, else ./results; the URL of a table as it is."""
-    named = _option("--results") or os.environ.get("HOSTBENCH_RESULTS") or "results"
-    return named if is_url(named) else Path(named)
-
-
-def _option(option: str) -> str | None:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(option, dest="value")
-    value: str | None = parser.parse_known_args(sys.argv[1:])[0].value
-    return value
+    parser.add_argument("--results")
+    option = parser.parse_known_args(sys.argv[1:])[0].results
+    named = option or os.environ.get("HOSTBENCH_RESULTS") or "results"
+    return named if is_url(named) else Path(named)
 
 
 def runs(folder: Place) -> pd.DataFrame:
@@ -122,13 +118,12 @@ def changes(folder: Place, axis: Axis) -> Changes:
     """Judge the folder, or take it from the cache: what was judged while no file has changed, and
     what was told of it while no entry of triage has and the day is the same.
 
-    git is asked where the dashboard was started (`-- --root DIR`, else here). Raises UsageError
-    when there is no such folder.
+    git is asked where the dashboard was started. Raises UsageError when there is no such folder.
     """
     own = [] if isinstance(folder, str) else (folder / triage.FOLDER).glob(f"*{triage.SUFFIX}")
     said = _stats(own)
-    day, root = str(pd.Timestamp.now("UTC").date()), _option("--root") or "."
-    return _changes(str(folder), axis, root, _signature(folder), said, day)
+    day = str(pd.Timestamp.now("UTC").date())
+    return _changes(str(folder), axis, _signature(folder), said, day)
 
 
 def _named(machine: str) -> str | None:
@@ -173,9 +168,9 @@ def _judged(folder: str, axis: Axis, signature: int) -> tuple[Judged, ...]:
 
 
 @st.cache_resource(max_entries=4, show_spinner="Looking for causes ...")
-def _changes(folder: str, axis: Axis, root: str, signature: int, said: int, day: str) -> Changes:
+def _changes(folder: str, axis: Axis, signature: int, said: int, day: str) -> Changes:
     history, judged = _history(folder, signature), _judged(folder, axis, signature)
-    explainer = Explainer(history, judged, Path(root), axis)
+    explainer = Explainer(history, judged, Path(), axis)
     found = events(choose(judged, Request.read([])))
     return Changes(
         judged=judged,

@@ -87,6 +87,6 @@ def _axis(name: str, value: str) -> str:
 
 
 def question(workload: str) -> str:
-    """What a workload measures; another project's is not known here."""
+    """What a workload measures."""
     found = declared(workload)
-    return found.question if found else "A benchmark of another project, read from asv's files."
+    return found.question if found else "Of another project: what it measures is not known here."

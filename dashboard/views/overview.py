@@ -45,12 +45,13 @@ def card(family: str, run_id: str) -> None:
                 for one in shown[FIRST:]:
                     answers.headline(one)
         answers.not_answered(untold)
-        st.page_link(
-            "views/family.py",
-            label=f"{family}: charts and numbers",
-            icon=":material/bar_chart:",
-            query_params={"family": family, "machine": machine, "run": run_id},
-        )
+        if family in families.names():
+            st.page_link(
+                "views/family.py",
+                label=f"{family}: charts and numbers",
+                icon=":material/bar_chart:",
+                query_params={"family": family, "machine": machine, "run": run_id},
+            )
 
 
 st.title("What feeding the device costs here")
@@ -70,7 +71,7 @@ by_family = data.newest(folder, machine)
 if by_family.empty:
     st.info("This machine's runs hold none of hostbench's own workloads: nothing is answered.")
 newest_runs = dict(zip(by_family["family"], by_family["run_id"], strict=True))
-for family in families.names():
+for family in dict.fromkeys([*families.names(), *newest_runs]):
     if family in newest_runs:
         card(family, newest_runs[family])
 

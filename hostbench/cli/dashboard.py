@@ -29,19 +29,16 @@ def execute(options: DashboardOptions) -> int:
     named = options.results
     shown = named if named and is_url(named) else results_folder(named)
     _check_free(options.port)
-    command = [sys.executable, "-m", "streamlit", "run", str(app)]
+    # -P: no module of the project at hand stands in for one that streamlit imports
+    command = [sys.executable, "-P", "-m", "streamlit", "run", str(app)]
     server = [
         "--server.address=localhost",
         f"--server.port={options.port}",
         f"--server.headless={str(options.headless).lower()}",
     ]
     quiet = ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
-    here = str(Path.cwd())  # whose git knows what landed, as for `hostbench changes`
-    os.chdir(app.parent)  # streamlit reads .streamlit/config.toml of the working directory
-    os.execv(
-        sys.executable,
-        [*command, *server, *quiet, "--", "--results", str(shown), "--root", here],
-    )
+    # The working directory stays: its pyproject.toml names workloads, its git knows what landed.
+    os.execv(sys.executable, [*command, *server, *quiet, "--", "--results", str(shown)])
 
 
 def _check_free(port: int) -> None:

@@ -88,6 +88,16 @@ def _asking(family: str) -> ModuleType | None:
     return module
 
 
+def files() -> list[Path]:
+    """The source of every family that is not of this package."""
+    found = []
+    for module in _modules().values():
+        path = Path(str(module.__file__))
+        if not path.is_relative_to(__path__[0]):
+            found += sorted(path.parent.rglob("*.py")) if hasattr(module, "__path__") else [path]
+    return found
+
+
 def folders() -> tuple[Path, ...]:
     """The project's own folders of workloads. Raises UsageError for one that is not there."""
     named = os.environ.get(FOLDERS)

@@ -14,10 +14,11 @@ from hostbench.report.rows import Row
 def answers(rows: Sequence[Row]) -> list[Answer]:
     """Answers for one run's rows, family by family; families it holds no case of give none."""
     found: list[Answer] = []
-    for family in families.names():
+    known = families.names()
+    for family in dict.fromkeys([*known, *(row.family for row in rows)]):
         mine = [row for row in rows if row.family == family]
         if any(row.status != "not measured" for row in mine):
-            found += _of_family(family, mine)
+            found += _of_family(family, mine) if family in known else [_of_another(family, mine)]
     return found
 
 
@@ -35,6 +36,18 @@ def asked(family: str) -> tuple[Question, ...]:
 def _default(docstring: str) -> str:
     """`One copy. Timed: ...` asks `One copy: what do the choices cost?`"""
     return f"{docstring.partition('. ')[0].rstrip('.')}: what do the choices cost?"
+
+
+def _of_another(family: str, rows: Sequence[Row]) -> Answer:
+    """Of a family that is declared elsewhere."""
+    return Answer(
+        family=family,
+        workload=rows[0].workload,
+        question=f"What do its {len(rows)} cases say?",
+        verdict="no such family is known here; ask in its own project, or name the folder of its "
+        f"workloads in {families.FOLDERS}",
+        state="unavailable",
+    )
 
 
 def _of_family(family: str, rows: Sequence[Row]) -> Iterator[Answer]:

@@ -20,8 +20,8 @@ STATUSES = ("ok", "skipped", "failed", "not measured")
 ABOUT = ("commit", "started_at", "hardware", "torch", "driver", "scratch", "source")
 """What is the same in all rows of a run on a machine."""
 COUNTS = ("machine", "run_id", "family", "device", "own", *ABOUT, *STATUSES, "unexpected")
-"""Of the rows of a run, family and device. `own`: a workload of hostbench's or of this project,
-else of another one. A column for each status: how many rows. `unexpected`: rows with a finding that
+"""Of the rows of a run, family and device. `own`: measured by hostbench, else by the asv suite of
+another project. A column for each status: how many rows. `unexpected`: rows with a finding that
 their case does not declare."""
 RUN_COUNTS = ("machine", "run_id", "device", *ABOUT, *STATUSES, "unexpected")
 """The same of a whole run. `device`: `simulated` where any row is, else missing."""

@@ -16,8 +16,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from tests import dashboard_tree
+from tests import dashboard_tree, own_project
 from tests.dashboard_tree import CHANGED_MACHINE, CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, TREND
+from tests.scratch import Scratch
 
 pytestmark = pytest.mark.browser
 
@@ -44,13 +45,20 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     results = dashboard_tree.write(tmp_path_factory.mktemp("results"))
     history = dashboard_tree.write_changes(tmp_path_factory.mktemp("history"))
     shutil.copytree(history / CHANGED_MACHINE, results / CHANGED_MACHINE)
+    with started(ROOT, "--results", str(results)) as shown:
+        yield shown
+
+
+@contextlib.contextmanager
+def started(folder: Path, *words: str) -> Iterator[str]:
+    """The address of `hostbench dashboard`, run in this folder."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = ["-m", "hostbench", "dashboard", "--headless", "--port", str(port)]
     server = subprocess.Popen(
-        [sys.executable, *command, "--results", str(results)],
-        cwd=ROOT,
+        [sys.executable, *command, *words],
+        cwd=folder,
         env={**os.environ, "STREAMLIT_SERVER_ADDRESS": "127.0.0.1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -160,6 +168,23 @@ def test_the_overview_leads_to_a_page_with_the_same_run(page: Any, address: str)
     page.get_by_role("link", name="Trend").click()
     page.get_by_role("heading", name="One series over time").wait_for()
     page.wait_for_url(f"**/trend?*machine={CPU_MACHINE}*")
+
+
+def test_a_project_of_ones_own_sees_its_families(page: Any, tmp_path: Path) -> None:
+    """Started there as the README says, also after somebody elsewhere has read its results."""
+    project = own_project.make(tmp_path)
+    done = project.hostbench("run", "steps", "--quick", "--machine", "mine")
+    assert done.returncode == 0, done.stdout
+    elsewhere = Scratch(tmp_path, project.home)
+    assert elsewhere.hostbench("changes", "--results", str(project.results)).returncode == 3
+    with started(project.root) as address:
+        page.goto(address)
+        page.get_by_text("A hundred thousand numbers added up: what do").wait_for()
+        page.get_by_role("link", name="steps: charts and numbers").click()
+        page.locator(BAR).first.wait_for(state="attached")
+        page.goto(f"{address}/family?family=steps")
+        page.locator(BAR).first.wait_for(state="attached")
+        assert page.get_by_text("which is not here").count() == 0
 
 
 def test_a_change_leads_to_its_trend(page: Any, address: str) -> None:

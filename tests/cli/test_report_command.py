@@ -92,7 +92,6 @@ def test_a_results_folder_that_is_none(
 ) -> None:
     pytest.importorskip("streamlit")
     monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("the dashboard was started"))
-    monkeypatch.setattr(os, "chdir", lambda _: None)
     Path("file").touch()
     Path("loop").symlink_to("loop")
     Path("astray").symlink_to("nowhere")

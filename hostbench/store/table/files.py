@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import hostbench
-from hostbench.families import load as load_workloads
+from hostbench import families
 from hostbench.store.columns import STATUSES
 from hostbench.store.table.lake import Lake
 from hostbench.store.table.rows import READING, texts, times
@@ -143,15 +143,17 @@ _NEVER = np.iinfo(np.int64).max
 
 def _counts(table: pa.Table, unit: Any) -> list[list[Any]]:
     """Of each unit, whose place `unit` holds for each row."""
-    family, families = _codes(table, "family")
+    family, names = _codes(table, "family")
     device, devices = _codes(table, "device")
     workload, workloads = _codes(table, "workload")
-    ours = load_workloads()
-    own = np.array([name in ours for name in workloads])[workload]
+    source, sources = _codes(table, "source")
+    ours = families.load()
+    is_foreign = np.array([name not in ours for name in workloads])[workload]
+    own = ~(is_foreign & np.array([name == "asv" for name in sources])[source])
     status, statuses = _codes(table, "status")
     flags, said = _codes(table, "flags")
     unexpected = np.array([text is not None and "unexpected:" in text for text in said])[flags]
-    group = (unit * len(families) + family) * len(devices) * 2 + device * 2 + own
+    group = (unit * len(names) + family) * len(devices) * 2 + device * 2 + own
     groups, place = np.unique(group, return_inverse=True)
     masks = [status == statuses.index(name) if name in statuses else None for name in STATUSES]
     sums = [
@@ -162,9 +164,9 @@ def _counts(table: pa.Table, unit: Any) -> list[list[Any]]:
     for number, *counted in zip(groups.tolist(), *map(np.ndarray.tolist, sums), strict=True):
         rest, is_own = divmod(number, 2)
         rest, of_device = divmod(rest, len(devices))
-        of_unit, of_family = divmod(rest, len(families))
-        names = [families[of_family], devices[of_device], bool(is_own)]
-        found[of_unit].append([*names, *map(int, counted)])
+        of_unit, of_family = divmod(rest, len(names))
+        about = [names[of_family], devices[of_device], bool(is_own)]
+        found[of_unit].append([*about, *map(int, counted)])
     return found
 
 
@@ -178,16 +180,24 @@ def _codes(table: pa.Table, name: str) -> tuple[Any, list[str | None]]:
     return codes.astype(np.int64), texts
 
 
-@cache
 def description() -> str:
-    """Of the code that makes rows: when it changes, every row may."""
+    """Of the code that makes rows, a project's own workloads among it: when it changes, every row
+    may."""
+    digest = hashlib.sha256(_code())
+    for path in families.files():
+        digest.update(path.name.encode() + path.read_bytes())
+    return f"hostbench results, format {FORMAT}, code {digest.hexdigest()[:16]}"
+
+
+@cache
+def _code() -> bytes:
     root = Path(hostbench.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         first = path.relative_to(root).parts[0]
         if path.suffix in (".py", ".toml") and first not in _NO_ROWS:
             digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    return f"hostbench results, format {FORMAT}, code {digest.hexdigest()[:16]}"
+    return digest.digest()
 
 
 _NO_ROWS = ("cli", "device", "judge", "report", "runner", "_benchmarks", "_dashboard")

@@ -1,0 +1,26 @@
+"""A project of one's own, made of what CONTRIBUTING.md prints and of nothing else."""
+
+import re
+from pathlib import Path
+
+from tests.scratch import TREE, Scratch
+
+
+def printed(language: str, start: str) -> str:
+    """The block of CONTRIBUTING.md in this language that starts so."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", (TREE / "CONTRIBUTING.md").read_text(), re.S)
+    (found,) = (block for block in blocks if block.startswith(start))
+    return str(found)
+
+
+def make(folder: Path) -> Scratch:
+    """A git repository with the workload `steps.add`, committed."""
+    root, home = folder / "project", folder / "home"
+    (root / "bench").mkdir(parents=True)
+    home.mkdir()
+    (root / "pyproject.toml").write_text(printed("toml", "[tool.hostbench]"))
+    (root / "bench" / "steps.py").write_text(printed("python", "# bench/steps.py"))
+    project = Scratch(root, home, {"CUDA_VISIBLE_DEVICES": ""})
+    project.git("init", "-q", "-b", "main")
+    project.commit("a workload of my own")
+    return project
