@@ -3,7 +3,7 @@ device behaves like. Pure functions of seconds."""
 
 from hostbench.core.efficiency import Launches, by_launch
 from hostbench.core.latency import SAME
-from hostbench.core.samples import median, median_interval
+from hostbench.core.samples import launch_interval, median
 
 MIN_GAP = 0.05
 """Bounds that differ by less than this share cannot be told apart."""
@@ -45,10 +45,10 @@ def engines(loop: Launches, one: Launches, two: Launches) -> str:
     if any(two[n] > (1 - MIN_GAP) * one[n] for n in whole):
         return "nothing can be said of the copy engines: both bounds are nearly the same"
     ways = [(one[n] - loop[n]) / (one[n] - two[n]) for n in whole]
-    low = median_interval(ways)[0]
-    if min(ways) > BEYOND_ONE or low > BEYOND_ONE:
+    low, high = launch_interval(ways)
+    if low > BEYOND_ONE:
         faster = 1 - median([loop[n] / one[n] for n in whole])
         return f"the device behaves as with two copy engines: {faster:.0%} faster than one could be"
-    if median(ways) > BEYOND_ONE:
-        return "the copy engines are undecided: not every launch beats what one could do"
+    if high > BEYOND_ONE:
+        return "the copy engines are undecided: launches differ too much, or are too few"
     return "nothing shows a second copy engine: it is no faster than one could be"

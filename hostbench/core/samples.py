@@ -2,9 +2,16 @@
 
 import math
 from collections.abc import Sequence
+from statistics import fmean, stdev
 
 MIN_LAUNCHES = 7
 """Launches below which nothing is decided, here or by the rank test of `asv compare`."""
+
+MIN_FOR_INTERVAL = 8
+"""Values from which on `median_interval` has one at 99 %."""
+
+_STUDENT = {2: 127.32, 3: 14.089, 4: 7.453, 5: 5.598, 6: 4.773, 7: 4.317}
+"""Two-sided quantiles of Student's t at 0.5 % for so many values (one degree less)."""
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -57,3 +64,22 @@ def median_interval(values: Sequence[float], confidence: float = 0.99) -> tuple[
     if rank == 0:
         return (-math.inf, math.inf)
     return (ordered[rank - 1], ordered[num - rank])
+
+
+def few_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Student's interval of the mean at 99.5 %, of 2 to 7 values; (-inf, inf) of any other number.
+
+    Stricter than `median_interval`, for so few values can agree by chance.
+    """
+    num = len(values)
+    if num not in _STUDENT:
+        return (-math.inf, math.inf)
+    wide = _STUDENT[num] * stdev(values) / math.sqrt(num)
+    return fmean(values) - wide, fmean(values) + wide
+
+
+def launch_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Of the middle over launches: from order statistics where there are enough of them for 99 %,
+    else Student's."""
+    enough = len(values) >= MIN_FOR_INTERVAL
+    return median_interval(values) if enough else few_interval(values)

@@ -3,24 +3,21 @@
 Every answer, table and page that names a winner or a factor asks here. The cases of one run share
 their launches, so each launch gives a pair. From MIN_LAUNCHES launches on the exact rank test over
 launches decides at ALPHA, as between interleaved runs (judge.compare). With fewer it cannot, and
-Student's interval of the paired log ratios at the stricter ALPHA_FEW is asked instead, of
-differences of MIN_EFFECT_FEW and more: three launches tell what differs by far more than they
-scatter, and nothing else. Pure functions.
+Student's interval of the paired log ratios is asked instead (samples.few_interval), of differences
+of MIN_EFFECT_FEW and more: three launches tell what differs by far more than they scatter, and
+nothing else. Pure functions.
 """
 
 import math
 from dataclasses import dataclass
-from statistics import fmean, stdev
 
 from hostbench.core.efficiency import Launches
-from hostbench.core.samples import MIN_LAUNCHES, median
+from hostbench.core.samples import MIN_LAUNCHES, few_interval, median
 from hostbench.judge.compare import MIN_EFFECT, SAME_WITHIN, Verdict
 from hostbench.judge.rank_test import shift
 
 ALPHA = 0.01
-ALPHA_FEW, MIN_EFFECT_FEW = 0.005, 0.1
-_STUDENT = {2: 127.32, 3: 14.089, 4: 7.453, 5: 5.598, 6: 4.773}
-"""Two-sided quantiles of Student's t at ALPHA_FEW for so many pairs (one degree less)."""
+MIN_EFFECT_FEW = 0.1
 
 SHORTEST, LONGEST = 1e-15, 1e15
 """Seconds. What is stored beyond them is damage, and its factors would overflow."""
@@ -56,8 +53,8 @@ def conclude(this: Launches, other: Launches) -> Conclusion:
     if not is_few:
         found = shift(*([math.log(side[n]) for n in sorted(side)] for side in (mine, theirs)))
         ends, sure = (found.low, found.high), found.p_value <= ALPHA
-    elif len(both) in _STUDENT:
-        ends = _student(mine, theirs, both)
+    elif len(both) > 1:
+        ends = few_interval([math.log(theirs[n]) - math.log(mine[n]) for n in both])
         sure = ends[0] > 0 or ends[1] < 0
     else:
         return Conclusion(verdict="undecided", factor=factor, low=None, high=None, is_few=True)
@@ -77,12 +74,6 @@ def _verdict(effect: float, low: float, high: float, sure: bool, least: float) -
     if sure and agrees and abs(effect) >= math.log1p(least):
         return "faster" if effect > 0 else "slower"
     return "same" if max(-low, high) <= math.log1p(SAME_WITHIN) else "undecided"
-
-
-def _student(mine: Launches, theirs: Launches, both: list[int]) -> tuple[float, float]:
-    logs = [math.log(theirs[n]) - math.log(mine[n]) for n in both]
-    wide = _STUDENT[len(logs)] * stdev(logs) / math.sqrt(len(logs))
-    return fmean(logs) - wide, fmean(logs) + wide
 
 
 def _exp(value: float) -> float | None:

@@ -20,10 +20,14 @@ class Ratio:
     to: str
     """What it is held against."""
     conclusion: Conclusion
+    of_rates: bool = False
+    """Of rates, so that a share is said instead of a factor of times."""
 
     def __str__(self) -> str:
         """A factor only where the difference is established."""
         factor = self.conclusion.factor
+        if self.of_rates and self.conclusion.is_different:
+            return f"{factor:.0%} of that of {self.to}"
         if self.conclusion.verdict == "faster":
             return f"{units.format_factor(factor)} faster than {self.to}"
         if self.conclusion.verdict == "slower":
@@ -46,14 +50,15 @@ class Figure:
     """99 % interval over launches; None where there are too few."""
     ratio: Ratio | None = None
     status: str = "ok"
-    """ok, skipped, failed, not measured; or refused: measured, but nothing follows from it."""
+    """ok, skipped, failed, not measured; or of what was measured: refused, where nothing follows
+    from it, and undecided, where the launches do not tell."""
     reason: str | None = None
     note: str = ""
 
     def __str__(self) -> str:
         """`async pinned 55.4 GB/s (2.9x faster than sync pageable)`."""
         if self.value is None or self.status != "ok":
-            return f"{self.label}: {self.status}, {self.reason}" if self.reason else self.label
+            return ", ".join(filter(None, (f"{self.label}: {self.status}", self.reason)))
         notes = [str(self.ratio)] if self.ratio else []
         notes += [self.note] if self.note else []
         text = f"{self.label} {in_unit(self.value, self.unit)}{self._interval()}"

@@ -64,8 +64,10 @@ def text_answers(found: Sequence[Answer]) -> list[str]:
 
 def _adds(figure: Figure, verdict: str) -> bool:
     """What the verdict says already is not said again; the table of cases has each skip."""
-    if figure.status in ("skipped", "refused"):
-        return figure.status == "refused" and str(figure.reason) not in verdict
+    if figure.status == "skipped":
+        return False
+    if figure.status in ("refused", "undecided"):
+        return figure.reason is not None and figure.reason not in verdict
     return str(figure) not in verdict
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hostbench.core.bandwidth import bus_bytes_per_s, scaling_efficiency
+from hostbench.core.bandwidth import bus_bytes_per_s
 
 
 def test_a_bandwidth_needs_a_positive_time() -> None:
@@ -20,13 +20,3 @@ def test_bus_bandwidth_has_the_factor_of_all_reduce(num_ranks: int, factor: floa
 
 def test_one_rank_has_no_bus() -> None:
     assert bus_bytes_per_s(1000, 1.0, 1) is None
-
-
-def test_efficiency_is_against_the_fewest_ranks_from_two_up() -> None:
-    assert scaling_efficiency({4: 3.0, 1: None, 2: 4.0, 8: 5.0}) == {2: 1.0, 4: 0.75, 8: 1.25}
-    assert scaling_efficiency({8: 1.0, 4: 2.0}) == {4: 1.0, 8: 0.5}
-
-
-@pytest.mark.parametrize("bus", [{}, {1: None}, {1: 5.0}])
-def test_no_efficiency_without_two_ranks(bus: dict[int, float | None]) -> None:
-    assert scaling_efficiency(bus) == {}

@@ -40,6 +40,9 @@ def test_both_bounds(loop_s: float, share_of_one: float, share_of_two: float, sa
 def test_launches_that_differ_leave_it_undecided() -> None:
     loop = {n: 10.0 if n % 3 else 16.5 for n in range(10)}
     assert "undecided" in engines(loop, *bounds())
+    assert "undecided" in engines({0: 10.0}, *bounds())  # one launch tells nothing
+    assert "undecided" in engines({0: 17.0}, *bounds())
+    assert "as with two" in engines({0: 10.0, 1: 10.0, 2: 10.0}, *bounds())
 
 
 def test_nothing_is_said_without_whole_launches_or_apart_bounds() -> None:
@@ -47,6 +50,6 @@ def test_nothing_is_said_without_whole_launches_or_apart_bounds() -> None:
     one, two = bounds(outs={})
     assert not beats(loop, one)
     assert "no launch holds all parts" in engines(loop, one, two)
-    assert str(overlap(SERIAL, loop, two).refused).startswith("0 launch")
+    assert str(overlap(SERIAL, loop, two).undecided).startswith("0 launch")
     slow = dict.fromkeys(range(10), 80.0)
     assert "nearly the same" in engines(dict.fromkeys(range(10), 82.0), *bounds(compute=slow))

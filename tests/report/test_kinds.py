@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 
 from hostbench import families
 from hostbench.core.bandwidth import bus_bytes_per_s
-from hostbench.core.efficiency import Efficiency
+from hostbench.core.efficiency import Efficiency, by_launch, ideal_s, overlap
+from hostbench.core.samples import median
 from hostbench.core.units import GB, KIB, MIB
 from hostbench.report.answer import Answer, Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts, Question, Scaling
@@ -401,8 +403,9 @@ def shared(*shares: float | None) -> Callable[..., dict[str, Efficiency]]:
 
     def efficiency(serial: Any, way: Any, _: Any) -> dict[str, Efficiency]:
         share = dict(zip(("a", "b", "c"), shares, strict=False))[NAMES[way[0]]]
-        refused = None if share is not None else "noise"
-        return {"": Efficiency(share=share, low=None, high=None, ideal_s=0.4, refused=refused)}
+        undecided = None if share is not None else "noise"
+        found = Efficiency(share=share, low=share, high=share, ideal_s=0.4, undecided=undecided)
+        return {"": found}
 
     return efficiency
 
@@ -419,6 +422,7 @@ def loops(question_share: Callable[..., dict[str, Efficiency]], **more: Any) -> 
         ways=("a", "b", "c"),
         parts=("copy",),
         controls=("c",),
+        control="it hides nothing",
         efficiency=question_share,
         **more,
     )
@@ -458,11 +462,11 @@ def test_the_best_way_and_never_a_control(
     if best:
         assert f" {best} " in f" {answer.verdict.replace(';', ' ')} "
     found = figures(answer)
-    assert found["c, efficiency"].value == 1.0
+    assert "c, efficiency" not in found and found["c"].note == "it hides nothing"
     assert found["ideal"].value == 0.4
     assert (found["a, efficiency"].value, found["a, efficiency"].status) == (
         shares[0],
-        "ok" if shares[0] is not None else "refused",
+        "ok" if shares[0] is not None else "undecided",
     )
     assert verdicts(answer) == {"a": "faster", "b": "faster", "c": "faster"}
     assert answer.chart is not None
@@ -473,6 +477,46 @@ def test_a_share_without_an_established_gain_is_undecided() -> None:
     quiet = [loop(one.seconds, str(one.axes["schedule"]), num=1) for one in WHOLE]
     answer = only(loops(shared(0.9, 0.8, 1.0)), *quiet)
     assert answer.state == "undecided" and says_no_factor(answer)
+    assert "1 launch decides nothing; 7 tell more: hostbench run --launches 7" in answer.verdict
+    found = figures(answer)
+    for way in ("a", "b"):
+        assert (found[f"{way}, efficiency"].value, found[f"{way}, efficiency"].status) == (
+            None,
+            "undecided",
+        )
+    assert found["a"].value == 0.5 and "undecided beside serial" in str(found["a"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(st.floats(20, 90), min_size=4, max_size=4), min_size=1, max_size=12))
+def test_no_efficiency_contradicts_the_times_beside_it(times: list[list[float]]) -> None:
+    names = ("serial", "a", "copy", "compute")
+    rows = [
+        loop(median(column), name, launches=dict(enumerate(column)))
+        for name, column in zip(names, zip(*times, strict=True), strict=True)
+    ]
+    question = Parts(
+        text="?",
+        workload="overlap.pipeline",
+        axis="schedule",
+        serial="serial",
+        ways=("a",),
+        parts=("copy", "compute"),
+        efficiency=lambda serial, way, parts: {
+            "": overlap(serial, way, by_launch(partial(ideal_s, num_batches=8), *parts.values()))
+        },
+    )
+    answer = only(question, *rows)
+    found = figures(answer)
+    share, ratio = found["a, efficiency"], found["a"].ratio
+    assert ratio is not None
+    if ratio.conclusion.verdict == "undecided":
+        assert share.value is None and answer.state == "undecided"
+    if share.value is not None:
+        serial_s, way_s, ideal = (found[name].value or 0.0 for name in ("serial", "a", "ideal"))
+        assert share.value == pytest.approx((serial_s - way_s) / (serial_s - ideal))
+    if answer.state == "yes":
+        assert ratio.conclusion.verdict == "faster" and (share.value or 0) >= 0.5
 
 
 def test_a_loop_that_is_slower_hides_nothing() -> None:
@@ -513,9 +557,7 @@ def swept(*saved: tuple[str, float, int]) -> Answer:
         serial="serial",
         ways=("a",),
         parts=(),
-        efficiency=lambda *_: {
-            "": Efficiency(share=0.9, low=0.8, high=0.95, ideal_s=0.1, refused=None)
-        },
+        efficiency=lambda *_: {"": Efficiency(share=0.9, low=0.8, high=0.95, ideal_s=0.1)},
         over="ratio",
     )
     rows = [
@@ -546,7 +588,9 @@ def test_values_that_cannot_be_told_apart_are_named_together() -> None:
     assert "1:2 and 1:1" in answer.verdict and "2:1" not in answer.verdict
     answer = swept(("1:2", 0.5, 1), ("1:1", 0.4, 1))
     assert (answer.state, says_no_factor(answer)) == ("undecided", True)
-    assert all(one.note for one in answer.figures if "saved" in one.label)
+    saved = [one for one in answer.figures if "saved" in one.label]
+    assert [(one.value, one.status) for one in saved] == [(None, "undecided")] * 2
+    assert all(one.reason == "undecided beside serial" for one in saved)
 
 
 def test_one_value_is_no_sweep() -> None:
@@ -577,7 +621,7 @@ def test_the_rate_at_the_largest_size_and_its_share() -> None:
     assert answer.state == "figure" and answer.verdict.startswith("16 MiB, bus bandwidth: ")
     assert found["2 ranks"].value == pytest.approx(16 * MIB / 0.01 / GB)
     assert found["4 ranks"].value == pytest.approx(0.839, abs=0.001)
-    assert found["4 ranks"].note == "50 % of that of the fewest ranks, oversubscribed"
+    assert str(found["4 ranks"]) == "4 ranks 0.839 GB/s (50% of that of 2 ranks, oversubscribed)"
     assert (found["1 rank"].value, found["1 rank"].status) == (None, "refused")
     assert answer.chart is not None
     assert [(one.x, one.series) for one in answer.chart.points] == [
@@ -585,6 +629,22 @@ def test_the_rate_at_the_largest_size_and_its_share() -> None:
         (2.0, "16 MiB"),
         (2.0, "1 MiB"),
     ]
+
+
+def test_launches_that_scatter_establish_no_share_of_a_rate() -> None:
+    """Those of a first `make bench`: 2 ranks 17 to 34 ms, 4 ranks 61 to 88 ms."""
+    two, four = {0: 0.0170, 1: 0.0340, 2: 0.0296}, {0: 0.0667, 1: 0.0880, 2: 0.0611}
+    rows = [ranks(n, 16 * MIB, median([*s.values()]), launches=s) for n, s in ((2, two), (4, four))]
+    answer = only(BUS, *rows)
+    assert (answer.state, verdicts(answer)) == ("undecided", {"4 ranks": "undecided"})
+    assert str(figures(answer)["4 ranks"]) == "4 ranks 0.377 GB/s (undecided beside 2 ranks)"
+    assert answer.verdict == (
+        "16 MiB, bus bandwidth: 0.567 GB/s over 2 ranks, 0.377 GB/s over 4 ranks; whether they "
+        "differ is undecided (3 launches tell only large differences; 7 tell more: hostbench run "
+        "--launches 7)"
+    )
+    alike = only(BUS, ranks(2, MIB, 0.01), ranks(4, MIB, 0.015))
+    assert str(figures(alike)["4 ranks"]).endswith("(the same as 2 ranks)")
 
 
 def test_one_rank_alone_has_no_bandwidth() -> None:

@@ -1,7 +1,6 @@
 """What is asked of the family overlap: does copying hide behind computing, and by how much."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from hostbench.core import units
@@ -15,6 +14,7 @@ from hostbench.report.rows import Row, Rows
 
 TRIP = ("copy_in_only", "copy_out_only", "compute_only")
 """The parts of a round trip alone."""
+ONE_STREAM = "one stream hides nothing: it can only save waits"
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "schedule": {
         "serial": "serial",
@@ -58,7 +58,7 @@ def _bounds(parts: Mapping[str, Launches]) -> list[Launches]:
 def _round_trip(serial: Launches, loop: Launches, parts: Mapping[str, Launches]) -> Efficiencies:
     one, two = (overlap(serial, loop, bound) for bound in _bounds(parts))
     if beats(loop, _bounds(parts)[0]):
-        one = replace(one, share=None, low=None, high=None, refused="the loop beats this ideal")
+        one = one.without_share(refused="the loop beats this ideal")
     return {"2 copy engines": two, "1 copy engine": one}
 
 
@@ -99,6 +99,7 @@ QUESTIONS = (
         serial="serial",
         ways=("default_stream", "copy_stream", "streams_2", "streams_4"),
         controls=("default_stream",),
+        control=ONE_STREAM,
         parts=("copy_only", "compute_only"),
         efficiency=_efficiency,
     ),
@@ -145,6 +146,7 @@ QUESTIONS = (
         serial="serial",
         ways=("default_stream", "three_streams"),
         controls=("default_stream",),
+        control=ONE_STREAM,
         parts=TRIP,
         efficiency=_round_trip,
         remark=_engines,

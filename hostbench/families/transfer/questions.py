@@ -1,16 +1,20 @@
 """What is asked of the family transfer: how fast, is it asynchronous, does pinned memory pay."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
+from hostbench.core.efficiency import Launches, by_launch
 from hostbench.core.latency import break_even
+from hostbench.core.samples import launch_interval, median
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report.answer import Answer, Figure, Ratio, State
 from hostbench.report.kinds import Compare, Curve, Finding, Question
-from hostbench.report.kinds.question import NOT_ASKED, why
+from hostbench.report.kinds.question import NOT_ASKED, few_launches, why
 from hostbench.report.rows import Row, Rows, first, valid, where
 
 H2D, D2H = "transfer.host_to_device", "transfer.device_to_host"
@@ -107,16 +111,19 @@ NO_LINK: Judged = ("unavailable", "there is no link here: a copy is one of the h
 
 
 def _judged(best: Rows, lacking: Sequence[str]) -> Judged:
-    fine = [_is_fine(row) for row in best]
+    found = {_health(row) for row in best}
     wrong = next((row.link for row in best if row.link), "fine")
     # Throttling slows the GPU's clocks, and its link hardly at all.
     faults = [one for one in wrong.split("; ") if one != "fine" and ": throttled" not in one]
     said = () if wrong == "fine" else (f"What looks wrong: {wrong}.",)
-    if faults or False in fine:
+    if faults or "short" in found:
         unknown = "Nothing in the facts says why: look at NUMA placement and other traffic."
         return "no", "no: it carries less than it should", said or (unknown,)
-    if None in fine:
+    if "unknown" in found:
         return "undecided", "cannot be judged: nothing tells what it should carry", said
+    if "unsure" in found:
+        few = few_launches(best) or "launches lie on both sides of what it should carry"
+        return "undecided", f"undecided: {few}", said
     if lacking:
         only = " and ".join(DIRECTIONS[row.workload] for row in best)
         return "partly", f"only {only} could be judged, and is fine", said
@@ -135,19 +142,32 @@ def _fastest(rows: Rows) -> list[Row]:
     return found
 
 
-def _is_fine(row: Row) -> bool | None:
-    """None where nothing can tell: no measured figure of others, and no packet model. A floor,
-    which an operator demands, can only make it False."""
-    rate, low = row.gb_per_s or 0.0, row.published_low_gb_per_s
+Health = Literal["fine", "short", "unsure", "unknown"]
+"""It carries what it should, or less; the launches do not tell, or nothing tells what it should."""
+_HEALTH: Mapping[bool | None, Health] = {True: "fine", False: "short", None: "unsure"}
+
+
+def _health(row: Row) -> Health:
+    """A floor, which an operator demands, can only make it short."""
+    low = row.published_low_gb_per_s
     is_measured = row.published_kind == "measured"
     if low is not None:
-        if is_measured and rate >= NEAR_BAND * low:
-            return True
-        if rate < low * (FAR_BELOW if is_measured else 1.0):
-            return False
+        if is_measured and _reaches(row, NEAR_BAND * low):
+            return "fine"
+        if _reaches(row, low * (FAR_BELOW if is_measured else 1.0)) is False:
+            return "short"
     if row.encoded_gb_per_s is not None or row.device == "simulated":
-        return rate >= HEALTHY * (row.ceiling_gb_per_s or 0.0)
-    return False if is_measured else None
+        return _HEALTH[_reaches(row, HEALTHY * (row.ceiling_gb_per_s or 0.0))]
+    return "unknown" if low is None or not is_measured else _HEALTH[_reaches(row, NEAR_BAND * low)]
+
+
+def _reaches(row: Row, gb_per_s: float) -> bool | None:
+    """Whether the rate is at least this one; None where the launches' interval holds it."""
+    moved = (row.gb_per_s or 0.0) * row.time
+    low_s, high_s = launch_interval([*row.by_launch.values()])
+    if moved >= gb_per_s * high_s:
+        return True
+    return False if moved < gb_per_s * low_s else None
 
 
 def _share_of_limit(row: Row) -> Figure:
@@ -194,7 +214,7 @@ class PinningPays(Question):
             size = units.format_bytes(nbytes)
             if cold and slow and fast:
                 gains.append(conclude(fast.by_launch, slow.by_launch))
-                one = _won_back(f"{size}, copies", cold, slow, fast, gains[-1])
+                one = _won_back(f"{size}, copies", (cold, slow, fast), gains[-1])
                 figures.append(one)
                 told += [] if one.value is None else [f"after {one.value:.1f} copies of {size}"]
             if warm and slow:
@@ -208,13 +228,17 @@ class PinningPays(Question):
         verdict = "undecided: no copy is established to gain anything"
         if not gains:
             verdict = "undecided: no size has a cold pin_memory() and both plain copies"
+        elif any(one.verdict == "faster" for one in gains):
+            verdict = "undecided: a copy gains something, but launches differ too much to say more"
         elif all(one.verdict in ("slower", "same") for one in gains):
             state, verdict = "no", "never: no copy gains anything"
         return self.made(text, state, verdict, figures=tuple(figures))
 
 
-def _won_back(label: str, cold: Row, slow: Row, fast: Row, gain: Conclusion) -> Figure:
-    """So many copies, where the rule says that a copy gains something."""
+def _won_back(label: str, parts: tuple[Row, Row, Row], gain: Conclusion) -> Figure:
+    """So many copies, where the rule says that a copy gains something, and the launches how many.
+    `parts`: pinned anew, pageable, pinned before."""
+    cold, slow, fast = parts
     cost_s = cold.time - fast.time
     found = break_even(cost_s, slow.time, fast.time)
     refused = found.refused
@@ -222,24 +246,44 @@ def _won_back(label: str, cold: Row, slow: Row, fast: Row, gain: Conclusion) -> 
         refused = "no copy is established to gain anything"
     if refused:
         return Figure(label=label, value=None, unit="", status="refused", reason=refused)
+    counts = by_launch(_copies, *(part.by_launch for part in parts))
+    low, high = launch_interval([*counts.values()])
+    if high - low > max(1.0, found.copies) or not low <= found.copies + 1e-9 <= high + 2e-9:
+        why = f"launches differ too much: from {max(0.0, low):.1f} to {high:.1f} is possible"
+        return Figure(label=label, value=None, unit="", status="undecided", reason=why)
     once, each = units.format_seconds(max(0.0, cost_s)), units.format_seconds(found.gain_s)
     return Figure(
         label=label, value=found.copies, unit="", note=f"{once} once, {each} gained per copy"
     )
 
 
+def _copies(cold_s: float, slow_s: float, fast_s: float) -> float:
+    """In one launch; endless where a copy gains nothing."""
+    return max(0.0, cold_s - fast_s) / (slow_s - fast_s) if slow_s > fast_s else math.inf
+
+
 def _of_both_alone(row: Row, rows: Rows) -> Figure:
     """The rate of both together beside the sum of each alone."""
     same = {name: row.axes[name] for name in ("memory", "nbytes")}
     alone = [first(rows, way, **same, blocking=False) for way in DIRECTIONS]
-    rates = [one.gb_per_s for one in alone if one is not None and one.gb_per_s]
-    note = ""
-    if len(rates) == 2 and row.gb_per_s:
-        together = units.format_rate(sum(rates))
-        note = f"{row.gb_per_s / sum(rates):.0%} of the {together} of both alone"
+    ratio = None
+    if row.gb_per_s and (expected := _at_both_rates([one.by_launch for one in alone if one])):
+        together = row.gb_per_s * row.time / median([*expected.values()])
+        ratio = Ratio(
+            to=f"both alone ({units.format_rate(together)})",
+            conclusion=conclude(row.by_launch, expected),
+            of_rates=True,
+        )
     size = units.format_bytes(int(row.axes["nbytes"]))
     label = f"{row.axes['memory']}, {size} each way, in all"
-    return Figure(label=label, value=row.gb_per_s, unit="GB/s", note=note)
+    return Figure(label=label, value=row.gb_per_s, unit="GB/s", ratio=ratio)
+
+
+def _at_both_rates(alone: Sequence[Launches]) -> Launches:
+    """How long both together take where each keeps its rate; nothing without both."""
+    if len(alone) != 2:
+        return {}
+    return by_launch(lambda there_s, back_s: 2 / (1 / there_s + 1 / back_s), *alone)
 
 
 QUESTIONS = (

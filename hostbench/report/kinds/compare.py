@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hostbench.core.case import AxisValue
-from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.families import declared
 from hostbench.judge.conclude import conclude
 from hostbench.report.answer import Answer, Chart, Figure, Ratio, State, in_unit, joined
@@ -17,6 +16,7 @@ from hostbench.report.kinds.question import (
     Question,
     at_size,
     chart,
+    few_launches,
     figure,
     rate_point,
     sizes_axis,
@@ -168,7 +168,5 @@ def _by_factor(figures: Sequence[Figure], verdict: str) -> list[Figure]:
 
 def _undecided(here: Rows) -> str:
     """That few launches tell only large differences."""
-    few = min((len(row.launches) for row in valid(here)), default=0)
-    if few >= MIN_LAUNCHES:
-        return "no difference seen"
-    return f"undecided: {few} launches tell only large differences; {MIN_LAUNCHES} tell more"
+    few = few_launches(here)
+    return f"undecided: {few}" if few else "no difference seen"

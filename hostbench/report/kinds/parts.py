@@ -1,5 +1,6 @@
 """parts: a whole against its parts alone and the ideal that follows from them."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from hostbench.report.kinds.question import (
     at_size,
     axis_title,
     chart,
+    few_launches,
     figure,
     time_point,
     without_number,
@@ -42,7 +44,9 @@ class Parts(Question):
     parts: tuple[str, ...]
     efficiency: Callable[[Launches, Launches, Mapping[str, Launches]], Efficiencies]
     controls: tuple[str, ...] = ()
-    """Ways that cannot gain anything: shown, and never called best."""
+    """Ways that cannot hide anything: shown without an efficiency, and never called best."""
+    control: str = ""
+    """What is said of each of them."""
     over: str | None = None
     remark: Callable[[Mapping[str, Row]], str] | None = None
     """A sentence about all ways of one size."""
@@ -58,8 +62,9 @@ class Parts(Question):
             return self._sweep(text, group, self.over)
         here = at_size(group, together=2)
         named = self._named(here)
-        known = self._known(named)
-        state, verdict = self._verdict(known, named)
+        gains = self._gains(named)
+        known = self._known(named, gains)
+        state, verdict = self._verdict(known, gains, named)
         notes = self.at(here, ())
         if self.remark is not None and (said := self.remark(named)):
             notes = (*notes, said)
@@ -68,7 +73,7 @@ class Parts(Question):
             text,
             state,
             verdict,
-            figures=(*self._figures(named, known), *_each_without(missing, self)),
+            figures=(*self._figures(named, known, gains), *_each_without(missing, self)),
             notes=notes,
             chart=self._bars(here, known),
         )
@@ -77,57 +82,82 @@ class Parts(Question):
         """The loops that have a valid number."""
         return {str(row.axes[self.axis]): row for row in valid(rows) if self.axis in row.axes}
 
-    def _known(self, named: Mapping[str, Row]) -> dict[str, Efficiencies]:
+    def _gains(self, named: Mapping[str, Row]) -> dict[str, Conclusion]:
         """Of each way that has a number beside serial."""
         if self.serial not in named:
             return {}
+        serial = named[self.serial].by_launch
+        ways = (way for way in self.ways if way in named)
+        return {way: conclude(named[way].by_launch, serial) for way in ways}
+
+    def _known(
+        self, named: Mapping[str, Row], gains: Mapping[str, Conclusion]
+    ) -> dict[str, Efficiencies]:
+        """Of each way that can hide anything; no share of a difference that is not established."""
         launches = {name: row.launches for name, row in named.items()}
         parts = {name: launches.get(name, {}) for name in self.parts}
-        return {
-            way: self.efficiency(launches[self.serial], launches[way], parts)
-            for way in self.ways
-            if way in named
-        }
+        known = {}
+        for way, gain in gains.items():
+            if way in self.controls:
+                continue
+            known[way] = self.efficiency(launches[self.serial], launches[way], parts)
+            if gain.verdict == "undecided":
+                known[way] = {ideal: one.without_share() for ideal, one in known[way].items()}
+        return known
 
     def _verdict(
-        self, known: Mapping[str, Efficiencies], named: Mapping[str, Row]
+        self,
+        known: Mapping[str, Efficiencies],
+        gains: Mapping[str, Conclusion],
+        named: Mapping[str, Row],
     ) -> tuple[State, str]:
-        leading = {way: found for way, found in known.items() if way not in self.controls}
-        if not leading:
+        """A way wins where it is established to be faster than serial, and by an efficiency that
+        the launches establish."""
+        if not known:
             lost = "any other loop" if self.serial in named else "the serial loop"
             return "undecided", f"undecided: no number of {lost} in this run"
-        serial = named[self.serial]
-        gains = {
-            self.word(self.axis, way): conclude(named[way].by_launch, serial.by_launch)
-            for way in leading
-        }
-        ideal = next(iter(next(iter(leading.values()))))
-        shares = {self.word(self.axis, way): found[ideal] for way, found in leading.items()}
-        told = {name: one for name, one in shares.items() if one.share is not None}
-        unsaid = _unsaid({name: one for name, one in shares.items() if one.share is None})
-        if not told:
-            return _without_share(gains, unsaid)
-        best = max(told, key=lambda name: (gains[name].verdict == "faster", told[name].share))
-        state, verdict = _hidden(told[best], gains[best], best, ideal)
-        if unsaid and state in ("no", "partly"):
-            unheld = {name: gain for name, gain in gains.items() if name not in told}
-            if state == "no" and any(gain.verdict == "faster" for gain in unheld.values()):
-                return _without_share(unheld, unsaid)
-            return "undecided", f"undecided: {unsaid}; of the others: {verdict}"
+        words = {way: self.word(self.axis, way) for way in known}
+        faster = {words[way]: gains[way] for way in known if gains[way].verdict == "faster"}
+        unsure = [words[way] for way in known if gains[way].verdict == "undecided"]
+        ideal = next(iter(next(iter(known.values()))))
+        shares = {words[way]: found[ideal] for way, found in known.items() if words[way] in faster}
+        unsaid = {name: one for name, one in shares.items() if one.share is None}
+        few = few_launches([*named.values()])
+        apart = f"{joined(unsure)} cannot be told from serial{few and f' ({few})'}"
+        if not faster and unsure:
+            return "undecided", f"undecided: {apart}"
+        if not faster:
+            are = "is" if len(words) == 1 else "are"
+            return "no", f"no: {joined(words.values())} {are} not faster than serial"
+        if len(unsaid) == len(shares):
+            return _without_share(faster, unsaid)
+        best = max(shares, key=lambda name: _order_of(shares[name]))
+        state, verdict = _hidden(shares[best], best, ideal)
+        if state == "no" and unsaid:
+            return _without_share({name: faster[name] for name in unsaid}, unsaid)
+        if state != "yes" and (unsaid or unsure):
+            others = [_unsaid(unsaid)] * bool(unsaid) + [apart] * bool(unsure)
+            return "undecided", f"undecided: {'; '.join(others)}; of the others: {verdict}"
         return state, verdict
 
-    def _figures(self, named: Mapping[str, Row], known: Mapping[str, Efficiencies]) -> list[Figure]:
+    def _figures(
+        self,
+        named: Mapping[str, Row],
+        known: Mapping[str, Efficiencies],
+        gains: Mapping[str, Conclusion],
+    ) -> list[Figure]:
         figures = []
         for name in (self.serial, *self.ways, *self.parts):
             if name not in named:
                 continue
-            row, ratio = named[name], None
-            if name in known:
-                conclusion = conclude(row.by_launch, named[self.serial].by_launch)
-                ratio = Ratio(to=self.word(self.axis, self.serial), conclusion=conclusion)
-            figures.append(figure(self.word(self.axis, name), row, ratio=ratio))
+            ratio = None
+            if name in gains:
+                ratio = Ratio(to=self.word(self.axis, self.serial), conclusion=gains[name])
+            note = self.control if name in self.controls else ""
+            said = self.word(self.axis, name)
+            figures.append(figure(said, named[name], ratio=ratio, note=note))
             for ideal, one in known.get(name, {}).items():
-                figures.append(_share_figure(self.word(self.axis, name), ideal, one))
+                figures.append(_share_figure(said, ideal, one))
         for ideal, seconds in self._ideals(known).items():
             figures.append(Figure(label=_ideal(ideal), value=seconds, unit="s", note="a bound"))
         return figures
@@ -155,9 +185,9 @@ class Parts(Question):
         points: list[Point] = []
         for values, some in grouped(sorted(group, key=lambda r: _order(r.axes[over])), (over,)):
             named = self._named(some)
-            name = self.word(over, values[over])
-            for way, found in self._known(named).items():
-                gain = conclude(named[way].by_launch, named[self.serial].by_launch)
+            name, gains = self.word(over, values[over]), self._gains(named)
+            for way, found in self._known(named, gains).items():
+                gain = gains[way]
                 label = f"{name}, {self.word(self.axis, way)}" if len(self.ways) > 1 else name
                 saved[label] = (1 - 1 / gain.factor, gain)
                 figures.append(_saved_figure(label, gain))
@@ -176,43 +206,46 @@ class Parts(Question):
         )
 
 
-def _hidden(best: Efficiency, gain: Conclusion, name: str, ideal: str) -> tuple[State, str]:
-    share = best.share or 0.0
-    ends = "" if best.low is None else f" (99 % interval {best.low:.2f} to {best.high:.2f})"
+def _hidden(best: Efficiency, name: str, ideal: str) -> tuple[State, str]:
+    """Of a way that is established to be faster than serial."""
+    share, low, high = best.share or 0.0, best.low or 0.0, best.high or 0.0
     what = f"{ideal} could hide" if ideal else "could be hidden"
-    said = f"{100 * max(0.0, share):.0f} % of what {what} is hidden by {name}{ends}"
-    if gain.verdict == "undecided":
-        few = " by so few launches" if gain.is_few else ""
-        return "undecided", f"undecided: {name} and serial cannot be told apart{few}"
-    if gain.verdict != "faster":
-        return "no", f"no: {name} is not faster than serial"
-    if best.low is not None and best.high is not None and best.low <= HARDLY and best.high >= HIDES:
+    said = f"{100 * share:.0f} % of what {what} is hidden by {name} ({_interval(best)})"
+    if low <= HARDLY and high >= HIDES:
         return (
             "undecided",
-            f"undecided: the best, {name}, is somewhere from {best.low:.2f} to {best.high:.2f}",
+            f"undecided: the best, {name}, is somewhere from {low:.2f} to {high:.2f}",
         )
     if share >= HIDES:
         return "yes", f"yes: {said}"
     return ("partly", f"in part: {said}") if share >= HARDLY else ("no", f"no: at best {said}")
 
 
-def _unsaid(refused: Mapping[str, Efficiency]) -> str:
+def _order_of(found: Efficiency) -> float:
+    return -math.inf if found.share is None else found.share
+
+
+def _interval(found: Efficiency) -> str:
+    kind = "few launches say" if found.is_few else "99 % interval"
+    return f"{kind} {found.low or 0.0:.2f} to {found.high or 0.0:.2f}"
+
+
+def _unsaid(found: Mapping[str, Efficiency]) -> str:
     """Of which ways it cannot be said how much they hide, and why."""
     by_reason: dict[str, list[str]] = {}
-    for name, one in refused.items():
-        by_reason.setdefault(str(one.refused), []).append(name)
+    for name, one in found.items():
+        by_reason.setdefault(str(one.undecided or one.refused), []).append(name)
     said = "; ".join(f"{joined(names)}: {reason}" for reason, names in by_reason.items())
-    return f"how much is hidden cannot be said of {said}" if said else ""
+    return f"how much is hidden cannot be said of {said}"
 
 
-def _without_share(gains: Mapping[str, Conclusion], unsaid: str) -> tuple[State, str]:
-    """No efficiency can be said; a way may be established to be faster than serial all the same."""
-    faster = [name for name, gain in gains.items() if gain.verdict == "faster"]
-    if faster:
-        best = max(faster, key=lambda name: gains[name].factor)
-        factor = units.format_factor(gains[best].factor)
-        return "partly", f"{best} is {factor} faster than serial; {unsaid}"
-    return "undecided", f"undecided: {unsaid}"
+def _without_share(
+    faster: Mapping[str, Conclusion], unsaid: Mapping[str, Efficiency]
+) -> tuple[State, str]:
+    """Established to be faster than serial, by no efficiency that can be said."""
+    best = max(faster, key=lambda name: faster[name].factor)
+    factor = units.format_factor(faster[best].factor)
+    return "partly", f"{best} is {factor} faster than serial; {_unsaid(unsaid)}"
 
 
 def _pays_most(saved: Mapping[str, tuple[float, Conclusion]]) -> tuple[State, str]:
@@ -238,20 +271,28 @@ def _apart(best: Conclusion, other: Conclusion) -> bool:
 
 
 def _saved_figure(label: str, gain: Conclusion) -> Figure:
+    """No share of a difference that is not established."""
+    label = f"{label}, saved"
+    if not gain.is_different:
+        reason = str(Ratio(to="serial", conclusion=gain))
+        return Figure(label=label, value=None, unit="share", status="undecided", reason=reason)
     return Figure(
-        label=f"{label}, saved",
+        label=label,
         value=1 - 1 / gain.factor,
         unit="share",
         low=None if gain.low is None or gain.is_few else 1 - 1 / gain.low,
         high=None if gain.high is None or gain.is_few else 1 - 1 / gain.high,
-        note="" if gain.is_different else str(Ratio(to="serial", conclusion=gain)),
     )
 
 
 def _share_figure(way: str, ideal: str, found: Efficiency) -> Figure:
     label = f"{way}, efficiency{f' against {ideal}' if ideal else ''}"
     if found.share is None:
-        return Figure(label=label, value=None, unit="share", status="refused", reason=found.refused)
+        status = "refused" if found.refused else "undecided"
+        why = found.refused or found.undecided
+        return Figure(label=label, value=None, unit="share", status=status, reason=why)
+    if found.is_few:
+        return Figure(label=label, value=found.share, unit="share", note=_interval(found))
     return Figure(label=label, value=found.share, unit="share", low=found.low, high=found.high)
 
 

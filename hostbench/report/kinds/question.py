@@ -8,6 +8,7 @@ from typing import Any, Literal
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.errors import UsageError
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.families import declared
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State
 from hostbench.report.rows import Row, Rows, distinct, grouped, size_axis, valid, where
@@ -163,6 +164,16 @@ def without_number(rows: Rows, question: Question) -> tuple[Figure, ...]:
         label = f"{len(same)} cases" if len(same) > 1 else name
         figures.append(Figure(label=label, value=None, unit="s", status=status, reason=reason))
     return tuple(figures)
+
+
+def few_launches(rows: Rows) -> str:
+    """What so few launches tell, and which command measures more; nothing where they are enough."""
+    few = min((len(row.launches) for row in valid(rows)), default=0)
+    if few >= MIN_LAUNCHES:
+        return ""
+    tell = f"{few} launches tell only large differences" if few > 1 else "1 launch decides nothing"
+    more = f"{MIN_LAUNCHES} tell more: hostbench run --launches {MIN_LAUNCHES}"
+    return f"{tell if few else 'no launches are stored'}; {more}"
 
 
 def why(row: Row) -> tuple[str, str | None]:

@@ -1,17 +1,18 @@
 """scaling: what more ranks or workers make of a rate or a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from hostbench.core.bandwidth import scaling_efficiency
 from hostbench.core.units import GB
-from hostbench.report.answer import Answer, Axis, Chart, Figure, in_unit
+from hostbench.judge.conclude import conclude
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Ratio, State, in_unit
 from hostbench.report.kinds.question import (
     LOG_TIME,
     RATE,
     Question,
     axis_title,
     chart,
+    few_launches,
     figure,
     rate_point,
     time_point,
@@ -25,7 +26,8 @@ Rate = Callable[[int, float, int], float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling(Question):
-    """The figure at each number of ranks; with a `rate` its share of that at the fewest.
+    """The figure at each number of ranks; with a `rate` its share of that at the fewest, where the
+    launches establish that they differ.
 
     Answered at the largest size that has a number at 2 ranks or more, or at the smallest.
     """
@@ -41,16 +43,18 @@ class Scaling(Question):
         size = size_axis(group)
         here = self._here(group, size)
         measured = sorted(valid(here), key=lambda row: int(row.axes[self.over]))
-        figures = [self._figure(row, share) for row, share in self._shares(measured)]
+        fewest = next((row for row in measured if self._rate(row)), None)
+        figures = [self._figure(row, fewest) for row in measured]
         said = ", ".join(_in_words(one) for one in figures if one.value is not None)
         if not said:
             return self.unavailable(text, [row for row in group if not row.is_valid])
         at = [self.word(size, here[0].axes[size]) if size else "", self.rate_name]
         where = ", ".join(filter(None, at))
+        state, unsure = _undecided(figures, measured)
         return self.made(
             text,
-            "figure",
-            f"{where}: {said}" if where else said,
+            state,
+            f"{where}: {said}{unsure}" if where else f"{said}{unsure}",
             figures=(*figures, *without_number(group, self)),
             notes=(self.about(measured[0]),) if self.about else (),
             chart=self._chart(group, size),
@@ -64,20 +68,13 @@ class Scaling(Question):
         picked = min(sizes) if self.smallest else max(sizes)
         return [row for row in group if row.axes[size] == picked]
 
-    def _shares(self, measured: Rows) -> list[tuple[Row, float | None]]:
-        if self.rate is None:
-            return [(row, None) for row in measured]
-        rates = {int(row.axes[self.over]): self._rate(row) for row in measured}
-        shares = scaling_efficiency(rates)
-        return [(row, shares.get(int(row.axes[self.over]))) for row in measured]
-
     def _rate(self, row: Row) -> float | None:
         if self.rate is None or row.nbytes is None:
             return None
         num = int(row.axes[self.over])
         return self.rate(int(row.axes.get("nbytes", row.nbytes)), row.time, num)
 
-    def _figure(self, row: Row, share: float | None) -> Figure:
+    def _figure(self, row: Row, fewest: Row | None) -> Figure:
         label = self.word(self.over, row.axes[self.over])
         notes = ["oversubscribed"] if row.flags and "oversubscribed" in row.flags else []
         if self.rate is None:
@@ -86,9 +83,17 @@ class Scaling(Question):
         if rate is None:
             reason = "not defined for one rank, which sends nothing"
             return Figure(label=label, value=None, unit="GB/s", status="refused", reason=reason)
-        if share is not None and share != 1:
-            notes.insert(0, f"{100 * share:.0f} % of that of the fewest ranks")
-        return Figure(label=label, value=rate / GB, unit="GB/s", note=", ".join(notes))
+        ratio = None if fewest is None or fewest is row else self._beside(row, fewest)
+        note = ", ".join(notes)
+        return Figure(label=label, value=rate / GB, unit="GB/s", ratio=ratio, note=note)
+
+    def _beside(self, row: Row, fewest: Row) -> Ratio:
+        """Compares how long the bytes of the fewest would take at this rate."""
+        mine, theirs = self._rate(row) or 0.0, self._rate(fewest) or 0.0
+        scale = theirs * fewest.time / (mine * row.time)
+        scaled = {number: seconds * scale for number, seconds in row.by_launch.items()}
+        to = self.word(self.over, fewest.axes[self.over])
+        return Ratio(to=to, conclusion=conclude(scaled, fewest.by_launch), of_rates=True)
 
     def _chart(self, group: Rows, size: str | None) -> Chart | None:
         """Over ranks, a line for each size."""
@@ -104,6 +109,18 @@ class Scaling(Question):
                 points.append(rate_point(row, ranks, name, rate / GB))
         y = replace(RATE, title=f"{self.rate_name}, GB/s", is_log=True) if self.rate else LOG_TIME
         return chart("line", x, y, points)
+
+
+def _undecided(figures: Sequence[Figure], rows: Rows) -> tuple[State, str]:
+    """Whether the rates differ is not established of any, or of some; the end of the verdict."""
+    held = [one.ratio.conclusion for one in figures if one.ratio is not None]
+    unsure = [one for one in held if one.verdict == "undecided"]
+    if not unsure:
+        return "figure", ""
+    few = few_launches(rows)
+    of_which = "whether they differ" if len(unsure) == len(held) else "whether all of them differ"
+    said = f"; {of_which} is undecided{few and f' ({few})'}"
+    return ("undecided" if len(unsure) == len(held) else "figure"), said
 
 
 def _in_words(figure: Figure) -> str:
