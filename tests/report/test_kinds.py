@@ -395,6 +395,20 @@ def test_without_the_calls_own_time_there_is_no_asyncness() -> None:
     assert [(one.value, one.status) for one in answer.figures] == [(None, "refused")]
 
 
+@pytest.mark.parametrize(("share", "much"), [(0.9, 0.9), (None, None), (7, None), ("odd", None)])
+def test_a_finding_with_a_share_shows_that_and_no_asyncness(
+    share: object, much: float | None
+) -> None:
+    asked = Finding(text="?", workload=COPY, finding="at_once", share="at_once_share")
+    seen = {"at_once": True, "at_once_share": share}
+    answer = only(asked, copy(1.0, "pinned", call_s=0.25, findings=seen))
+    (figure,) = answer.figures
+    assert (figure.value, figure.status) == (much, "refused" if much is None else "ok")
+    assert "asyncness" not in f"{answer.figures}{answer.chart}"
+    drawn = answer.chart.points if answer.chart else ()
+    assert [one.y for one in drawn] == ([] if much is None else [much])
+
+
 # parts
 
 

@@ -1,4 +1,5 @@
-"""finding: what a case turned out to do, by size, and how much of the time its call leaves free."""
+"""finding: what a case turned out to do, by size, and how much of it: the share that was observed,
+else how much of the time the call leaves free."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +38,8 @@ class Finding(Question):
     )
     """The same for a stretch of sizes."""
     share: str | None = None
-    """A finding that is a number from 0 to 1, and goes with it."""
+    """A finding that says how much, from 0 to 1: figures and chart then show that, in place of
+    asyncness."""
     beside: Callable[[Row, Rows], Figure] | None = None
     """A further figure of each case, which may need the family's other rows."""
 
@@ -84,26 +86,36 @@ class Finding(Question):
         return ", ".join(f"{self.stretch[found]} {span(sizes)}" for found, sizes in runs)
 
     def _figure(self, name: str, rows: Rows, size: str | None) -> Figure:
-        """At the largest size: how much of the time the call leaves free."""
+        """At the largest size: how much of it."""
         row = max(valid(rows), key=lambda one: int(one.axes[size]) if size else 0)
-        free = asyncness(row)
-        notes = [note for note in (self._seen(row), _call_in_words(row, self.finding)) if note]
         label = " ".join(
             filter(None, [units.format_bytes(int(row.axes[size])) if size else "", name])
         )
+        what, much = self._what, self._much(row)
         return Figure(
-            label=f"{label}: asyncness" if label else "asyncness",
-            value=free,
+            label=f"{label}: {what}" if label else what,
+            value=much,
             unit="share",
-            status="ok" if free is not None else "refused",
-            reason=None if free is not None else "the call's own time is not stored",
-            note=", ".join(notes),
+            status="ok" if much is not None else "refused",
+            reason=None if much is not None else self._lacks,
+            note=_call_in_words(row, self.finding),
         )
 
-    def _seen(self, row: Row) -> str:
-        value = row.findings.get(self.share) if self.share else None
+    @property
+    def _what(self) -> str:
+        return "overlapped share of the shorter one" if self.share else "asyncness"
+
+    @property
+    def _lacks(self) -> str:
+        return "it was not observed" if self.share else "the call's own time is not stored"
+
+    def _much(self, row: Row) -> float | None:
+        """The observed share, else asyncness; None where that is not stored."""
+        if self.share is None:
+            return asyncness(row)
+        value = row.findings.get(self.share)
         is_share = isinstance(value, int | float) and not isinstance(value, bool)
-        return f"observed: {value:.0%} of the shorter one" if is_share else ""
+        return float(value) if is_share and 0 <= value <= 1 else None
 
     def _chart(self, known: Sequence[tuple[str, Rows]], size: str | None) -> Chart | None:
         if size is None:
@@ -111,17 +123,19 @@ class Finding(Question):
         points = (
             Point(
                 x=float(row.axes[size]),
-                y=free,
+                y=much,
                 series=name,
                 status=row.status,
-                text=f"{row.case}: asyncness {free:.2f}",
+                text=f"{row.case}: {self._what} {much:.2f}",
             )
             for name, some in known
             for row in some
-            if (free := asyncness(row)) is not None
+            if (much := self._much(row)) is not None
         )
-        y = Axis(title="asyncness (1: the call returns at once, 0: it waits)", unit="share")
-        return chart("line", sizes_axis(size), y, points)
+        ends = "" if self.share else " (1: the call returns at once, 0: it waits)"
+        return chart(
+            "line", sizes_axis(size), Axis(title=f"{self._what}{ends}", unit="share"), points
+        )
 
 
 def asyncness(row: Row) -> float | None:
