@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
+import hostbench
+
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -82,9 +84,14 @@ class Source:
         """`file:line` and room of each import from hostbench."""
         for line, name in self.imports:
             top, _, rest = name.partition(".")
-            room = rest.partition(".")[0]
+            room = _home(rest.partition(".")[0])
             if top == "hostbench" and room and room != "__version__":
                 yield f"{self.name}:{line} imports {room}", room
+
+
+def _home(name: str) -> str:
+    """`measure` for DEVICES and `report` for Compare, which the face of the package names."""
+    return hostbench._HOME[name].split(".")[1] if name in hostbench._HOME else name
 
 
 @cache
@@ -132,6 +139,14 @@ def test_imports_point_down() -> None:
             elif LEVEL[other] > LEVEL[room]:
                 wrong.append(f"{where}, which is above it")
     assert not wrong
+
+
+def test_a_public_name_counts_as_its_room() -> None:
+    """So a family may say `from hostbench import DEVICES`, and not `import Compare`."""
+    path = ROOT / "hostbench" / "families" / "one.py"
+    names = ((1, "hostbench.DEVICES"), (2, "hostbench.Compare"), (3, "hostbench.core.units"))
+    source = Source(path=path, imports=names, functions=())
+    assert [room for _, room in source.rooms()] == ["measure", "report", "core"]
 
 
 def test_nobody_imports_the_edges() -> None:

@@ -179,7 +179,7 @@ def test_a_project_of_ones_own_sees_its_families(page: Any, tmp_path: Path) -> N
     assert elsewhere.hostbench("changes", "--results", str(project.results)).returncode == 3
     with started(project.root) as address:
         page.goto(address)
-        page.get_by_text("A hundred thousand numbers added up: what do").wait_for()
+        page.get_by_text("Is sum() faster than a loop?").wait_for()
         page.get_by_role("link", name="steps: charts and numbers").click()
         page.locator(BAR).first.wait_for(state="attached")
         page.goto(f"{address}/family?family=steps")

@@ -1,6 +1,7 @@
 """One row per fact: what is collected, the documentation and the rows say the same."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,27 @@ def test_every_collected_fact_has_a_row_in_its_group_and_every_row_is_collected(
     assert found - variables | {("software", "env_*")} | of_a_watch == rows
 
 
+def of_one_place(rows: Sequence[spec.Spec]) -> dict[int, list[str]]:
+    """Place among the causes -> the facts that share it."""
+    found: dict[int, list[str]] = {}
+    for row in rows:
+        if row.cause not in (spec.NEVER, spec.LAST):
+            found.setdefault(row.cause, []).append(row.name)
+    return {place: names for place, names in found.items() if len(names) > 1}
+
+
 def test_names_and_places_among_the_causes_are_unique() -> None:
     assert all(len(names) == len(set(names)) for names in GROUPS.values())
-    places = [row.cause for row in spec.ROWS if row.cause not in (spec.NEVER, spec.LAST)]
-    assert len(places) == len(set(places))
+    assert not of_one_place(spec.ROWS), "these facts have one place: give the new one another"
     assert not [row.name for row in spec.ROWS if row.watched and not row.moved]
     assert not spec.RETIRED & {row.name for row in spec.ROWS}
+
+
+def test_facts_of_one_place_are_named_with_it() -> None:
+    kernel, governor = (spec.Spec(name=name, cause=54) for name in ("kernel", "governor"))
+    assert of_one_place([kernel, spec.Spec(name="torch", cause=3), governor]) == {
+        54: ["kernel", "governor"]
+    }
 
 
 @pytest.mark.parametrize("name", sorted(spec.RETIRED))

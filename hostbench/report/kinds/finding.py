@@ -114,8 +114,9 @@ class Finding(Question):
         if self.share is None:
             return asyncness(row)
         value = row.findings.get(self.share)
-        is_share = isinstance(value, int | float) and not isinstance(value, bool)
-        return float(value) if is_share and 0 <= value <= 1 else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            return None
+        return float(value)
 
     def _chart(self, known: Sequence[tuple[str, Rows]], size: str | None) -> Chart | None:
         if size is None:
