@@ -11,9 +11,10 @@ from hostbench.cli.output import warn
 from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
 from hostbench.core.errors import EXIT_FAILED, NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
+from hostbench.core.suggest import did_you_mean
 from hostbench.families import names as known_families
 from hostbench.vcs import side
-from hostbench.vcs.repo import Checkout, working_tree
+from hostbench.vcs.repo import Checkout, commit_of, working_tree
 from hostbench.vcs.side import Side
 
 
@@ -73,13 +74,22 @@ def repository(setup: Setup) -> tuple[Path, Checkout]:
     """The checkout whose commits are measured, and its state. Raises UsageError without one."""
     code = working_tree(setup.root, setup.results) if setup.root else setup.checkout
     if setup.root is None or code.commit is None:
-        raise UsageError(f"commits are measured from a checkout, here is none: {code.scratch}")
+        raise UsageError(
+            f"commits are measured from a checkout of hostbench, and {Path.cwd()} is in none "
+            f"({code.scratch}): go to one"
+        )
     return setup.root, code
 
 
 def _names(names: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     """(B, families) of what follows A: B may be left out, and no family is taken for it."""
-    if names and names[0] not in known_families():
+    families = known_families()
+    if names and names[0] not in families:
+        if commit_of(Path.cwd(), names[0]) is None:
+            raise UsageError(
+                f"{names[0]!r} is no commit that git knows, and no family"
+                f"{did_you_mean(names[0], families)}; there are: {', '.join(families)}"
+            )
         return names[0], names[1:]
     return None, names
 

@@ -1,7 +1,7 @@
 """`hostbench changes`: every step in every series, and each machine's own events."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ import pandas as pd
 
 from hostbench.cli.output import show, warn
 from hostbench.cli.page import show_page
-from hostbench.cli.results import open_history
+from hostbench.cli.results import check_machines, open_history
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_OK,
@@ -19,7 +19,6 @@ from hostbench.core.errors import (
     NothingMeasured,
     UsageError,
 )
-from hostbench.core.suggest import did_you_mean
 from hostbench.judge import lines
 from hostbench.judge.change import Change, Judgement
 from hostbench.judge.detector import longest_piece
@@ -30,7 +29,6 @@ from hostbench.report import changes, choice
 from hostbench.report.choice import Request, Selection, choose
 from hostbench.report.event_words import no_run, unjudged
 from hostbench.report.judged import Explainer, judge_history
-from hostbench.store.history import History
 from hostbench.vcs.repo import commit_of, committed_at
 
 SHORTEST_COMMIT = 7
@@ -60,7 +58,7 @@ def _stored(options: ChangesOptions) -> int:
     step to slower stayed, is recent, and has no triage entry."""
     wanted, axis = Request.read(options.series), options.axis
     history = open_history(options.results)
-    _check_machines([options.machine, *wanted.machines], history)
+    check_machines([options.machine, *wanted.machines], history.machines())
     judged = judge_history(history, axis)
     begin = None if options.since is None else _since(options.since, judged)
     asked = choose(judged, wanted, options.machine)
@@ -91,17 +89,6 @@ def _stored(options: ChangesOptions) -> int:
 def _write(id: str, judgement: Judgement) -> None:
     for change in judgement.changes:
         show(lines.written(id, change))
-
-
-def _check_machines(names: Iterable[str | None], history: History) -> None:
-    stored = history.machines()
-    for name in names:
-        if name is not None and name.partition("/")[0] not in stored:
-            there = ", ".join(stored) or "none"
-            meant = did_you_mean(name, stored)
-            raise NothingMeasured(
-                f"no run of machine {name!r} is stored{meant}; there are: {there}"
-            )
 
 
 def _nothing(series: Sequence[str], machine: str | None, asked: Sequence[Selection]) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench.cli.page import show_page
-from hostbench.cli.results import open_history
+from hostbench.cli.results import check_machines, open_history
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -34,9 +34,10 @@ def execute(options: CompareOptions) -> int:
     history = open_history(options.results)
     runs = history.sides()
     if options.machine is not None:
+        check_machines([options.machine], history.machines())
         runs = runs[runs["machine"] == options.machine]
     names = (options.a, options.b)
-    first, second = (chosen(runs, name, lambda name: commit_of(Path.cwd(), name)) for name in names)
+    first, second = chosen(runs, names, lambda name: commit_of(Path.cwd(), name))
     sides = both(first, second, history)
     found = compare(sides.series, sides.interleaved, sides.confounded)
     show_page(

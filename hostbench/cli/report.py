@@ -7,10 +7,9 @@ from pathlib import Path
 import pandas as pd
 
 from hostbench import facts
-from hostbench.cli.results import open_history
+from hostbench.cli.results import check_machines, open_history
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.core.files import write_atomic
-from hostbench.core.suggest import did_you_mean
 from hostbench.device.simulated_file import MARK
 from hostbench.report import html as static
 from hostbench.report.page import as_json, page
@@ -18,7 +17,15 @@ from hostbench.store.history import History
 from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun, WholeRun
 
-_ENDINGS = {".md": "md", ".json": "json", ".csv": "csv", ".html": "html", ".htm": "html"}
+_ENDINGS = {
+    ".txt": "text",
+    ".text": "text",
+    ".md": "md",
+    ".json": "json",
+    ".csv": "csv",
+    ".html": "html",
+    ".htm": "html",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +44,7 @@ def execute(options: ReportOptions) -> int:
     A simulated run is no measurement of this machine: it is shown only when asked for, by its id or
     by a machine that is simulated.
     """
-    ending = options.output.suffix.lower() if options.output else ""
-    form = "html" if options.html else options.format or _ENDINGS.get(ending, "text")
-    if form == "html" and options.output is None:
-        raise UsageError("html needs a file to write: -o FILE")
+    form = _form(options)
     history = open_history(options.results)
     about = _choose(history, options.run, options.machine)
     text = _text(form, history.rows_of(about), history.whole(about))
@@ -52,9 +56,30 @@ def execute(options: ReportOptions) -> int:
     return EXIT_OK
 
 
+def _form(options: ReportOptions) -> str:
+    """--format, else what the file's ending says. Raises UsageError where they do not say it."""
+    html = "html" if options.html else None
+    if html and options.format not in (None, html):
+        raise UsageError(f"--html and --format {options.format} are two formats: leave one out")
+    form = html or options.format
+    if options.output is None:
+        if form == "html":
+            raise UsageError("html needs a file to write: -o FILE")
+        return form or "text"
+    ending = options.output.suffix.lower()
+    if form is None and ending not in _ENDINGS and options.output.suffix:
+        raise UsageError(
+            f"no format has the ending {ending} of {options.output}: name one with --format, or "
+            f"end it in {', '.join(_ENDINGS)}"
+        )
+    return form or _ENDINGS.get(ending, "text")
+
+
 def _write(path: Path, data: bytes) -> None:
     """A link or a device (/dev/stdout) is written through, never replaced."""
     remedy = "name another file with -o"
+    if not path.parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no folder {path.parent}; {remedy}")
     if not path.is_symlink() and (path.is_file() or path.is_dir() or not path.exists()):
         write_atomic(path, data, remedy)
         return
@@ -100,11 +125,7 @@ def _choose(history: History, asked: str | None, machine: str | None) -> AboutRu
             )
         if not runs:
             raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
-        there = sorted({str(run.machine) for run in runs})
-        raise NothingMeasured(
-            f"no run of machine {machine!r} is stored{did_you_mean(machine, there)}; there are: "
-            f"{', '.join(there)}"
-        )
+        check_machines([machine], sorted({run.machine for run in runs if run.machine}))
     real = ours if MARK in machine else [run for run in ours if run.device != MARK]
     if not real:
         raise NothingMeasured(

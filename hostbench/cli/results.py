@@ -1,10 +1,12 @@
 """The one place that opens what `--results` names."""
 
 import stat
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hostbench.cli.output import warn
 from hostbench.core.errors import NothingMeasured, UsageError
+from hostbench.core.suggest import did_you_mean
 from hostbench.runner.places import asv_results, project_root
 from hostbench.store.history import History, is_url
 
@@ -36,6 +38,17 @@ def open_history(named: str | None) -> History:
     for warning in history.warnings:
         warn(warning)
     return history
+
+
+def check_machines(names: Iterable[str | None], stored: Sequence[str]) -> None:
+    """`machine`, or `machine/environment`. Raises NothingMeasured for one of which nothing is
+    stored."""
+    for name in names:
+        if name is not None and name.partition("/")[0] not in stored:
+            raise NothingMeasured(
+                f"no run of machine {name!r} is stored{did_you_mean(name, stored)}; there are: "
+                f"{', '.join(stored) or 'none'}"
+            )
 
 
 def _checked(path: Path) -> Path:

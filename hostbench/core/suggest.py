@@ -10,8 +10,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'transfer'?)`, or nothing where no name is near; to stand after the word."""
     from difflib import get_close_matches  # only a wrong name needs it
 
-    near = get_close_matches(word.lower(), list(known), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    by_lower = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), by_lower, n=1)
+    return f" (did you mean {by_lower[near[0]]!r}?)" if near else ""
 
 
 def why_no_case(selector: Selector, axes: Mapping[str, Mapping[str, Sequence[AxisValue]]]) -> str:
@@ -22,17 +23,25 @@ def why_no_case(selector: Selector, axes: Mapping[str, Mapping[str, Sequence[Axi
         word = selector.workload
         return f"{word!r} is no family or workload{did_you_mean(word, [*families, *axes])}"
     for name, text in selector.axes:
-        values = {value for each in own for value in each.get(name, ())}
+        values = dict.fromkeys(value for each in own for value in each.get(name, ()))
         if not values:
-            known = dict.fromkeys(known for each in own for known in each)
-            return f"{selector.workload} has no axis {name!r}{did_you_mean(name, known)}"
+            names = dict.fromkeys(known for each in own for known in each)
+            meant = did_you_mean(name, names)
+            return f"{selector.workload} has no axis {name!r}{meant}; it has {', '.join(names)}"
         if not any(is_value(value, text) for value in values):
-            return f"{name} is never {text!r}{did_you_mean(text, map(_typed, values))}"
+            known = [_typed(value) for value in _in_order(values)]
+            return f"{name} is never {text!r}{did_you_mean(text, known)}; it is {', '.join(known)}"
     return "no case has all of these values"
 
 
 def _family(workload: str) -> str:
     return workload.partition(".")[0]
+
+
+def _in_order(values: Iterable[AxisValue]) -> list[AxisValue]:
+    """Numbers by size, words as they come."""
+    found = list(dict.fromkeys(values))
+    return found if any(isinstance(value, str) for value in found) else sorted(found)
 
 
 def _typed(value: AxisValue) -> str:

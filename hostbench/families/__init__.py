@@ -16,7 +16,7 @@ import os
 import pkgutil
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -48,11 +48,17 @@ def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
     modules = _modules()
     for family in families or ():
         if family not in modules:
-            meant = did_you_mean(family, modules)
-            raise UsageError(f"unknown family {family!r}{meant}; there are: {', '.join(modules)}")
+            raise UsageError(_unknown(family, modules))
     wanted = tuple(modules) if families is None else families
     known = registry().values()
     return {work.name: work for family in wanted for work in known if work.family == family}
+
+
+def _unknown(family: str, known: Collection[str]) -> str:
+    said = f"unknown family {family!r}{did_you_mean(family, known)}; there are: {', '.join(known)}"
+    if family.partition(".")[0] in known:
+        return f"{family!r} is no family; --case {family!r} chooses a workload or a case"
+    return said
 
 
 def check_selects(selector: Selector, works: Mapping[str, Workload], where: str) -> None:
@@ -60,7 +66,7 @@ def check_selects(selector: Selector, works: Mapping[str, Workload], where: str)
     if not any(selector.selects(case) for work in works.values() for case in work.cases()):
         why = why_no_case(selector, {name: work.axes for name, work in works.items()})
         raise UsageError(
-            f"{where}{selector.text!r} selects no case: {why}; `hostbench list` names them all"
+            f"{where}{selector.text!r} selects no case: {why}; `hostbench list --cases` names all"
         )
 
 

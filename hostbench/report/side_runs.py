@@ -1,14 +1,16 @@
 """What one side of `hostbench compare A B` names: the runs of a commit, machine, version or run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
 from hostbench.core.errors import NothingMeasured, UsageError
+from hostbench.core.suggest import did_you_mean
 
 COLUMNS = {"machine": "machine", "torch": "torch", "driver": "driver", "run": "run_id"}
 """Prefix of a name -> column; without a prefix it is a commit."""
+_PREFIXES = ", ".join(f"{name}:" for name in COLUMNS)
 _MIN_DIGITS = 4
 """Of an abbreviated commit, as in git."""
 
@@ -30,39 +32,66 @@ class SideRuns:
         return set(zip(self.rows["machine"], self.rows["run_id"], strict=True))
 
 
-def chosen(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
-    """Runs that may be judged; a run by its id may be scratch, too.
+def chosen(runs: pd.DataFrame, names: Sequence[str], resolve: Resolve) -> list[SideRuns]:
+    """For each name the runs that may be judged; a run by its id may be scratch, too.
 
-    Raises UsageError for a name that cannot be read, NothingMeasured where no run has it.
+    Raises UsageError for a name that means nothing, and then NothingMeasured for one that no run
+    has.
     """
+    sides = [_side(runs, text, resolve) for text in names]
+    for side in sides:
+        if side.rows.empty:
+            raise NothingMeasured(_no_run(runs, side, resolve))
+        named = side.rows[side.column].nunique()
+        if named > 1:
+            raise UsageError(f"{side.text!r} names {named} of {side.column}: write more of it")
+    return sides
+
+
+def _side(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
     prefix, colon, value = text.partition(":")
     if colon and prefix not in COLUMNS:
-        known = ", ".join(f"{name}:" for name in COLUMNS)
-        raise UsageError(f"cannot read {text!r}: a side is a commit, or begins with {known}")
+        raise UsageError(f"cannot read {text!r}: a side is a commit, or begins with {_PREFIXES}")
     column = COLUMNS[prefix] if colon else "commit"
-    judged = runs[runs["scratch"].isna()] if column != "run_id" else runs
+    if colon and not value:
+        raise UsageError(f"{text!r} names no {prefix}: write one after the colon")
+    judged = _judged(runs, column)
     values = judged[column].astype("string")
-    if colon:
-        matches = values.str.startswith(value) if column == "run_id" else values == value
+    if column == "run_id":
+        matches = values.str.startswith(value)
+    elif colon:
+        matches = values == value
+        if column != "machine" and not matches.any():  # `2.13` is `2.13.0+cpu`, not `2.130`
+            matches = values.str.startswith((f"{value}.", f"{value}+"))
     else:
         commit = resolve(text)
-        if commit is None and len(text) < _MIN_DIGITS:
-            raise UsageError(
-                f"git knows no {text!r} here, and a commit needs {_MIN_DIGITS} digits or more"
-            )
         matches = values.str.startswith(commit or text)
-    rows = judged[matches.fillna(False).astype(bool)]
-    if rows.empty or (not value and colon):
-        newest = list(dict.fromkeys(values.dropna()))[-5:]
-        shown = (value[:8] for value in newest) if column == "commit" else newest
-        which = "run" if column == "run_id" else "run that may be judged"
-        raise NothingMeasured(
-            f"no {which} has {text!r}; the newest: {', '.join(shown) or 'nothing'}"
+        is_stored = runs[column].astype("string").str.startswith(text).any()
+        if commit is None and (len(text) < _MIN_DIGITS or not is_stored):
+            raise UsageError(
+                f"git knows no {text!r} here, and no stored run's commit begins so; name a branch, "
+                f"a tag, a commit ({_MIN_DIGITS} digits or more), or {_PREFIXES}"
+            )
+    return SideRuns(text=text, column=column, rows=judged[matches.fillna(False).astype(bool)])
+
+
+def _judged(runs: pd.DataFrame, column: str) -> pd.DataFrame:
+    return runs[runs["scratch"].isna()] if column != "run_id" else runs
+
+
+def _no_run(runs: pd.DataFrame, side: SideRuns, resolve: Resolve) -> str:
+    known = list(dict.fromkeys(_judged(runs, side.column)[side.column].dropna()))
+    if side.column == "commit":
+        newest = ", ".join(value[:8] for value in known[-5:]) or "none"
+        commit = resolve(side.text) or side.text
+        return (
+            f"no run of {side.text!r} ({commit[:8]}) that may be judged is stored; `hostbench run` "
+            f"there, or `hostbench ab {side.text}`, measures it; the newest that are: {newest}"
         )
-    named = rows[column].nunique()
-    if named > 1:
-        raise UsageError(f"{text!r} names {named} of {column}: write more of it")
-    return SideRuns(text=text, column=column, rows=rows)
+    name = side.text.partition(":")[2]
+    which = "run" if side.column == "run_id" else "run that may be judged"
+    newest = ", ".join(known[-5:]) or "nothing"
+    return f"no {which} has {side.text!r}{did_you_mean(name, known)}; the newest: {newest}"
 
 
 def check(first: SideRuns, second: SideRuns) -> None:

@@ -38,6 +38,7 @@ def test_every_format_is_written_to_the_file(
 ) -> None:
     """The ending of the file says the format as well as --format does."""
     store(results, 1)
+    Path("out").mkdir()
     assert main(["report", "--format", form, "-o", "out/answer"]) == EXIT_OK
     assert capsys.readouterr().out == "wrote out/answer\n"
     text = Path("out/answer").read_text()
@@ -49,6 +50,23 @@ def test_every_format_is_written_to_the_file(
     if form == "csv":
         (row,) = csv.DictReader(text.splitlines())
         assert (row["case"], float(row["seconds"])) == (str(copy_case()), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["-o", "answer.pdf"], "no format has the ending .pdf"),
+        (["-o", "absent/answer.md"], "there is no folder absent"),
+        (["--html", "--format", "md", "-o", "answer"], "--html and --format md are two formats"),
+    ],
+)
+def test_a_file_that_cannot_be_written_as_asked(
+    args: list[str], said: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(results, 1)
+    assert main(["report", *args]) == EXIT_USAGE
+    assert said in capsys.readouterr().err
+    assert not [*Path.cwd().glob("a*")]
 
 
 def test_html_as_it_was_asked_for_before(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,7 @@ def test_a_near_name_is_suggested(word: str, meant: str | None) -> None:
         ("overlap.loop[blocking=True]", "blocking", None),
         ("transfer[device=cdua]", "cdua", "cuda"),
         ("transfer[nbytes=16Mi]", "16Mi", "16MiB"),
+        ("transfer[nbytes=16MB]", "16MB", "16MiB"),
         ("transfer[device=cpu,blocking=true,nbytes=1KiB]", None, None),
     ],
 )
@@ -36,3 +37,10 @@ def test_the_wrong_word_is_named(selector: str, wrong: str | None, meant: str | 
     said = why_no_case(parse_selector(selector), AXES)
     assert repr(wrong) in said if wrong else said == "no case has all of these values"
     assert (f"did you mean {meant!r}?" in said) is (meant is not None)
+
+
+def test_the_choices_are_named() -> None:
+    assert why_no_case(parse_selector("transfer.up[nbytes=9]"), AXES).endswith("it is 1KiB, 16MiB")
+    assert why_no_case(parse_selector("transfer.up[size=9]"), AXES).endswith(
+        "it has device, nbytes, blocking"
+    )

@@ -148,12 +148,13 @@ def test_runs_and_machines_are_sides_too(
     ("side", "code", "said"),
     [
         ("colour:red", EXIT_USAGE, "cannot read 'colour:red'"),
-        ("no-such-branch", EXIT_NOTHING_MEASURED, "no run that may be judged"),
-        ("torch:", EXIT_NOTHING_MEASURED, "no run that may be judged"),
+        ("no-such-branch", EXIT_USAGE, "git knows no 'no-such-branch'"),
+        ("torch:", EXIT_USAGE, "'torch:' names no torch"),
+        ("torch:9", EXIT_NOTHING_MEASURED, "no run that may be judged has 'torch:9'"),
         ("", EXIT_USAGE, "git knows no ''"),
-        (NEW[:3], EXIT_USAGE, "a commit needs 4 digits or more"),
-        (40 * "0", EXIT_NOTHING_MEASURED, f"the newest: {OLD[:8]}, {NEW[:8]}\n"),
-        ("run:", EXIT_NOTHING_MEASURED, "no run has 'run:'"),
+        (NEW[:3], EXIT_USAGE, "a commit (4 digits or more)"),
+        (40 * "0", EXIT_USAGE, "git knows no '00000000"),
+        ("run:", EXIT_USAGE, "'run:' names no run"),
     ],
 )
 def test_a_side_that_is_none_is_said(
@@ -163,6 +164,29 @@ def test_a_side_that_is_none_is_said(
     stored(tmp_path, NEW, (1.0,))
     assert main(["compare", OLD, side, "--results", str(tmp_path)]) == code
     assert said in capsys.readouterr().err
+
+
+def test_a_wrong_name_is_said_before_a_missing_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0,), scratch="quick")
+    folder = ["--results", str(tmp_path)]
+    assert main(["compare", OLD, "no-such", *folder]) == EXIT_USAGE
+    assert "git knows no 'no-such'" in capsys.readouterr().err
+    assert main(["compare", OLD, OLD, *folder]) == EXIT_NOTHING_MEASURED
+    assert f"no run of '{OLD}' ({OLD[:8]}) that may be judged" in capsys.readouterr().err
+    assert main(["compare", OLD, OLD, "--machine", "shlf", *folder]) == EXIT_NOTHING_MEASURED
+    assert "no run of machine 'shlf' is stored (did you mean 'shelf'?)" in capsys.readouterr().err
+
+
+def test_a_version_is_named_by_its_beginning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, OLD, (1.0,), facts={"software": {"torch": "2.1.0"}})
+    stored(tmp_path, NEW, (1.5,), facts={"software": {"torch": "2.13.0+cpu"}})
+    args = ["compare", "torch:2.1", "torch:2.13", "--results", str(tmp_path)]
+    assert main(args) == EXIT_REGRESSION
+    assert "torch:2.1 -> torch:2.13: 1 slower" in capsys.readouterr().out
 
 
 def test_an_old_version_is_another_series(

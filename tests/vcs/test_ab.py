@@ -149,7 +149,8 @@ def test_a_kill_before_measuring_leaves_nothing(
     ("args", "code", "said"),
     [
         (("no-such",), EXIT_USAGE, "git knows no commit 'no-such'"),
-        (("main", "no-such"), EXIT_USAGE, "git knows no commit 'no-such'"),
+        (("main", "no-such"), EXIT_USAGE, "'no-such' is no commit that git knows, and no family"),
+        (("main", "trnsfer"), EXIT_USAGE, "and no family (did you mean 'transfer'?)"),
         (("main", "main", "nonsense"), EXIT_USAGE, "unknown family 'nonsense'"),
     ],
 )
@@ -170,7 +171,7 @@ def test_no_checkout_no_commits(
 ) -> None:
     monkeypatch.chdir(root.parent)
     assert main([*AB, "main"]) == EXIT_USAGE
-    assert "commits are measured from a checkout, here is none" in capsys.readouterr().err
+    assert "commits are measured from a checkout of hostbench, and" in capsys.readouterr().err
 
 
 def test_what_only_one_side_has_is_left_out_and_said() -> None:
