@@ -150,7 +150,7 @@ def test_a_kill_before_measuring_leaves_nothing(
     [
         (("no-such",), EXIT_USAGE, "git knows no commit 'no-such'"),
         (("main", "no-such"), EXIT_USAGE, "'no-such' is no commit that git knows, and no family"),
-        (("main", "trnsfer"), EXIT_USAGE, "and no family (did you mean 'transfer'?)"),
+        (("main", "transferr"), EXIT_USAGE, "and no family (did you mean 'transfer'?)"),
         (("main", "main", "nonsense"), EXIT_USAGE, "unknown family 'nonsense'"),
     ],
 )
