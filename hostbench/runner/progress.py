@@ -23,7 +23,7 @@ class Bar:
         self._out = out or sys.stderr
         live = self._out.isatty() and os.environ.get("TERM") != "dumb"
         self._drawn = _Drawn(self._out) if live else None
-        self._total = self._done = 0
+        self._total = self._done = self._telling = 0
         self._launch = self._what = ""
         self._began_s = self._said_s = time.monotonic()
 
@@ -33,8 +33,10 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def begin(self, total: int) -> None:
-        self._total = total
+    def begin(self, total: int, telling: int = 1) -> None:
+        """`telling`: case-launches after which the rest can be told from the time they took: a
+        launch of every family, for one family's cases take far longer than another's."""
+        self._total, self._telling = total, telling
         self._began_s = time.monotonic()
 
     def walk(self, what: str) -> None:
@@ -44,6 +46,8 @@ class Bar:
 
     def started(self, case: Case) -> None:
         """A worker begins with this case."""
+        if not self._done:
+            self._began_s = time.monotonic()  # the worker's start is paid once
         axes = ",".join(str(value) for _, value in case.axes)
         self._what = f"{self._launch}.{case.workload.partition('.')[2]}[{axes}]"
         self._say()
@@ -69,13 +73,14 @@ class Bar:
 
     def _say(self, always: bool = False) -> None:
         now_s = time.monotonic()
-        left = f"{self._left(now_s)} left"
+        left = self._left(now_s)
         if self._drawn:
             self._drawn.draw(self._done, self._total, left, self._what)
         elif always or now_s - self._said_s >= _LINE_EVERY_S:
             filled = round(_BAR * self._share())
             bar = "#" * filled + "." * (_BAR - filled)
-            self._line(f"[{bar}] {self._done}/{self._total}  {left}  {self._what}")
+            said = (f"[{bar}] {self._done}/{self._total}", left, self._what)
+            self._line("  ".join(filter(None, said)))
             self._said_s = now_s
 
     def _line(self, text: str) -> None:
@@ -89,8 +94,10 @@ class Bar:
         return self._done / self._total if self._total else 1.0
 
     def _left(self, now_s: float) -> str:
+        if not self._done or self._done < self._telling:
+            return ""
         share, spent_s = self._share(), now_s - self._began_s
-        return units.format_duration(spent_s / share - spent_s) if share > 0 else "?"
+        return f"{units.format_duration(spent_s / share - spent_s)} left"
 
 
 class _Drawn:

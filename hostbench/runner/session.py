@@ -28,7 +28,7 @@ def records(
     A case that was skipped or failed is not tried in later launches.
     """
     observed = _observed(plan, workloads)
-    progress.begin(plan.total() + len(observed))
+    progress.begin(plan.total() + len(observed), len(plan.cases))
     out: set[Case] = set()
     for _, record in _timed(plan, workloads, (launcher,), progress, out):
         yield record
@@ -49,7 +49,7 @@ def interleaved(
     cases in the same order. A case without a number on one side is left out on both from the next
     launch on. Nothing is observed.
     """
-    progress.begin(len(launchers) * plan.total())
+    progress.begin(len(launchers) * plan.total(), len(launchers) * len(plan.cases))
     yield from _timed(plan, workloads, launchers, progress, set())
     progress.end()
 
