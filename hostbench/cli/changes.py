@@ -1,5 +1,6 @@
 """`hostbench changes`: every step in every series, and each machine's own events."""
 
+import io
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from hostbench.core.errors import (
     NothingMeasured,
     UsageError,
 )
+from hostbench.core.files import read_limited
 from hostbench.judge import lines
 from hostbench.judge.change import Change, Judgement
 from hostbench.judge.detector import longest_piece
@@ -177,8 +179,10 @@ def _read(path: Path) -> tuple[list[lines.Line], list[str]]:
         raise UsageError("standard input is closed; give --input a file, or something to read")
     try:
         if str(path) == "-":
-            return lines.read(sys.stdin.buffer, _name(path))
-        with path.open("rb") as file:
-            return lines.read(file, _name(path))
+            data = read_limited(sys.stdin.buffer)
+        else:
+            with path.open("rb") as file:
+                data = read_limited(file)
+        return lines.read(io.BytesIO(data), _name(path))
     except OSError as error:
         raise UsageError(f"{_name(path)} cannot be read: {error.strerror or error}") from None

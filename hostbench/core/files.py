@@ -1,25 +1,116 @@
-"""Writing a file so that a reader sees all of it or none of it."""
+"""Stored files: read within limits, written so that a reader sees all of it or none of it."""
 
 import contextlib
+import errno
+import gzip
+import io
 import os
+import secrets
+import stat
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from hostbench.core.errors import UsageError
+from hostbench.core.units import MIB
+
+MAX_BYTES = 64 * MIB
+"""Of a file, and of what it unpacks to: some ten times the largest of a real project."""
+MAX_VALUES = 4_000_000
+"""Of a file: commas, brackets, braces and ends of lines. A value of JSON needs up to 200 bytes of
+memory, whatever few bytes it has in the file."""
+MAX_POINTS = 200_000
+"""Of a file: combinations of parameters, cells of matrices."""
 
 _REMEDY = "make the folder writable or name another with --results"
+
+
+class RefusedFileError(OSError):
+    """A file that is there and is not read; the text says why, with the limit and the remedy."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+@contextlib.contextmanager
+def open_stored(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
+    """A regular file, to be read; with `folder`, only one that lies in there, also through links.
+
+    Never waits, as for the writer of a FIFO. Raises OSError.
+    """
+    if folder is not None and not path.resolve().is_relative_to(folder.resolve()):
+        raise RefusedFileError(errno.EXDEV, f"it is a link out of {folder}: copy the file there")
+    _check_regular(path.stat())  # opening a device may do something
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        _check_regular(os.fstat(file.fileno()))
+        yield file
+
+
+def read_stored(path: Path, folder: Path | None = None) -> bytes:
+    """All of a stored file, or RefusedFileError where that is too much. Raises OSError."""
+    with open_stored(path, folder) as file:
+        data = read_limited(file)
+    return data
+
+
+def read_limited(file: BinaryIO) -> bytes:
+    """What is left of any file; RefusedFileError where that is too much."""
+    data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise _too_large("it is", MAX_BYTES)
+    _check_values(data)
+    return data
+
+
+def unpack(data: bytes) -> bytes:
+    """What gzip packed; RefusedFileError where that is too much. Raises OSError, also for what gzip
+    did not pack."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            found = file.read(MAX_BYTES + 1)
+    except (EOFError, zlib.error) as error:
+        raise OSError(errno.EINVAL, str(error)) from error
+    if len(found) > MAX_BYTES:
+        raise _too_large("unpacked it is", MAX_BYTES)
+    _check_values(found)
+    return found
+
+
+def _check_regular(found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(found.st_mode):
+        raise RefusedFileError(
+            errno.EINVAL, "it is no regular file: copy into one what is to be read"
+        )
+
+
+def _check_values(data: bytes) -> None:
+    if sum(map(data.count, (b",", b"[", b"{", b"\n"))) > MAX_VALUES:
+        limit = f"more than {MAX_VALUES:,} values, the most that is read"
+        raise RefusedFileError(errno.EFBIG, f"it has {limit}: keep it elsewhere")
+
+
+def _too_large(what: str, limit: int) -> RefusedFileError:
+    return RefusedFileError(
+        errno.EFBIG,
+        f"{what} larger than {limit / MIB:g} MiB, the most that is read: keep it elsewhere",
+    )
 
 
 def write_atomic(path: Path, data: bytes, remedy: str = _REMEDY) -> None:
     """Write to a temporary file beside `path`, flush it to disk, rename it.
 
+    The temporary file is new, with a name that nobody can guess: a link in its place is no trap.
     Raises UsageError, which ends with the remedy, where the file cannot be written.
     """
     if not path.name:
         raise UsageError(f"cannot write {path}: it is a folder; {remedy}")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".hostbench-{secrets.token_hex(8)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from hostbench.core.errors import UsageError
+from hostbench.core.files import read_stored
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ def decode_toml(
     Raises UsageError.
     """
     try:
-        raw = msgspec.toml.decode(path.read_bytes())
+        raw = msgspec.toml.decode(read_stored(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}); {remedy}") from error
     except (ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.core.errors import DataError, UsageError
-from hostbench.core.files import write_atomic
+from hostbench.core.files import read_stored, write_atomic
 from hostbench.core.units import GIB
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of
 
@@ -86,7 +86,7 @@ def register_with_asv(entry: Mapping[str, str], path: Path | None = None) -> Non
 def _read_machines(path: Path) -> dict[str, Any]:
     remedy = "mend it or move it away; nothing was changed"
     try:
-        machines = json.loads(path.read_text(encoding="utf-8"))
+        machines = json.loads(read_stored(path))
     except FileNotFoundError:
         return {"version": ASV_VERSION_OF_FILE}
     except OSError as error:

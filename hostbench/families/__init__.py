@@ -25,6 +25,7 @@ from typing import Any
 
 from hostbench.core.case import Selector
 from hostbench.core.errors import UsageError
+from hostbench.core.files import read_stored
 from hostbench.core.suggest import did_you_mean, why_no_case
 from hostbench.measure.workload import Workload, registry
 
@@ -126,7 +127,7 @@ def _configured(start: Path) -> tuple[Path, ...]:
         path = folder / "pyproject.toml"
         if path.is_file():
             try:
-                table = tomllib.loads(path.read_text(encoding="utf-8"))
+                table = tomllib.loads(read_stored(path).decode())
                 named = table.get("tool", {}).get("hostbench", {}).get("workloads", [])
                 return tuple(folder / str(one) for one in named)
             except (ValueError, AttributeError, TypeError, OSError) as error:

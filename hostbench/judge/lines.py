@@ -16,6 +16,8 @@ from hostbench.judge.machine import judge_machine
 
 MACHINE = "machine:"
 """What the ids of the machines' own events begin with."""
+MAX_POINTS = 20_000
+"""Of a series."""
 EXAMPLE = '{"id": "copy@box", "values": [0.0021, 0.0022, null], "group": "box"}'
 
 
@@ -35,6 +37,11 @@ class Line(Struct, frozen=True, kw_only=True):
             raise ValueError(
                 f"id {self.id!r} begins with {MACHINE}, as those of the machines' own events do; "
                 "name the series otherwise"
+            )
+        if len(self.values) > MAX_POINTS:
+            raise ValueError(
+                f"it has {len(self.values):,} values, of which at most {MAX_POINTS:,} are judged: "
+                "leave the oldest out"
             )
         for number, value in enumerate(self.values):
             if value is not None and (value <= 0 or value == math.inf):

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from hostbench.core.files import read_stored
 from hostbench.core.toml import convert_toml, refuse
 
 FILE = "published.toml"
@@ -83,7 +84,7 @@ def load(results: Path, warn: Warn) -> tuple[PublishedFigure, ...]:
     """The shipped figures and the user's. What cannot be read of the user's is a warning."""
     path = results / FILE
     try:
-        raw = path.read_bytes()
+        raw = read_stored(path, results)
     except FileNotFoundError:
         return shipped()
     except OSError as error:

@@ -8,6 +8,7 @@ archived.
 
 import errno
 import fcntl
+import io
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import Any
 from msgspec import Struct, convert, structs, to_builtins
 
 from hostbench.core.errors import DataError, UsageError
+from hostbench.core.files import open_stored, read_stored
 from hostbench.core.records import (
     DAMAGE,
     FORMAT,
@@ -81,7 +83,7 @@ class JournalWriter:
 def is_alive(path: Path) -> bool:
     """Whether some process is still writing this journal. Raises DataError when it is no file."""
     try:
-        with path.open("rb") as file:
+        with open_stored(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -95,19 +97,17 @@ def is_alive(path: Path) -> bool:
 def read(path: Path) -> Run:
     """Read a journal, as far as it can be read. Raises DataError when even its header cannot."""
     try:
-        lines = path.read_bytes().split(b"\n")
-        header = _header(json.loads(lines[0]))
+        lines = io.BytesIO(read_stored(path))
+        header = _header(json.loads(lines.readline()))
     except (OSError, *DAMAGE) as error:
         if _is_gone(path, error):
             raise  # archived in between: there is nothing to mend
-        raise DataError(
-            f"{path} is no readable journal ({error}); move it away to go on without it"
-        ) from error
+        raise DataError(f"{path} is no readable journal ({error}); move it away") from error
     records: list[CaseRecord] = []
     facts: dict[str, FactGroups] = {}
     finish = None
     damaged: list[int] = []
-    for number, line in enumerate(lines[1:], start=2):
+    for number, line in enumerate(lines, start=2):
         try:
             record = _record(line)
         except DAMAGE:

@@ -10,6 +10,7 @@ from typing import Any
 
 from hostbench.core.clock import stamp
 from hostbench.core.errors import UsageError
+from hostbench.core.files import read_stored
 
 CONFIG = "asv.conf.json"
 JOURNALS = ".journals"
@@ -45,7 +46,7 @@ def asv_results(root: Path) -> Path:
     if not path.is_file():
         return root / "results"
     try:
-        named = _parse(path.read_text(encoding="utf-8")).get("results_dir", "results")
+        named = _parse(read_stored(path).decode()).get("results_dir", "results")
         if not isinstance(named, str):
             raise ValueError(f"results_dir is {named!r:.60}, no text")
     except (ValueError, AttributeError, OSError, RecursionError) as error:

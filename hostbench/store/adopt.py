@@ -7,7 +7,7 @@ from msgspec import structs
 
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
-from hostbench.core.records import Archived, Count, Run
+from hostbench.core.records import DAMAGE, Archived, Count, Run
 from hostbench.runner import journal
 from hostbench.store import archive, asv_tree
 from hostbench.suite import asv_name
@@ -50,6 +50,8 @@ def adopt_orphans(
             continue  # another process adopted it meanwhile
         except DataError as error:
             warn(str(error))
+        except DAMAGE as error:  # lines that are right one by one, and together no run
+            warn(f"{path} is no readable journal ({error}); move it away")
     return adopted
 
 

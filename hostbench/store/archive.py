@@ -4,7 +4,6 @@
 `hostbench` with all that asv has no place for. asv ignores the name's ending.
 """
 
-import gzip
 import itertools
 import json
 import math
@@ -18,7 +17,7 @@ from msgspec import convert, to_builtins
 from hostbench.core.case import AxisValue
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
-from hostbench.core.files import write_atomic
+from hostbench.core.files import MAX_POINTS, read_stored, unpack, write_atomic
 from hostbench.core.records import DAMAGE, FORMAT, Archived, CaseRecord, Run
 from hostbench.core.samples import median, median_interval, quantile
 from hostbench.suite import asv_name
@@ -67,7 +66,7 @@ def packed(content: Mapping[str, Any]) -> bytes:
 def read(path: Path) -> Archived:
     """Read an archive. Raises DataError that names the file when it is damaged."""
     try:
-        return parse(path, path.read_bytes())
+        return parse(path, read_stored(path, path.parents[2]))
     except OSError as error:
         raise _damaged(path, error) from error
 
@@ -78,10 +77,10 @@ def parse(path: Path, content: bytes) -> Archived:
     Raises DataError, which names `path`, where there is none, or none that this hostbench can read.
     """
     try:
-        data = json.loads(gzip.decompress(content))["hostbench"]
+        data = json.loads(unpack(content))["hostbench"]
         check_format(path, data["format"], FORMAT)
         return convert(data, Archived)
-    except (OSError, EOFError, zlib.error, *DAMAGE) as error:
+    except (OSError, *DAMAGE) as error:
         raise _damaged(path, error) from error
 
 
@@ -141,6 +140,8 @@ def _rows(records: Sequence[CaseRecord]) -> dict[str, list[Any]]:
                 medians.setdefault(key, []).append(record.seconds)
             elif record.status == "skipped":
                 skipped.add(key)
+        if math.prod(map(len, values)) > MAX_POINTS:
+            continue  # nobody measured that; the records are all there
         product = list(itertools.product(*values))
         stats = [_stats(medians.get(key, [])) for key in product]
         started_ms = int(min(map(epoch_s, {record.started_at for record in group})) * 1000)

@@ -8,6 +8,7 @@ import ast
 import contextlib
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,7 @@ from typing import Any
 import msgspec
 
 from hostbench.core.clock import END_S, FIRST_S
+from hostbench.core.files import read_stored
 
 Warn = Callable[[str], None]
 
@@ -61,6 +63,11 @@ def cases(benchmark: str, params: Any, described: Mapping[str, Any]) -> tuple[st
     return _unit(about), _combinations(params or [], about)
 
 
+def num_cases(params: Any) -> int:
+    """How many combinations of parameters there are."""
+    return math.prod(len(one) for one in params or [])
+
+
 def files_of_commit(results: Path, commit: str, machine: str | None) -> Iterator[FileOfCommit]:
     """The files of our environment for one commit, on one machine or on all."""
     for path in sorted(results.glob(f"{machine or '*'}/{commit[:8]}-hostbench-*.json")):
@@ -83,9 +90,10 @@ def quiet(_: str) -> None:
 
 
 def load(path: Path, warn: Warn) -> Any:
-    """A file's JSON; None, and a warning, where it cannot be read."""
+    """The JSON of a file in a machine's folder or beside those; None, and a warning, where it
+    cannot be read."""
     try:
-        raw = path.read_bytes()
+        raw = read_stored(path, path.parents[1])
         if b"NaN" not in raw and b"Infinity" not in raw:
             with contextlib.suppress(msgspec.DecodeError):  # json says better what is wrong
                 return msgspec.json.decode(raw)

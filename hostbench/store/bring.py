@@ -3,7 +3,6 @@
 The tree is any project's: asv's files, and archives and peers' figures where hostbench made them.
 """
 
-import gzip
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.core.errors import DataError, UsageError
-from hostbench.core.files import write_atomic
+from hostbench.core.files import read_stored, unpack, write_atomic
 from hostbench.store import archive, asv_tree, compact, peers
 from hostbench.store.table import asv_points
 
@@ -106,7 +105,7 @@ def _machine(results: Path, tree: Path, source: str, target: str) -> Brought:
         peers.rows_of(path, said.append)
         done.refused += said
         if not said:
-            _copy(path, place / "peers" / path.name, done, Path.read_bytes)
+            _copy(path, place / "peers" / path.name, done, read_stored)
     if held:
         _describe(results, target, {name: described[name] for name in held if name in described})
     entry = {**_entry(folder), "machine": target, "version": 1}
@@ -137,7 +136,7 @@ def _is_archive(path: Path, done: Brought) -> bool:
 def _is_same_archive(target: Path, theirs: bytes) -> bool:
     """Here or there, it may have been compacted since."""
     try:
-        return compact.is_same(target, target.read_bytes(), theirs)
+        return compact.is_same(target, read_stored(target), theirs)
     except DataError:  # check-results tells what is wrong with ours
         return False
 
@@ -154,14 +153,14 @@ def _copy(
         write_atomic(target, data)
         shutil.copystat(path, target)
         done.new.append(path)
-    elif target.read_bytes() == data or is_same(target, data):
+    elif read_stored(target) == data or is_same(target, data):
         done.there.append(path)
     else:
         done.other.append(path)
 
 
 def _renamed_asv(path: Path, machine: str | None) -> bytes:
-    raw = path.read_bytes()
+    raw = read_stored(path)
     if machine is None:
         return raw
     data = json.loads(raw)
@@ -171,10 +170,10 @@ def _renamed_asv(path: Path, machine: str | None) -> bytes:
 
 
 def _renamed_archive(path: Path, machine: str | None) -> bytes:
-    raw = path.read_bytes()
+    raw = read_stored(path)
     if machine is None:
         return raw
-    data = json.loads(gzip.decompress(raw))
+    data = json.loads(unpack(raw))
     data["hostbench"]["header"]["machine"] = machine
     if isinstance(data.get("params"), dict):
         data["params"]["machine"] = machine

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hostbench.core.files import read_stored
 from hostbench.store import asv_tree
 from hostbench.store.archive import UPDATE
 from hostbench.store.table import asv_points
@@ -53,7 +54,9 @@ def check(results: Path, findings: list[Damage]) -> Stored:
 
 def as_damage(path: Path, text: str, remedy: str) -> Damage:
     """A reader's warning without the path and the remedy that it has already."""
-    text = text.removeprefix(f"{path} ").removesuffix("; left out").removesuffix(f"; {FROM_GIT}")
+    text = text.removeprefix(f"{path}").removeprefix(":").lstrip()
+    for own in ("; left out", f"; {FROM_GIT}", f"; {remedy}"):
+        text = text.removesuffix(own)
     for own in (UPDATE, asv_tree.CORRECT):
         if text.endswith(f"; {own}"):
             text, remedy = text.removesuffix(f"; {own}"), own
@@ -65,7 +68,7 @@ def as_damage(path: Path, text: str, remedy: str) -> Damage:
 def has_markers(path: Path) -> bool:
     """Whether a merge left its marks in a text file."""
     try:
-        text = path.read_bytes()
+        text = read_stored(path)
     except OSError:
         return False
     return b"\n<<<<<<< " in b"\n" + text and b"\n>>>>>>> " in text

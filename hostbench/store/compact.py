@@ -4,7 +4,6 @@ What is judged stays: launch medians, facts, findings, proofs, and every row of 
 is the spread inside each launch, of which quantiles stay, or the median alone.
 """
 
-import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 
 from hostbench.core.clock import epoch_s, now
 from hostbench.core.errors import DataError
-from hostbench.core.files import write_atomic
+from hostbench.core.files import read_stored, unpack, write_atomic
 from hostbench.core.records import CLOCKS, Run
 from hostbench.core.samples import median
 from hostbench.store import archive
@@ -63,8 +62,8 @@ def _one(path: Path, limit_s: float, kept: str, dry_run: bool) -> Compacted | No
     run = archive.read(path)
     if epoch_s(run.header.started_at) > limit_s:
         return None
-    raw = path.read_bytes()
-    data = json.loads(gzip.decompress(raw))
+    raw = read_stored(path, path.parents[2])
+    data = json.loads(unpack(raw))
     if _mark(data) in (kept, MEDIAN):
         return None
     _thin(data["hostbench"]["records"], kept)
@@ -86,7 +85,7 @@ def is_same(path: Path, first: bytes, second: bytes) -> bool:
     """
     for content in (first, second):
         archive.parse(path, content)
-    both = [json.loads(gzip.decompress(content)) for content in (first, second)]
+    both = [json.loads(unpack(content)) for content in (first, second)]
     marks = {_mark(data) for data in both}
     for data in both:
         for kept in marks - {None}:

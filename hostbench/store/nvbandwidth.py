@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hostbench.core import files
 from hostbench.core.errors import DataError
 from hostbench.core.units import MIB
 
@@ -48,7 +49,11 @@ def content_of(data: bytes, name: str) -> dict[str, Any]:
     inner = inner_of(found)
     if inner is None:
         raise DataError(f"{name} is JSON, but not nvbandwidth's (no test cases): {_REMEDY}")
-    if not list(points(inner)):
+    try:
+        num_points = sum(1 for _ in points(inner))
+    except ValueError as error:
+        raise DataError(f"{name} has {error}") from error
+    if not num_points:
         why = inner.get("error") or "it ran no test"
         raise DataError(f"{name} holds no result ({why!s:.200}): nothing to import")
     content: dict[str, Any] = found
@@ -73,7 +78,16 @@ def buffer_bytes(inner: Mapping[str, Any]) -> int | None:
 
 
 def points(inner: Mapping[str, Any]) -> Iterator[NvbandwidthPoint]:
-    """Every figure of the file, in its order."""
+    """Every figure of the file, in its order. Raises ValueError where those are too many."""
+    for number, point in enumerate(_points(inner)):
+        if number == files.MAX_POINTS:
+            raise ValueError(
+                f"more than {number:,} figures, the most that is read: import fewer tests at a time"
+            )
+        yield point
+
+
+def _points(inner: Mapping[str, Any]) -> Iterator[NvbandwidthPoint]:
     tests = inner.get("testcases")
     named = [
         one

@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import re
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.clock import now, stamp
 from hostbench.core.errors import DataError, UsageError
-from hostbench.core.files import write_atomic
+from hostbench.core.files import read_stored, unpack, write_atomic
 from hostbench.core.records import DAMAGE
 from hostbench.core.units import GB
 from hostbench.families import load
@@ -32,8 +31,6 @@ SOURCES = (nvbandwidth.TOOL,)
 
 SCRATCH = "measured by nvbandwidth, not by hostbench"
 SUFFIX = f"-{nvbandwidth.TOOL}.json.gz"
-_MAX_BYTES = 64 << 20
-_MAX_STORED_BYTES = 64 << 20
 _DEVICE = re.compile(r"^(?P<index>\d+): (?P<name>.*?)(?: \([0-9a-fA-F:.]+\))?(?:: \(.*\))?$")
 """`0: NVIDIA H200 (00000000:18:00): (host name)`, of which the index and the name are kept."""
 
@@ -85,9 +82,7 @@ def rows_of(path: Path, warn: Warn) -> list[dict[str, Any]]:
 
 def _bytes_of(source: Path) -> bytes:
     try:
-        if source.stat().st_size > _MAX_BYTES:
-            raise UsageError(f"{source} is larger than 64 MiB: name what `nvbandwidth -j` wrote")
-        return source.read_bytes()
+        return read_stored(source)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(
@@ -116,16 +111,14 @@ def _free(folder: Path) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        with gzip.open(path) as file:
-            data = file.read(_MAX_STORED_BYTES + 1)
-        envelope = json.loads(data)
+        envelope = json.loads(unpack(read_stored(path, path.parents[2])))
         check_format(path, envelope["format"], FORMAT)
         if (
             not isinstance(envelope["sha256"], str)
             or nvbandwidth.inner_of(envelope["content"]) is None
         ):
             raise ValueError("it holds no nvbandwidth results")
-    except (OSError, EOFError, zlib.error, *DAMAGE) as error:
+    except (OSError, *DAMAGE) as error:
         raise DataError(f"{path} is damaged ({error}); restore it from git or delete it") from error
     found: dict[str, Any] = envelope
     return found

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from hostbench.core.case import parse_series
 from hostbench.core.errors import UsageError
-from hostbench.core.files import write_atomic
+from hostbench.core.files import read_stored, write_atomic
 
 FOLDER = "triage"
 SUFFIX = ".txt"
@@ -35,6 +35,8 @@ STATES = ("accepted", "expected", "noise", "investigating")
 DIRECTIONS = ("slower", "faster")
 _NEEDED = ("series", "since", "direction", "state")
 _FIELDS = (*_NEEDED, "effect", "owner", "until", "note")
+_MOST_TOLD = 5
+"""Faults of a file that are named; the others are counted."""
 OUTGROWN, AT_LEAST = 1.5, 0.02
 """An event is clearly larger that is this many times what the entry says, and by so much."""
 _EFFECT = re.compile(r"([+-]?\d{1,9}(?:\.\d{1,9})?) ?%")
@@ -131,11 +133,14 @@ def _parsed(results: Path) -> Triage:
     found = Triage()
     for path in sorted((results / FOLDER).glob(f"*{SUFFIX}")):
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_stored(path, results).decode()
         except (OSError, UnicodeDecodeError) as error:
             found.warnings.append((path, f"it cannot be read ({error})"))
             continue
-        entry = _parse(path, text, found.warnings)
+        wrong: list[str] = []
+        entry = _parse(text, wrong)
+        more = [f"and {len(wrong) - _MOST_TOLD} more"] if len(wrong) > _MOST_TOLD else []
+        found.warnings += [(path, why) for why in (*wrong[:_MOST_TOLD], *more)]
         if entry is not None:
             found.entries[path] = entry
     return found
@@ -154,7 +159,7 @@ def put(results: Path, entry: Entry) -> list[Path]:
         raise UsageError(f"{named} holds another entry: rename it, for its name is this entry's")
     paths = paths or [named]
     for path in paths:
-        old = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
+        old = read_stored(path).decode(errors="surrogateescape") if path.exists() else ""
         lines = [line for line in old.splitlines() if _key(line) not in _FIELDS]
         lines += [f"{name}: {value}" for name, value in values.items()]
         write_atomic(path, "\n".join(lines).encode(errors="surrogateescape") + b"\n")
@@ -174,7 +179,8 @@ def clear(results: Path, entry: Entry) -> list[Path]:
     return paths
 
 
-def _parse(path: Path, text: str, warnings: list[tuple[Path, str]]) -> Entry | None:
+def _parse(text: str, wrong: list[str]) -> Entry | None:
+    """What is wrong with it, and whether it counts all the same."""
     values: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
@@ -189,10 +195,10 @@ def _parse(path: Path, text: str, warnings: list[tuple[Path, str]]) -> Entry | N
             why = _refused(name, value)
             values[name] = "" if why else value
         if why:
-            warnings.append((path, f"line {number}: {line!r:.80} {why}"))
+            wrong.append(f"line {number}: {line!r:.80} {why}")
     missing = [name for name in _NEEDED if not values.get(name)]
     if missing:
-        warnings.append((path, f"it has no {' and no '.join(missing)}, so it does not count"))
+        wrong.insert(0, f"it has no {' and no '.join(missing)}, so it does not count")
         return None
     until, effect = values.pop("until", None), values.pop("effect", None)
     kept = {name: value or None for name, value in values.items()}
@@ -260,14 +266,17 @@ def _is_same(one: Entry, other: Entry) -> bool:
 
 
 def _contradictions(entries: dict[Path, Entry]) -> Iterator[Sequence[Path]]:
-    left = list(entries)
-    while left:
-        first = left.pop(0)
-        same = [path for path in left if _is_same(entries[first], entries[path])]
-        left = [path for path in left if path not in same]
-        said = {(entries[path].state, entries[path].until) for path in (first, *same)}
-        if len(said) > 1:
-            yield first, *same
+    alike: dict[tuple[str, str, str], list[Path]] = {}
+    for path, entry in entries.items():  # the same point has the same 7 digits
+        alike.setdefault((entry.series, entry.direction, entry.since[:7]), []).append(path)
+    for left in alike.values():
+        while left:
+            first = left.pop(0)
+            same = [path for path in left if _is_same(entries[first], entries[path])]
+            left = [path for path in left if path not in same]
+            said = {(entries[path].state, entries[path].until) for path in (first, *same)}
+            if len(said) > 1:
+                yield first, *same
 
 
 def _there(results: Path, entry: Entry) -> list[Path]:

@@ -140,7 +140,7 @@ def _lock(folder: Path) -> Iterator[None]:
     ignore = folder / ".gitignore"
     if not ignore.exists():
         ignore.write_text("# made by hostbench from the results; delete it at will\n*\n")
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hostbench.core import units
+from hostbench.core import files, units
 from hostbench.core.case import Case
 from hostbench.core.clock import YEARS
 from hostbench.core.records import DAMAGE
@@ -40,6 +40,8 @@ _NUMBERS = {
 _STATUSES = pa.array(["ok", "skipped", "failed"])
 _OK, _SKIPPED, _FAILED = range(3)
 _NUMBER = (int, float)
+_MAX_KNOWN = 1_000_000
+"""Points of all layouts that are remembered."""
 _NO_TIME = np.iinfo(np.int64).min
 """What numpy takes for no time."""
 
@@ -156,10 +158,10 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
     columns = dict(zip(data["result_columns"], cells, strict=False))
     nothing = (None,) * len(results)
     shape = list(zip(results, columns.get("params", nothing), strict=True))
-    layout = next((known for known in layouts if known.shape == shape), None)
-    if layout is None:
-        layout = _layout(shape, described)
-        layouts.insert(0, layout)
+    layout = _known(layouts, shape) or _layout(shape, described)
+    layouts.insert(0, layout)
+    while len(layouts) > 1 and sum(len(one.is_shown) for one in layouts) > _MAX_KNOWN:
+        layouts.pop()
     counts = layout.counts.tolist()
     numbers = {}
     for name, key in _NUMBERS.items():
@@ -192,12 +194,24 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
     )
 
 
+def _known(layouts: list[Layout], shape: list[tuple[str, Any]]) -> Layout | None:
+    """Taken from the list, whose last is the one that was not met for longest."""
+    place = next((place for place, one in enumerate(layouts) if one.shape == shape), None)
+    return None if place is None else layouts.pop(place)
+
+
 def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layout:
     rows: list[Row] = []
     counts, in_seconds, rate_bytes, damaged = [], [], [], {}
+    too_many: list[tuple[str, int]] = []
     for name, params in shape:
+        num = asv_tree.num_cases(params)
+        if len(rows) + num > files.MAX_POINTS:
+            too_many.append((name, num))
+            counts.append(0)
+            continue
         unit, combinations = asv_tree.cases(name, params, described)
-        counts.append(len(combinations))
+        counts.append(num)
         in_seconds += [unit == "seconds"] * len(combinations)
         for values in combinations:
             try:
@@ -208,6 +222,13 @@ def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layou
                 row, nbytes = {}, None
             rows.append(row)
             rate_bytes.append(nbytes or np.nan)
+    if too_many:
+        others = f" (and {len(too_many) - 1} more benchmarks)" if too_many[1:] else ""
+        first, num = too_many[0]
+        damaged[first] = (
+            f"its parameters make {num:,} points{others}, of a file at most {files.MAX_POINTS:,} "
+            "are read: give it fewer values"
+        )
     columns = {name: text_array([row.get(name) for row in rows]) for name in _OF_CASE}
     held = [as_int(row.get("nbytes")) for row in rows]
     return Layout(

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from hostbench.core.errors import BrokenError, UsageError
+from hostbench.core.files import read_stored
 from hostbench.core.records import Run
 from hostbench.store import archive
 from hostbench.store.table import files
@@ -141,7 +142,7 @@ def _send_archives(results: Path, lake: Lake, runs: list[Unit]) -> None:
     paths = [path for unit in runs for path in (unit.about or {})["parts"]]
     for start in range(0, len(paths), 64):
         some = paths[start : start + 64]
-        contents = [(results / path).read_bytes() for path in some]
+        contents = [read_stored(results / path, results) for path in some]
         write_deltalake(
             f"{lake.url}/archives",
             pa.table({"file": some, "content": contents}, schema=_ARCHIVES),

@@ -1,0 +1,221 @@
+"""Files that are too large, or no files: one warning that names file, limit and remedy, and all the
+rest is shown. The limits are made small; docs/results.md has the real ones.
+"""
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hostbench.cli import main
+from hostbench.core import files
+from hostbench.core.errors import DataError
+from hostbench.judge import lines
+from hostbench.store import adopt, archive, check, nvbandwidth, peers, triage
+from hostbench.store.history import History
+from hostbench.testing.builders import copy_case, record, run, write_journal
+from tests.store.test_frame import asv_file
+
+LARGE, MANY, POINTS = 1 << 20, 20_000, 1000
+NAME = "20261101T000000Z-aaaaaaaa-bbbb"
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "results"
+    asv_file(folder)
+    archive.write(folder, run([record(copy_case(), launch) for launch in range(3)]))
+    monkeypatch.setattr(files, "MAX_BYTES", LARGE)
+    monkeypatch.setattr(files, "MAX_VALUES", MANY)
+    monkeypatch.setattr(files, "MAX_POINTS", POINTS)
+    return folder
+
+
+def bomb(results: Path) -> Path:
+    path = results / "shelf" / "runs" / f"{NAME}.json.gz"
+    path.write_bytes(gzip.compress(b"\0" * (LARGE + 1)))
+    return path
+
+
+def link_to_a_device(results: Path) -> Path:
+    path = results / "shelf" / "runs" / f"{NAME}.json.gz"
+    path.symlink_to("/dev/zero")
+    return path
+
+
+def link_out(results: Path) -> Path:
+    outside = results.parent / "secret.json"
+    outside.write_text("{}")
+    path = results / "shelf" / "aaaaaaaa-x.json"
+    path.symlink_to(outside)
+    return path
+
+
+def fifo(results: Path) -> Path:
+    path = results / "shelf" / "aaaaaaaa-x.json"
+    os.mkfifo(path)
+    return path
+
+
+def fifo_of_an_archive(results: Path) -> Path:
+    path = results / "shelf" / "runs" / f"{NAME}.json.gz"
+    os.mkfifo(path)
+    return path
+
+
+def fifo_of_a_journal(results: Path) -> Path:
+    path = results / ".journals" / f"{NAME}.journal.jsonl"
+    path.parent.mkdir()
+    os.mkfifo(path)
+    return path
+
+
+def journal_of_newlines(results: Path) -> Path:
+    path = results / ".journals" / f"{NAME}.journal.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(b"\n" * (MANY + 1))
+    return path
+
+
+def much_json(results: Path) -> Path:
+    path = results / "shelf" / "aaaaaaaa-x.json"
+    path.write_bytes(b"[" + b"[]," * MANY + b"[]]")
+    return path
+
+
+def many_points(results: Path) -> Path:
+    path = results / "shelf" / "aaaaaaaa-x.json"
+    content = {
+        "commit_hash": "a" * 40,
+        "date": 1_700_000_000_000,
+        "result_columns": ["result", "params"],
+        "results": {
+            "x.time_huge": [None, [[str(n) for n in range(1000)]] * 3],
+            "x.time_small": [[0.5], [["1"]]],
+        },
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+def large_matrix(results: Path) -> Path:
+    path = results / "shelf" / "peers" / f"20261101T000000Z{peers.SUFFIX}"
+    path.parent.mkdir()
+    inner = {
+        "testcases": [{"name": "x", "status": "Passed", "bandwidth_matrix": [[1.0] * 40] * 40}]
+    }
+    envelope = {"format": 1, "sha256": "", "content": {"nvbandwidth": inner}}
+    path.write_bytes(gzip.compress(json.dumps(envelope).encode()))
+    return path
+
+
+HOSTILE = (
+    bomb,
+    link_to_a_device,
+    link_out,
+    fifo,
+    fifo_of_an_archive,
+    fifo_of_a_journal,
+    journal_of_newlines,
+    much_json,
+    many_points,
+    large_matrix,
+)
+
+
+@pytest.mark.parametrize("make", HOSTILE)
+def test_one_warning_and_the_rest_is_shown(results: Path, make: Callable[[Path], Path]) -> None:
+    before = set(History(results).frame()["case"])
+    path = make(results)
+    history = History(results)
+    [said] = history.warnings
+    assert str(path) in said
+    limits = ("1 MiB", f"{MANY:,} values", f"{POINTS:,}", "no regular file", "a link out of")
+    assert any(limit in said for limit in limits)
+    assert any(remedy in said for remedy in (": keep it", ": copy", ": give", ": import"))
+    assert set(history.frame()["case"]) >= before
+    [finding] = check.check(results).findings
+    assert finding.path == path and str(path) not in finding.what
+
+
+def test_the_small_benchmark_of_a_file_with_a_huge_one_is_shown(results: Path) -> None:
+    many_points(results)
+    cases = set(History(results).frame()["case"])
+    assert any("x.time_small" in case for case in cases)
+    assert not any("x.time_huge" in case for case in cases)
+
+
+def test_a_file_of_wrong_lines_is_told_in_a_few(results: Path) -> None:
+    folder = results / triage.FOLDER
+    folder.mkdir()
+    (folder / "x.txt").write_text("wrong\n" * 10_000)
+    said = [text for _, text in triage.read(results).warnings]
+    assert len(said) == 6 and said[0].startswith("it has no series") and said[-1] == "and 9996 more"
+
+
+def test_ten_thousand_entries_are_compared_with_few_others(results: Path) -> None:
+    folder = results / triage.FOLDER
+    folder.mkdir()
+    for number in range(3000):
+        text = f"series: a@b\nsince: {number:07x}\ndirection: slower\nstate: accepted\n"
+        (folder / f"{number}.txt").write_text(text)
+    compared = 0
+    same = triage._is_same
+
+    def counted(one: triage.Entry, other: triage.Entry) -> bool:
+        nonlocal compared
+        compared += 1
+        return same(one, other)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(triage, "_is_same", counted)
+        assert len(triage.read(results).entries) == 3000
+    assert compared == 0
+
+
+@pytest.mark.parametrize("words", [["import"], ["changes", "--input"]])
+def test_a_device_is_no_file(
+    words: list[str], results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ["--results", str(results), "--machine", "m"] if words == ["import"] else []
+    assert main([*words, "/dev/zero", *more]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "/dev/zero" in line and ("no regular file" in line or "larger than 1 MiB" in line)
+
+
+def test_a_series_of_too_many_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "series"
+    values = json.dumps([0.5] * (lines.MAX_POINTS + 1))
+    path.write_text(f'{{"id": "long", "values": {values}}}\n{{"id": "short", "values": [1]}}\n')
+    series, [wrong] = lines.read(path.read_bytes().splitlines(), "series")
+    assert [line.id for line in series] == ["short"]
+    assert "line 1" in wrong and "at most 20,000" in wrong and "leave the oldest out" in wrong
+
+
+def test_a_matrix_that_is_too_large_is_not_imported(results: Path) -> None:
+    inner = {
+        "testcases": [{"name": "x", "status": "Passed", "bandwidth_matrix": [["1"] * 40] * 40}]
+    }
+    with pytest.raises(DataError, match="more than 1,000 figures"):
+        nvbandwidth.content_of(json.dumps(inner).encode(), "file")
+
+
+def test_a_journal_whose_lines_do_not_fit_each_other(results: Path) -> None:
+    """The cases of one workload have the same axes, and not a product that nobody measured."""
+    case = copy_case()
+    other = type(case).of(case.workload, {"device": "cpu"})
+    path = write_journal(results, run([record(case), record(other)], run_id=NAME))
+    said: list[str] = []
+    assert adopt.adopt_orphans(results, lambda: "m", said.append) == []
+    assert len(said) == 1 and str(path) in said[0] and path.exists()
+
+
+def test_a_product_that_nobody_measured_is_not_made(results: Path) -> None:
+    work = copy_case().workload
+    axes = "abcdef"
+    cases = [type(copy_case()).of(work, {name: n for name in axes}) for n in range(60)]
+    content = archive.content_of(run([record(case) for case in cases]))
+    assert content["results"] == {} and len(content["hostbench"]["records"]) == 60
