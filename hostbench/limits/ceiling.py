@@ -1,10 +1,11 @@
 """The ceiling of a case on a machine: which link it is held against, and what that can carry."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hostbench.core import pcie
-from hostbench.core.units import GB, format_rate
+from hostbench.core.units import GB, MIB, format_rate
 from hostbench.device.simulated_parts import Link as SimulatedLink
 from hostbench.facts.record import Facts, cuda_group, number_of, value_of
 from hostbench.limits import links
@@ -15,6 +16,10 @@ ONE_THREAD, ALL_CORES = "memory_copy_bytes_per_s", "memory_copy_all_cores_bytes_
 
 WHICH = "cannot be told which GPU ran"
 """Instead of a ceiling, where the facts of several GPUs have no CUDA order."""
+
+MAX_CACHED_BYTES = 128 * MIB
+"""Source and target of a copy in a GPU's memory that are smaller together may stay in its cache:
+the largest of today hold 128 MB."""
 
 HOST_LINKS = ("host_to_device", "device_to_host", "both_ways")
 
@@ -36,17 +41,20 @@ class Ceiling:
 
 
 def ceiling(
-    link: LinkName, share: float, device: str, facts: Facts, loaded: Facts
+    link: LinkName, share: float, device: str, facts: Facts, loaded: Facts, nbytes: float = math.inf
 ) -> Ceiling | str:
     """What a case's rate can be at most, or the reason why there is no limit.
 
     `share` is the part of the counted bytes that crosses the link: 0.5 where half of them do, 2
     where they cross it twice; the cpu device has no link, and its copies no share of one. `facts`
-    are those before the run, `loaded` those read while copies ran. `device` is what ran, also where
-    it stood in for the one that the case names. CUDA device 0 is meant throughout.
+    are those before the run, `loaded` those read while copies ran; `nbytes` of one buffer. `device`
+    is what ran, also where it stood in for the one that the case names. CUDA device 0 is meant
+    throughout.
     """
+    if device == "cuda" and link == "device_memory" and 2 * nbytes < MAX_CACHED_BYTES:
+        return "none: both buffers may stay in the GPU's cache"
     found = _limit(link, device, facts, loaded)
-    if isinstance(found, str) or share == 1 or device == "cpu":
+    if isinstance(found, str) or share == 1:
         return found
     words = {0.5: "half of the bytes cross it", 2.0: "the bytes cross it twice"}
     return found.times(1 / share, words.get(share, f"{share:.3g} of each byte cross it"))
@@ -54,7 +62,7 @@ def ceiling(
 
 def _limit(link: LinkName, device: str, facts: Facts, loaded: Facts) -> Ceiling | str:
     if device == "cpu":
-        return _host_memory(link, facts)
+        return _host_memory(facts)
     if device == "simulated":
         return _simulated(link, facts)
     if device != "cuda":
@@ -130,18 +138,18 @@ def _peer(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     return Ceiling(gb_per_s=links.nvlink_bytes_per_s(rate, num) / GB, text=text)
 
 
-def _host_memory(link: LinkName, facts: Facts) -> Ceiling | str:
-    """The cpu device copies with one thread a stream, so both ways at once use two cores."""
-    if link in ("peer", "device_memory"):
-        return "ranks and devices on one host have no link"
-    both = link == "both_ways"
-    fact, other_fact = (ALL_CORES, ONE_THREAD) if both else (ONE_THREAD, ALL_CORES)
-    rate, other = number_of(facts, "host", fact), number_of(facts, "host", other_fact)
-    if not rate:
-        return f"the host's memory copy was not measured{_why(facts, 'host', fact)}"
-    who, others = ("all cores", "1 thread") if both else ("1 thread", "all cores")
-    also = f" ({others}: {format_rate(other / GB)})" if other else ""
-    return Ceiling(gb_per_s=rate / GB, text=f"host memory copy, measured on {who}{also}")
+def _host_memory(facts: Facts) -> str:
+    """A reference and no limit: what stays in a cache is faster than the memory, and streams use
+    more than one thread."""
+    rates = [(who, number_of(facts, "host", name)) for name, who in _HOST_COPIES.items()]
+    known = " and ".join(f"{who} {format_rate(rate / GB)}" for who, rate in rates if rate)
+    if not known:
+        why = _why(facts, "host", ONE_THREAD)
+        return f"none on the cpu device; a memory copy was not measured{why}"
+    return f"none on the cpu device; for reference, a copy in the host's memory: {known}"
+
+
+_HOST_COPIES = {ONE_THREAD: "by 1 thread", ALL_CORES: "by all cores"}
 
 
 def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:

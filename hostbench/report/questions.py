@@ -1,6 +1,6 @@
 """The questions of the families, asked of one run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hostbench import families
@@ -8,7 +8,12 @@ from hostbench.core.errors import UsageError
 from hostbench.core.records import DAMAGE
 from hostbench.report.answer import Answer
 from hostbench.report.kinds import Compare, Question
-from hostbench.report.rows import Row
+from hostbench.report.rows import Row, valid
+
+ON_CPU = (
+    "On the cpu device a stream is a worker thread and a copy stays in the host's memory: this "
+    "says nothing about CUDA."
+)
 
 
 def answers(rows: Sequence[Row]) -> list[Answer]:
@@ -18,7 +23,9 @@ def answers(rows: Sequence[Row]) -> list[Answer]:
     for family in dict.fromkeys([*known, *(row.family for row in rows)]):
         mine = [row for row in rows if row.family == family]
         if any(row.status != "not measured" for row in mine):
-            found += _of_family(family, mine) if family in known else [_of_another(family, mine)]
+            own = _of_family(family, mine) if family in known else [_of_another(family, mine)]
+            is_cpu = {row.device for row in valid(mine)} == {"cpu"}
+            found += _on_cpu(own) if is_cpu else own
     return found
 
 
@@ -31,6 +38,22 @@ def asked(family: str) -> tuple[Question, ...]:
         if work.name not in covered:
             own.append(Compare(text=_default(work.question), workload=work.name))
     return tuple(replace(one, words={**words, **one.words}) for one in own)
+
+
+def _on_cpu(found: Iterable[Answer]) -> Iterator[Answer]:
+    """A verdict travels alone: one that could be taken for CUDA's says that it is not. Why is said
+    once."""
+    notes: tuple[str, ...] = (ON_CPU,)
+    for one in found:
+        if not one.is_told:
+            yield one
+            continue
+        ratios = [figure.ratio for figure in one.figures if figure.ratio is not None]
+        names_one = one.state == "figure" and any(ratio.conclusion.is_different for ratio in ratios)
+        is_claim = names_one or one.state in ("yes", "no", "partly")
+        verdict = f"on the cpu device, {one.verdict}" if is_claim else one.verdict
+        yield replace(one, verdict=verdict, notes=(*one.notes, *notes))
+        notes = ()
 
 
 def _default(docstring: str) -> str:

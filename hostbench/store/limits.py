@@ -1,5 +1,6 @@
 """The frame's columns that say what a row is held against: ceiling, link, published figures."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,8 @@ class Limits:
         if known is None:
             return {"ceiling": f"{case.workload} is not held against a link"}
         link, share, published = known
-        found = ceiling(link, share, device, self.before, self.during)
+        nbytes = float(case.values.get("nbytes", math.inf))
+        found = ceiling(link, share, device, self.before, self.during, nbytes)
         row: dict[str, Any] = {"ceiling": found}
         if isinstance(found, Ceiling):
             row["ceiling"] = found.text

@@ -4,6 +4,7 @@ import pytest
 
 from hostbench.core import pcie
 from hostbench.core.case import AxisValue, Case
+from hostbench.core.units import KIB, MIB
 from hostbench.facts.record import Facts, Group, known, unknown
 from hostbench.families import declared
 from hostbench.limits import links
@@ -38,7 +39,8 @@ def ceiling(one: Case, device: str, about: Facts, loaded: Facts | None = None) -
     link = work.link_of(one) if work else None
     if work is None or link is None:
         return "no link"
-    return of_link(link, work.share_of_link(one), device, about, loaded or {})
+    nbytes = float(one.values.get("nbytes", 0))
+    return of_link(link, work.share_of_link(one), device, about, loaded or {}, nbytes)
 
 
 def found(one: Case, about: Facts, loaded: Facts | None = None, device: str = "cuda") -> Ceiling:
@@ -137,7 +139,8 @@ def test_the_gpu_that_ran_is_meant() -> None:
     fast = {**facts()["gpu0"], **memory, "memory_bus_width_bits": known(6144)}
     about: Facts = {"gpu0": slow, "gpu1": {**fast, "cuda_index": known(0)}}
     for name in ("host_to_device", "both_ways", "on_device", "between_devices"):
-        assert found(case(name), about) == found(case(name), {"gpu0": fast}), name
+        one = case(name, nbytes=64 * MIB)
+        assert found(one, about) == found(one, {"gpu0": fast}), name
     del about["gpu1"]["cuda_index"]
     for one in (case("to_host"), case("collectives.all_reduce", num_ranks=2)):
         assert ceiling(one, "cuda", about) == "cannot be told which GPU ran"
@@ -163,12 +166,16 @@ def test_both_ways_and_casts() -> None:
 
 def test_on_one_device() -> None:
     about = facts(memory_clock_max_mhz=3201, memory_bus_width_bits=6144)
-    made = found(case("on_device"), about)
+    made = found(case("on_device", nbytes=64 * MIB), about)
     assert made.gb_per_s == pytest.approx(3201e6 * 2 * 6144 / 8 / 2 / 1e9)
+    for small in (KIB, 16 * MIB):
+        why = ceiling(case("on_device", nbytes=small), "cuda", about)
+        assert why == "none: both buffers may stay in the GPU's cache"
     text = "the GPU's memory rate (6144 bits at 3201 MHz), the bytes cross it twice"
     assert made.text == text
     del about["gpu0"]["memory_bus_width_bits"]
-    assert ceiling(case("on_device"), "cuda", about) == "the rate of the GPU's memory is unknown"
+    large = case("on_device", nbytes=64 * MIB)
+    assert ceiling(large, "cuda", about) == "the rate of the GPU's memory is unknown"
 
 
 def test_between_devices_and_collectives() -> None:
@@ -187,21 +194,17 @@ def test_between_devices_and_collectives() -> None:
     assert isinstance(ceiling(reduce, "cpu", about), str)
 
 
-def test_the_cpu_device_is_held_against_the_measured_memory() -> None:
+@pytest.mark.parametrize("name", ["device_to_host", "both_ways", "cast", "on_device"])
+def test_the_cpu_device_has_a_reference_and_no_limit(name: str) -> None:
     rates = {
         "memory_copy_bytes_per_s": known(8e9),
         "memory_copy_all_cores_bytes_per_s": known(2e10),
     }
-    about: Facts = {"host": rates}
-    one = found(case("device_to_host", "cpu"), about, device="cpu")
-    text = "host memory copy, measured on 1 thread (all cores: 20 GB/s)"
-    assert one == Ceiling(gb_per_s=8.0, text=text)
-    both = found(case("both_ways", "cpu"), about, device="cpu")
-    text = "host memory copy, measured on all cores (1 thread: 8 GB/s)"
-    assert both == Ceiling(gb_per_s=20.0, text=text)
-    about = {"host": dict.fromkeys(rates, unknown("as asked"))}
-    why = ceiling(case("to_host", "cpu"), "cpu", about)
-    assert why == "the host's memory copy was not measured: as asked"
+    said = ceiling(case(name, "cpu"), "cpu", {"host": rates})
+    assert str(said).endswith("memory: by 1 thread 8 GB/s and by all cores 20 GB/s")
+    about: Facts = {"host": dict.fromkeys(rates, unknown("as asked"))}
+    why = ceiling(case(name, "cpu"), "cpu", about)
+    assert why == "none on the cpu device; a memory copy was not measured: as asked"
 
 
 def test_the_simulated_link() -> None:

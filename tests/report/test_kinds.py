@@ -345,12 +345,30 @@ def test_the_limit_and_the_published_band_are_lines_of_the_chart() -> None:
     assert answer.chart is not None
     assert [(one.low, one.high) for one in answer.chart.rules] == [(57.6, None), (50.0, 55.0)]
     (figure,) = answer.figures
-    assert (figure.unit, figure.note) == ("GB/s", "87% of PCIe")
+    assert (figure.unit, figure.note) == ("GB/s", "87% of 57.6 GB/s, PCIe")
     assert figure.value == pytest.approx(50.0)
     far = [copy(n / 1e9, "pinned", nbytes=n, **limits) for n in SIZES]
     answer = only(Curve(text="?", workload=COPY), *far)
     assert answer.chart is not None and answer.chart.rules == ()
     assert any("57.6 GB/s" in note for note in answer.notes)
+
+
+def test_no_share_of_a_limit_that_is_passed() -> None:
+    limited: dict[str, Any] = {"ceiling_gb_per_s": 57.6, "ceiling": "PCIe"}
+    answer = only(Curve(text="?", workload=COPY), copy(MIB / 78e9, "pinned", **limited))
+    (figure,) = answer.figures
+    assert figure.note.startswith("above 57.6 GB/s, PCIe: ") and "%" not in str(figure)
+
+
+def test_sizes_without_a_limit_are_not_drawn_against_one() -> None:
+    rows = [
+        copy(MIB / 3e12, "pinned"),
+        copy(64 * MIB / 2e12, "pinned", nbytes=64 * MIB, ceiling_gb_per_s=2400.0, ceiling="HBM"),
+    ]
+    answer = only(Curve(text="?", workload=COPY), *rows)
+    assert answer.chart is not None
+    assert [one.label for one in answer.chart.rules] == ["limit from 64 MiB on: HBM"]
+    assert answer.notes == ("Limit from 64 MiB on: 2400 GB/s, HBM.",)
 
 
 # finding
@@ -701,6 +719,30 @@ def test_times_at_the_smallest_size_and_over_workers_without_a_size() -> None:
     ]
     answer = only(Scaling(text="?", workload="loading.batches", over="num_workers"), *rows)
     assert answer.verdict == "1 s over 1 worker, 500 ms over 2 workers"
+
+
+# on the cpu device
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_the_cpu_device_says_is_said_to_be_of_it(device: str) -> None:
+    """In the verdict itself, which travels alone; why, once for the family."""
+    early = {"call_s": 0.1, "findings": {"asynchronous": True}}
+    rows = [
+        copy(seconds, memory, blocking=blocking, device=device, **({} if blocking else early))
+        for memory, seconds in (("pageable", 2.0), ("pinned", 1.0))
+        for blocking in (True, False)
+    ]
+    found = answers([*rows, row(1.0, workload="transfer.on_device", device=device)])
+    claims = [one for one in found if one.state in ("yes", "no", "partly")]
+    winners = [one for one in found if one.state == "figure" and "faster" in one.verdict]
+    assert len(claims) >= 3 and winners
+    is_cpu = device == "cpu"
+    for one in (*claims, *winners):
+        assert one.verdict.startswith("on the cpu device, ") is is_cpu
+    told = [one.notes for one in found if one.is_told]
+    notes = [note for said in told for note in said if "nothing about CUDA" in note]
+    assert len(notes) == is_cpu and (not is_cpu or notes[0] in told[0])
 
 
 # whatever is stored

@@ -14,8 +14,8 @@ from hostbench.core.samples import launch_interval, median
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report.answer import Answer, Figure, Ratio, State
 from hostbench.report.kinds import Compare, Curve, Finding, Question
-from hostbench.report.kinds.question import NOT_ASKED, few_launches, why
-from hostbench.report.rows import Row, Rows, first, valid, where
+from hostbench.report.kinds.question import NOT_ASKED, beside_limit, few_launches, why
+from hostbench.report.rows import Row, Rows, distinct, first, valid, where
 
 H2D, D2H = "transfer.host_to_device", "transfer.device_to_host"
 DIRECTIONS = {H2D: "host to device", D2H: "device to host"}
@@ -95,7 +95,7 @@ class LinkHealth(Question):
         best = _fastest(asked)
         if best:
             lacking = [way for way in DIRECTIONS if way not in {row.workload for row in best}]
-            state, verdict, notes = NO_LINK if is_host else _judged(best, lacking)
+            state, verdict, notes = _no_link(best) if is_host else _judged(best, lacking)
             figures = [*map(_share_of_limit, best)]
             if not is_host:
                 figures += [_not_measured(way, where(copies, way)) for way in lacking]
@@ -107,7 +107,10 @@ class LinkHealth(Question):
 Judged = tuple[State, str, tuple[str, ...]]
 """State, verdict and notes of an answer."""
 
-NO_LINK: Judged = ("unavailable", "there is no link here: a copy is one of the host's memory", ())
+
+def _no_link(best: Rows) -> Judged:
+    notes = tuple(f"Its limit: {why}." for why in distinct(best, lambda row: row.ceiling))
+    return "unavailable", "there is no link here: a copy is one of the host's memory", notes
 
 
 def _judged(best: Rows, lacking: Sequence[str]) -> Judged:
@@ -173,11 +176,8 @@ def _reaches(row: Row, gb_per_s: float) -> bool | None:
 def _share_of_limit(row: Row) -> Figure:
     """One direction: the rate, its share of both limits, and what is published."""
     rate, said = row.gb_per_s or 0.0, []
-    if row.ceiling_gb_per_s is None:
-        said.append(f"its limit is unknown: {row.ceiling}")
-    else:
-        limit = units.format_rate(row.ceiling_gb_per_s)
-        said.append(f"{rate / row.ceiling_gb_per_s:.0%} of {limit}, {row.ceiling}")
+    if row.device != "cpu":  # the same for both, and said once
+        said.append(beside_limit(row) or f"its limit: {row.ceiling}")
     if row.encoded_gb_per_s is not None:
         encoded = units.format_rate(row.encoded_gb_per_s)
         said.append(f"{rate / row.encoded_gb_per_s:.0%} of the encoded {encoded}")

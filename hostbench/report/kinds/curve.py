@@ -15,6 +15,7 @@ from hostbench.report.kinds.question import (
     LOG_TIME,
     RATE,
     Question,
+    beside_limit,
     chart,
     figure,
     rate_point,
@@ -128,10 +129,7 @@ class Curve(Question):
 
 
 def _beside_its_limit(label: str, row: Row) -> Figure:
-    note = ""
-    if row.ceiling_gb_per_s and row.gb_per_s:
-        note = f"{row.gb_per_s / row.ceiling_gb_per_s:.0%} of {row.ceiling}"
-    return figure(label, row, rate=True, note=note)
+    return figure(label, row, rate=True, note=beside_limit(row))
 
 
 def _fit_figures(name: str, found: Fit) -> list[Figure]:
@@ -200,7 +198,9 @@ def _rules(rows: Rows) -> list[Rule]:
     limits = [row for row in rows if row.ceiling_gb_per_s]
     if limits:
         best = max(limits, key=lambda row: row.ceiling_gb_per_s or 0)
-        found.append(Rule(label=f"limit: {best.ceiling}", low=best.ceiling_gb_per_s or 0))
+        where_ = _from(limits, [row for row in rows if not row.ceiling_gb_per_s])
+        label = f"limit{where_}: {best.ceiling}"
+        found.append(Rule(label=label, low=best.ceiling_gb_per_s or 0))
     cited = [row for row in rows if row.published_low_gb_per_s and row.published_high_gb_per_s]
     if cited:
         low = min(row.published_low_gb_per_s or 0 for row in cited)
@@ -209,8 +209,16 @@ def _rules(rows: Rows) -> list[Rule]:
     return found
 
 
+def _from(limited: Rows, free: Rows) -> str:
+    """From which size on there is a limit, where smaller ones have none."""
+    size = size_axis(limited)
+    if not free or size is None:
+        return ""
+    return f" from {units.format_bytes(min(int(row.axes[size]) for row in limited))} on"
+
+
 def _limits_in_words(rows: Rows) -> Iterator[str]:
     for rule in _rules(rows):
         kind, _, what = rule.label.partition(": ")
-        rate = f"{units.format_rate(rule.low)}, " if kind == "limit" else ""
-        yield f"{kind.capitalize()}: {rate}{what}."
+        rate = f"{units.format_rate(rule.low)}, " if kind.startswith("limit") else ""
+        yield f"{kind[:1].upper()}{kind[1:]}: {rate}{what}."

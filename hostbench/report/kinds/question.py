@@ -15,6 +15,9 @@ from hostbench.report.rows import Row, Rows, distinct, grouped, size_axis, valid
 
 NOT_ASKED = "this run did not measure it"
 
+ABOVE = 1.005
+"""Of a limit: what prints as more than 100 %."""
+
 Words = Mapping[str, Mapping[Any, str]]
 """Axis -> value -> how a reader calls it."""
 
@@ -174,6 +177,17 @@ def few_launches(rows: Rows) -> str:
     tell = f"{few} launches tell only large differences" if few > 1 else "1 launch decides nothing"
     more = f"{MIN_LAUNCHES} tell more: hostbench run --launches {MIN_LAUNCHES}"
     return f"{tell if few else 'no launches are stored'}; {more}"
+
+
+def beside_limit(row: Row) -> str:
+    """`96% of 57.6 GB/s, PCIe Gen5`; nothing without a limit."""
+    if not row.ceiling_gb_per_s or not row.gb_per_s:
+        return ""
+    share = row.gb_per_s / row.ceiling_gb_per_s
+    limit = f"{units.format_rate(row.ceiling_gb_per_s)}, {row.ceiling}"
+    if share < ABOVE:
+        return f"{share:.0%} of {limit}"
+    return f"above {limit}: what is called the limit is none, or not all bytes crossed it"
 
 
 def why(row: Row) -> tuple[str, str | None]:
