@@ -1,7 +1,7 @@
 """`hostbench ab A [B]`: two codes, interleaved, and what became slower from A to B."""
 
-import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,11 +48,10 @@ def execute(options: AbOptions) -> int:
             raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
         if sides[0].code == sides[1].code:
             warn("both sides are the same code: what differs is the noise")
-        for note in notes:
-            warn(note)
         adopt_left_over(setup)
         pair = measure_pair(setup, sides, replace(plan, cases=cases))
-    _tell(sides, pair)
+    called = (_called(sides[0]), _called(sides[1]))
+    remarks = [*notes, *_remarks(called, pair)]
     failed = any(one.status == "failed" for records in pair.records for one in records)
     try:
         first, second = (f"run:{run_id}" for run_id in pair.run_ids)
@@ -63,8 +62,10 @@ def execute(options: AbOptions) -> int:
             format=options.format,
             results=str(setup.results),
         )
-        verdict = compare.execute(asked)
+        verdict = compare.execute(asked, called, remarks)
     except NothingMeasured as error:
+        for remark in remarks:
+            warn(remark)
         warn(str(error))
         verdict = error.exit_code
     return EXIT_FAILED if failed or pair.end == "interrupted" else verdict
@@ -94,12 +95,14 @@ def _names(names: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     return None, names
 
 
-def _tell(sides: tuple[Side, Side], pair: Pair) -> None:
-    for letter, one, run_id in zip("AB", sides, pair.run_ids, strict=True):
-        mark = f", {one.code.scratch}" if one.code.scratch else ""
-        print(
-            f"{letter}: {one.name} ({str(one.code.commit)[:8]}{mark}) is run:{run_id}",
-            file=sys.stderr,
-        )
+def _called(side: Side) -> str:
+    mark = f", {side.code.scratch}" if side.code.scratch else ""
+    return f"{side.name} ({str(side.code.commit)[:8]}{mark})"
+
+
+def _remarks(called: tuple[str, str], pair: Pair) -> Iterator[str]:
+    """Where each side is kept, and whether all was measured."""
+    for name, run_id in zip(called, pair.run_ids, strict=True):
+        yield f"{name} is run:{run_id}"
     if pair.end != "complete":
-        warn(f"{pair.end}; what was measured is kept, and is judged if it is enough")
+        yield f"{pair.end}: what was measured is kept, and is judged if it is enough"

@@ -1,5 +1,6 @@
 """`hostbench compare A B`: what became slower or faster from A to B, and how sure that is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,9 +29,12 @@ class CompareOptions:
     machine: str | None = None
 
 
-def execute(options: CompareOptions) -> int:
-    """Exit code 4 where a series that has a number at A failed at B, 1 where one got slower, 3
-    where nothing could be decided, else 0."""
+def execute(
+    options: CompareOptions, called: tuple[str, str] | None = None, remarks: Sequence[str] = ()
+) -> int:
+    """`called`: what a person calls the two, where that is not how they are found. `remarks` stand
+    below the table. Exit code 4 where a series that has a number at A failed at B, 1 where one got
+    slower, 3 where nothing could be decided, else 0."""
     history = open_history(options.results)
     runs = history.sides()
     if options.machine is not None:
@@ -42,7 +46,7 @@ def execute(options: CompareOptions) -> int:
     found = compare(sides.series, sides.interleaved, sides.confounded)
     show_page(
         options.format,
-        lambda: page(found, sides, names, every=options.all),
+        lambda: page(found, sides, called or names, every=options.all, remarks=remarks),
         lambda: table(found, sides),
         lambda: as_json(found, sides, names),
     )

@@ -4,19 +4,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hostbench.core.samples import median
+from hostbench.core.units import format_seconds
 from hostbench.judge.asv_rule import AsvMark
 from hostbench.judge.compare import Comparison
 from hostbench.judge.grid import short_version
 from hostbench.report.places import Key
 from hostbench.report.sides import Lacking, Sides
-from hostbench.report.table import Cell, Column, Part, Table
+from hostbench.report.table import Cell, Column, Heading, Part, Table
 
 COLUMNS = (
     Column(title="verdict", keys=("verdict", "provisional")),
+    Column(title="before", keys=("before_s",), right=True),
+    Column(title="after", keys=("after_s",), right=True),
     Column(title="change", keys=("effect",), right=True),
     Column(title="99 % interval", keys=("low", "high"), right=True),
     Column(title="n", keys=("num_first", "num_second", "unit"), right=True),
-    Column(title="series", keys=("series", "why", "asv_differs")),
+    Column(title="series", keys=("series",), code=True),
+    Column(title="note", keys=("why", "asv_differs"), below=True),
 )
 _CHANGED = ("slower", "faster")
 _FEW = 10
@@ -25,17 +30,23 @@ _ORDER: tuple[str, ...] = ("slower", "faster", "undecided", "same")
 
 
 def page(
-    found: Mapping[Key, Comparison], sides: Sides, names: tuple[str, str], *, every: bool = False
+    found: Mapping[Key, Comparison],
+    sides: Sides,
+    names: tuple[str, str],
+    *,
+    every: bool = False,
+    remarks: Sequence[str] = (),
 ) -> list[Part]:
     """`every` shows the series that are the same or undecided, too. Where none changed, a few that
-    are undecided are shown."""
+    are undecided are shown. `remarks`: what else has to be known of the sides."""
     listed = {key: one for key, one in found.items() if every or one.verdict in _CHANGED}
     if not listed:
         undecided = [(key, one) for key, one in _sorted(found) if one.verdict == "undecided"]
         listed = dict(undecided[:_FEW])
-    parts: list[Part] = [f"{' -> '.join(names)}: {counts(found)}"]
+    parts: list[Part] = [Heading(f"{' -> '.join(names)}: {counts(found)}")]
     parts += ["", table(listed, sides)] if listed else []
-    return [*parts, "", *_lacking(sides.lacking, names, every), *_notes(found, sides)]
+    parts += ["", *_lacking(sides.lacking, names, every), *_notes(found, sides)]
+    return [*parts, *_detectable_in_words(found), *remarks]
 
 
 def table(found: Mapping[Key, Comparison], sides: Sides) -> Table:
@@ -53,6 +64,7 @@ def as_json(
         "second": names[1],
         "counts": Counter(one.verdict for one in found.values()),
         "notes": _notes(found, sides),
+        "detectable_effect": detectable(found),
         "without_number": [
             {
                 "series": _name(one.key),
@@ -73,6 +85,8 @@ def as_json(
                 "p_value": one.p_value,
                 "unit": one.unit,
                 "num": list(one.num),
+                "before_s": one.before_s,
+                "after_s": one.after_s,
                 "provisional": one.is_provisional,
                 "why": one.why,
                 "asv": asv.says if (asv := sides.asv.get(key)) else None,
@@ -87,6 +101,26 @@ def counts(found: Mapping[Key, Comparison]) -> str:
     counted = Counter[str](one.verdict for one in found.values())
     said = [f"{counted[word]} {word}" for word in _ORDER if counted[word]]
     return ", ".join(said) or "no series has numbers on both sides"
+
+
+def detectable(found: Mapping[Key, Comparison]) -> float | None:
+    """The change from which on half of the series would tell it: the median over series of half
+    their interval; None where no series has one."""
+    halves = [
+        (one.high - one.low) / 2
+        for one in found.values()
+        if one.low is not None and one.high is not None
+    ]
+    return median(halves) if halves else None
+
+
+def _detectable_in_words(found: Mapping[Key, Comparison]) -> Iterator[str]:
+    least = detectable(found)
+    if least is not None:
+        yield (
+            f"Smallest change that these launches tell: about {least:.1%} in half of the series "
+            "(half of the 99 % interval); more launches tell smaller ones."
+        )
 
 
 def _sorted(found: Mapping[Key, Comparison]) -> list[tuple[Key, Comparison]]:
@@ -167,14 +201,17 @@ def _cells(key: Key, one: Comparison, asv: AsvMark | None) -> tuple[Cell, ...]:
     interval = "-" if one.low is None or one.high is None else f"{one.low:+.1%} to {one.high:+.1%}"
     change = "-" if one.effect is None else f"{one.effect:+.1%}"
     num = f"{one.num[0]}+{one.num[1]} {one.unit}{'es' if one.unit == 'launch' else 's'}"
-    name, differs = _name(key), _against_asv(one, asv)
-    because = "; ".join(filter(None, (one.why, differs)))
+    differs = _against_asv(one, asv)
+    why = one.why if one.low is None else ""  # else the interval says it
+    because = "; ".join(filter(None, (why, differs)))
     return (
         Cell(one.verdict + mark, (one.verdict, one.is_provisional)),
+        *(Cell("-" if s is None else format_seconds(s), (s,)) for s in (one.before_s, one.after_s)),
         Cell(change, (one.effect,)),
         Cell(interval, (one.low, one.high)),
         Cell(num, (*one.num, one.unit)),
-        Cell(name + (f" ({because})" if because else ""), (name, one.why, differs)),
+        Cell(_name(key), (_name(key),)),
+        Cell(because, (one.why, differs)),
     )
 
 

@@ -39,6 +39,8 @@ class Column:
     keys: tuple[str, ...]
     """The names of its values in JSON and CSV, with their unit."""
     right: bool = False
+    code: bool = False
+    """A name that a person types: code in Markdown."""
     below: bool = False
     """In text it is a line below the rows, once for neighbours that share it. Only the last may."""
 
@@ -49,6 +51,10 @@ class Table:
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str | Cell, ...], ...]
+
+
+class Heading(str):
+    """A line that stands above what follows."""
 
 
 Part = str | Table
@@ -79,6 +85,8 @@ def markdown(parts: Sequence[Part]) -> str:
     for part in parts:
         if isinstance(part, Table):
             lines += _piped(part)
+        elif isinstance(part, Heading):
+            lines.append(f"### {shown(part, True)}")
         else:
             lines.append("- " * part.startswith("  ") + shown(part.strip(), True))
     return "\n".join(lines)
@@ -111,6 +119,11 @@ def shown(text: str, markdown: bool) -> str:
 
 def _values(cell: str | Cell) -> tuple[Any, ...]:
     return (cell,) if isinstance(cell, str) else cell.values
+
+
+def _code(text: str) -> str:
+    """A cell of a Markdown table that is code: only what would end the two is taken for itself."""
+    return f"`{one_line(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`" if text else ""
 
 
 def _text(cell: str | Cell, markdown: bool = False) -> str:
@@ -187,7 +200,13 @@ def _num_beside(widths: Sequence[int], width: int) -> int:
 
 
 def _piped(table: Table) -> list[str]:
-    rows = [[_text(cell, True) for cell in row] for row in table.rows]
+    rows = [
+        [
+            _code(_text(cell)) if column.code else _text(cell, True)
+            for cell, column in zip(row, table.columns, strict=True)
+        ]
+        for row in table.rows
+    ]
     if table.columns[-1].below:
         for last, group in groupby(rows, key=lambda row: row[-1]):
             for row in list(group)[1:]:

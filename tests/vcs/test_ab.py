@@ -76,16 +76,21 @@ def test_slower_is_said_and_can_be_had_again(
     commit(root, "1.1")
     assert main([*AB, "HEAD~1", "main"]) == EXIT_REGRESSION
     said = capsys.readouterr()
-    assert "slower   +10.0%" in said.out and "10+10 launches" in said.out
+    assert "+10.0%" in said.out and "10+10 launches" in said.out
     assert "provisional" not in said.out
     old = turns.git(root, "rev-parse", "HEAD~1")
     first, second = sorted((run.header for run in stored(root)), key=lambda one: one.commit != old)
     assert (first.interleaved_with, second.interleaved_with) == (second.run_id, first.run_id)
-    assert f"A: HEAD~1 ({str(first.commit)[:8]}) is run:{first.run_id}" in said.err
+    names = [
+        f"{name} ({str(one.commit)[:8]})"
+        for name, one in zip(("HEAD~1", "main"), (first, second), strict=True)
+    ]
+    assert said.out.startswith(f"{names[0]} -> {names[1]}: 1 slower\n")
+    assert f"{names[0]} is run:{first.run_id}\n{names[1]} is run:{second.run_id}\n" in said.out
     assert {first.by, second.by} == {"hostbench ab"} and first.seed == second.seed
     assert first.planned == second.planned == (str(CASE),)
     assert main(["compare", f"run:{first.run_id}", f"run:{second.run_id}"]) == EXIT_REGRESSION
-    assert capsys.readouterr().out == said.out
+    assert capsys.readouterr().out.splitlines()[1:] == said.out.splitlines()[1:-2]
     assert main([*AB, "main", "HEAD~1", "--format", "json"]) == EXIT_OK
     (series,) = json.loads(capsys.readouterr().out)["series"]
     assert (series["verdict"], series["provisional"]) == ("faster", False)
@@ -109,7 +114,7 @@ def test_a_case_that_fails_is_left_out_on_both_sides(
     assert len(Toy.walked) == 2
     said = capsys.readouterr()
     assert "broken" in said.err and "no run that may be judged" not in said.err
-    assert f"  {CASE}@shelf: broken" in said.out and "failed at run:" in said.out
+    assert f"  {CASE}@shelf: broken" in said.out and "failed at working tree (" in said.out
     assert sorted(one.results()[0].status for one in stored(root)) == ["failed", "ok"]
 
 
