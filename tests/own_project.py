@@ -14,13 +14,14 @@ def printed(language: str, start: str) -> str:
 
 
 def make(folder: Path) -> Scratch:
-    """A git repository with the workload `steps.add`, committed."""
+    """A git repository with the workloads `steps.add` and `copies.into_place`, committed."""
     root, home = folder / "project", folder / "home"
     (root / "bench").mkdir(parents=True)
     home.mkdir()
     (root / "pyproject.toml").write_text(printed("toml", "[tool.hostbench]"))
     steps = printed("python", "# bench/steps.py"), printed("python", "# at the end of bench/steps")
     (root / "bench" / "steps.py").write_text("\n".join(steps))
+    (root / "bench" / "copies.py").write_text(printed("python", "# bench/copies.py"))
     project = Scratch(root, home, {"CUDA_VISIBLE_DEVICES": ""})
     project.git("init", "-q", "-b", "main")
     project.commit("a workload of my own")

@@ -21,7 +21,8 @@ def about(newest: pd.Series, rows: pd.DataFrame) -> None:
     if not missing(newest["profile"]):
         profile = f"profile {newest['profile']}, {newest['launches']:.0f} launches"
     versions = f"torch {only(rows, 'torch')}, driver {only(rows, 'driver', 'none')}"
-    said = [when(newest["started_at"]), f"commit {commit8(newest['commit'])}", profile, versions]
+    commit = "no commit" if missing(newest["commit"]) else f"commit {commit8(newest['commit'])}"
+    said = [when(newest["started_at"]), commit, profile, versions]
     st.markdown("  ·  ".join(plain(text) for text in said))
     if not missing(newest["scratch"]):
         reason = plain(newest["scratch"])

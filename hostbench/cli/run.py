@@ -98,6 +98,8 @@ def _answer(options: Measuring, results: Path, run: WholeRun, end: End) -> int:
     print(page(frame.of_run(results, run, warn), run))
     folder = results / str(run.header.machine) / "runs"
     print(f"kept in {folder}; see it: {program()} dashboard{given(options, 'results')}")
+    if run.header.commit is None:
+        print(f"compare two runs that belong to no commit: {program()} compare run:ID run:ID")
     statuses = [result.status for result in run.results()]
     if end != "complete":
         rest = f"{program()} run --resume{given(options, 'machine', 'results')}"

@@ -138,7 +138,7 @@ def about(rows: pd.DataFrame, run: WholeRun) -> list[str]:
     header = run.header
     torch = next((f"torch {t}" for t in rows["torch"].dropna()), "torch unknown")
     driver = next((f", driver {d}" for d in rows["driver"].dropna()), "")
-    commit = f"commit {header.commit[:8]}" if header.commit else "no commit"
+    commit = f"commit {header.commit[:8]}" if header.commit else "no commit of hostbench"
     lines = [f"{commit}, {torch}{driver}, {header.launches} launches, run {run.run_id}"]
     if header.device == "simulated":
         lines.append("simulated: no figure here was measured")

@@ -75,7 +75,7 @@ def run_git(
 def checkout(root: Path | None, results: Path) -> Checkout:
     """The state of the checkout at `root`, if it is the one that hostbench is imported from."""
     if root is None:
-        return Checkout(commit=None, committed_at=None, scratch="no asv.conf.json: not a checkout")
+        return Checkout(commit=None, committed_at=None, scratch="outside a checkout of hostbench")
     found = working_tree(root, results)
     inside = Path(hostbench.__file__).resolve().is_relative_to(root.resolve())
     if found.commit is not None and not inside:

@@ -80,7 +80,7 @@ def test_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     bare = checkout(tmp_path, tmp_path / "results")
     assert (bare.commit, bare.committed_at, bare.scratch) == (None, None, "no git repository")
     nowhere = checkout(None, tmp_path / "results")
-    assert nowhere.commit is None and "not a checkout" in str(nowhere.scratch)
+    assert nowhere.commit is None and nowhere.scratch == "outside a checkout of hostbench"
 
 
 def test_without_git(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
