@@ -78,7 +78,8 @@ class Scratch:
 
     def no_probe(self) -> None:
         """Torch is asked nothing about itself: a process that imports it, for each run."""
-        self.edit("hostbench/cli/run_setup.py", "facts.probe_torch()", "None")
+        there = "facts.TorchState(installed=True, importable=True)"
+        self.edit("hostbench/cli/run_setup.py", "facts.probe_torch()", there)
 
     def only_families(self, *names: str) -> None:
         """Leave these families; `hostbench sync-benchmarks` writes their asv classes."""

@@ -13,6 +13,7 @@ from hostbench.core.errors import EXIT_FAILED, NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.suggest import did_you_mean
 from hostbench.families import names as known_families
+from hostbench.runner.places import project_root
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout, commit_of, working_tree
 from hostbench.vcs.side import Side
@@ -33,6 +34,8 @@ def execute(options: AbOptions) -> int:
     become_subreaper()
     second, families = _names(options.names)
     options = replace(options, families=families)
+    if (checkout := project_root(Path.cwd())) is not None:
+        side.known_commit(checkout, options.a)  # refused before torch is asked
     setup = set_up(options)
     root, code = repository(setup)
     plan = planned(options, setup)

@@ -27,6 +27,7 @@ from hostbench.core.errors import (
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import median
 from hostbench.core.units import one_line
+from hostbench.families import check_selects, load
 from hostbench.judge.bisect import half, newest_step, side_of
 from hostbench.judge.compare import Comparison, compare
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
@@ -140,8 +141,9 @@ def _set_up(options: BisectOptions) -> tuple[BisectOptions, Setup, Case]:
         raise UsageError("--threshold 0 is no relative change, as 0.05 is")
     wanted = parse_series(options.series)
     family = wanted.case.workload.partition(".")[0]
+    check_selects(wanted.case, load((family,)), "SERIES ")
     options = replace(options, families=(family,), case=(wanted.case.text,))
-    setup = set_up(options)
+    setup = set_up(replace(options, case=()))  # a case of another device only cannot be measured
     case = _case(setup, wanted.case)
     if wanted.machine not in (None, setup.machine) and (options.run or options.check):
         raise UsageError(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import hostbench
 from hostbench.cli.results import results_folder
-from hostbench.core.errors import UsageError
+from hostbench.core.errors import UsageError, install
 from hostbench.store.history import is_url
 
 
@@ -24,7 +24,7 @@ def execute(options: DashboardOptions) -> int:
     """Replace this process by streamlit. Raises UsageError when streamlit is not installed, and for
     a port that cannot be had."""
     if importlib.util.find_spec("streamlit") is None:
-        raise UsageError("streamlit is not installed; pip install 'hostbench[dashboard]'")
+        raise UsageError(f"streamlit is not installed; {install('dashboard')}")
     app = _app()
     named = options.results
     shown = named if named and is_url(named) else results_folder(named)

@@ -14,15 +14,16 @@ from msgspec import structs
 from hostbench import __version__, facts
 from hostbench.cli.output import warn
 from hostbench.cli.results import results_folder
-from hostbench.core.case import parse_selector
+from hostbench.core.case import Case, parse_selector
 from hostbench.core.clock import now
-from hostbench.core.errors import UsageError
+from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import check_selects, load, names
 from hostbench.measure.workload import Workload
+from hostbench.report.doctor import without_torch
 from hostbench.runner import places
 from hostbench.runner.plan import (
     QUICK,
@@ -90,16 +91,20 @@ class Setup:
 
 
 def set_up(options: Measuring) -> Setup:
-    """Look at the machine and the checkout. Raises UsageError for what cannot be run."""
+    """Look at the machine and the checkout. Raises UsageError for what cannot be run, before torch
+    is asked, which takes seconds; BrokenError without torch."""
+    if options.resume:
+        _check_alone(options)
     families = options.families or names()
     workloads = load(families)
     results = results_folder(options.results)
     root = places.project_root(Path.cwd())
     device = _device(options)
     simulation = _simulation_of(device, root, results)
+    _cases(options, workloads, device)
     collect: Callable[[], facts.Facts]
     if simulation is None:
-        torch_state = facts.probe_torch()
+        torch_state = _working(facts.probe_torch())
         collect = partial(facts.collect, torch_state=torch_state, identify=options.identify or None)
         found = facts.with_memory_copy(collect())
     else:
@@ -117,6 +122,12 @@ def set_up(options: Measuring) -> Setup:
         stop_after_s=options.stop_after or math.inf,
         simulation=simulation,
     )
+
+
+def _working(torch: facts.TorchState) -> facts.TorchState:
+    if (lacking := without_torch(torch)) is not None:
+        raise BrokenError(f"{lacking.text}; {lacking.remedy}")
+    return torch
 
 
 def _device(options: Measuring) -> str:
@@ -182,15 +193,15 @@ def adopt_left_over(setup: Setup) -> None:
 
 def planned(options: Measuring, setup: Setup) -> Plan:
     """What a new run measures. Raises UsageError."""
-    cases = choose(
-        setup.workloads,
-        setup.device,
-        selectors=[parse_selector(text) for text in options.case],
-        quick=options.quick,
-    )
+    cases = _cases(options, setup.workloads, setup.device)
     seed = options.seed if options.seed is not None else random.SystemRandom().getrandbits(32)
     profile = _profile(QUICK if options.quick else STANDARD, options.launches, options.deadline)
     return Plan(profile=profile, cases=cases, stand_in=_stand_in(setup.device), seed=seed)
+
+
+def _cases(options: Measuring, workloads: Mapping[str, Workload], device: str) -> tuple[Case, ...]:
+    selectors = [parse_selector(text) for text in options.case]
+    return choose(workloads, device, selectors=selectors, quick=options.quick)
 
 
 def fresh(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Run, ...]]:
@@ -244,14 +255,6 @@ def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
 def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Run, ...]]:
     """The newest partial run of this machine, commit and facts, less what it has measured, and its
     parts so far."""
-    others = (options.launches, options.device, options.seed)
-    if (
-        options.families
-        or options.case
-        or options.quick
-        or any(value is not None for value in others)
-    ):
-        raise UsageError("--resume takes the cases of the run it finishes: leave the others out")
     for run in reversed(runs.of_commit(setup.results, setup.machine, setup.checkout.commit, warn)):
         if can_resume(run, setup):
             break
@@ -274,6 +277,17 @@ def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Ru
     run_id = places.run_id(setup.checkout.commit, setup.now())
     header = structs.replace(old, run_id=run_id, started_at=setup.now(), resumes=run.run_id)
     return header, plan, run.parts
+
+
+def _check_alone(options: Measuring) -> None:
+    others = (options.launches, options.device, options.seed)
+    if (
+        options.families
+        or options.case
+        or options.quick
+        or any(value is not None for value in others)
+    ):
+        raise UsageError("--resume takes the cases of the run it finishes: leave the others out")
 
 
 def can_resume(run: WholeRun, setup: Setup) -> bool:

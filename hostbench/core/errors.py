@@ -9,6 +9,11 @@ EXIT_PIPE = 141
 """Nobody read our output any more before the command had ended: 128 + SIGPIPE, as shells say."""
 
 
+def install(extra: str) -> str:
+    """How to get what an extra of pyproject.toml brings: hostbench itself is in no index."""
+    return f"in hostbench's checkout run `make bench`, or pip install -e '.[{extra}]'"
+
+
 class HostbenchError(Exception):
     """Something the person at the terminal can mend; the CLI prints it as one line.
 

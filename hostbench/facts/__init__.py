@@ -32,6 +32,7 @@ from hostbench.facts.watch import Watch
 
 __all__ = [
     "Facts",
+    "TorchState",
     "Watch",
     "asv_machine_entry",
     "collect",

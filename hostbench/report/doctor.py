@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hostbench.core.case import Case
+from hostbench.core.errors import install
 from hostbench.core.units import GB, format_bytes, format_rate
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
@@ -60,18 +61,23 @@ def is_broken(found: list[Diagnosis]) -> bool:
     return any(each.level == "broken" for each in found)
 
 
-def _torch(hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
-    install = "pip install 'hostbench[bench]'"
+def without_torch(torch: TorchState) -> Diagnosis | None:
+    """Why nothing can be measured at all; None where torch can be imported."""
     if not torch.installed:
-        yield Diagnosis("broken", "torch is not installed: nothing runs", install)
-        return
+        return Diagnosis("broken", "torch is not installed: nothing runs", install("bench"))
     if not torch.importable:
-        yield Diagnosis("broken", f"torch fails: {torch.error}", install)
+        return Diagnosis("broken", f"torch fails: {torch.error}", install("bench"))
+    return None
+
+
+def _torch(hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
+    if (lacking := without_torch(torch)) is not None:
+        yield lacking
         return
     if torch.version and _version(torch.version) < TORCH_MINIMUM:
         minimum = ".".join(map(str, TORCH_MINIMUM))
         text = f"torch {torch.version} is older than {minimum}, the oldest that is supported"
-        yield Diagnosis("warn", text, install)
+        yield Diagnosis("warn", text, install("bench"))
     if hardware.visible and not torch.cuda_works:
         yield Diagnosis(
             "broken",

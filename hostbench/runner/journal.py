@@ -35,10 +35,12 @@ from hostbench.runner.places import SUFFIX
 
 
 class JournalWriter:
-    """Appends lines; holds the lock. Use as a context manager."""
+    """Appends lines; holds the lock. Use as a context manager: an error before the first case
+    leaves nothing behind."""
 
     def __init__(self, path: Path, header: RunHeader) -> None:
         self.path = path
+        self._holds_cases = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             hidden = path.with_name(f".{path.name}.new")  # seen only once it is locked and headed
@@ -59,6 +61,7 @@ class JournalWriter:
 
     def case(self, record: CaseRecord) -> None:
         self._write("case", record)
+        self._holds_cases = True
 
     def finish(self, status: str, at: str, scratch: str | None = None) -> None:
         """`scratch`: why the run turned out to be scratch only while it went on."""
@@ -71,7 +74,9 @@ class JournalWriter:
     def __enter__(self) -> "JournalWriter":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None and not self._holds_cases:
+            self.path.unlink(missing_ok=True)
         self.close()
 
     def _write(self, kind: str, record: Struct, **more: int) -> None:

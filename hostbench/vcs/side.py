@@ -34,11 +34,16 @@ class Side:
     """The version of each case that this code declares, by the case's text."""
 
 
-def of_commit(checkout: Path, name: str, folder: Path) -> Side:
-    """The commit that `name` names in the repository of `checkout`. Raises UsageError."""
+def known_commit(checkout: Path, name: str) -> str:
     commit = repo.commit_of(checkout, name)
     if commit is None:
         raise UsageError(f"git knows no commit {name!r}; name a branch, a tag or a commit")
+    return commit
+
+
+def of_commit(checkout: Path, name: str, folder: Path) -> Side:
+    """The commit that `name` names in the repository of `checkout`. Raises UsageError."""
+    commit = known_commit(checkout, name)
     try:
         repo.export(checkout, commit, _PACKAGE, folder)
     except GitError as error:

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -154,6 +155,41 @@ def test_bad_input(
     assert all(part in said.err for part in parts), said.err
     assert said.out == ""
     assert not list(results.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("run", "allocation", "--resume"),
+        ("run", "--case", "transfer[memory=pined]"),
+        ("run", "transfers"),
+        ("run", "--device", "cpu", "--case", "transfer[device=cuda]"),
+        ("ab", "nosuch"),
+        ("ab", "HEAD", "nosuch"),
+        ("ab", "HEAD", "--case", "nosuch"),
+        ("bisect", "transfer.nosuch"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_torch_is_asked(
+    args: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask() -> TorchState:
+        raise AssertionError("torch takes seconds to import")
+
+    monkeypatch.setattr(facts, "probe_torch", ask)
+    monkeypatch.chdir(ROOT)
+    assert main(args) == EXIT_USAGE
+
+
+def test_without_torch_the_remedy_is_said_before_anything_is_written(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = TorchState(installed=False, importable=False)
+    monkeypatch.setattr(facts, "probe_torch", lambda: torch)
+    assert main(SIMULATED) == EXIT_FAILED
+    err = capsys.readouterr().err
+    assert "torch is not installed" in err and "make bench" in err and err.count("\n") == 1
+    assert not results.exists()
 
 
 @pytest.mark.parametrize(
@@ -703,7 +739,15 @@ def test_dashboard_without_streamlit(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["dashboard"]) == EXIT_USAGE
-    assert "hostbench[dashboard]" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "make bench" in err and "-e '.[dashboard]'" in err
+
+
+def test_nobody_is_told_to_install_what_no_index_has() -> None:
+    papers = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    code = [path for folder in ("hostbench", "dashboard") for path in (ROOT / folder).rglob("*.py")]
+    for path in (*papers, *code):
+        assert not re.search(r"pip install ['\"]?hostbench\b", path.read_text()), path
 
 
 def test_plain_progress_goes_to_stderr(
