@@ -113,11 +113,12 @@ def judge_lines(series: Sequence[Line]) -> Iterator[tuple[str, Judgement]]:
 
 
 def written(id: str, change: Change) -> str:
-    """One change as a line. `kind` and `until` are there only where it is not a plain step."""
+    """One change as a line. `kind` and `until` are there only where it is not a plain step; of a
+    baseline reset there is no effect."""
     data: dict[str, Any] = {
         "id": id,
         "index": change.index,
-        "effect": round(change.effect, 6),
+        "effect": None if change.kind == "break" else round(change.effect, 6),
         "state": change.state,
     }
     if change.kind != "step":

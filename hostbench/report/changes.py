@@ -51,9 +51,9 @@ def _cells(told: ExplainedEvent) -> tuple[Cell, ...]:
     values: tuple[tuple[Any, ...], ...] = (
         (words.state(told), told.fails),
         (one.event.commit, one.first.committed_at.isoformat(), one.first.run_id),
-        (one.change.effect,),
-        (one.low, one.high),
-        (one.before_s, one.after_s),
+        (compared(one)["effect"],),
+        compared(one)["interval"],
+        (compared(one)["before_s"], compared(one)["after_s"]),
         (one.detectable,),
         (one.event.id, *(one.moved or (None, None))),
     )
@@ -92,10 +92,7 @@ def _event(told: ExplainedEvent) -> dict[str, Any]:
         "near": sorted(one.event.near),
         "status": one.status,
         "kind": one.change.kind,
-        "effect": one.change.effect,
-        "interval": [one.low, one.high],
-        "before_s": one.before_s,
-        "after_s": one.after_s,
+        **compared(one),
         "last_good": _column(one, one.place - 1),
         "first_bad": _column(one, one.place),
         "off_by_at_most": one.slack,
@@ -106,6 +103,18 @@ def _event(told: ExplainedEvent) -> dict[str, Any]:
         else {**plain(told.triage), "lapsed": told.lapsed or None},
         "fails": told.fails,
         "cause": asdict(told.cause),
+    }
+
+
+def compared(one: DetectedEvent) -> dict[str, Any]:
+    """The levels on the two sides and their difference; none of it across a baseline reset."""
+    if one.change.kind == "break":
+        return {"effect": None, "interval": [None, None], "before_s": None, "after_s": None}
+    return {
+        "effect": one.change.effect,
+        "interval": [one.low, one.high],
+        "before_s": one.before_s,
+        "after_s": one.after_s,
     }
 
 

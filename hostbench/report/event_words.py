@@ -70,12 +70,13 @@ def entry_in_words(entry: Entry, sized: bool = True) -> str:
 def cells(told: ExplainedEvent) -> tuple[str, ...]:
     """Under COLUMNS."""
     one = told.found
-    known = one.low is not None and one.high is not None
+    is_step = one.change.kind != "break"
+    known = is_step and one.low is not None and one.high is not None
     name = one.event.id + (f" ({one.moved[0]} of {one.moved[1]} series)" if one.moved else "")
     return (
         state(told),
         f"{one.first.commit[:8]} {one.first.committed_at:%Y-%m-%d}",
-        f"{one.change.effect:+.1%}",
+        f"{one.change.effect:+.1%}" if is_step else "-",
         f"{one.low:+.1%} to {one.high:+.1%}" if known else "-",
         _levels(one),
         "-" if one.detectable is None else f"{one.detectable:.1%}",
@@ -96,7 +97,7 @@ def state(told: ExplainedEvent) -> str:
 def _levels(one: DetectedEvent) -> str:
     """With their own change where that is not the step's, which knows more points and has the
     machine's moves taken out."""
-    if one.before_s is None or one.after_s is None:
+    if one.before_s is None or one.after_s is None or one.change.kind == "break":
         return "-"
     levels = f"{units.format_seconds(one.before_s)} -> {units.format_seconds(one.after_s)}"
     raw = one.after_s / one.before_s - 1
@@ -117,12 +118,10 @@ def resets(events: Iterable[DetectedEvent]) -> list[str]:
     lines = []
     for (group, workload, why), own in sorted(groups.items()):
         first = min((one.first for one in own), key=lambda column: column.committed_at)
-        effect = statistics.median(one.change.effect for one in own)
         name = f"{workload}@{group}" if workload else f"{MACHINE}{group}"
         lines.append(
             f"baseline reset: {name}, {why}, since {first.commit[:8]} "
-            f"{first.committed_at:%Y-%m-%d}: {_num(len(own), 'series', 'series')} start anew, "
-            f"median change {effect:+.1%}"
+            f"{first.committed_at:%Y-%m-%d}: {_num(len(own), 'series', 'series')} start anew"
         )
     return lines
 

@@ -96,7 +96,7 @@ def test_missing_points_breaks_and_keys_of_others(changes: Any) -> None:
     values[10], values[20] = None, None
     line = {"id": "a", "values": values, "group": None, "breaks": [50], "colour": "red"}
     told = changes(json.dumps(line).replace("null, ", "NaN, ", 1))
-    assert [(c["index"], c["kind"]) for c in told.lines] == [(50, "break")]
+    assert [(c["index"], c["kind"], c["effect"]) for c in told.lines] == [(50, "break", None)]
     assert told.code == EXIT_OK
 
 

@@ -1,5 +1,7 @@
 """`hostbench changes` over what is stored: the page, the exit code, other formats, damage."""
 
+import csv
+import io
 import json
 import shutil
 import sys
@@ -324,6 +326,29 @@ def test_a_break_ends_a_regression_visibly(
         "8 series judged along commits, 0 too short (fewer than 11 points); "
         "8 of them only up to their newest baseline reset (fewer than 11 points since)\n"
     ) in out
+
+
+def test_levels_on_two_sides_of_a_reset_are_never_compared(tmp_path: Path, changes: Any) -> None:
+    """The new version takes half as long; nothing says so, in any form."""
+    store(
+        tmp_path,
+        lambda case, run: 0.5 if run.commit >= 20 else 1.0,
+        version=lambda run: "2" if run.commit >= 20 else "1",
+    )
+    _, text, _ = changes(tmp_path)
+    (line,) = (one for one in text.splitlines() if one.startswith("baseline reset: "))
+    assert line.endswith("8 series start anew") and "%" not in line
+    found = json.loads(changes(tmp_path, "--format", "json")[1])["events"]
+    resets = [one for one in found if one["kind"] == "break"]
+    assert len(resets) == 8
+    for one in resets:
+        assert [one[key] for key in ("effect", "before_s", "after_s")] == [None] * 3
+        assert one["interval"] == [None, None]
+    rows = list(csv.DictReader(io.StringIO(changes(tmp_path, "--format", "csv")[1])))
+    of_resets = [row for row in rows if row["state"] == "break"]
+    assert len(of_resets) == 8
+    for row in of_resets:
+        assert not any(row[key] for key in ("effect", "low", "high", "before_s", "after_s"))
 
 
 def test_the_other_axis_without_an_index(
