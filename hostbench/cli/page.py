@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from hostbench.cli.output import show
 from hostbench.report.table import Part, Table, as_csv, markdown, plain, text
@@ -29,5 +29,10 @@ def show_page(
     elif form == "md":
         show(markdown(parts()))
     else:
-        live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-        show(text(parts(), sys.stdout if live else None))
+        show(text(parts(), terminal()))
+
+
+def terminal() -> TextIO | None:
+    """Standard output, where it is a terminal that can move and colour."""
+    live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return sys.stdout if live else None

@@ -3,10 +3,12 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import pandas as pd
 
 from hostbench import facts
+from hostbench.cli.page import terminal
 from hostbench.cli.results import check_machines, open_history
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.core.files import write_atomic
@@ -47,7 +49,8 @@ def execute(options: ReportOptions) -> int:
     form = _form(options)
     history = open_history(options.results)
     about = _choose(history, options.run, options.machine)
-    text = _text(form, history.rows_of(about), history.whole(about))
+    live = terminal() if options.output is None else None
+    text = _text(form, history.rows_of(about), history.whole(about), live)
     if options.output is None:
         print(text)
     else:
@@ -89,14 +92,14 @@ def _write(path: Path, data: bytes) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error
 
 
-def _text(form: str, rows: pd.DataFrame, run: WholeRun) -> str:
+def _text(form: str, rows: pd.DataFrame, run: WholeRun, live: TextIO | None) -> str:
     if form == "html":
         return static.html(rows, run).rstrip("\n")
     if form == "json":
         return json.dumps(as_json(rows, run), indent=2)
     if form == "csv":
         return _csv(rows)
-    return page(rows, run, markdown=form == "md")
+    return page(rows, run, markdown=form == "md", terminal=live)
 
 
 def _csv(rows: pd.DataFrame) -> str:

@@ -8,6 +8,7 @@ from hostbench import facts
 from hostbench.cli import asv_record
 from hostbench.cli.measuring import End, walk
 from hostbench.cli.output import warn
+from hostbench.cli.page import terminal
 from hostbench.cli.program import given, program
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import (
@@ -95,7 +96,7 @@ def _tell_asv(run: WholeRun, setup: Setup, judged: bool) -> bool:
 
 
 def _answer(options: Measuring, results: Path, run: WholeRun, end: End) -> int:
-    print(page(frame.of_run(results, run, warn), run))
+    print(page(frame.of_run(results, run, warn), run, terminal=terminal()))
     folder = results / str(run.header.machine) / "runs"
     print(f"kept in {folder}; see it: {program()} dashboard{given(options, 'results')}")
     if run.header.commit is None:

@@ -38,7 +38,7 @@ def html(rows: pd.DataFrame, run: WholeRun) -> str:
         *(f"<p>{escape(line)}</p>" for line in about(rows, run)),
         *_answers(rows),
         *_table(rows),
-        f"<p>{escape(counts(rows))}</p>",
+        *(f"<p>{escape(line)}</p>" for line in counts(rows)),
         *(f"<p>{escape(line)}</p>" for line in not_proven(rows)),
         "</body></html>",
     ]

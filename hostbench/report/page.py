@@ -1,11 +1,12 @@
 """One run as a page: what it is, the answer in words, a table of every case. Text or Markdown."""
 
 import math
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TextIO
 
 import pandas as pd
 
@@ -19,30 +20,40 @@ from hostbench.report.table import markdown as as_markdown
 from hostbench.report.table import text as as_text
 from hostbench.store.runs import WholeRun
 
-_RATE = (
-    "rate = bytes per step / time: of one rank's buffer for all_reduce (algorithm bandwidth, not "
-    "bus bandwidth), of both directions for both_ways"
+_TERMS = (
+    "rate: bytes per step / time; of one rank's buffer for all_reduce (algorithm bandwidth, not "
+    "bus bandwidth), of both directions for both_ways; 1 GB/s is 10^9 bytes a second",
+    "async: 1 - call / end to end",
+    "spread: quartiles over the median of the launches",
+    "sizes: 1 MiB is 2^20 bytes",
 )
+_STRUCK = "a crossed-out time: it failed a proof and counts for nothing"
+_FOLDED = ("skipped", "not measured")
+"""Statuses of rows without any figure: told by their reason."""
 WIDTH = 100
 DEVICES = {"cpu": "cpu [no GPU]", "simulated": "simulated"}
 """Said once, over all figures: numbers that are no accelerator's."""
 _FIGURES = ("time", "rate", "async", "spread")
 _COLUMNS = (
-    Column(title="case", keys=("case",)),
+    Column(title="case", keys=("case",), code=True),
     *(Column(title=name, keys=(name,), right=True) for name in _FIGURES),
     Column(title="", keys=("note",)),
 )
 
 
-def page(rows: pd.DataFrame, run: WholeRun, *, markdown: bool = False) -> str:
-    """`rows` are the run's rows of the tidy frame."""
+def page(
+    rows: pd.DataFrame, run: WholeRun, *, markdown: bool = False, terminal: TextIO | None = None
+) -> str:
+    """`rows` are the run's rows of the tidy frame. The table of cases is as wide as the terminal,
+    and coloured, where there is one."""
     head: list[Part] = [title(rows, run), *about(rows, run)]
-    cases: list[Part] = ["", table(rows), "", counts(rows), *not_proven(rows)]
+    told = table(rows[~rows["status"].isin(_FOLDED)])
+    cases: list[Part] = ["", told, "", *folded(rows), *counts(rows), *not_proven(rows)]
     found = answers(rows_of(rows))
     if markdown:
         said = [f"## {as_markdown(head)}", *markdown_answers(found), as_markdown(cases)]
     else:
-        said = [as_text(head), *text_answers(found), as_text(cases)]
+        said = [as_text(head), *text_answers(found), as_text(cases, terminal)]
     return "\n".join(said)
 
 
@@ -159,11 +170,12 @@ def _cells(row: dict[Any, Any]) -> tuple[str | Cell, ...]:
     if status != "ok":
         note = f"{status}: {row['reason']}" + (f"; {note}" if note else "")
     time = "-" if math.isnan(seconds) else units.format_seconds(seconds)
+    case = Cell(_with_units(str(row["case"])), (row["case"],))
     if status != "ok" or not seconds > 0:
         struck = status != "ok" and time != "-"
-        return str(row["case"]), Cell(time, (time,), struck), "-", "-", "-", note
+        return case, Cell(time, (time,), struck), "-", "-", "-", note
     return (
-        str(row["case"]),
+        case,
         time,
         "-" if math.isnan(row["gb_per_s"]) else units.format_rate(row["gb_per_s"]),
         "-" if math.isnan(row["call_s"]) else f"{1 - row['call_s'] / seconds:.2f}",
@@ -172,18 +184,37 @@ def _cells(row: dict[Any, Any]) -> tuple[str | Cell, ...]:
     )
 
 
-def counts(rows: pd.DataFrame) -> str:
+def _with_units(case: str) -> str:
+    """Sizes as a person types them: `nbytes=16MiB` is read as well as `nbytes=16777216`."""
+
+    def typed(match: re.Match[str]) -> str:
+        short = units.format_bytes(int(match[1])).replace(" ", "")
+        return f"bytes={short}" if units.parse_bytes(short) == int(match[1]) else match[0]
+
+    return re.sub(r"bytes=(\d{4,18})(?=[,\]])", typed, case)
+
+
+def folded(rows: pd.DataFrame) -> list[str]:
+    """What has no figure, a line for each reason."""
+    without = rows[rows["status"].isin(_FOLDED)]
+    counted = Counter(zip(without["status"], without["reason"], strict=True))
+    said = [
+        f"{status} in {num} case{'s' * (num > 1)}: {reason}"
+        for (status, reason), num in counted.items()
+    ]
+    return [*said, "--format csv names each of them", ""] if said else []
+
+
+def counts(rows: pd.DataFrame) -> list[str]:
+    """How many cases of which status, and what the columns mean, a line each."""
     counted = rows["status"].value_counts()
     words = ("ok", "skipped", "failed", "not measured")
     said = [f"{counted[word]} {word}" for word in words if word in counted]
     surprising = rows["flags"].fillna("").astype(str).str.contains("unexpected:", regex=False).sum()
     if surprising:
         said.append(f"{surprising} with an unexpected finding")
-    return (
-        f"{', '.join(said)}. {_RATE}; async = 1 - call / end to end; spread = quartiles over the "
-        "median of the launches; a crossed-out time failed a proof and counts for nothing; sizes "
-        "in MiB (2^20), rates in GB/s (10^9)."
-    )
+    struck = ((rows["status"] == "failed") & rows["seconds"].notna()).any()
+    return [f"{', '.join(said)}.", *_TERMS, *([_STRUCK] if struck else [])]
 
 
 def not_proven(rows: pd.DataFrame) -> list[str]:
