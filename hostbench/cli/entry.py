@@ -4,12 +4,14 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 
 import click
 
 from hostbench.cli.commands import COMMANDS
 from hostbench.cli.output import drop_output, show, warn
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_PIPE, EXIT_USAGE, HostbenchError
+from hostbench.core.processes import terminate_as_interrupt
 
 _PROGRAM = "hostbench"
 _COMPLETE = "_HOSTBENCH_COMPLETE"
@@ -19,8 +21,12 @@ _COMPLETE = "_HOSTBENCH_COMPLETE"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. A known error is one line on stderr."""
     words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    code = _guarded(lambda: _run(words))
-    return _guarded(lambda: show("", end="")) or code
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a file's name may be no text in any encoding
+            stream.reconfigure(errors="backslashreplace")
+    with terminate_as_interrupt():
+        code = _guarded(lambda: _run(words))
+        return _guarded(lambda: show("", end="")) or code
 
 
 def _run(words: list[str]) -> int | None:

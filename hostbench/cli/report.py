@@ -16,7 +16,6 @@ from hostbench.device.simulated_file import MARK
 from hostbench.report import html as static
 from hostbench.report.page import as_json, page
 from hostbench.store.history import History
-from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun, WholeRun
 
 _ENDINGS = {
@@ -119,8 +118,7 @@ def _choose(history: History, asked: str | None, machine: str | None) -> AboutRu
     machine = facts.machine_name(machine, facts.collect())
     ours = [run for run in runs if run.machine == machine]
     if not ours:
-        rows = history.frame()
-        peers = sorted(set(rows.loc[rows["machine"] == machine, "source"]) & {*SOURCES})
+        peers = sorted({*history.of_peers(machine)["source"]})
         if peers:
             raise NothingMeasured(
                 f"{' and '.join(peers)}'s figures are kept for {machine}; no run of hostbench "

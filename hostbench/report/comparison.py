@@ -45,7 +45,7 @@ def page(
         listed = dict(undecided[:_FEW])
     parts: list[Part] = [Heading(f"{' -> '.join(names)}: {counts(found)}")]
     parts += ["", table(listed, sides)] if listed else []
-    parts += ["", *_lacking(sides.lacking, names, every), *_notes(found, sides)]
+    parts += ["", *_lacking(sides.lacking, names, every), *_notes(found, sides, every)]
     return [*parts, *_detectable_in_words(found), *remarks]
 
 
@@ -63,7 +63,7 @@ def as_json(
         "first": names[0],
         "second": names[1],
         "counts": Counter(one.verdict for one in found.values()),
-        "notes": _notes(found, sides),
+        "notes": _notes(found, sides, every=True),
         "detectable_effect": detectable(found),
         "without_number": [
             {
@@ -147,7 +147,7 @@ def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) ->
             yield f"  and {len(own) - _FEW} more; --all names them"
 
 
-def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
+def _notes(found: Mapping[Key, Comparison], sides: Sides, every: bool) -> list[str]:
     """What has to be known to read the verdicts, and how often asv's own rule says otherwise."""
     said = list(sides.remarks)
     provisional = {
@@ -174,7 +174,7 @@ def _notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
     if len(differing) > ours:
         said.append(
             f"asv compare marks {len(differing) - ours} that are the same or undecided here; "
-            "--all shows them, and why"
+            + ("each line says why" if every else "--all shows them, and why")
         )
     return said
 

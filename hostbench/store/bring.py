@@ -4,6 +4,7 @@ The tree is any project's: asv's files, and archives and peers' figures where ho
 """
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +16,14 @@ from hostbench.core.errors import DataError, UsageError
 from hostbench.core.files import read_stored, unpack, write_atomic
 from hostbench.store import archive, asv_tree, compact, peers
 from hostbench.store.table import asv_points
+from hostbench.store.table.scan import is_utf8
 
 _HARDWARE = ("gpu", "num_gpu", "cpu", "num_cpu", "ram", "arch")
 """Keys of machine.json that make two machines two; `os` is brought up to date now and then."""
+
+
+_OF_COMMIT = re.compile("[0-9a-f]{8}-")
+"""How a file of asv's begins that holds results."""
 
 
 @dataclass(slots=True)
@@ -56,12 +62,19 @@ def bring(results: Path, tree: Path, machine: str | None = None) -> Iterator[Bro
     for source, target in pairs:
         _refuse_other_hardware(tree / source, results / target, target)
     for source, target in pairs:
-        yield _machine(results, tree, source, target)
+        if is_utf8(target):
+            yield _machine(results, tree, source, target)
+        else:
+            why = f"{tree / source} has a name that is no UTF-8; left behind: rename it"
+            yield Brought(machine=ascii(target)[1:-1], refused=[why])
+    shared = tree / "benchmarks.json"
+    if not (results / shared.name).exists() and asv_tree.described(tree, asv_tree.quiet):
+        write_atomic(results / shared.name, read_stored(shared))  # asv shows nothing without
 
 
 def _machines(tree: Path) -> list[str]:
-    files = (path for path in tree.glob("*/*.json") if path.name not in asv_tree.NO_RESULTS)
-    found = {path.parent.name for path in files}
+    """Folders that hold files with the names of results; in /tmp others have .json files too."""
+    found = {path.parent.name for path in tree.glob("*/*.json") if _OF_COMMIT.match(path.name)}
     for below in (f"runs/*{archive.SUFFIX}", f"peers/*{peers.SUFFIX}"):
         found |= {path.parent.parent.name for path in tree.glob(f"*/{below}")}
     return sorted(name for name in found if not name.startswith("."))

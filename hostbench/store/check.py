@@ -14,6 +14,7 @@ from hostbench.runner import journal
 from hostbench.store import archive, check_asv, frame, peers, triage
 from hostbench.store.check_asv import FROM_GIT, Damage, as_damage
 from hostbench.store.runs import put_together
+from hostbench.store.table.scan import is_utf8
 
 _TOP = ("benchmarks.json",)
 _TOP_SUFFIXES = (".md", ".txt", ".toml")
@@ -154,8 +155,12 @@ def _peers(results: Path) -> Iterator[Damage]:
 
 def _unknown(results: Path) -> Iterator[Damage]:
     """Files that neither asv nor hostbench writes."""
-    for path in sorted(p for p in results.rglob("*") if p.is_file()):
+    for path in sorted(results.rglob("*")):
         parts = path.relative_to(results).parts
+        if not is_utf8(path.name):
+            yield Damage(path, "its name is no UTF-8, so it is left out", "rename it")
+        if not path.is_file():
+            continue
         if parts[0] in _HIDDEN or _is_known(parts):
             continue
         remedy = "delete it, or keep it elsewhere"

@@ -85,7 +85,7 @@ def _described(results: Path, findings: list[Damage]) -> Mapping[str, Any]:
     path = results / "benchmarks.json"
     remedy = "`asv run --bench just-discover` writes it anew"
     if not path.exists():
-        if any(results.glob("*/*.json")):
+        if any(path.name not in asv_tree.NO_RESULTS for path in results.glob("*/*.json")):
             what = "missing: without it asv shows nothing, and parameters have no names"
             findings.append(Damage(path, what, remedy))
         return {}

@@ -86,7 +86,8 @@ def _bytes_of(source: Path) -> bytes:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            f"cannot read {source}: {why}; name the file that `nvbandwidth -j > FILE` wrote"
+            f"cannot read {source}: {why}; name a results tree, a checkout that has one, or a file "
+            "that `nvbandwidth -j > FILE` wrote"
         ) from error
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -308,6 +309,22 @@ def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     monkeypatch.setattr("hostbench.cli.list.execute", interrupt)
     assert main(["list"]) == EXIT_FAILED
     assert capsys.readouterr().err == "hostbench: interrupted\n"
+
+
+def test_sigterm_while_the_answer_is_given(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run is archived by then."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def terminated(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("hostbench.cli.run.page", terminated)
+    assert main(QUICK) == EXIT_FAILED
+    assert only(results).results()
+    assert capsys.readouterr().err.endswith("hostbench: interrupted\n")
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(("families", "code"), [((), EXIT_PIPE), (("allocation",), EXIT_OK)])

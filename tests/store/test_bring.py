@@ -64,6 +64,45 @@ def test_another_projects_tree_keeps_its_parameters(tmp_path: Path) -> None:
     assert check.check(tmp_path / "ours").findings == []
 
 
+def test_into_an_empty_folder_all_is_whole(theirs: Path) -> None:
+    """asv shows nothing without the benchmarks.json that the machines share."""
+    shutil.copytree(DATA / "asv_tree", theirs, dirs_exist_ok=True)
+    shutil.rmtree(theirs / ".journals")
+    before = check.check(theirs).findings
+    assert bring(theirs.with_name("ours"), theirs) == 0
+    found = check.check(theirs.with_name("ours")).findings
+    assert [one.what for one in found] == [one.what for one in before] == []
+
+
+def test_archives_alone_need_no_benchmarks(tmp_path: Path) -> None:
+    archive.write(tmp_path / "theirs", replace(RUN, asv_rows=[]))
+    assert bring(tmp_path / "ours", tmp_path / "theirs") == 0
+    assert check.check(tmp_path / "ours").findings == []
+
+
+def test_folders_with_other_json_are_no_machines(
+    theirs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of `import /tmp`, where somebody's checkouts lie."""
+    for name in ("page/package.json", "page/tsconfig.json", "other/x.json"):
+        (theirs.parent / "tmp" / name).parent.mkdir(exist_ok=True, parents=True)
+        (theirs.parent / "tmp" / name).write_text("{}")
+    results = theirs.with_name("ours")
+    assert bring(results, theirs.parent / "tmp") == EXIT_NOTHING_MEASURED
+    theirs.rename(theirs.parent / "tmp" / "shelf")
+    assert "holds no results of any machine" in capsys.readouterr().err
+    assert bring(results, theirs.parent / "tmp") == EXIT_NOTHING_MEASURED
+    assert not results.exists()
+
+
+def test_what_is_not_there_may_be_a_tree_or_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bring(tmp_path / "ours", tmp_path / "nothing", "--machine", "m") == 2
+    err = capsys.readouterr().err
+    assert "nothing" in err and "results tree" in err and "nvbandwidth" in err
+
+
 def test_what_is_there_is_never_written_over(
     theirs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

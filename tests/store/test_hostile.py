@@ -3,8 +3,11 @@ rest is shown. The limits are made small; docs/results.md has the real ones.
 """
 
 import gzip
+import io
 import json
 import os
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -219,3 +222,50 @@ def test_a_product_that_nobody_measured_is_not_made(results: Path) -> None:
     cases = [type(copy_case()).of(work, {name: n for name in axes}) for n in range(60)]
     content = archive.content_of(run([record(case) for case in cases]))
     assert content["results"] == {} and len(content["hostbench"]["records"]) == 60
+
+
+ODD = os.fsdecode(b"ma\xffchine")
+COMMANDS = (
+    "changes",
+    "changes --format json",
+    "changes --format csv",
+    "compare 1a2b3c4d 1a2b3c4d",
+    "report",
+    "report --machine shelf --format json",
+    "check-results",
+    "check-results --format csv",
+    "triage",
+    "compact --older-than 0 --keep 0",
+)
+
+
+@pytest.mark.parametrize("where", ["machine", "folder"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_name_that_is_no_utf8(
+    results: Path,
+    command: str,
+    where: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "utf-8", "strict"))
+    shutil.copytree(results / "shelf", results / ODD)
+    if where == "folder":
+        results = results.rename(results.with_name(ODD))
+    assert main([*command.split(), "--results", str(results)]) in (0, 3, 4)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_machine_whose_name_is_no_utf8_is_named_and_left_behind(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(results / "shelf", results / ODD)
+    assert [one.what for one in check.check(results).findings if one.path == results / ODD] == [
+        "its name is no UTF-8, so it is left out"
+    ]
+    assert main(["import", str(results), "--results", str(tmp_path / "ours")]) == 4
+    assert "has a name that is no UTF-8; left behind: rename it" in capsys.readouterr().err
+    assert sorted(path.name for path in (tmp_path / "ours").iterdir()) == [
+        "benchmarks.json",
+        "shelf",
+    ]

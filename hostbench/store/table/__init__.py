@@ -46,7 +46,7 @@ def open_table(results: Path, rebuild: bool = False) -> ResultTable:
         raise UsageError(f"there is no results folder {results}; name one with --results")
     if (results / _BEFORE / "contents").is_file():
         shutil.rmtree(results / _BEFORE, ignore_errors=True)
-    with contextlib.suppress(*DAMAGE):
+    with contextlib.suppress(*DAMAGE, UnicodeEncodeError):  # a table's path is a URL
         return _opened(results, folder_of(results), rebuild)
     try:
         return _opened(results, _elsewhere(results.resolve()), rebuild)

@@ -44,7 +44,7 @@ def scan(results: Path) -> Scan:
     """One pass over the folder, without opening a file."""
     found = Scan()
     for machine in sorted(_folders(results)):
-        if not _is_utf8(machine):
+        if not is_utf8(machine):
             found.odd.append(machine)
             continue
         folder = results / machine
@@ -58,17 +58,17 @@ def scan(results: Path) -> Scan:
         found.peers |= _files(folder / "peers", f"{machine}/peers", peers.SUFFIX)
     for path in journal.find(results):
         stat = stat_of(path)
-        if stat and _is_utf8(path.name):
+        if stat and is_utf8(path.name):
             found.journals[path.relative_to(results).as_posix()] = stat
     for paths in (*found.asv.values(), found.archives, found.peers):
-        odd = [name for name in paths if not _is_utf8(name)]
+        odd = [name for name in paths if not is_utf8(name)]
         found.odd += odd
         for name in odd:
             del paths[name]
     return found
 
 
-def _is_utf8(name: str) -> bool:
+def is_utf8(name: str) -> bool:
     try:
         name.encode()
     except UnicodeEncodeError:
