@@ -49,8 +49,8 @@ class Comparison:
     unit: Literal["run", "launch"] = "launch"
     num: tuple[int, int]
     """Observations on each side."""
-    before_s: float | None = None
-    after_s: float | None = None
+    before: float | None = None
+    after: float | None = None
     """Medians of the observations of each side."""
     is_provisional: bool = True
     """Launches of runs made one after the other: what drifts from run to run is not seen. Or sides
@@ -114,8 +114,8 @@ def _one(first: Side, second: Side, by_run: bool, were_interleaved: bool) -> Com
         p_value=None if why else found.p_value,
         unit="run" if by_run else "launch",
         num=num,
-        before_s=math.exp(median(left)),
-        after_s=math.exp(median(right)),
+        before=math.exp(median(left)),
+        after=math.exp(median(right)),
         is_provisional=not (by_run or were_interleaved),
         why=why,
     )

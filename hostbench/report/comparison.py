@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hostbench.core.samples import median
-from hostbench.core.units import format_seconds
+from hostbench.core.units import format_bytes, format_seconds
 from hostbench.judge.asv_rule import AsvMark
 from hostbench.judge.compare import Comparison
 from hostbench.judge.grid import short_version
@@ -15,8 +15,8 @@ from hostbench.report.table import Cell, Column, Heading, Part, Table
 
 COLUMNS = (
     Column(title="verdict", keys=("verdict", "provisional")),
-    Column(title="before", keys=("before_s",), right=True),
-    Column(title="after", keys=("after_s",), right=True),
+    Column(title="before", keys=("before_s", "before_bytes"), right=True),
+    Column(title="after", keys=("after_s", "after_bytes"), right=True),
     Column(title="change", keys=("effect",), right=True),
     Column(title="99 % interval", keys=("low", "high"), right=True),
     Column(title="n", keys=("num_first", "num_second", "unit"), right=True),
@@ -51,7 +51,7 @@ def page(
 
 def table(found: Mapping[Key, Comparison], sides: Sides) -> Table:
     """A row for each series."""
-    rows = tuple(_cells(key, one, sides.asv.get(key)) for key, one in _sorted(found))
+    rows = tuple(_cells(key, one, sides) for key, one in _sorted(found))
     return Table(columns=COLUMNS, rows=rows)
 
 
@@ -85,8 +85,7 @@ def as_json(
                 "p_value": one.p_value,
                 "unit": one.unit,
                 "num": list(one.num),
-                "before_s": one.before_s,
-                "after_s": one.after_s,
+                **_as_measured(key, one, sides),
                 "provisional": one.is_provisional,
                 "why": one.why,
                 "asv": asv.says if (asv := sides.asv.get(key)) else None,
@@ -150,6 +149,9 @@ def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) ->
 def _notes(found: Mapping[Key, Comparison], sides: Sides, every: bool) -> list[str]:
     """What has to be known to read the verdicts, and how often asv's own rule says otherwise."""
     said = list(sides.remarks)
+    in_bytes = sum(key in sides.in_bytes for key in found)
+    if in_bytes:
+        said.append(f"{in_bytes} series are memory in bytes: there, slower means more of it")
     provisional = {
         k for k, one in found.items() if one.is_provisional and one.verdict != "undecided"
     }
@@ -196,17 +198,36 @@ def _against_asv(one: Comparison, asv: AsvMark | None) -> str:
     return f"asv compare calls it {asv.says}: {here}"
 
 
-def _cells(key: Key, one: Comparison, asv: AsvMark | None) -> tuple[Cell, ...]:
+def _as_measured(key: Key, one: Comparison, sides: Sides) -> dict[str, float | None]:
+    """Both sides' numbers, in seconds or in bytes."""
+    numbers = {"before": one.before, "after": one.after}
+    own = "bytes" if key in sides.in_bytes else "s"
+    return {
+        f"{name}_{unit}": number if unit == own else None
+        for unit in ("s", "bytes")
+        for name, number in numbers.items()
+    }
+
+
+def _in_words(seconds: float | None, nbytes: float | None) -> str:
+    if nbytes is not None:
+        return format_bytes(round(nbytes))
+    return "-" if seconds is None else format_seconds(seconds)
+
+
+def _cells(key: Key, one: Comparison, sides: Sides) -> tuple[Cell, ...]:
     mark = "?" if one.is_provisional and one.verdict in ("slower", "faster", "same") else ""
     interval = "-" if one.low is None or one.high is None else f"{one.low:+.1%} to {one.high:+.1%}"
     change = "-" if one.effect is None else f"{one.effect:+.1%}"
     num = f"{one.num[0]}+{one.num[1]} {one.unit}{'es' if one.unit == 'launch' else 's'}"
-    differs = _against_asv(one, asv)
+    differs = _against_asv(one, sides.asv.get(key))
+    measured = _as_measured(key, one, sides)
+    pairs = [(measured[f"{name}_s"], measured[f"{name}_bytes"]) for name in ("before", "after")]
     why = one.why if one.low is None else ""  # else the interval says it
     because = "; ".join(filter(None, (why, differs)))
     return (
         Cell(one.verdict + mark, (one.verdict, one.is_provisional)),
-        *(Cell("-" if s is None else format_seconds(s), (s,)) for s in (one.before_s, one.after_s)),
+        *(Cell(_in_words(*pair), pair) for pair in pairs),
         Cell(change, (one.effect,)),
         Cell(interval, (one.low, one.high)),
         Cell(num, (*one.num, one.unit)),

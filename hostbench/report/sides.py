@@ -18,6 +18,9 @@ from hostbench.store.history import History
 Cells = dict[str, Any]
 """A row of the tidy frame: column -> value."""
 
+_LESS_IS_BETTER = {"seconds": "seconds", "bytes": "value"}
+"""Unit -> the column of its numbers. Of any other, as a track_ benchmark may have, nobody knows."""
+_FEW = 3
 _SIDES = {
     "commit": "a commit",
     "run_id": "a run",
@@ -54,6 +57,8 @@ class Sides:
     """
     lacking: list[Lacking]
     """Series that only one side has, and what failed."""
+    in_bytes: set[Key]
+    """Series of memory; all others are of seconds."""
     remarks: list[str]
     """What else has to be known of the sides."""
 
@@ -69,7 +74,10 @@ def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
     where there are any. Raises UsageError for a simulated machine against a measured one."""
     check(first, second)
     places = Places(first, second)
-    (left, ends), (right, right_ends) = (_rows(side, history, places) for side in (first, second))
+    odd: dict[Key, str] = {}
+    (left, ends), (right, right_ends) = (
+        _rows(side, history, places, odd) for side in (first, second)
+    )
     if places.of_machines and _is_simulated(left) != _is_simulated(right):
         raise UsageError(
             f"of {first.text!r} and {second.text!r} one is simulated, the other measured: "
@@ -92,14 +100,16 @@ def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
         asv=_asv(first, second, history.results, places),
         confounded=confounded,
         lacking=[*_lacking(0, ends, right, left), *_lacking(1, right_ends, left, right)],
-        remarks=list(places.without_a_common_one()),
+        in_bytes={key for key in shared if left[key][0]["unit"] == "bytes"},
+        remarks=[*places.without_a_common_one(), *_not_judged(odd)],
     )
 
 
 def _rows(
-    side: SideRuns, history: History, places: Places
+    side: SideRuns, history: History, places: Places, odd: dict[Key, str]
 ) -> tuple[dict[Key, list[Cells]], dict[Key, Cells]]:
-    """(the rows with a number of each series, its newest row of any kind)."""
+    """(the rows with a number of each series, its newest row of any kind). `odd`: what is measured
+    and cannot be judged is added, and why."""
     found: dict[Key, list[Cells]] = {}
     newest: dict[Key, Cells] = {}
     for machine, own in side.rows.groupby("machine"):
@@ -107,9 +117,26 @@ def _rows(
             place = places.of(str(machine), str(row["run_id"]))
             key = (*place, str(row["case"]), str(row["version"]))
             newest[key] = row
-            if row["status"] == "ok" and row["seconds"] > 0:
-                found.setdefault(key, []).append(row)
+            if row["status"] != "ok":
+                continue
+            column = _LESS_IS_BETTER.get(str(row["unit"]))
+            if column is None:
+                odd[key] = f"in {row['unit']!s:.40}"
+            elif not row[column] > 0:
+                odd[key] = "not above 0"
+            else:
+                found.setdefault(key, []).append({**row, "number": row[column]})
     return found, newest
+
+
+def _not_judged(odd: dict[Key, str]) -> Iterator[str]:
+    """`3 series are in characters, of which ...: a, b, c`."""
+    groups: dict[str, list[str]] = {}
+    for key, why in sorted(odd.items()):
+        groups.setdefault(why, []).append(key[-2])
+    for why, cases in groups.items():
+        named = f"{', '.join(cases[:_FEW])}{' ...' if cases[_FEW:] else ''}"
+        yield f"not judged, for only times and bytes are: {len(cases)} series {why} ({named})"
 
 
 def _lacking(
@@ -166,7 +193,7 @@ def _runs(rows: list[Cells]) -> Side:
     """The launches of each run; of a run that kept none its one number."""
     held = (row.get("launches") for row in rows)  # asv keeps none; odd ones count as none
     kept = ([*map(float, one.values())] if isinstance(one, dict) else [] for one in held)
-    return [own or [row["seconds"]] for own, row in zip(kept, rows, strict=True)]
+    return [own or [row["number"]] for own, row in zip(kept, rows, strict=True)]
 
 
 def _cells(rows: pd.DataFrame) -> list[Cells]:

@@ -74,3 +74,32 @@ def test_another_projects_tree_is_compared(
     (place,) = [place for place, line in enumerate(lines) if "time_plain" in line]
     assert lines[place].startswith("undecided") and "+72.2%" in lines[place]
     assert "asv compare calls it slower: its 99 % intervals are apart" in lines[place + 1]
+
+
+def test_memory_is_judged_and_what_cannot_be_is_counted_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "tree"
+    shutil.copytree(Path(__file__).parent.parent / "data" / "asv_tree", folder)
+    (path,) = (folder / "shelf").glob("b380ee2b-*")
+    data = json.loads(path.read_text())
+    row = data["results"]["sorting.track_size"]
+    before = row[0][0]
+    row[0] = [2 * before]
+    path.write_text(json.dumps(data))
+    args = ["compare", "2bbdf677", "b380ee2b", "--results", str(folder)]
+    assert main([*args, "--format", "json"]) == EXIT_NOTHING_MEASURED
+    told = json.loads(capsys.readouterr().out)
+    (size,) = [one for one in told["series"] if "track_size" in one["series"]]
+    assert (size["effect"], size["asv"]) == (pytest.approx(1.0), "slower")
+    assert (size["before_bytes"], size["after_bytes"]) == pytest.approx((before, 2 * before))
+    assert size["before_s"] is None
+    (memory, left_out) = [note for note in told["notes"] if "series" in note][::-1]
+    assert memory == "1 series are memory in bytes: there, slower means more of it"
+    assert left_out.startswith("not judged, for only times and bytes are: ")
+    assert "in characters (sorting.Mode.track_length" in left_out
+    assert not any("track_length" in one["series"] for one in told["series"])
+    assert main(args) == EXIT_NOTHING_MEASURED
+    assert left_out in capsys.readouterr().out
+    assert main([*args, "--all"]) == EXIT_NOTHING_MEASURED
+    assert "--all shows" not in capsys.readouterr().out
