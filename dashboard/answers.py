@@ -32,9 +32,12 @@ SAID = {"figure": "measured", "unavailable": "not here"}
 def headline(answer: Answer) -> None:
     """The question, and its verdict with its state."""
     icon, color = BADGES[answer.state]
+    said = SAID.get(answer.state, answer.state)
+    if answer.state == "figure" and answer.launches == 1:
+        said, color = "one launch", "gray"
     st.markdown(f"**{plain(answer.question)}**")
     with st.container(horizontal=True, gap="small"):
-        st.badge(SAID.get(answer.state, answer.state), icon=icon, color=color)
+        st.badge(said, icon=icon, color=color)
         st.markdown(plain(answer.verdict))
     if answer.state == "undecided":
         measured = [str(one) for one in answer.figures if one.value is not None]

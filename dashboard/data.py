@@ -26,6 +26,8 @@ STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
 _HOW = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
 Place: TypeAlias = Path | str
 """A results folder, or the URL of a table."""
+_LAST = 6
+"""More than every other reason to show a run later, taken together."""
 NO_MACHINE = "(not named yet)"
 
 
@@ -51,14 +53,15 @@ def results_folder() -> Place:
 def runs(folder: Place) -> pd.DataFrame:
     """A row for each run, the newest first: machine, run_id, hostbench.store.columns.ABOUT, the
     number of rows of each status, `unexpected`, `device` (`simulated`, else missing); of our own
-    runs also profile, launches, by, complete (else missing).
+    runs also profile, launches, measured, by, complete (else missing).
 
     Raises UsageError when there is no such folder, like all that follow.
     """
     runs = _asked(folder, "runs_counted")
     runs = runs.assign(machine=runs["machine"].fillna(NO_MACHINE))
     about = [asdict(run) for run in _history(str(folder), _signature(folder)).runs()]
-    headers = pd.DataFrame(about, columns=["run_id", "profile", "launches", "by", "complete"])
+    columns = ["run_id", "profile", "launches", "measured", "by", "complete"]
+    headers = pd.DataFrame(about, columns=columns)
     runs = runs.merge(headers, on="run_id", how="left")
     return runs.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
 
@@ -77,13 +80,15 @@ def machines(folder: Place) -> list[str]:
 
 def newest(folder: Place, machine: str) -> pd.DataFrame:
     """A row for each family of hostbench's own workloads: the newest run that came to it, with the
-    family's counts. hostbench's own runs before asv's, and what may be judged before scratch."""
+    family's counts. hostbench's own runs before asv's, what may be judged before scratch, and
+    what is partial last: cut off before its last launch, or before a case of the family."""
     found = _asked(folder, "counts", _named(machine))
     found = found[found["own"].astype(bool)]
     came_to = found[found[["ok", "skipped", "failed"]].sum(axis=1) > 0]
     kind = came_to["scratch"].notna().where(came_to["source"] != "asv", 2)
     simulated = came_to["run_id"].isin(came_to["run_id"][came_to["device"] == "simulated"])
-    rank = 2 * kind.astype(int) + simulated
+    partial = came_to["run_id"].isin(_cut_off(folder)) | (came_to["not measured"] > 0)
+    rank = 2 * kind.astype(int) + simulated + _LAST * partial
     order = came_to.assign(rank=rank).sort_values(
         ["rank", "started_at"], ascending=[True, False], kind="stable"
     )
@@ -91,6 +96,13 @@ def newest(folder: Place, machine: str) -> pd.DataFrame:
     kept = found.merge(chosen, on=["family", "run_id"])
     summed: pd.DataFrame = kept.groupby(["family", "run_id"], sort=False).agg(_HOW).reset_index()
     return summed
+
+
+def _cut_off(folder: Place) -> list[str]:
+    """Runs that ended before their last launch."""
+    found = runs(folder)
+    few = found["complete"].eq(False) & (found["measured"] < found["launches"])
+    return [str(one) for one in found["run_id"][few]]
 
 
 def rows_of(folder: Place, machine: str, run_id: str) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from hostbench.families import declared
 from hostbench.report.kinds.question import axis_word
+from hostbench.store.runs import launches_in_words
 
 LEGEND = "Sizes are binary (1 MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes per second)."
 DEVICES = {"cpu": "cpu device, no GPU"}
@@ -51,6 +52,13 @@ def hardware(rows: pd.DataFrame) -> str:
 
 def when(at: Any) -> str:
     return "unknown time" if missing(at) else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def launches(about: Any) -> str:
+    """Of a run of data.runs: `10 launches`, `1 of 10 launches, partial`."""
+    measured = None if missing(about["measured"]) else int(about["measured"])
+    is_whole = missing(about["complete"]) or bool(about["complete"])
+    return launches_in_words(int(about["launches"]), measured, is_whole)
 
 
 def commit8(commit: Any) -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 import parts
 import streamlit as st
 from derive import run_table, unexpected, without_number
-from words import commit8, hardware, known, missing, only, plain, run, when
+from words import commit8, hardware, known, launches, missing, only, plain, run, when
 
 from hostbench import families
 from hostbench.store.columns import STATUSES
@@ -19,7 +19,7 @@ def about(newest: pd.Series, rows: pd.DataFrame) -> None:
     """What was measured, when, on what, of which commit."""
     profile = "asv's own file"
     if not missing(newest["profile"]):
-        profile = f"profile {newest['profile']}, {newest['launches']:.0f} launches"
+        profile = f"profile {newest['profile']}, {launches(newest)}"
     versions = f"torch {only(rows, 'torch')}, driver {only(rows, 'driver', 'none')}"
     commit = "no commit" if missing(newest["commit"]) else f"commit {commit8(newest['commit'])}"
     said = [when(newest["started_at"]), commit, profile, versions]
@@ -31,6 +31,14 @@ def about(newest: pd.Series, rows: pd.DataFrame) -> None:
         st.info("This run is partial: it was interrupted, or it is still going on.")
 
 
+def about_newer(other: pd.Series) -> None:
+    """The newest run, where it is not the one that the page is about."""
+    said = when(other["started_at"])
+    if not missing(other["profile"]):
+        said += f", profile {other['profile']}, {launches(other)}"
+    st.caption(plain(f"The newest run is another one: {said}."))
+
+
 def card(family: str, run_id: str) -> None:
     """A family's answers of its newest run, dated, and where to see them drawn."""
     rows = data.rows_of(folder, machine, run_id)
@@ -38,7 +46,9 @@ def card(family: str, run_id: str) -> None:
     shown, untold = answers.of_family(rows)
     with st.container(border=True):
         st.subheader(plain(family))
-        st.caption(plain(f"{run(rows)}, {hardware(rows)}"))
+        (own,) = (one for _, one in here[here["run_id"] == run_id].iterrows())
+        count = "" if missing(own["launches"]) else f", {launches(own)}"
+        st.caption(plain(f"{run(rows)}, {hardware(rows)}{count}"))
         for one in shown[:FIRST]:
             answers.headline(one)
         if shown[FIRST:]:
@@ -60,15 +70,19 @@ folder = parts.opened()
 runs = data.runs(folder)
 machine = choose.one("machine", "Machine", data.machines(folder))
 here = runs[runs["machine"] == machine]
-newest = here.iloc[0]
+by_family = data.newest(folder, machine)
+named = by_family["run_id"].mode()  # the run that most families are shown of
+shown = here[here["run_id"].isin(named)]
+newest = (shown if len(shown) else here).iloc[0]
 rows = data.rows_of(folder, machine, newest["run_id"])
 
 st.subheader(plain(hardware(rows)))
 about(newest, rows)
+if newest["run_id"] != here["run_id"].iloc[0]:
+    about_newer(here.iloc[0])
 with st.container(horizontal=True):
     for name in (*STATUSES, "unexpected"):
         st.metric(name, int(newest[name]), width=130, border=True)
-by_family = data.newest(folder, machine)
 if by_family.empty:
     st.info("This machine's runs hold none of hostbench's own workloads: nothing is answered.")
 newest_runs = dict(zip(by_family["family"], by_family["run_id"], strict=True))

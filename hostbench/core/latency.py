@@ -75,7 +75,7 @@ def fit(times: Times) -> Fit:
     points = {size: times[size] for size in sorted(times) if size > 0 and _is_time(times[size])}
     sizes = tuple(points)
     if len(sizes) < MIN_SIZES:
-        return Fit(sizes=sizes, refused=f"{len(sizes)} sizes have a time; {MIN_SIZES} are needed")
+        return Fit(sizes=sizes, refused=f"{_have(sizes)} a time; {MIN_SIZES} are needed")
     if sizes[-1] < MIN_SPAN * sizes[0]:
         return Fit(sizes=sizes, refused=f"the sizes span less than a factor of {MIN_SPAN}")
     latency_s, per_byte = _line(points)
@@ -106,7 +106,7 @@ def crossover(slow: Times, fast: Times) -> Crossover:
     }
     sizes = tuple(lead)
     if len(sizes) < 2:
-        why = f"{len(sizes)} sizes have both times; 2 are needed"
+        why = f"{_have(sizes)} both times; 2 are needed"
         return Crossover(always=None, sizes=sizes, refused=why)
     wins = [lead[size] > 0 for size in sizes]
     if all(wins) or not any(wins):
@@ -135,6 +135,10 @@ def _line(points: Times) -> tuple[float, float]:
     sizes, times = np.array([*points]), np.array([*points.values()])
     per_byte, latency_s = np.polyfit(sizes, times, 1, w=1 / times)
     return float(latency_s), float(per_byte)
+
+
+def _have(sizes: tuple[int, ...]) -> str:
+    return "1 size has" if len(sizes) == 1 else f"{len(sizes)} sizes have"
 
 
 def _is_time(seconds: float) -> bool:

@@ -138,10 +138,9 @@ def _judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     dated = (rows["committed_at"].notna() & rows["commit"].notna()).to_numpy()
     left["points without a dated commit"] = int((~dated).sum())
     rows = rows[dated & (rows["seconds"] > 0).to_numpy()]
-    launches = rows.loc[rows["source"] != "asv", "num_samples"]
-    left[f"points of fewer than {MIN_LAUNCHES} launches, judged all the same"] = int(
-        (launches < MIN_LAUNCHES).sum()
-    )
+    few = ((rows["num_samples"] < MIN_LAUNCHES) & (rows["source"] != "asv")).to_numpy()
+    left[f"points of fewer than {MIN_LAUNCHES} launches"] = int(few.sum())
+    rows = rows[~few]
     return rows, {why: num for why, num in left.items() if num}
 
 

@@ -131,6 +131,8 @@ class Answer:
     notes: tuple[str, ...] = ()
     """Sentences that explain the figures."""
     chart: Chart | None = None
+    launches: int | None = None
+    """The fewest of any case of its workload that has a number; None where none is stored."""
 
     @property
     def is_told(self) -> bool:

@@ -18,7 +18,7 @@ from hostbench.report.rows import rows_of
 from hostbench.report.table import Cell, Column, Part, Table, shown
 from hostbench.report.table import markdown as as_markdown
 from hostbench.report.table import text as as_text
-from hostbench.store.runs import WholeRun
+from hostbench.store.runs import WholeRun, launches_in_words
 
 _TERMS = (
     "rate: bytes per step / time; of one rank's buffer for all_reduce (algorithm bandwidth, not "
@@ -114,6 +114,9 @@ def as_json(rows: pd.DataFrame, run: WholeRun) -> dict[str, Any]:
         "commit": header.commit,
         "started_at": header.started_at,
         "scratch": header.scratch,
+        "launches": header.launches,
+        "measured_launches": run.measured_launches,
+        "partial": not run.is_whole,
         "answers": [_answer_json(one) for one in answers(rows_of(rows))],
         "cases": cases,
     }
@@ -150,7 +153,8 @@ def about(rows: pd.DataFrame, run: WholeRun) -> list[str]:
     torch = next((f"torch {t}" for t in rows["torch"].dropna()), "torch unknown")
     driver = next((f", driver {d}" for d in rows["driver"].dropna()), "")
     commit = f"commit {header.commit[:8]}" if header.commit else "no commit of hostbench"
-    lines = [f"{commit}, {torch}{driver}, {header.launches} launches, run {run.run_id}"]
+    launches = launches_in_words(header.launches, run.measured_launches, run.is_whole)
+    lines = [f"{commit}, {torch}{driver}, {launches}, run {run.run_id}"]
     if header.device == "simulated":
         lines.append("simulated: no figure here was measured")
     if header.scratch:

@@ -25,7 +25,7 @@ def answers(rows: Sequence[Row]) -> list[Answer]:
         if any(row.status != "not measured" for row in mine):
             own = _of_family(family, mine) if family in known else [_of_another(family, mine)]
             is_cpu = {row.device for row in valid(mine)} == {"cpu"}
-            found += _on_cpu(own) if is_cpu else own
+            found += _counted(_on_cpu(own) if is_cpu else own, mine)
     return found
 
 
@@ -38,6 +38,13 @@ def asked(family: str) -> tuple[Question, ...]:
         if work.name not in covered:
             own.append(Compare(text=_default(work.question), workload=work.name))
     return tuple(replace(one, words={**words, **one.words}) for one in own)
+
+
+def _counted(found: Iterable[Answer], rows: Sequence[Row]) -> Iterator[Answer]:
+    """With the fewest launches of each answer's workload."""
+    for one in found:
+        own = [len(row.launches) for row in valid(rows) if row.workload == one.workload]
+        yield replace(one, launches=min(filter(None, own), default=None))
 
 
 def _on_cpu(found: Iterable[Answer]) -> Iterator[Answer]:

@@ -116,6 +116,16 @@ class WholeRun:
             ended or {case for case, _ in done} == {c for c, launch in done if launch == launches}
         )
 
+    @property
+    def is_whole(self) -> bool:
+        """It ended by itself, not told to stop or cut off, and came to every planned case."""
+        return self.parts[-1].is_complete and not self.not_measured()
+
+    @property
+    def measured_launches(self) -> int:
+        """The most that any case has."""
+        return max((len(result.launches) for result in self.results()), default=0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboutRun:
@@ -132,6 +142,8 @@ class AboutRun:
     """It ended by itself, and came to every case that it planned."""
     hardware: dict[str, str]
     """What makes it another machine (hostbench.facts.causes.identity)."""
+    measured: int | None = None
+    """The most launches that any case has; None in tables of before."""
 
 
 def about(run: WholeRun) -> AboutRun:
@@ -144,9 +156,16 @@ def about(run: WholeRun) -> AboutRun:
         launches=header.launches,
         device=header.device,
         by=header.by,
-        complete=run.parts[-1].finish is not None and not run.not_measured(),
+        complete=run.is_whole,
         hardware=causes.identity(facts_of(run.facts)),
+        measured=run.measured_launches,
     )
+
+
+def launches_in_words(planned: int, measured: int | None, is_whole: bool) -> str:
+    """`10 launches`, `1 of 10 launches, partial`."""
+    of = f"{measured} of " if measured and measured < planned else ""
+    return f"{of}{planned} launch{'es' * (planned != 1)}{'' if is_whole else ', partial'}"
 
 
 def facts_of(stored: Any) -> Facts:

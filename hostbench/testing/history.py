@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from hostbench.core.case import Case
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.judge.events import Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Axis, Grid, Hardware, grids
 from hostbench.store import archive
@@ -116,7 +117,7 @@ def write(
     level: Level = flat,
     *,
     cases: Sequence[Case] = CASES,
-    launches: int = 1,
+    launches: int | None = None,
     noise: float = 0.004,
     driver: Callable[[NightlyRun], str] = lambda run: "580.1",
     version: Callable[[NightlyRun], str] = lambda run: "1",
@@ -124,6 +125,7 @@ def write(
     **header: Any,
 ) -> None:
     """An archive for each run, with `launches` records a case; fields of the header as keywords.
+    Without `launches` there are as many as are judged, all alike.
 
     `commits`: their real names, where a repository has them.
     """
@@ -136,16 +138,17 @@ def write(
                 give = builders.failed if factor == "failed" else builders.skipped
                 records.append(give(cases[place]))
                 continue
-            for launch in range(launches):
-                seconds = 1e-3 * factor * float(np.exp(rng.normal(0, noise)))
-                records.append(builders.record(cases[place], launch, seconds, version=version(run)))
+            drawn = 1e-3 * factor * np.exp(rng.normal(0, noise, launches or 1))
+            for launch, seconds in enumerate(np.resize(drawn, launches or MIN_LAUNCHES)):
+                one = builders.record(cases[place], launch, float(seconds), version=version(run))
+                records.append(one)
         commit = commits[run.commit] if commits else sha(run.commit)
         at = START + pd.Timedelta(days=run.day, hours=21)
         fields = {
             "commit": commit,
             "committed_at": f"{date(run.commit)}T09:00:00Z",
             "started_at": f"{at:%Y-%m-%dT%H:%M:%SZ}",
-            "launches": launches,
+            "launches": launches or MIN_LAUNCHES,
             "facts": {**builders.FACTS, "nvml": {"driver": driver(run)}},
             "run_id": f"{at:%Y%m%dT%H%M%SZ}-{commit[:8]}-0001",
         }

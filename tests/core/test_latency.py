@@ -122,8 +122,8 @@ def test_one_may_be_faster_everywhere() -> None:
     [
         ({KIB: 2.0, MIB: 1.0, GIB: 2.0}, "more than once"),
         ({KIB: 1.0, MIB: 2.0, GIB: 1.0}, "more than once"),
-        ({KIB: 2.0}, "1 sizes have both times"),
-        ({KIB: 2.0, MIB: math.nan, GIB: 0.0}, "1 sizes have both times"),
+        ({KIB: 2.0}, "1 size has both times"),
+        ({KIB: 2.0, MIB: math.nan, GIB: 0.0}, "1 size has both times"),
     ],
 )
 def test_a_crossover_that_cannot_be_said(slow: Times, why: str) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from hostbench.core.records import Finish
 from hostbench.store import archive
 from hostbench.testing.builders import copy_case, record, run
 from tests import dashboard_page, dashboard_tree
@@ -211,6 +212,31 @@ def test_plain_leaves_no_markup() -> None:
     assert words.plain("two\n\nlines") == "two lines"
     for sign in "<[`$:_*#~|!":
         assert f"\\{sign}" in words.plain(MARKUP + "`#~|!_")
+
+
+def test_a_partial_run_is_never_preferred_to_a_whole_one(tmp_path: Path, open_page) -> None:
+    """It is newer, and ended after one launch of ten: the page is about the whole one."""
+    whole = run([record(copy_case(), n) for n in range(10)], launches=10, run_id="whole")
+    cut = run(
+        [record(copy_case(), seconds=9.0)],
+        launches=10,
+        run_id="cut",
+        started_at="2026-11-22T12:00:00.000Z",
+        finish=Finish(at="2026-11-22T12:05:00.000Z", status="interrupted"),
+    )
+    for one in (whole, cut):
+        archive.write(tmp_path, one)
+    text = said(open_page("overview", tmp_path))
+    assert "profile standard, 10 launches" in text.replace("\\", "")
+    newer = (
+        "The newest run is another one: 2026-11-22 12:00 UTC, profile standard, 1 of 10 launches"
+    )
+    assert f"{newer}, partial" in text.replace("\\", "")
+    for path in tmp_path.glob("*/runs/*whole*"):
+        path.unlink()
+    text = said(open_page("overview", tmp_path)).replace("\\", "")
+    assert text.count("1 of 10 launches, partial") == 2  # above all, and on the family's card
+    assert "one launch" in text and "measured" not in text.replace("not measured", "")
 
 
 def test_a_simulated_run_is_never_the_default(tmp_path: Path, open_page) -> None:

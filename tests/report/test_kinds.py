@@ -226,7 +226,7 @@ def test_a_failure_a_skip_and_what_was_not_measured_stay_apart() -> None:
         copy(None, "registered", status="failed", reason="it broke"),
     ]
     answer = only(Compare(text="?", workload=COPY), *lost)
-    assert answer.verdict == "failed: it broke; skipped: needs a GPU; not measured: over budget"
+    assert answer.verdict == "failed: it broke; not measured: over budget; skipped: needs a GPU"
     assert [one.status for one in answer.figures] == ["not measured", "skipped", "failed"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hostbench.core.records import Run
+from hostbench.core.records import Finish, Run
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
 from hostbench.store import archive
@@ -72,7 +72,7 @@ def test_the_page_says_what_the_run_is(tmp_path: Path) -> None:
     first, second, third, *_ = text.splitlines()
     assert first == "shelf (NVIDIA H200), device cpu [no GPU], 2026-11-21T12:00Z"
     assert second == (
-        "commit 1a2b3c4d, torch 2.13.0+cpu, driver 580.1, 2 launches, "
+        "commit 1a2b3c4d, torch 2.13.0+cpu, driver 580.1, 2 launches, partial, "
         "run 20261121T120000Z-1a2b3c4d-0001"
     )
     assert third.startswith("scratch (quick)")
@@ -192,6 +192,24 @@ def test_a_proof_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:
     tree = read_tree(tmp_path)
     shown = html(tree.frame, tree.runs[0])
     assert shown.count("Not proven in 3 cases: link_bytes") == 1 and "<script>" not in shown
+
+
+def test_a_partial_run_says_so_in_every_form(tmp_path: Path) -> None:
+    """It was stopped after the first of ten launches, and had come to one of two cases."""
+    came, never = copy_case(nbytes=1 << 10), copy_case(nbytes=1 << 20)
+    stopped = Finish(at="2026-11-21T12:05:00.000Z", status="interrupted")
+    part = run([record(came)], launches=10, planned=(str(came), str(never)), finish=stopped)
+    assert "1 of 10 launches, partial, run" in made(tmp_path, part)
+    tree = read_tree(tmp_path)
+    (whole,) = tree.runs
+    assert "1 of 10 launches, partial" in html(tree.frame, whole)
+    assert "1 of 10 launches, partial" in page(tree.frame, whole, markdown=True)
+    found = as_json(tree.frame, whole)
+    assert (found["launches"], found["measured_launches"], found["partial"]) == (10, 1, True)
+    unseen = [one["reason"] for one in found["cases"] if one["status"] == "not measured"]
+    assert unseen == ["the run ended before it came to this case"]
+    ended = run([record(came, n) for n in range(10)], launches=10)
+    assert "10 launches, run" in made(tmp_path / "whole", ended)
 
 
 def test_html_marks_failures_and_unexpected_findings(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ def at_size(rows: Rows, *, together: int = 1) -> list[Row]:
 def unseen(rows: Rows) -> str:
     """Why there is no number: the reasons that were recorded, each once."""
     said = []
-    for status in ("failed", "skipped", "not measured"):
+    for status in ("failed", "not measured", "skipped"):  # what another run may show comes first
         mine = [row for row in rows if row.status == status]
         reasons = "; ".join(distinct(mine, lambda row: row.reason)) or "without a reason"
         said += [f"{status}: {reasons}"] if mine else []
