@@ -19,6 +19,8 @@ found = data.runs(folder)
 left, middle, right, last = st.columns([2, 2, 3, 2])
 with left:
     family = choose.one("family", "Family", families.names(), page="family")
+if family in families.broken():
+    parts.stop(plain(families.broken()[family]))
 machines = data.machines(folder)
 having = [one for one in machines if family in set(data.newest(folder, one)["family"])]
 with middle:

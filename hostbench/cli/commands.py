@@ -81,6 +81,7 @@ _command(
         metavar="FILE",
         help="write to FILE, in the format of its ending unless --format is given",
     ),
+    click.option("--tracebacks", is_flag=True, help="of the failed cases, instead"),
     options.results,
 )
 _command(

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
+from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.facts import (
@@ -16,7 +17,7 @@ from hostbench.facts import (
     to_json,
     with_memory_copy,
 )
-from hostbench.families import load
+from hostbench.families import broken, load
 from hostbench.limits.verdict import link_verdicts
 from hostbench.report.doctor import coverage, findings, is_broken, page, table
 
@@ -35,6 +36,8 @@ def execute(options: DoctorOptions) -> int:
     machine = machine_name(options.machine, facts)
     found = findings(facts, hardware, torch, has_git=shutil.which("git") is not None)
     covered = coverage(load().values(), hardware, torch)
+    for why in broken().values():
+        warn(why)
 
     def document() -> dict[str, Any]:
         return {

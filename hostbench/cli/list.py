@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
 from hostbench.core.errors import EXIT_OK
-from hostbench.families import load
+from hostbench.families import broken, load
 from hostbench.measure.workload import Workload
 from hostbench.report.table import Column, Table
 
@@ -20,6 +21,8 @@ class ListOptions:
 def execute(options: ListOptions) -> int:
     """Print the workloads of the families named, or every case of them with --cases."""
     works = load(options.families or None).values()
+    for why in broken().values():
+        warn(why)
     table = _cases(works) if options.cases else _table(works)
     if options.format == "text":
         lines = (str(case) for work in works for case in work.cases())
@@ -60,7 +63,8 @@ def _axes(work: Workload) -> list[str]:
 
 def _as_text(work: Workload) -> str:
     name, version, cases, quick, _, question, peer = _row(work)
-    about = [question, *_axes(work), *([f"nvbandwidth: {peer}"] if peer else [])]
+    said = question or "no docstring says what is measured"
+    about = [said, *_axes(work), *([f"nvbandwidth: {peer}"] if peer else [])]
     head = f"{name}  version {version}, {cases} cases, {quick} of them quick"
     return "\n    ".join([head, *about])
 

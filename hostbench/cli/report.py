@@ -14,7 +14,7 @@ from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.core.files import write_atomic
 from hostbench.device.simulated_file import MARK
 from hostbench.report import html as static
-from hostbench.report.page import as_json, page
+from hostbench.report.page import as_json, page, tracebacks
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun, WholeRun
 
@@ -36,6 +36,7 @@ class ReportOptions:
     format: str | None
     html: bool
     output: Path | None
+    tracebacks: bool
     results: str | None
 
 
@@ -49,7 +50,10 @@ def execute(options: ReportOptions) -> int:
     history = open_history(options.results)
     about = _choose(history, options.run, options.machine)
     live = terminal() if options.output is None else None
-    text = _text(form, history.rows_of(about), history.whole(about), live)
+    if options.tracebacks:
+        text = tracebacks(history.whole(about))
+    else:
+        text = _text(form, history.rows_of(about), history.whole(about), live)
     if options.output is None:
         print(text)
     else:

@@ -102,6 +102,9 @@ def _answer(options: Measuring, results: Path, run: WholeRun, end: End) -> int:
     if run.header.commit is None:
         print(f"compare two runs that belong to no commit: {program()} compare run:ID run:ID")
     statuses = [result.status for result in run.results()]
+    if any(record.measurement.traceback for record in run.winners().values()):
+        shown = f"--run {run.run_id} --tracebacks{given(options, 'results')}"
+        print(f"why cases failed: {program()} report {shown}")
     if end != "complete":
         rest = f"{program()} run --resume{given(options, 'machine', 'results')}"
         warn(f"{end}; what was measured is kept, `{rest}` does the rest")

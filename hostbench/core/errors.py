@@ -1,5 +1,8 @@
 """Errors and exit codes. Every message names the value, the limit and the remedy."""
 
+import traceback
+from pathlib import Path
+
 EXIT_OK = 0
 EXIT_REGRESSION = 1
 EXIT_USAGE = 2
@@ -50,3 +53,18 @@ class Unavailable(NotImplementedError):
 
     It derives from NotImplementedError because that is how asv knows a skip.
     """
+
+
+def raised_at(error: BaseException, source: Path) -> str:
+    """` (bench/steps.py:12)`: the innermost line of this file, or below this folder, that an error
+    came through; from the working directory on, else the file's name. Empty where it is in none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [(frame.filename, frame.lineno) for frame in frames]
+    if isinstance(error, SyntaxError):
+        places.append((str(error.filename), error.lineno))
+    inside = [(Path(name), line) for name, line in places if Path(name).is_relative_to(source)]
+    if not inside:
+        return ""
+    path, line = inside[-1]
+    here = Path.cwd()
+    return f" ({path.relative_to(here) if path.is_relative_to(here) else path.name}:{line})"

@@ -17,6 +17,7 @@ import pkgutil
 import sys
 import tomllib
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -24,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from hostbench.core.case import Selector
-from hostbench.core.errors import UsageError
+from hostbench.core.errors import UsageError, raised_at
 from hostbench.core.files import read_stored
 from hostbench.core.suggest import did_you_mean, why_no_case
 from hostbench.measure.workload import Workload, registry
@@ -38,19 +39,27 @@ _OWN = "hostbench_workloads"
 def names() -> tuple[str, ...]:
     """Every family, in the order that a reader meets them: by `ORDER` of its module (50 unless it
     says otherwise), then by name."""
-    return tuple(_modules())
+    return tuple(_found())
+
+
+def broken() -> dict[str, str]:
+    """Family -> why it cannot be imported, and where."""
+    return {name: why for name, why in _found().items() if isinstance(why, str)}
 
 
 def load(families: tuple[str, ...] | None = None) -> dict[str, Workload]:
-    """Import the families' workloads and return them by name, in declaration order.
+    """Import the families' workloads and return them by name, in declaration order; without names
+    those of every family that can be imported.
 
-    Raises UsageError for a family that does not exist, or that cannot be imported.
+    Raises UsageError for a family that is named and does not exist, or cannot be imported.
     """
-    modules = _modules()
+    found = _found()
     for family in families or ():
-        if family not in modules:
-            raise UsageError(_unknown(family, modules))
-    wanted = tuple(modules) if families is None else families
+        if family not in found:
+            raise UsageError(_unknown(family, found))
+        if family in broken():
+            raise UsageError(broken()[family])
+    wanted = tuple(_modules()) if families is None else families
     known = registry().values()
     return {work.name: work for family in wanted for work in known if work.family == family}
 
@@ -91,7 +100,7 @@ def _asking(family: str) -> ModuleType | None:
     module = _modules().get(family)
     if module and hasattr(module, "__path__"):
         name = f"{module.__name__}.questions"
-        return importlib.import_module(name) if importlib.util.find_spec(name) else module
+        return _import(family, name) if importlib.util.find_spec(name) else module
     return module
 
 
@@ -136,12 +145,16 @@ def _configured(start: Path) -> tuple[Path, ...]:
 
 
 def _modules() -> dict[str, ModuleType]:
+    return {name: one for name, one in _found().items() if isinstance(one, ModuleType)}
+
+
+def _found() -> dict[str, ModuleType | str]:
     return _imported(folders())
 
 
 @cache
-def _imported(own: tuple[Path, ...]) -> dict[str, ModuleType]:
-    """Family -> its module, imported with its workloads."""
+def _imported(own: tuple[Path, ...]) -> dict[str, ModuleType | str]:
+    """Family -> its module, imported with its workloads; or why it cannot be."""
     found = {module.name: f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)}
     others = [(one.name, one.value) for one in entry_points(group="hostbench.workloads")]
     if own:
@@ -154,16 +167,34 @@ def _imported(own: tuple[Path, ...]) -> dict[str, ModuleType]:
         if name in found:
             raise UsageError(f"{module} and {found[name]} are both the family {name!r}: rename one")
         found[name] = module
-    modules = {name: _import(name, module) for name, module in found.items()}
+    modules = {name: _family(name, module) for name, module in found.items()}
     return dict(sorted(modules.items(), key=lambda item: (getattr(item[1], "ORDER", 50), item[0])))
 
 
-def _import(family: str, name: str) -> ModuleType:
+def _family(family: str, name: str) -> ModuleType | str:
     try:
-        module = importlib.import_module(name)
+        module = _import(family, name)
         if hasattr(module, "__path__"):
-            importlib.import_module(f"{name}.workloads")
-    except Exception as error:
-        kind = type(error).__name__
-        raise UsageError(f"the family {family!r} cannot be imported ({kind}: {error})") from error
+            _import(family, f"{name}.workloads")
+    except UsageError as error:
+        return str(error)
     return module
+
+
+def _import(family: str, name: str) -> ModuleType:
+    """Raises UsageError, which names the line that is wrong."""
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}{raised_at(error, _source(name))}"
+        raise UsageError(f"the family {family!r} cannot be imported: {said}") from error
+
+
+def _source(name: str) -> Path:
+    """The file of a module; the folder of a package."""
+    with suppress(ImportError):
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin:
+            path = Path(spec.origin)
+            return path.parent if spec.submodule_search_locations else path
+    return Path(name)

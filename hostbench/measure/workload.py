@@ -137,7 +137,12 @@ def workload(
         family = build.__module__.removesuffix(".workloads").rpartition(".")[2]
         name = f"{family}.{build.__name__}"
         parameters = tuple(inspect.signature(build).parameters)
-        if parameters != tuple(axes) or parameters[:1] != ("device",):
+        if parameters[:1] != ("device",) or [*axes][:1] != ["device"]:
+            raise ValueError(
+                f"{name}: the first axis and the first parameter must be `device`, as in "
+                f'axes={{"device": DEVICES, ...}} and def {build.__name__}(device, ...)'
+            )
+        if parameters != tuple(axes):
             raise ValueError(f"{name}: axes {tuple(axes)} must equal parameters {parameters}")
         baseline = options.get("baseline", {})
         if any(axis not in axes or value not in axes[axis] for axis, value in baseline.items()):

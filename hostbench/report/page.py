@@ -141,6 +141,18 @@ def _missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
+def tracebacks(run: WholeRun) -> str:
+    """Each traceback once, under the cases that failed with it."""
+    found: dict[str, dict[str, None]] = {}
+    for (case, _), record in run.winners().items():
+        if record.status == "failed" and record.measurement.traceback:
+            found.setdefault(record.measurement.traceback, {})[str(case)] = None
+    lines = []
+    for text, cases in found.items():
+        lines += [*cases, *(f"    {line}" for line in text.splitlines()), ""]
+    return "\n".join(map(one_line, lines)) or "no case of this run failed with a traceback"
+
+
 def title(rows: pd.DataFrame, run: WholeRun) -> str:
     header = run.header
     hardware = next((str(h) for h in rows["hardware"].dropna()), "unknown hardware")

@@ -10,6 +10,10 @@ from hostbench.report.answer import Answer
 from hostbench.report.kinds import Compare, Question
 from hostbench.report.rows import Row, valid
 
+UNKNOWN = (
+    "no such family is known here; ask in its own project, or name the folder of its workloads in "
+    f"{families.FOLDERS}"
+)
 ON_CPU = (
     "On the cpu device a stream is a worker thread and a copy stays in the host's memory: this "
     "says nothing about CUDA."
@@ -23,7 +27,7 @@ def answers(rows: Sequence[Row]) -> list[Answer]:
     for family in dict.fromkeys([*known, *(row.family for row in rows)]):
         mine = [row for row in rows if row.family == family]
         if any(row.status != "not measured" for row in mine):
-            own = _of_family(family, mine) if family in known else [_of_another(family, mine)]
+            own = _of_family(family, mine) if family in known else [_unasked(family, mine, UNKNOWN)]
             is_cpu = {row.device for row in valid(mine)} == {"cpu"}
             found += _counted(_on_cpu(own) if is_cpu else own, mine)
     return found
@@ -36,7 +40,7 @@ def asked(family: str) -> tuple[Question, ...]:
     covered = {name for one in own for name in (one.workload, *getattr(one, "also", ()))}
     for work in families.load((family,)).values():
         if work.name not in covered:
-            own.append(Compare(text=_default(work.question), workload=work.name))
+            own.append(Compare(text=_default(work.question or work.name), workload=work.name))
     return tuple(replace(one, words={**words, **one.words}) for one in own)
 
 
@@ -68,20 +72,24 @@ def _default(docstring: str) -> str:
     return f"{docstring.partition('. ')[0].rstrip('.')}: what do the choices cost?"
 
 
-def _of_another(family: str, rows: Sequence[Row]) -> Answer:
-    """Of a family that is declared elsewhere."""
+def _unasked(family: str, rows: Sequence[Row], why: str) -> Answer:
+    """Of a family whose questions nobody can ask here."""
     return Answer(
         family=family,
         workload=rows[0].workload,
         question=f"What do its {len(rows)} cases say?",
-        verdict="no such family is known here; ask in its own project, or name the folder of its "
-        f"workloads in {families.FOLDERS}",
+        verdict=why,
         state="unavailable",
     )
 
 
 def _of_family(family: str, rows: Sequence[Row]) -> Iterator[Answer]:
-    for question in asked(family):
+    try:
+        questions = asked(family)
+    except UsageError as error:
+        yield _unasked(family, rows, str(error))
+        return
+    for question in questions:
         try:
             question.check()
             yield from question.answers(rows)

@@ -173,3 +173,13 @@ def test_other_tools_points_stand_on_no_other_chart() -> None:
         assert made.with_peers(other, theirs) == other
     elsewhere = theirs.assign(workload="a.c")
     assert made.with_peers(answer, elsewhere) == answer
+
+
+def test_a_family_that_cannot_be_imported_says_why(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_here.py").write_text("import nonesuch")
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
+    app = dashboard_page.opened(monkeypatch, "family", tree, family="broken_here")
+    assert not app.exception
+    assert "No module named 'nonesuch' (broken_here.py:1)" in said(app)

@@ -48,6 +48,66 @@ def test_a_declaration_says_what_is_moved_and_needed_and_proves_that_it_arrived(
     assert refused["status"] == "skipped" and "memory is host memory" in refused["reason"]
 
 
+CRASHING = """
+from hostbench import DEVICES, Compare, workload
+
+
+@workload(axes={"device": DEVICES, "way": ("python", "zero")}, quick=lambda **_: True, version="1")
+def divide(device, way):
+    return lambda: 1 // (way != "zero")
+
+
+QUESTIONS = (Compare(text="Is it fast?", workload="crashing.divide", claim={"way": "zz"}),)
+"""
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str]:
+    """A project with a family that cannot be imported and one that crashes, and what a run says."""
+    made = own_project.make(tmp_path_factory.mktemp("faulty"))
+    (made.root / "bench" / "bad.py").write_text("import os\nimport nonesuch\n")
+    (made.root / "bench" / "worse.py").write_text("def f(:\n")
+    (made.root / "bench" / "crashing.py").write_text(CRASHING)
+    done = made.hostbench("run", "crashing", "--quick", "--machine", "mine")
+    assert done.returncode == 4, done.stdout
+    return made, done.stdout
+
+
+def test_a_workload_that_crashes_names_its_line_and_the_way_to_its_traceback(
+    faulty: tuple[Scratch, str],
+) -> None:
+    project, said = faulty
+    line = 1 + CRASHING.splitlines().index('    return lambda: 1 // (way != "zero")')
+    assert f"ZeroDivisionError: integer division or modulo by zero (bench/crashing.py:{line})" in (
+        " ".join(said.split())
+    )
+    (command,) = (one for one in said.splitlines() if "--tracebacks" in one)
+    done = project.hostbench("report", *command.partition(" report ")[2].split())
+    assert "crashing.divide[device=cpu,way=zero]" in done.stdout
+    assert "Traceback (most recent call last)" in done.stdout
+    assert f'crashing.py", line {line}' in done.stdout
+
+
+def test_a_claim_of_a_value_that_an_axis_never_has_says_so(faulty: tuple[Scratch, str]) -> None:
+    assert "way is never 'zz', it is python, zero" in " ".join(faulty[1].split())
+
+
+def test_a_family_that_cannot_be_imported_names_its_line_and_stops_no_other(
+    faulty: tuple[Scratch, str],
+) -> None:
+    project, _ = faulty
+    bad = "ModuleNotFoundError: No module named 'nonesuch' (bench/bad.py:2)"
+    listed = project.hostbench("list")
+    assert listed.returncode == 0 and bad in listed.stdout and "(bench/worse.py:1)" in listed.stdout
+    assert "steps.add  version 1" in listed.stdout
+    assert "\n    no docstring says what is measured\n" in listed.stdout
+    named = project.hostbench("list", "bad")
+    assert named.returncode == 2 and named.stdout.splitlines() == [
+        f"hostbench: the family 'bad' cannot be imported: {bad}"
+    ]
+    assert project.hostbench("report", "--machine", "mine").returncode == 0
+
+
 def answers(there: Scratch, project: Scratch) -> list[dict[str, object]]:
     """What `hostbench report` says in `there` of the project's results."""
     results = ("--results", str(project.results))

@@ -15,7 +15,7 @@ from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import evidence, workload
 from hostbench.measure.measure import Prepared, Settings, measure
-from hostbench.measure.workload import DEVICES, Workload, prepare
+from hostbench.measure.workload import DEVICES, Build, Workload, prepare
 from tests import series
 
 ROOT = Path(__file__).parent.parent.parent
@@ -125,10 +125,8 @@ def test_registering(registry: dict[str, Workload]) -> None:
     "axes",
     [
         {"device": DEVICES},
-        {"size": (1,), "device": DEVICES},
         {"device": DEVICES, "bytes": (1,)},
         {"device": DEVICES, "size": (1,), "more": (1,)},
-        {},
     ],
 )
 def test_axes_that_differ_from_the_parameters_are_refused(
@@ -143,8 +141,19 @@ def test_device_comes_first(registry: dict[str, Workload]) -> None:
     def backwards(size: int, device: Device) -> Step:
         return lambda: None
 
-    with pytest.raises(ValueError, match="must equal parameters"):
-        workload.workload(axes={"size": (1,), "device": DEVICES}, version="1")(backwards)
+    def without(size: int) -> Step:
+        return lambda: None
+
+    first = r"the first parameter must be `device`, as in axes=\{\"device\": DEVICES, ...\} and def"
+    wrong: list[tuple[dict[str, tuple[AxisValue, ...]], Build]] = [
+        ({"size": (1,), "device": DEVICES}, backwards),
+        ({"size": (1,), "device": DEVICES}, step),
+        ({"size": (1,)}, without),
+        ({}, step),
+    ]
+    for axes, build in wrong:
+        with pytest.raises(ValueError, match=first):
+            workload.workload(axes=axes, version="1")(build)
 
 
 def test_an_unknown_family_is_answered_with_the_known_ones() -> None:

@@ -51,6 +51,12 @@ class Question:
         if unknown and self.select is None:
             axes = ", ".join(work.axes)
             raise UsageError(f"{self.text!r} names the axis {unknown[0]!r}; there are: {axes}")
+        for axis, asked in (*self.where.items(), *(getattr(self, "claim", None) or {}).items()):
+            values = work.axes.get(axis, ())
+            for value in asked if isinstance(asked, tuple) else (asked,):
+                if axis in work.axes and value not in values and self.select is None:
+                    there = ", ".join(map(str, values))
+                    raise UsageError(f"{self.text!r}: {axis} is never {value!r}, it is {there}")
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """One answer for each group of the run's cases; none where the run holds no such case.
