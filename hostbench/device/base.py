@@ -31,12 +31,15 @@ CACHES = "allocator caches"
 OWN_MEMORY = "memory of its own"
 SECOND_DEVICE = "second device"
 """Abilities: what a workload declares that its cases need, and what some devices do not have."""
-NEEDED = {
-    ("memory", "pinned"): PINNED,
-    ("memory", "registered"): PINNED,
-    ("cache", "cold"): CACHES,
-}
-"""What a case needs that has this value on an axis of this name, in every family."""
+
+
+def memory_and_cache(memory: str = "pageable", cache: str = "warm", **_: object) -> Iterator[str]:
+    """What the values of two axes need that several families have, for their `needs=`: host memory
+    that is pinned or registered, and caches of the allocators that can be cold."""
+    if memory != "pageable":
+        yield PINNED
+    if cache == "cold":
+        yield CACHES
 
 
 def lacking(device: str, num_devices: int) -> dict[str, str]:

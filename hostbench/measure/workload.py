@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hostbench.core.case import AxisValue, Case
-from hostbench.device.base import NEEDED, Device, Step, lacking
+from hostbench.device.base import Device, Step, lacking
 from hostbench.limits.links import LinkName
 from hostbench.measure.measure import Prepared
 
@@ -43,8 +43,7 @@ class Workload:
     host_only: Callable[..., bool] | None = None
     """Cases whose step enqueues nothing: they may be repeated inside one timer reading."""
     needs: Callable[..., Iterable[str]] | None = None
-    """Abilities of `hostbench.device.base` without which a case is skipped, from the axes; beside
-    those that follow from a value itself (`NEEDED` there)."""
+    """Abilities of `hostbench.device.base` without which a case is skipped, from the axes."""
     baseline: Mapping[str, AxisValue] = field(default_factory=dict)
     """What the other values of these axes are held against; the first value where it says none."""
     link: LinkName | Callable[..., LinkName | None] | None = None
@@ -104,8 +103,7 @@ class Workload:
 
     def needed(self, case: Case) -> tuple[str, ...]:
         """In the order in which the device is asked for them: the first it lacks is the reason."""
-        of_values = (NEEDED[pair] for pair in case.axes if pair in NEEDED)
-        return (*of_values, *(self.needs(**case.values) if self.needs else ()))
+        return tuple(self.needs(**case.values)) if self.needs else ()
 
     def refusal(self, case: Case, num_devices: int) -> str | None:
         """Why the case's device will refuse it, where there are that many of its kind; None where

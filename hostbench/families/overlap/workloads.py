@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB, MIB
-from hostbench.device.base import Device
+from hostbench.device.base import Device, memory_and_cache
 from hostbench.families.overlap.loops import NUM_BATCHES, Loop, Orderings, RoundTrip
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import DEVICES, workload
@@ -65,6 +65,7 @@ def _expects(
     moves=_moves,
     expects=_expects,
     quick=_quick,
+    needs=memory_and_cache,
     baseline={"schedule": "serial"},
     version="3",
 )
@@ -85,6 +86,7 @@ def pipeline(device: Device, batch_bytes: int, memory: str, schedule: str) -> Pr
     moves=_moves,
     expects=_expects,
     only=_usual,
+    needs=memory_and_cache,
     baseline={"schedule": "serial"},
     version="2",
 )
@@ -106,6 +108,7 @@ def ratio(
     },
     moves=lambda batch_bytes, **_: batch_bytes * NUM_BATCHES,
     only=_usual,
+    needs=memory_and_cache,
     baseline={"ordering": "events"},
     version="2",
 )
@@ -138,6 +141,7 @@ def _moves_both(schedule: str, **axes: int) -> int:
     moves=_moves_both,
     expects=_expects,
     only=_usual,
+    needs=memory_and_cache,
     baseline={"schedule": "serial"},
     version="2",
 )

@@ -4,7 +4,15 @@ from collections.abc import Callable
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import GIB, KIB, MIB
-from hostbench.device.base import OWN_MEMORY, PINNED, SECOND_DEVICE, Buffer, Device, Where
+from hostbench.device.base import (
+    OWN_MEMORY,
+    PINNED,
+    SECOND_DEVICE,
+    Buffer,
+    Device,
+    Where,
+    memory_and_cache,
+)
 from hostbench.families.transfer import expected as expectations
 from hostbench.families.transfer.copies import arrived, checked_copy, host_memory, kind, made_anew
 from hostbench.limits.links import LinkName
@@ -79,6 +87,7 @@ def _one_way(link: LinkName) -> Callable[[Build], Build]:
         expects=expectations.plain,
         only=_plain,
         quick=_quick,
+        needs=memory_and_cache,
         baseline=SYNC_PAGEABLE,
         link=link,
         published=lambda memory, **_: _locked(memory, link),
@@ -111,6 +120,7 @@ def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     axes={"device": DEVICES, "nbytes": (MIB, 16 * MIB, 64 * MIB), "memory": MEMORY},
     moves=_twice,
     expects=expectations.both_ways,
+    needs=memory_and_cache,
     link="both_ways",
     published=lambda memory, **_: _locked(memory, "both_ways"),
     version="1",
@@ -148,7 +158,7 @@ def both_ways(device: Device, nbytes: int, memory: str) -> Prepared:
     axes={"device": DEVICES, "nbytes": FEW_SIZES, "cache": CACHE, "blocking": BLOCKING},
     moves=_moves,
     expects=expectations.plain,
-    needs=lambda **_: (PINNED,),
+    needs=lambda cache, **_: (*memory_and_cache(cache=cache), PINNED),
     baseline={"cache": "warm", "blocking": True},
     link="host_to_device",
     version="1",
@@ -179,6 +189,7 @@ def pin_and_copy(device: Device, nbytes: int, cache: str, blocking: bool) -> Pre
     },
     moves=_moves,
     expects=expectations.plain,
+    needs=memory_and_cache,
     baseline={**SYNC_PAGEABLE, "cache": "warm"},
     link="host_to_device",
     version="1",
@@ -207,6 +218,7 @@ def _has_cache(cache: str, blocking: bool, **_: AxisValue) -> bool:
     moves=_moves,
     expects=expectations.to_host,
     only=_has_cache,
+    needs=memory_and_cache,
     baseline={"cache": "warm", "blocking": True},
     link="device_to_host",
     version="1",
@@ -234,6 +246,7 @@ def to_host(device: Device, nbytes: int, cache: str, blocking: bool) -> Prepared
     },
     moves=_moves,
     expects=expectations.plain,
+    needs=memory_and_cache,
     baseline={**SYNC_PAGEABLE, "num_tensors": 1},
     link="host_to_device",
     version="1",
@@ -325,6 +338,7 @@ def _ends(device: Device, nbytes: int, direction: str, memory: str) -> tuple[Buf
     axes=CONVERSIONS,
     moves=_moves,
     expects=expectations.strided,
+    needs=memory_and_cache,
     baseline=SYNC_PAGEABLE,
     link=_direction,
     version="1",
@@ -344,6 +358,7 @@ def strided(device: Device, nbytes: int, direction: str, memory: str, blocking: 
     axes=CONVERSIONS,
     moves=_moves,
     expects=expectations.cast,
+    needs=memory_and_cache,
     baseline=SYNC_PAGEABLE,
     link=_direction,
     crosses=_cast_crosses,
