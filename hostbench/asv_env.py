@@ -15,7 +15,33 @@ from typing import Any
 
 from asv import environment, util
 
+_STORES_NOTHING = (
+    "hostbench: asv stores nothing of `--python=same` and `--environment existing` unless "
+    "--set-commit-hash names the commit; without either, it measures and stores each commit"
+)
+_PROFILES_A_READER = (
+    "hostbench: asv profiles how a number is read from what setup_cache has measured, not the "
+    "workload; for that, run its step under torch.profiler"
+)
+_EXISTING = ("--python same ", "-E existing", "--environment existing")
 _GUARD = str(Path(__file__).with_name("asv_guard.py"))
+
+
+def setup() -> None:
+    """asv's hook: it has just loaded this plugin. Say what asv does not."""
+    command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    said = ""
+    if command == "run" and _is_existing(sys.argv) and "--set-commit-hash" not in sys.argv:
+        said = _STORES_NOTHING
+    if command == "profile":
+        said = _PROFILES_A_READER
+    if said:
+        print(said, file=sys.stderr, flush=True)
+
+
+def _is_existing(words: list[str]) -> bool:
+    text = " ".join(words).replace("=", " ")
+    return any(each in f"{text} " for each in _EXISTING)
 
 
 class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]

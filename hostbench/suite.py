@@ -20,6 +20,7 @@ from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.core.records import CaseRecord, Run, RunHeader
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.facts import (
     Watch,
     collect,
@@ -41,6 +42,15 @@ RECORDED = "HOSTBENCH_RECORDED"
 """Names a journal that `hostbench run` has just written: asv then reads instead of measuring."""
 LAUNCHES = "HOSTBENCH_LAUNCHES"
 """Launches of a plain `asv run`; 10 unless set."""
+
+_NO_MEASUREMENT = {
+    "profile": "profile",
+    "--dry-run": "--dry-run",
+    "-n": "--dry-run",
+    "--quick": "--quick",
+    "-q": "--quick",
+}
+"""What asv is asked for when its numbers are not meant to be kept -> how a run says so."""
 
 Cache = dict[str, Any]
 
@@ -186,18 +196,30 @@ def _measure(family: str) -> list[CaseRecord]:
     return found
 
 
-def _asv_machine() -> str | None:
-    """The `--machine` that the asv above us was given: asv itself does not tell its benchmarks."""
+def _asv_command() -> list[str]:
+    """The words of the asv above us, which itself tells its benchmarks nothing."""
     try:
-        line = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")
+        return Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")
     except OSError:
-        return None
-    for word, following in itertools.pairwise(line):
+        return []
+
+
+def _asv_machine() -> str | None:
+    """The `--machine` that it was given."""
+    for word, following in itertools.pairwise(_asv_command()):
         if word in ("--machine", "-m") and following != "asv":
             return following
         if word.startswith("--machine="):
             return word.partition("=")[2]
     return None
+
+
+def _scratch(launches: int) -> str | None:
+    """Why what a plain asv measures is never judged."""
+    if launches < MIN_LAUNCHES:
+        return f"{launches} launches, under {MIN_LAUNCHES}"
+    words = _asv_command()
+    return next((f"asv {why}" for word, why in _NO_MEASUREMENT.items() if word in words), None)
 
 
 def _launches() -> int:
@@ -215,7 +237,7 @@ def _journal(plan: Plan, device: str) -> JournalWriter:
         machine=_asv_machine(),
         commit=commit,
         committed_at=committed_at(root, commit),
-        scratch=None,
+        scratch=_scratch(plan.profile.launches),
         profile=plan.profile.name,
         launches=plan.profile.launches,
         device=device,

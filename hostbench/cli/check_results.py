@@ -23,6 +23,9 @@ def execute(options: CheckResultsOptions) -> int:
     found = checked.findings
     said = f"{checked.num_files} files, {checked.num_runs} runs: "
     said += f"{len(found)} to look at" if found else "all whole"
+    if num := checked.num_waiting:
+        said += f"; {num} {'run waits' if num == 1 else 'runs wait'} to be archived, which "
+        said += f"{check.NEXT_ONE} does"
     table = Table(columns=COLUMNS, rows=tuple((str(f.path), f.what, f.remedy) for f in found))
     show_page(
         options.format,

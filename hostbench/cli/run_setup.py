@@ -185,10 +185,15 @@ def _named(name: str, device: str, simulation: Simulation | None) -> str:
 
 
 def adopt_left_over(setup: Setup) -> None:
-    """Archive the journals whose writers are gone."""
+    """Archive the journals whose writers are gone; those of whole runs, as asv leaves them, are
+    only counted."""
     own_name = facts.machine_name(None, setup.facts)  # --machine names this run, not an older one
-    for old in adopt.adopt_orphans(setup.results, lambda: own_name, warn):
-        warn(f"archived run {old.header.run_id}, which had been left in its journal")
+    adopted = adopt.adopt_orphans(setup.results, lambda: own_name, warn)
+    for old in adopted:
+        if not old.is_complete:
+            warn(f"archived run {old.header.run_id} as far as it got before it was killed")
+    if num := sum(old.is_complete for old in adopted):
+        warn(f"archived finished runs that waited in their journals: {num}")
 
 
 def planned(options: Measuring, setup: Setup) -> Plan:

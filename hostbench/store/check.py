@@ -16,6 +16,7 @@ from hostbench.store.check_asv import FROM_GIT, Damage, as_damage
 from hostbench.store.runs import put_together
 from hostbench.store.table.scan import is_utf8
 
+NEXT_ONE = "the next `hostbench run` or `hostbench ab`"
 _TOP = ("benchmarks.json",)
 _TOP_SUFFIXES = (".md", ".txt", ".toml")
 _HIDDEN = (".index", ".journals", ".gitignore", ".gitattributes", ".gitkeep")
@@ -28,6 +29,8 @@ class Checked:
     findings: list[Damage]
     num_files: int
     num_runs: int
+    num_waiting: int
+    """Journals of whole runs, as every plain `asv run` leaves: no damage."""
 
 
 def check(results: Path) -> Checked:
@@ -37,14 +40,17 @@ def check(results: Path) -> Checked:
     stored = check_asv.check(results, findings)
     findings += _missing_rows(results, archived, stored)
     findings += _runs(results, archived)
-    findings += _journals(results, archived)
+    left, num_waiting = _journals(results, archived)
+    findings += left
     findings += _peers(results)
     said = triage.read(results).warnings
     findings += dict.fromkeys(as_damage(path, text, "mend it") for path, text in said)
     findings += _unknown(results)
     findings.sort(key=lambda one: one.path)
     num_files = len(files) + stored.num_files
-    return Checked(findings=findings, num_files=num_files, num_runs=len(archived))
+    return Checked(
+        findings=findings, num_files=num_files, num_runs=len(archived), num_waiting=num_waiting
+    )
 
 
 def _archives(results: Path, findings: list[Damage]) -> tuple[list[tuple[Path, Run]], list[Path]]:
@@ -112,37 +118,44 @@ def _runs(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Damage]:
             )
 
 
-def _journals(results: Path, archived: list[tuple[Path, Run]]) -> Iterator[Damage]:
+def _journals(results: Path, archived: list[tuple[Path, Run]]) -> tuple[list[Damage], int]:
+    """What is to look at, and how many journals only wait to be archived."""
     there = {run.header.run_id: path for path, run in archived}
+    found: list[Damage] = []
+    waiting = 0
     for path in journal.find(results):
         try:
             if journal.is_alive(path):
                 continue
             held = journal.read(path)
         except DataError as error:
-            yield as_damage(path, str(error), "move it away")
+            found.append(as_damage(path, str(error), "move it away"))
             continue
         except FileNotFoundError:
             continue  # archived while we looked
         if held.header.run_id in there:
             said = f"the run is archived already, as {there[held.header.run_id]}"
-            yield Damage(path, said, "delete it")
+            found.append(Damage(path, said, "delete it"))
+            continue
+        if held.is_complete and held.records and not held.damaged:
+            waiting += 1
             continue
         broken = f", {len(held.damaged)} damaged line(s)" if held.damaged else ""
         said = f"an orphaned journal: {len(held.records)} case(s){broken}, and nobody writes it"
-        yield Damage(path, said, _fate(held))
+        found.append(Damage(path, said, _fate(held)))
+    return found, waiting
 
 
 def _fate(orphan: Run) -> str:
     """What becomes of it: hostbench.store.adopt archives it, hostbench.cli.run_setup resumes it."""
-    by, next_one = orphan.header.by, "the next `hostbench run` or `hostbench ab`"
+    by = orphan.header.by
     if not orphan.records:
-        return f"{next_one} deletes it"
+        return f"{NEXT_ONE} deletes it"
     if orphan.is_complete:
-        return f"{next_one} archives it"
+        return f"{NEXT_ONE} archives it"
     if by == "hostbench run":
-        return f"{next_one} archives it, and `hostbench run --resume` finishes it"
-    return f"{next_one} archives it as far as it got; nothing finishes a run of `{by}`"
+        return f"{NEXT_ONE} archives it, and `hostbench run --resume` finishes it"
+    return f"{NEXT_ONE} archives it as far as it got; nothing finishes a run of `{by}`"
 
 
 def _peers(results: Path) -> Iterator[Damage]:
@@ -185,4 +198,9 @@ def _is_known(parts: tuple[str, ...]) -> bool:
 
 def as_json(checked: Checked) -> dict[str, Any]:
     findings = [{"path": str(f.path), "what": f.what, "remedy": f.remedy} for f in checked.findings]
-    return {"files": checked.num_files, "runs": checked.num_runs, "findings": findings}
+    return {
+        "files": checked.num_files,
+        "runs": checked.num_runs,
+        "waiting": checked.num_waiting,
+        "findings": findings,
+    }

@@ -558,6 +558,17 @@ def test_an_orphan_is_archived_by_the_next_run(
     assert len(runs_of(results)) == 2
 
 
+def test_what_asv_leaves_is_one_calm_line(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(4):
+        write_journal(results, run([record(copy_case())], run_id=f"asv{number}", by="asv"))
+    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
+    said = [line for line in capsys.readouterr().err.splitlines() if "archived" in line]
+    assert len(said) == 1 and said[0].endswith("journals: 4")
+    assert len(runs_of(results)) == 5
+
+
 @pytest.mark.parametrize(("conf", "scratch"), [(False, "outside a"), (True, "no git repo")])
 def test_without_git_a_run_is_scratch(
     conf: bool, scratch: str, stage: Path, results: Path, monkeypatch: pytest.MonkeyPatch

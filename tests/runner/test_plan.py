@@ -96,6 +96,24 @@ def plan(**changes: object) -> Plan:
     return Plan(**{**fields, **changes})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("words", "launches", "scratch"),
+    [
+        ("asv run HEAD^! --record-samples", 10, None),
+        ("asv run HEAD^!", 3, "3 launches, under 7"),
+        ("asv run --quick", 10, "asv --quick"),
+        ("asv continuous -q main HEAD", 10, "asv --quick"),
+        ("asv run -n", 10, "asv --dry-run"),
+        ("asv profile transfer.HostToDevice.track_seconds", 10, "asv profile"),
+    ],
+)
+def test_what_asv_measures_by_the_way_is_scratch(
+    words: str, launches: int, scratch: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite, "_asv_command", words.split)
+    assert suite._scratch(launches) == scratch
+
+
 def test_the_order_is_shuffled_and_can_be_had_again() -> None:
     orders = [plan().order("transfer", launch) for launch in range(3)]
     assert orders == [plan().order("transfer", launch) for launch in range(3)]

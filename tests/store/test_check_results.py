@@ -210,7 +210,6 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
         "nothing finishes a run of `hos",
     ),
     (orphan_of_asv, ".journals/asvs.journal.jsonl: an orphaned", "nothing finishes a run of `asv`"),
-    (whole_orphan, ".journals/whole.journal.jsonl: an orphaned", "`hostbench ab` archives it"),
     (empty_orphan, ".journals/empty.journal.jsonl: an orphaned journal: 0 case", "deletes it"),
     (archived_journal, ".journals/20261121T120000Z", "delete it"),
     (headless_journal, ".journals/x.journal.jsonl: is no readable journal", "move it away"),
@@ -239,6 +238,15 @@ def test_each_damage_is_named(
     assert ("--resume" in "".join(lines)) is (damage is orphan)
     assert "newer" not in said or not [line for line in lines if "delete" in line]
     assert main(["check-results", "--results", str(results)]) == 4
+
+
+def test_what_asv_leaves_is_no_damage(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole_orphan(results)
+    write_journal(results, run([record(copy_case())], run_id="more", by="asv", machine=None))
+    assert main(["check-results", "--results", str(results)]) == 0
+    said = capsys.readouterr().out
+    assert "2 runs wait to be archived, which the next `hostbench run`" in said
+    assert said.count("\n") == 1
 
 
 def test_a_run_in_progress_is_no_damage(results: Path) -> None:
