@@ -317,7 +317,7 @@ def test_sigterm_while_the_answer_is_given(
     """The run is archived by then."""
     before = signal.getsignal(signal.SIGTERM)
 
-    def terminated(*_: object) -> None:
+    def terminated(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr("hostbench.cli.run.page", terminated)
