@@ -11,9 +11,11 @@ from hostbench.cli.output import warn
 from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
 from hostbench.core.errors import EXIT_FAILED, NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
 from hostbench.families import names as known_families
 from hostbench.runner.places import project_root
+from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout, commit_of, working_tree
 from hostbench.vcs.side import Side
@@ -33,7 +35,9 @@ def execute(options: AbOptions) -> int:
     where a case failed or the run was interrupted."""
     become_subreaper()
     second, families = _names(options.names)
-    options = replace(options, families=families)
+    # --quick narrows the cases alone: with fewer launches nothing could be decided.
+    launches = options.launches or STANDARD.launches
+    options = replace(options, families=families, launches=launches)
     if (checkout := project_root(Path.cwd())) is not None:
         side.known_commit(checkout, options.a)  # refused before torch is asked
     setup = set_up(options)
@@ -107,5 +111,9 @@ def _remarks(called: tuple[str, str], pair: Pair) -> Iterator[str]:
     """Where each side is kept, and whether all was measured."""
     for name, run_id in zip(called, pair.run_ids, strict=True):
         yield f"{name} is run:{run_id}"
-    if pair.end != "complete":
-        yield f"{pair.end}: what was measured is kept, and is judged if it is enough"
+    if pair.end == "complete":
+        return
+    num = min(len({one.launch for one in records}) for records in pair.records)
+    enough = "what was measured is kept, and judged"
+    few = f"kept, but a verdict needs {MIN_LAUNCHES} launches a side: more time, or fewer cases"
+    yield f"{pair.end} in launch {num}: {few if num < MIN_LAUNCHES else enough}"

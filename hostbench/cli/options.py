@@ -146,7 +146,8 @@ selection = several(
     click.option(
         "--quick",
         is_flag=True,
-        help="a few cases, 3 launches: an answer in two minutes, never judged nor given to asv",
+        help="a few cases; `run` in 3 launches, an answer in two minutes that is never judged nor "
+        "given to asv, `ab` in 10",
     ),
 )
 """Which cases are measured."""

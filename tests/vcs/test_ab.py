@@ -59,7 +59,8 @@ def test_two_sides_take_turns_and_turn_round() -> None:
 
 def test_both_sides_walk_the_same_cases_in_the_same_order(root: Path) -> None:
     commit(root, "2")
-    assert main(["ab", "HEAD~1", "transfer", "--device", "simulated", "--quick"]) == 3
+    few = ("--quick", "--launches", "3")
+    assert main(["ab", "HEAD~1", "transfer", "--device", "simulated", *few]) == 3
     walked = Toy.walked
     assert [number for _, number, _ in walked] == [0, 0, 1, 1, 2, 2]
     for first, second in zip(walked[::2], walked[1::2], strict=True):
@@ -95,6 +96,24 @@ def test_slower_is_said_and_can_be_had_again(
     (series,) = json.loads(capsys.readouterr().out)["series"]
     assert (series["verdict"], series["provisional"]) == ("faster", False)
     assert not list(root.rglob("*.jsonl"))
+
+
+def test_quick_takes_the_launches_that_a_decision_needs(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(root, "1.1")
+    words = ["ab", "HEAD~1", "main", "transfer", "--device", "simulated", "--quick"]
+    assert main(words) == EXIT_REGRESSION
+    assert "10+10 launches" in capsys.readouterr().out
+
+
+def test_a_part_too_short_for_a_verdict_says_what_it_lacks(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(root, "1.1")
+    assert main([*AB, "HEAD~1", "main", "--stop-after", "0.000001"]) == EXIT_NOTHING_MEASURED
+    said = "".join(capsys.readouterr())
+    assert "stopped in launch 1: kept, but a verdict needs 7 launches a side" in said
 
 
 def test_the_working_tree_is_a_side_as_it_is_now(root: Path) -> None:
