@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def set_up(options: Measuring) -> Setup:
     return Setup(
         root=root,
         results=results,
-        machine=_named(facts.machine_name(options.machine, found), device, simulation),
+        machine=_named(facts.machine_name(options.machine, found), device),
         facts=found,
         collect=collect,
         checkout=look(root, results, simulation),
@@ -170,12 +171,12 @@ def _simulation_of(device: str, root: Path | None, results: Path) -> Simulation 
     return found
 
 
-def _named(name: str, device: str, simulation: Simulation | None) -> str:
-    """The machine's name: with the word where the run is a declared simulation, and only there.
+def _named(name: str, device: str) -> str:
+    """The machine's name: with the word where the run is simulated, and only there.
 
     Raises UsageError where a measured run would be filed as a simulated one.
     """
-    if simulation is not None:
+    if device == MARK:
         return name if MARK in name else checked_name(f"{MARK}-{name}", "--machine")
     if MARK in name and device != MARK:
         raise UsageError(
@@ -260,7 +261,10 @@ def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
 def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Run, ...]]:
     """The newest partial run of this machine, commit and facts, less what it has measured, and its
     parts so far."""
-    for run in reversed(runs.of_commit(setup.results, setup.machine, setup.checkout.commit, warn)):
+    commit = setup.checkout.commit
+    found = (runs.of_commit(setup.results, name, commit, warn) for name in _own_names(setup))
+    stored = sorted(chain.from_iterable(found), key=lambda run: run.header.started_at)
+    for run in reversed(stored):
         if can_resume(run, setup):
             break
     else:
@@ -295,9 +299,15 @@ def _check_alone(options: Measuring) -> None:
         raise UsageError("--resume takes the cases of the run it finishes: leave the others out")
 
 
+def _own_names(setup: Setup) -> tuple[str, ...]:
+    """The machine's, and the one under which its simulated runs are filed that nothing declares."""
+    simulated = f"{MARK}-{setup.machine}"
+    return (setup.machine,) if MARK in setup.machine else (setup.machine, simulated)
+
+
 def can_resume(run: WholeRun, setup: Setup) -> bool:
     header = run.header
-    same = (header.machine, header.commit) == (setup.machine, setup.checkout.commit)
+    same = header.machine in _own_names(setup) and header.commit == setup.checkout.commit
     if not same or run.is_complete or header.by != "hostbench run":
         return False
     if header.scratch is None and setup.checkout.scratch is not None:

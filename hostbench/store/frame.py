@@ -104,9 +104,12 @@ def _rows_of_run(run: WholeRun, figures: tuple[published.PublishedFigure, ...]) 
 
 def _about_run(run: WholeRun, gpu: str | None) -> Row:
     header, facts = run.header, run.facts
+    hardware = gpu or _plain(facts.get("host", {}).get("cpu_model"))
+    if header.device == "simulated" and not str(hardware).startswith("Simulated"):
+        hardware = "Simulated" if hardware is None else f"Simulated, on {hardware}"
     return {
         "machine": header.machine,
-        "hardware": gpu or _plain(facts.get("host", {}).get("cpu_model")),
+        "hardware": hardware,
         "commit": header.commit,
         "committed_at": header.committed_at,
         "run_id": run.run_id,

@@ -44,7 +44,7 @@ from hostbench.testing.builders import (
     write_journal,
 )
 from hostbench.vcs.repo import Checkout
-from tests.stored import runs_of
+from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent
 ONE = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
@@ -400,6 +400,8 @@ def test_exit_codes_of_a_run(
     assert main(QUICK) == code
     one = only(results)
     assert one.header.scratch == "simulated device"
+    assert one.header.machine == "simulated-shelf"  # never under a real machine's name
+    assert set(read_tree(results).frame["hardware"].str.startswith("Simulated")) == {True}
     assert one.results()
     said = capsys.readouterr()
     assert one.run_id in said.out
@@ -632,7 +634,7 @@ def test_end_to_end(whole_run: tuple[Path, Any]) -> None:
     assert "Does pinned memory pay?" in done.stdout
     assert "pinned 5.38 ms" in done.stdout
     assert "Create randn on the CPU" in done.stdout
-    assert str(results / "shelf" / "runs") in done.stdout
+    assert str(results / "simulated-shelf" / "runs") in done.stdout
     assert str(results) not in str(one)
     assert list(results.rglob("*.jsonl")) == []
     assert {path.name for path in results.parent.iterdir()} == {"results"}

@@ -133,7 +133,9 @@ def test_a_case_that_fails_is_left_out_on_both_sides(
     assert len(Toy.walked) == 2
     said = capsys.readouterr()
     assert "broken" in said.err and "no run that may be judged" not in said.err
-    assert f"  {CASE}@shelf: broken" in said.out and "failed at working tree (" in said.out
+    assert (
+        f"  {CASE}@simulated-shelf: broken" in said.out and "failed at working tree (" in said.out
+    )
     assert sorted(one.results()[0].status for one in stored(root)) == ["failed", "ok"]
 
 

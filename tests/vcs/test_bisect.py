@@ -85,7 +85,7 @@ def test_half_is_half_of_the_logarithm() -> None:
     assert (1 + half(-0.19)) ** 2 == pytest.approx(0.81)
 
 
-store = partial(histories.write, noise=0.0005)
+store = partial(histories.write, noise=0.0005, machine="simulated-shelf")
 
 
 def slower_from(commit: int, factor: float = 1.204) -> Callable[[int, NightlyRun], float]:
@@ -153,7 +153,7 @@ def test_a_step_that_came_with_a_driver_is_not_bisected_unasked(
     )
     assert main(list(BISECT)) == EXIT_NOTHING_MEASURED
     said = capsys.readouterr().err
-    assert "machine:shelf" in said and "is no commit's. environment: " in said
+    assert "machine:simulated-shelf" in said and "is no commit's. environment: " in said
     assert "driver: 580.1 -> 590.2" in said
     assert main([*BISECT, "--good", commits[10], "--bad", commits[20]]) == EXIT_OK
     assert ", +20." in capsys.readouterr().out
@@ -265,7 +265,7 @@ def test_series_and_machine_are_checked(root: Path, capsys: pytest.CaptureFixtur
     assert "a bisection follows one" in capsys.readouterr().err
     elsewhere = ["bisect", f"{CASE}@other", "--device", "simulated", "--run"]
     assert main(elsewhere) == EXIT_USAGE
-    assert "the series is of machine other, this is shelf" in capsys.readouterr().err
+    assert "the series is of machine other, this is simulated-shelf" in capsys.readouterr().err
 
 
 def test_a_shallow_clone_is_refused(
