@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hostbench import __version__
+from hostbench.core.asv_names import asv_name
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
@@ -134,16 +135,6 @@ class Suite:
         except FileExistsError:
             return False
         return True
-
-
-def class_name(workload: str) -> str:
-    """`transfer.host_to_device` -> `HostToDevice`."""
-    return "".join(part.capitalize() for part in workload.partition(".")[2].split("_"))
-
-
-def asv_name(workload: str) -> str:
-    """`transfer.host_to_device` -> `transfer.HostToDevice.track_seconds`."""
-    return f"{workload.partition('.')[0]}.{class_name(workload)}.track_seconds"
 
 
 def selection(cases: Sequence[Case]) -> list[str]:

@@ -219,6 +219,14 @@ def test_importing_costs_nothing() -> None:
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
+def test_reading_history_loads_no_launcher() -> None:
+    code = "import hostbench.store.history, sys; print([m for m in sys.modules if 'launcher' in m])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
 def test_a_class_name_has_one_meaning() -> None:
     homes: dict[str, list[str]] = {}
     for source in (*of("hostbench"), *of("dashboard")):

@@ -11,6 +11,7 @@ from msgspec import structs
 
 import hostbench
 from hostbench import suite
+from hostbench.core.asv_names import asv_name
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_OK
 from hostbench.runner.journal import JournalWriter
@@ -52,7 +53,7 @@ def record(run: WholeRun, root: Path, results: Path) -> str | None:
 
 def _stored(run: WholeRun, results: Path, since_ms: float) -> bool:
     """Whether asv's file of the commit has a row of every workload since then."""
-    wanted = {suite.asv_name(result.case.workload) for result in run.results()}
+    wanted = {asv_name(result.case.workload) for result in run.results()}
     files = asv_tree.files_of_commit(results, str(run.header.commit), run.header.machine)
     found = {name for file in files for name, started in file.started if started >= since_ms - 1}
     return wanted <= found

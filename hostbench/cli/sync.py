@@ -4,12 +4,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostbench.core.asv_names import class_name
 from hostbench.core.errors import EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.core.files import write_atomic
 from hostbench.families import load, names
 from hostbench.measure.workload import Workload
 from hostbench.runner.places import project_root
-from hostbench.suite import class_name
 
 _MAX_LINE = 100
 

@@ -32,6 +32,8 @@ class Workload:
     """Called as build(device, **other axes) with an opened Device."""
     moves: Callable[..., int] | None = None
     """Bytes moved per step, from the axes; None where no rate has a meaning."""
+    rate_of: str = ""
+    """What these bytes are, where a reader could take them for others."""
     expects: Callable[..., Mapping[str, bool]] | None = None
     """Findings that the case should show, from the axes: `{"asynchronous": True}`."""
     only: Callable[..., bool] | None = None

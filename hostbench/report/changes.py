@@ -50,7 +50,13 @@ def _cells(told: ExplainedEvent) -> tuple[Cell, ...]:
     one = told.found
     values: tuple[tuple[Any, ...], ...] = (
         (words.state(told), told.fails),
-        (one.event.commit, one.first.committed_at.isoformat(), one.first.run_id),
+        (
+            one.event.commit,
+            one.first.commit,
+            one.first.committed_at.isoformat(),
+            one.first.started_at.isoformat(),
+            one.first.run_id,
+        ),
         (compared(one)["effect"],),
         compared(one)["interval"],
         (compared(one)["before_s"], compared(one)["after_s"]),

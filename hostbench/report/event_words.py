@@ -18,13 +18,17 @@ from hostbench.store.triage import Entry
 
 COLUMNS = (
     Column(title="state", keys=("state", "fails")),
-    Column(title="since", keys=("commit", "committed_at", "run_id"), right=True),
+    Column(
+        title="since", keys=("since", "commit", "committed_at", "started_at", "run_id"), right=True
+    ),
     Column(title="change", keys=("effect",), right=True),
     Column(title="99 % interval", keys=("low", "high"), right=True),
     Column(title="before -> after", keys=("before_s", "after_s"), right=True),
     Column(title="detects", keys=("detects",), right=True),
     Column(title="series", keys=("series", "num_moved", "num_series")),
 )
+_STATES = {"ended": "ended by a baseline reset", "break": "baseline reset"}
+"""Where a state is not called as it is stored."""
 HEADINGS = tuple(column.title for column in COLUMNS)
 
 
@@ -86,7 +90,7 @@ def cells(told: ExplainedEvent) -> tuple[str, ...]:
 
 def state(told: ExplainedEvent) -> str:
     status = told.found.status
-    said: list[str] = ["ended by a baseline reset" if status == "ended" else status]
+    said: list[str] = [_STATES.get(status, status)]
     if told.triage is not None:
         said.append(told.triage.state + (f" ({told.lapsed})" if told.lapsed else ""))
     elif told.found.status == "confirmed" and told.found.change.effect > 0 and not told.recent:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.units import one_line
+from hostbench.families import declared
 from hostbench.report.answer import Answer, Figure, by_family
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
@@ -20,9 +21,8 @@ from hostbench.report.table import markdown as as_markdown
 from hostbench.report.table import text as as_text
 from hostbench.store.runs import WholeRun, launches_in_words
 
+_RATE = "rate: bytes per step / time{}; 1 GB/s is 10^9 bytes a second"
 _TERMS = (
-    "rate: bytes per step / time; of one rank's buffer for all_reduce (algorithm bandwidth, not "
-    "bus bandwidth), of both directions for both_ways; 1 GB/s is 10^9 bytes a second",
     "async: 1 - call / end to end",
     "spread: quartiles over the median of the launches",
     "sizes: 1 MiB is 2^20 bytes",
@@ -230,7 +230,18 @@ def counts(rows: pd.DataFrame) -> list[str]:
     if surprising:
         said.append(f"{surprising} with an unexpected finding")
     struck = ((rows["status"] == "failed") & rows["seconds"].notna()).any()
-    return [f"{', '.join(said)}.", *_TERMS, *([_STRUCK] if struck else [])]
+    return [f"{', '.join(said)}.", *_terms(rows), *([_STRUCK] if struck else [])]
+
+
+def _terms(rows: pd.DataFrame) -> list[str]:
+    """What the columns of figures mean; of a rate also whose bytes these workloads count."""
+    shown = rows[rows["gb_per_s"].notna()]
+    said = [
+        f", of {work.rate_of} for {work.name.partition('.')[2]}"
+        for work in map(declared, shown["workload"].unique())
+        if work and work.rate_of
+    ]
+    return [_RATE.format("".join(said)), *_TERMS]
 
 
 def not_proven(rows: pd.DataFrame) -> list[str]:

@@ -186,7 +186,8 @@ def _folded(line: str, width: int, start: int = 0) -> list[str]:
     """What does not fit goes on below, from the same place as what begins at `start`."""
     if len(line) <= width:
         return [line]
-    first, *more = textwrap.wrap(line[start:], width - start, break_on_hyphens=False)
+    room = max(width - start, _LEAST)
+    first, *more = textwrap.wrap(line[start:], room, break_on_hyphens=False) or [""]
     return [line[:start] + first, *(" " * start + rest for rest in more)]
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from msgspec import structs
 
+from hostbench.core.asv_names import asv_name
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
 from hostbench.core.records import DAMAGE, Archived, Count, Run
 from hostbench.runner import journal
 from hostbench.store import archive, asv_tree
-from hostbench.suite import asv_name
 
 
 def from_journal(results: Path, path: Path) -> Run:

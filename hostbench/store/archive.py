@@ -14,13 +14,13 @@ from typing import Any
 
 from msgspec import convert, to_builtins
 
+from hostbench.core.asv_names import asv_name
 from hostbench.core.case import AxisValue
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
 from hostbench.core.files import MAX_POINTS, read_stored, unpack, write_atomic
 from hostbench.core.records import DAMAGE, FORMAT, Archived, CaseRecord, Run
 from hostbench.core.samples import median, median_interval, quantile
-from hostbench.suite import asv_name
 
 SUFFIX = ".json.gz"
 UPDATE = "update hostbench to read it"

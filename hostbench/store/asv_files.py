@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hostbench.core.asv_names import asv_name
 from hostbench.core.files import write_atomic
 from hostbench.measure.workload import Workload
-from hostbench.suite import asv_name
 
 PYTHON = "3.11"
 ENVIRONMENT = f"hostbench-py{PYTHON}"

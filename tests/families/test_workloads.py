@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hostbench import families, suite
+from hostbench import families
 from hostbench.cli.sync import source
+from hostbench.core.asv_names import asv_name, class_name
 from hostbench.core.case import AxisValue
 from hostbench.core.errors import UsageError
 from hostbench.device.base import Device, Step
@@ -194,7 +195,7 @@ def test_asv_classes_hold_literals_only(family: str) -> None:
             for target in each.targets
             if isinstance(target, ast.Name)
         }
-        assert node.name == suite.class_name(work.name)
+        assert node.name == class_name(work.name)
         assert [ast.unparse(base) for base in node.bases] == ["suite.Suite"]
         assert assigned == {
             "workload": work.name,
@@ -215,7 +216,7 @@ def test_asv_finds_no_base_class_and_one_cache_per_file(family: str) -> None:
 
 
 def test_names_for_asv() -> None:
-    assert suite.class_name("transfer.host_to_device") == "HostToDevice"
-    assert suite.asv_name("transfer.host_to_device") == "transfer.HostToDevice.track_seconds"
-    names = [suite.asv_name(name) for name in WORKLOADS]
+    assert class_name("transfer.host_to_device") == "HostToDevice"
+    assert asv_name("transfer.host_to_device") == "transfer.HostToDevice.track_seconds"
+    names = [asv_name(name) for name in WORKLOADS]
     assert len(names) == len(set(names))

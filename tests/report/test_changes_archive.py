@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -344,10 +345,18 @@ def test_levels_on_two_sides_of_a_reset_are_never_compared(tmp_path: Path, chang
         assert [one[key] for key in ("effect", "before_s", "after_s")] == [None] * 3
         assert one["interval"] == [None, None]
     rows = list(csv.DictReader(io.StringIO(changes(tmp_path, "--format", "csv")[1])))
-    of_resets = [row for row in rows if row["state"] == "break"]
+    of_resets = [row for row in rows if row["state"] == "baseline reset"]
     assert len(of_resets) == 8
     for row in of_resets:
         assert not any(row[key] for key in ("effect", "low", "high", "before_s", "after_s"))
+
+
+def test_csv_names_the_commit_on_every_axis(history: Path, changes: Any) -> None:
+    for axis in ("commit", "run-time"):
+        said = changes(history, "--axis", axis, "--format", "csv")[1]
+        rows = list(csv.DictReader(io.StringIO(said)))
+        assert rows and all(re.fullmatch("[0-9a-f]{40}", row["commit"]) for row in rows)
+        assert all(row["since"] and row["started_at"] for row in rows)
 
 
 def test_the_other_axis_without_an_index(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hostbench.core.records import Finish, Run
+from hostbench.families import load
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
 from hostbench.store import archive
@@ -173,11 +174,18 @@ def test_the_rate_is_said_to_be_bytes_over_time(tmp_path: Path) -> None:
     for markdown in (False, True):
         text = made(tmp_path / str(markdown), mixed(), markdown=markdown)
         assert "rate: bytes per step / time" in text
-        assert "algorithm bandwidth, not bus bandwidth" in text
+        assert "algorithm bandwidth" not in text  # no case of that family is here
         assert (
             "1 with an unexpected finding" in text
             and "a crossed-out time: it failed a proof" in text
         )
+
+
+def test_a_workload_says_what_its_bytes_are(tmp_path: Path) -> None:
+    work = load(("collectives",))["collectives.all_reduce"]
+    case = next(case for case in work.cases() if case.values["num_ranks"] == 2)
+    text = made(tmp_path, run([record(case, nbytes=4096)]))
+    assert "of one rank's buffer (algorithm bandwidth, not bus bandwidth) for all_reduce" in text
 
 
 def test_a_proof_that_cannot_be_made_is_told_once(tmp_path: Path) -> None:

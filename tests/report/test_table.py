@@ -98,6 +98,12 @@ def test_a_table_fits_the_terminal(
     assert ("these 2: a driver" in "\n".join(lines)) is (table is NOTED)
 
 
+@pytest.mark.parametrize("columns", [1, 4])
+def test_no_terminal_is_too_narrow(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = bare(drawn(["word " * 60, " " * 200, TABLE], columns, monkeypatch))
+    assert "slower" in "".join("".join(lines).split())
+
+
 def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[31mslower" in drawn([TABLE], 200, monkeypatch)
     assert "\x1b" not in text([TABLE])

@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from hostbench.core.asv_names import asv_name
 from hostbench.core.errors import UsageError
 from hostbench.core.records import Run
 from hostbench.core.samples import median_interval
 from hostbench.store import archive
 from hostbench.store.columns import COLUMNS
-from hostbench.suite import asv_name
 from hostbench.testing.builders import (
     COMMIT,
     GPU_FACTS,

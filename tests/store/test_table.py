@@ -318,6 +318,14 @@ def test_the_counts_are_the_frames(tree: Path) -> None:
         for rows in (pd.concat(map(found.counts, [*found.machines(), None])), expected)
     )
     pd.testing.assert_frame_equal(plain(first), plain(second))
+    keys = ["machine", "run_id"]
+    names = [*keys, *STATUSES, "unexpected"]
+    sums = expected.groupby(keys, dropna=False, sort=False)[names[2:]].sum().reset_index()
+    said = found.runs_counted()[names]
+    first_of_all, second_of_all = (
+        rows.sort_values(keys, ignore_index=True) for rows in (said, sums)
+    )
+    pd.testing.assert_frame_equal(plain(first_of_all), plain(second_of_all))
     assert first["failed"].sum() == (whole["status"] == "failed").sum() > 0
     for machine in found.machines():
         rows = whole[whole["machine"] == machine]

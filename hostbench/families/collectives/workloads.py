@@ -33,6 +33,7 @@ def _ranks(num_ranks: int, **_: AxisValue) -> int:
 @workload(
     axes={"device": DEVICES, "num_ranks": NUM_RANKS, "nbytes": SIZES},
     moves=_moves,
+    rate_of="one rank's buffer (algorithm bandwidth, not bus bandwidth)",
     quick=_quick,
     ranks=_ranks,
     link=lambda num_ranks, **_: "peer" if num_ranks > 1 else None,

@@ -119,6 +119,7 @@ def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> 
 @workload(
     axes={"device": DEVICES, "nbytes": (MIB, 16 * MIB, 64 * MIB), "memory": MEMORY},
     moves=_twice,
+    rate_of="both directions",
     expects=expectations.both_ways,
     needs=memory_and_cache,
     link="both_ways",

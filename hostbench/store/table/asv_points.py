@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from hostbench.core import files, units
+from hostbench.core.asv_names import asv_name
 from hostbench.core.case import Case
 from hostbench.core.clock import YEARS
 from hostbench.core.records import DAMAGE
@@ -24,7 +25,6 @@ from hostbench.measure.workload import Workload
 from hostbench.store import asv_tree
 from hostbench.store.columns import Row, axes_of
 from hostbench.store.table.rows import AXES, TEXT, as_int, axes_json, text_array, texts
-from hostbench.suite import asv_name
 
 Warn = Callable[[str], None]
 

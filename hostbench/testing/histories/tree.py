@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from hostbench import __version__
+from hostbench.core.asv_names import asv_name
 from hostbench.core.case import Case
 from hostbench.core.clock import iso
 from hostbench.core.errors import UsageError
@@ -22,7 +23,6 @@ from hostbench.facts import Facts, asv_machine_entry, to_json
 from hostbench.measure.workload import Workload
 from hostbench.runner.places import run_id
 from hostbench.store import archive, asv_files
-from hostbench.suite import asv_name
 from hostbench.testing.histories import commits
 from hostbench.testing.histories.nights import (
     Night,
