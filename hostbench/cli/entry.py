@@ -9,7 +9,7 @@ from io import TextIOWrapper
 import click
 
 from hostbench.cli.commands import COMMANDS
-from hostbench.cli.output import drop_output, show, warn
+from hostbench.cli.output import drop_output, replace_closed, show, warn
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_PIPE, EXIT_USAGE, HostbenchError
 from hostbench.core.processes import terminate_as_interrupt
 
@@ -21,6 +21,7 @@ _COMPLETE = "_HOSTBENCH_COMPLETE"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. A known error is one line on stderr."""
     words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    replace_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a file's name may be no text in any encoding
             stream.reconfigure(errors="backslashreplace")

@@ -15,7 +15,7 @@ from hostbench.core.errors import NothingMeasured
 from hostbench.core.records import CaseRecord
 from hostbench.device.simulated_file import SIDE
 from hostbench.runner import places, session
-from hostbench.runner.journal import JournalWriter, read
+from hostbench.runner.journal import JournalLost, JournalWriter, read
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan
 from hostbench.runner.progress import Bar
@@ -40,7 +40,28 @@ def walk(
 ) -> tuple[End, tuple[list[CaseRecord], ...]]:
     """Measure the plan with the code of this process into one journal, or with those of two sides,
     interleaved, into two; an interrupt ends it early and keeps the rest. Finishing the journals is
-    left to the caller."""
+    left to the caller. Raises JournalLost, which says where the records are, where no more can be
+    kept."""
+    try:
+        return _walk(setup, plan, journals, sides)
+    except JournalLost as error:
+        kept = " and ".join(map(_kept, journals))
+        raise JournalLost(
+            f"{error}; what was measured is kept in {kept}: make room, have it in "
+            f"{journals[0].path.parent}, and the next `hostbench run` archives it"
+        ) from error
+
+
+def _kept(journal: JournalWriter) -> str:
+    try:
+        return str(journal.rescued())
+    except OSError as error:
+        return f"no place ({error.strerror})"
+
+
+def _walk(
+    setup: Setup, plan: Plan, journals: Sequence[JournalWriter], sides: Sequence[Side]
+) -> tuple[End, tuple[list[CaseRecord], ...]]:
     bar = Bar()
     records: tuple[list[CaseRecord], ...] = tuple([] for _ in journals)
 

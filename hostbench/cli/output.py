@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from hostbench.core.errors import BrokenError
 from hostbench.core.units import one_line
@@ -23,6 +24,19 @@ def show(text: str, end: str = "\n") -> None:
             f"standard output cannot be written: {error.strerror or error}; make room, or send it "
             "elsewhere"
         ) from None
+
+
+def replace_closed() -> None:
+    """In place of a standard stream that is closed (`2>&-`) the null device: else the next file
+    that is opened takes its number, and what is said goes into it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))
 
 
 def drop_output() -> None:

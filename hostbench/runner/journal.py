@@ -11,13 +11,15 @@ import fcntl
 import io
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, convert, structs, to_builtins
 
-from hostbench.core.errors import DataError, UsageError
+from hostbench.core.errors import BrokenError, DataError, UsageError
 from hostbench.core.files import open_stored, read_stored
 from hostbench.core.records import (
     DAMAGE,
@@ -32,6 +34,10 @@ from hostbench.core.records import (
     encoded,
 )
 from hostbench.runner.places import SUFFIX
+
+
+class JournalLost(BrokenError):
+    """The journal can be written no more: its disk is full, or it was deleted under the run."""
 
 
 class JournalWriter:
@@ -53,7 +59,11 @@ class JournalWriter:
                 "make it writable or name another folder with --results"
             ) from error
         fcntl.flock(self._fd, fcntl.LOCK_EX)
-        self._write("run", header, format=FORMAT)
+        try:
+            self._write("run", header, format=FORMAT)
+        except JournalLost:
+            hidden.unlink()
+            raise
         hidden.rename(path)
 
     def facts(self, when: str, facts: Mapping[str, Any]) -> None:
@@ -62,11 +72,27 @@ class JournalWriter:
     def case(self, record: CaseRecord) -> None:
         self._write("case", record)
         self._holds_cases = True
+        if not self._is_there():
+            raise JournalLost(f"{self.path} was deleted or moved while the run went on")
 
     def finish(self, status: str, at: str, scratch: str | None = None) -> None:
         """`scratch`: why the run turned out to be scratch only while it went on."""
         self._write("finish", Finish(at=at, status=status, scratch=scratch))
         os.fsync(self._fd)
+
+    def rescued(self) -> Path:
+        """Where what was written is: where it belongs or, where that is gone, a copy."""
+        if self._is_there():
+            return self.path
+        copy = Path(tempfile.mkdtemp(prefix="hostbench-")) / self.path.name
+        shutil.copyfile(f"/proc/self/fd/{self._fd}", copy)
+        return copy
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(self.path.stat(), os.fstat(self._fd))
+        except OSError:
+            return False
 
     def close(self) -> None:
         os.close(self._fd)
@@ -81,8 +107,11 @@ class JournalWriter:
 
     def _write(self, kind: str, record: Struct, **more: int) -> None:
         data = encoded({"kind": kind, **more, **to_builtins(record)})
-        while data:  # a signal may cut a write short
-            data = data[os.write(self._fd, data) :]
+        try:
+            while data:  # a signal may cut a write short
+                data = data[os.write(self._fd, data) :]
+        except OSError as error:
+            raise JournalLost(f"cannot write {self.path}: {error.strerror}") from error
 
 
 def is_alive(path: Path) -> bool:

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from typing import Any, TextIO
 
 from hostbench.core import units
@@ -69,7 +70,8 @@ class Bar:
     def end(self) -> None:
         if self._drawn:
             self._drawn.stop()
-        self._out.flush()
+        with suppress(OSError):
+            self._out.flush()
 
     def _say(self, always: bool = False) -> None:
         now_s = time.monotonic()
@@ -87,8 +89,9 @@ class Bar:
         if self._drawn:
             self._drawn.line(text)
             return
-        self._out.write(text + "\n")
-        self._out.flush()
+        with suppress(OSError):  # nobody can read it: the measurement goes on
+            self._out.write(text + "\n")
+            self._out.flush()
 
     def _share(self) -> float:
         return self._done / self._total if self._total else 1.0

@@ -2,14 +2,17 @@
 with the launcher replaced; one run is the real program with real worker processes."""
 
 import csv
+import errno
 import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,6 +35,7 @@ from hostbench.core.errors import (
 from hostbench.core.records import Archived, Launch, Measurement, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
+from hostbench.runner import journal
 from hostbench.store import archive
 from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import (
@@ -846,6 +850,70 @@ def code_of(body: str, stdout: Any) -> tuple[int, str]:
 def test_the_exit_code_when_nobody_reads_the_output(body: str, code: int, unread: IO[str]) -> None:
     found, said = code_of(body, unread)
     assert found == code and "BrokenPipe" not in said, said
+
+
+def test_a_closed_stderr_costs_no_measurement(tmp_path: Path) -> None:
+    words = [*SIMULATED, "--case", ONE, "--results", str(tmp_path / "results")]
+    command = [sys.executable, "-m", "hostbench", *words]
+    quoted = " ".join(f"'{word}'" for word in command)
+    done = subprocess.run(
+        ["sh", "-c", f"{quoted} 2>&-"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == EXIT_OK and "1 ok" in done.stdout
+    assert "launch 1/1" not in done.stdout
+    assert len(only(tmp_path / "results").results()) == 1
+
+
+def _walking(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:
+    """`meanwhile` happens once two cases are measured."""
+
+    class Meanwhile(InProcess):
+        def run(self, launch: Launch) -> Iterator[Outcome]:
+            for number, outcome in enumerate(super().run(launch)):
+                if number == 2:
+                    meanwhile()
+                yield outcome
+
+    monkeypatch.setattr(measuring, "Launcher", Meanwhile)
+
+
+def test_results_deleted_while_measuring_are_kept_in_a_copy(
+    results: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    _walking(monkeypatch, lambda: shutil.rmtree(results))
+    assert main(QUICK) == EXIT_FAILED
+    said = capsys.readouterr().err.splitlines()[-1]
+    (copy,) = tmp_path.glob("hostbench-*/*.jsonl")
+    assert "was deleted or moved" in said and str(copy) in said
+    assert len(journal.read(copy).records) == 3  # noticed at once
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_was_measured(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real, full = os.write, list[bool]()
+
+    def write(number: int, data: bytes) -> int:
+        if full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(number, data)
+
+    monkeypatch.setattr(os, "write", write)
+    _walking(monkeypatch, lambda: full.append(True))
+    assert main(QUICK) == EXIT_FAILED
+    full.clear()
+    said = capsys.readouterr().err.splitlines()[-1]
+    (path,) = results.rglob("*.jsonl")
+    assert "No space left" in said and "make room" in said and str(path) in said
+    assert len(journal.read(path).records) == 2
 
 
 def test_output_that_cannot_be_written_is_a_failure() -> None:
