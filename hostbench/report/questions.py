@@ -77,7 +77,7 @@ def _unasked(family: str, rows: Sequence[Row], why: str) -> Answer:
     return Answer(
         family=family,
         workload=rows[0].workload,
-        question=f"What do its {len(rows)} cases say?",
+        question="What do its cases say?",
         verdict=why,
         state="unavailable",
     )
