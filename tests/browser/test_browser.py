@@ -170,21 +170,26 @@ def test_the_overview_leads_to_a_page_with_the_same_run(page: Any, address: str)
     page.wait_for_url(f"**/trend?*machine={CPU_MACHINE}*")
 
 
-def test_a_project_of_ones_own_sees_its_families(page: Any, tmp_path: Path) -> None:
-    """Started there as the README says, also after somebody elsewhere has read its results."""
-    project = own_project.make(tmp_path)
+@pytest.fixture(scope="module")  # before the tab and after it, whose last requests it answers
+def own_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a project of one's own, whose results somebody has read elsewhere before."""
+    project = own_project.make(tmp_path_factory.mktemp("own"))
     done = project.hostbench("run", "steps", "--quick", "--machine", "mine")
     assert done.returncode == 0, done.stdout
-    elsewhere = Scratch(tmp_path, project.home)
+    elsewhere = Scratch(project.home, project.home)
     assert elsewhere.hostbench("changes", "--results", str(project.results)).returncode == 3
-    with started(project.root) as address:
-        page.goto(address)
-        page.get_by_text("Is sum() faster than a loop?").wait_for()
-        page.get_by_role("link", name="steps: charts and numbers").click()
-        page.locator(BAR).first.wait_for(state="attached")
-        page.goto(f"{address}/family?family=steps")
-        page.locator(BAR).first.wait_for(state="attached")
-        assert page.get_by_text("which is not here").count() == 0
+    with started(project.root) as shown:
+        yield shown
+
+
+def test_a_project_of_ones_own_sees_its_families(page: Any, own_address: str) -> None:
+    page.goto(own_address)
+    page.get_by_text("Is sum() faster than a loop?").wait_for()
+    page.get_by_role("link", name="steps: charts and numbers").click()
+    page.locator(BAR).first.wait_for(state="attached")
+    page.goto(f"{own_address}/family?family=steps")
+    page.locator(BAR).first.wait_for(state="attached")
+    assert page.get_by_text("which is not here").count() == 0
 
 
 def test_a_change_leads_to_its_trend(page: Any, address: str) -> None:
