@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hostbench.cli.output import Reading
 from hostbench.cli.page import show_page
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
@@ -19,7 +20,8 @@ class CheckResultsOptions:
 
 def execute(options: CheckResultsOptions) -> int:
     """Print each finding with its remedy; change nothing. Exit code 4 where there is one."""
-    checked = check.check(stored_results(options.results))
+    with Reading() as tell:
+        checked = check.check(stored_results(options.results), tell)
     found = checked.findings
     said = f"{checked.num_files} files, {checked.num_runs} runs: "
     said += f"{len(found)} to look at" if found else "all whole"

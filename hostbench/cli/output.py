@@ -1,12 +1,16 @@
 """What every command says: results on standard output, warnings on stderr."""
 
 import os
+import shutil
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from hostbench.core.errors import BrokenError
 from hostbench.core.units import one_line
+
+_LINE_EVERY_S = 10.0
 
 
 def show(text: str, end: str = "\n") -> None:
@@ -48,3 +52,35 @@ def warn(text: str) -> None:
     """One line on stderr, fit for a terminal: text from files may be in it."""
     with suppress(OSError):  # nobody reads it: the exit code still stands
         print(f"hostbench: {one_line(text)}", file=sys.stderr)
+
+
+class Reading:
+    """How far reading results has come, on stderr: one line that is written over on a terminal, a
+    flushed line every 10 s elsewhere. Nothing is said of what takes less."""
+
+    def __init__(self) -> None:
+        self._num, self._said_s = 0, time.monotonic()
+        self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_drawn = False
+
+    def __call__(self, path: Path) -> None:
+        """This file is about to be read."""
+        self._num += 1
+        if time.monotonic() - self._said_s < (1 if self._is_live else _LINE_EVERY_S):
+            return
+        self._said_s, self._is_drawn = time.monotonic(), self._is_live
+        text = one_line(f"reading results: {self._num} files, now {path}")
+        width = shutil.get_terminal_size().columns - 1
+        self._write(f"\r\x1b[K{text:.{width}}" if self._is_live else f"{text}\n")
+
+    def __enter__(self) -> "Reading":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_drawn:
+            self._write("\r\x1b[K")
+
+    @staticmethod
+    def _write(text: str) -> None:
+        with suppress(OSError):
+            print(text, end="", file=sys.stderr, flush=True)

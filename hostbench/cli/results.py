@@ -4,7 +4,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hostbench.cli.output import warn
+from hostbench.cli.output import Reading, warn
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.suggest import did_you_mean
 from hostbench.runner.places import asv_results, project_root
@@ -34,7 +34,8 @@ def stored_results(named: str | None) -> Path:
 def open_history(named: str | None) -> History:
     """What is stored there, in a folder or in a table at a URL; what cannot be read is a warning.
     Raises as `stored_results`."""
-    history = History(named if named and is_url(named) else stored_results(named))
+    with Reading() as tell:
+        history = History(named if named and is_url(named) else stored_results(named), tell)
     for warning in history.warnings:
         warn(warning)
     return history

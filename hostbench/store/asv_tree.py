@@ -25,6 +25,14 @@ Warn = Callable[[str], None]
 Params = tuple[tuple[str, Any], ...]
 """(parameter name, value) of one combination."""
 
+Tell = Callable[[Path], None]
+"""Is told of each file that is about to be read: a large tree takes minutes."""
+
+
+def untold(_: Path) -> None:
+    """Where nobody waits."""
+
+
 NO_RESULTS = ("machine.json", "benchmarks.json")
 """`.json` files of a machine's folder that asv takes for no results."""
 

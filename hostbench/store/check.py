@@ -12,6 +12,7 @@ from hostbench.core.errors import DataError
 from hostbench.core.records import Run
 from hostbench.runner import journal
 from hostbench.store import archive, check_asv, frame, peers, triage
+from hostbench.store.asv_tree import Tell, untold
 from hostbench.store.check_asv import FROM_GIT, Damage, as_damage
 from hostbench.store.runs import put_together
 from hostbench.store.table.scan import is_utf8
@@ -33,11 +34,11 @@ class Checked:
     """Journals of whole runs, as every plain `asv run` leaves: no damage."""
 
 
-def check(results: Path) -> Checked:
+def check(results: Path, tell: Tell = untold) -> Checked:
     """Read everything below a results folder."""
     findings: list[Damage] = []
-    archived, files = _archives(results, findings)
-    stored = check_asv.check(results, findings)
+    archived, files = _archives(results, findings, tell)
+    stored = check_asv.check(results, findings, tell)
     findings += _missing_rows(results, archived, stored)
     findings += _runs(results, archived)
     left, num_waiting = _journals(results, archived)
@@ -53,12 +54,15 @@ def check(results: Path) -> Checked:
     )
 
 
-def _archives(results: Path, findings: list[Damage]) -> tuple[list[tuple[Path, Run]], list[Path]]:
+def _archives(
+    results: Path, findings: list[Damage], tell: Tell
+) -> tuple[list[tuple[Path, Run]], list[Path]]:
     """The archives that can be read; the others, and those out of place, are findings."""
     files = sorted(results.glob(f"*/runs/*{archive.SUFFIX}"))
     found: list[tuple[Path, Run]] = []
     by_id: dict[str, Path] = {}
     for path in files:
+        tell(path)
         try:
             run = archive.read(path)
         except DataError as error:

@@ -33,20 +33,22 @@ class Stored:
     num_files: int = 0
 
 
-def check(results: Path, findings: list[Damage]) -> Stored:
+def check(results: Path, findings: list[Damage], tell: asv_tree.Tell = asv_tree.untold) -> Stored:
     """Look through benchmarks.json and every machine's folder."""
     stored = Stored()
     described = _described(results, findings)
     for folder in sorted({path.parent for path in results.glob("*/*.json")}):
         _machine(folder, findings)
         own = asv_tree.described(results, asv_tree.quiet, folder.name) if described else {}
+        known, layouts = {**described, **own}, list[asv_points.Layout]()
         seen: dict[tuple[str, str], Path] = {}
         for path in asv_tree.result_files(folder):
             stored.num_files += 1
+            tell(path)
             data = _json(path, findings)
             if data is not None:
                 said: list[str] = []
-                asv_points.read(path, data, {**described, **own}, [], said.append)
+                asv_points.read(path, data, known, layouts, said.append)
                 findings += [as_damage(path, text, FROM_GIT) for text in said]
                 _place(path, data, seen, stored, findings)
     return stored

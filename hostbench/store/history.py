@@ -13,6 +13,7 @@ import pyarrow as pa
 from hostbench.core.errors import UsageError
 from hostbench.facts.record import Facts
 from hostbench.store import runs, table
+from hostbench.store.asv_tree import Tell, untold
 from hostbench.store.columns import COUNTS, RUN_COUNTS, SIDES, STATUSES
 from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun, WholeRun
@@ -63,7 +64,7 @@ class History:
     Raises UsageError where there is no such folder, no such table.
     """
 
-    def __init__(self, results: Path | str) -> None:
+    def __init__(self, results: Path | str, tell: Tell = untold) -> None:
         self.results: Path | None = None
         """The folder; None of a table at a URL: there are no files of asv's, and no triage."""
         self._url = str(results)
@@ -71,7 +72,7 @@ class History:
             self._take(remote.open_remote(self._url))
         else:
             self.results = Path(results)
-            self._take(table.open_table(self.results))
+            self._take(table.open_table(self.results, tell=tell))
 
     def _take(self, opened: table.ResultTable) -> None:
         self._lake = opened.lake

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from hostbench.core.errors import UsageError
+from hostbench.store.asv_tree import Tell, untold
 from hostbench.store.table import files
 from hostbench.store.table.files import ResultTable
 from hostbench.store.table.lake import DAMAGE, Lake
@@ -36,7 +37,7 @@ def folder_of(results: Path) -> Path:
     return whole.parent / f".{whole.name}.table"
 
 
-def open_table(results: Path, rebuild: bool = False) -> ResultTable:
+def open_table(results: Path, rebuild: bool = False, tell: Tell = untold) -> ResultTable:
     """The table of a results folder as it is now: what is new or changed is read, what went is
     forgotten; a damaged one is made anew.
 
@@ -47,9 +48,9 @@ def open_table(results: Path, rebuild: bool = False) -> ResultTable:
     if (results / _BEFORE / "contents").is_file():
         shutil.rmtree(results / _BEFORE, ignore_errors=True)
     with contextlib.suppress(*DAMAGE, UnicodeEncodeError):  # a table's path is a URL
-        return _opened(results, folder_of(results), rebuild)
+        return _opened(results, folder_of(results), rebuild, tell)
     try:
-        return _opened(results, _elsewhere(results.resolve()), rebuild)
+        return _opened(results, _elsewhere(results.resolve()), rebuild, tell)
     except DAMAGE as error:
         raise UsageError(
             f"cannot keep the table of {results}, neither beside it nor in "
@@ -65,22 +66,22 @@ def _elsewhere(results: Path) -> Path:
     return folder
 
 
-def _opened(results: Path, folder: Path, rebuild: bool) -> ResultTable:
+def _opened(results: Path, folder: Path, rebuild: bool, tell: Tell) -> ResultTable:
     with _lock(folder), _without_collection():
         if not rebuild:
             with contextlib.suppress(*DAMAGE):
-                return _refreshed(results, folder)
+                return _refreshed(results, folder, tell)
         for name in ("points", "files"):
             shutil.rmtree(folder / name, ignore_errors=True)
         Lake.create(str(folder), files.SCHEMA, files.description())
-        return _refreshed(results, folder)
+        return _refreshed(results, folder, tell)
 
 
 class _OutdatedError(OSError):
     """Another version of hostbench made the table, or it lacks rows that count."""
 
 
-def _refreshed(results: Path, folder: Path) -> ResultTable:
+def _refreshed(results: Path, folder: Path, tell: Tell) -> ResultTable:
     lake = Lake(str(folder))
     if lake.description != files.description():
         raise _OutdatedError
@@ -90,7 +91,7 @@ def _refreshed(results: Path, folder: Path) -> ResultTable:
         _sweep(lake, {unit.reading for unit in units.values()})
         if lake.num_points != sum(unit.rows for unit in units.values()):
             raise _OutdatedError
-    reader = Reader(results, units, scan(results))
+    reader = Reader(results, units, scan(results), tell)
     with ThreadPoolExecutor(1) as pool:  # one batch is written while the next is read
         writing = None
         batches = 0

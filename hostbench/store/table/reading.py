@@ -35,8 +35,10 @@ _NO_STAT = [0, 0]
 class Reader:
     """Compares a scan with the known units, reads what differs, and notes it in `units`."""
 
-    def __init__(self, results: Path, units: dict[str, Unit], found: Scan) -> None:
-        self.results, self.units, self.found = results, units, found
+    def __init__(
+        self, results: Path, units: dict[str, Unit], found: Scan, tell: asv_tree.Tell
+    ) -> None:
+        self.results, self.units, self.found, self._tell = results, units, found, tell
         self.fresh: dict[int, Unit] = {}
         """What was read, by reading."""
         self.gone: list[Unit] = []
@@ -104,6 +106,7 @@ class Reader:
         return digest_of(self.found.of_commit(commit))
 
     def _read(self, path: str) -> Run | DataError:
+        self._tell(self.results / path)
         try:
             return archive.read(self.results / path)
         except DataError as error:
@@ -181,6 +184,7 @@ class Reader:
             if not self._differs(path, stat, depends):
                 continue
             said: list[str] = []
+            self._tell(self.results / path)
             data = asv_tree.load(self.results / path, said.append)
             commit = str(data.get("commit_hash")) if isinstance(data, dict) else ""
             depends = _with_claims(about, claims, commit)

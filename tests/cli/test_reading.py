@@ -1,0 +1,67 @@
+"""Reading a large tree says how far it has come, and keeps what it worked out from file to file."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from hostbench.cli import main, output
+from hostbench.store.table import asv_points
+from tests import asv_project
+
+COMMITS = [f"{number:08x}" * 5 for number in range(3)]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    asv_project.write(tmp_path / "results", COMMITS, ["shelf"])
+    return tmp_path / "results"
+
+
+@pytest.mark.parametrize("command", ["check-results", "changes"])
+def test_plain_lines_name_the_files_that_are_read(
+    results: Path,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(output, "_LINE_EVERY_S", 0.0)
+    main([command, "--results", str(results)])
+    lines = [line for line in capsys.readouterr().err.splitlines() if "reading results" in line]
+    assert len(lines) == len(COMMITS)
+    assert f"reading results: 3 files, now {results / 'shelf'}" in lines[-1]
+
+
+def test_a_small_tree_is_read_without_a_word(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["check-results", "--results", str(results)])
+    assert "reading" not in capsys.readouterr().err
+
+
+def test_a_terminal_has_one_line_which_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    with output.Reading() as tell:
+        tell._said_s -= 2
+        tell(Path("a"))
+    assert stream.getvalue() == "\r\x1b[Kreading results: 1 files, now a\r\x1b[K"
+
+
+def test_checking_works_out_a_layout_once(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, make = [], asv_points._layout
+
+    def counted(*arguments: object) -> asv_points.Layout:
+        made.append(1)
+        return make(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(asv_points, "_layout", counted)
+    main(["check-results", "--results", str(results)])
+    assert len(made) == 1
