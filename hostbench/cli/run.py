@@ -24,6 +24,7 @@ from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
+    DataError,
     HostbenchError,
     NothingMeasured,
 )
@@ -31,8 +32,8 @@ from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.device.simulated_file import MARK
 from hostbench.report.page import page
 from hostbench.runner import places
-from hostbench.runner.journal import JournalWriter, read
-from hostbench.store import adopt, frame
+from hostbench.runner.journal import JournalWriter, find, is_alive, read
+from hostbench.store import adopt, frame, runs
 from hostbench.store.runs import WholeRun
 
 
@@ -46,11 +47,15 @@ def execute(options: RunOptions) -> int:
     if none has a number, else 0: also of a part that stopped as it was asked to."""
     become_subreaper()
     setup = set_up(options)
+    unrecorded = None if options.no_asv else _hand_over_left(setup)
     adopt_left_over(setup)
+    if options.resume and unrecorded is not None:
+        return _answer(options, setup.results, unrecorded, "complete")
     header, plan, earlier = resumed(options, setup) if options.resume else fresh(options, setup)
     path = places.journal_path(setup.results, header.run_id)
     check_writable(setup.results / setup.machine / "runs")
     recorded = True
+    unrecorded = None
     with terminate_as_interrupt():
         with JournalWriter(path, header) as journal:
             end, _ = walk(setup, plan, [journal])
@@ -62,13 +67,45 @@ def execute(options: RunOptions) -> int:
             judged = end == "complete" and header.scratch is None and scratch is None
             held = read(path)
             if setup.device != MARK and not options.no_asv:
-                recorded = _tell_asv(WholeRun(parts=(*earlier, held)), setup, judged)
+                whole = WholeRun(parts=(*earlier, held))
+                try:
+                    recorded = _tell_asv(whole, setup, judged)
+                except KeyboardInterrupt:
+                    unrecorded = whole if judged else None
+        if unrecorded is not None:  # its journal stays
+            warn(
+                "interrupted while asv recorded the run; it is kept, and the next `hostbench run`, "
+                "also with --resume, hands it to asv"
+            )
+            _answer(options, setup.results, unrecorded, end)
+            return EXIT_FAILED
         if not held.records:
             path.unlink()
             raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
         part = adopt.archive_journal(setup.results, path, held, lambda: setup.machine)
     code = _answer(options, setup.results, WholeRun(parts=(*earlier, part)), end)
     return code if recorded else EXIT_FAILED
+
+
+def _hand_over_left(setup: Setup) -> WholeRun | None:
+    """Hand asv the runs of this machine that it was kept from recording: whole, to be judged, and
+    still in their journals. The last of them."""
+    last = None
+    for path in find(setup.results):
+        try:
+            held = None if is_alive(path) else read(path)
+        except (DataError, FileNotFoundError):
+            continue  # `adopt_left_over` names it
+        if held is None or not held.is_complete or held.header.device == MARK:
+            continue
+        header = held.header
+        if (header.by, header.scratch, header.machine) != ("hostbench run", None, setup.machine):
+            continue
+        archived = runs.of_commit(setup.results, setup.machine, header.commit, warn)
+        parts = [*(part for run in archived for part in run.parts), held]
+        last = next(run for run in runs.put_together(parts) if run.parts[-1] is held)
+        _tell_asv(last, setup, judged=True)
+    return last
 
 
 def _tell_asv(run: WholeRun, setup: Setup, judged: bool) -> bool:
@@ -88,8 +125,6 @@ def _tell_asv(run: WholeRun, setup: Setup, judged: bool) -> bool:
         wrong = asv_record.record(run, setup.root, setup.results)
     except HostbenchError as error:
         wrong = str(error)
-    except KeyboardInterrupt:
-        wrong = "interrupted while asv recorded the run"
     if wrong:
         warn(f"{wrong}; the run is archived all the same")
     return wrong is None or not judged

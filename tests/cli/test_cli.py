@@ -20,7 +20,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench import facts, families
-from hostbench.cli import main, measuring, run_setup
+from hostbench.cli import asv_record, main, measuring, run_setup
 from hostbench.cli import run as run_command
 from hostbench.cli.list import ListOptions
 from hostbench.core.errors import (
@@ -562,6 +562,33 @@ def test_an_orphan_is_archived_by_the_next_run(
     assert not path.exists()
     assert "archived run 20261121T120000Z-1a2b3c4d-0001" in capsys.readouterr().err
     assert len(runs_of(results)) == 2
+
+
+def test_a_run_that_asv_was_kept_from_is_handed_over_later(
+    stage: Path, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stage / "asv.conf.json").write_text('{"results_dir": "results"}')
+    code = Checkout(commit=COMMIT, committed_at=None, scratch=None)
+    for module in (run_command, run_setup):
+        monkeypatch.setattr(module, "look", lambda *_: code)
+    monkeypatch.setattr(run_setup, "_stand_in", lambda device: "simulated")
+    asked: list[str] = []
+
+    def asv(run: WholeRun, *_: Any) -> None:
+        asked.append(run.run_id)
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(asv_record, "record", asv)
+    words = ["run", "--launches", "7", "--case", "transfer[nbytes=64KiB,memory=pageable]"]
+    assert main(words) == EXIT_FAILED
+    said = capsys.readouterr()
+    assert "hands it to asv" in said.err and "host_to_device" in said.out
+    assert len(list(journal.find(results))) == 1
+    assert main(["run", "--resume"]) == EXIT_OK
+    assert asked == [only(results).run_id] * 2
+    assert not list(journal.find(results))
+    assert main(["run", "--resume"]) == EXIT_USAGE and len(asked) == 2
 
 
 def test_what_asv_leaves_is_one_calm_line(
