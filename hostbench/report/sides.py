@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from hostbench.core.errors import UsageError
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.judge.asv_rule import AsvMark
 from hostbench.judge.compare import Side
 from hostbench.report.asv_marks import marks
@@ -126,7 +127,21 @@ def _rows(
                 odd[key] = "not above 0"
             else:
                 found.setdefault(key, []).append({**row, "number": row[column]})
+    if side.column != "run_id":
+        found = {key: _with_enough(rows) for key, rows in found.items()}
     return found, newest
+
+
+def _with_enough(rows: list[Cells]) -> list[Cells]:
+    """Without the runs that have too few launches of this series, of which none is judged; where
+    there is no other the newest, which then says how many it has."""
+    held = [row.get("launches") for row in rows]
+    enough = [
+        row
+        for row, own in zip(rows, held, strict=True)
+        if not isinstance(own, dict) or len(own) >= MIN_LAUNCHES
+    ]
+    return enough or rows[-1:]
 
 
 def _not_judged(odd: dict[Key, str]) -> Iterator[str]:

@@ -73,6 +73,22 @@ def test_slower_rows_are_named_and_the_exit_code_is_1(
     assert "nbytes=1024" in capsys.readouterr().out
 
 
+def test_launches_of_partial_runs_never_add_up_to_a_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two runs of 4 launches are 8; each is scratch. Beside a whole run they count for nothing."""
+    for _ in range(2):
+        stored(tmp_path, OLD, (1.0,), launches=4)
+    stored(tmp_path, NEW, (2.0,))
+    args = ["compare", OLD, NEW, "--all", "--results", str(tmp_path)]
+    assert main(args) == EXIT_NOTHING_MEASURED
+    said = capsys.readouterr().out
+    assert said.count("undecided") == 2 and "4+10 launches" in said
+    stored(tmp_path, OLD, (2.0,))
+    assert main(args) == EXIT_OK
+    assert "1 same" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_the_verdict_stands_when_nobody_reads_it(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch, unread: IO[str]
