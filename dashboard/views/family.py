@@ -17,11 +17,15 @@ st.title("What one family says")
 folder = parts.opened()
 found = data.runs(folder)
 left, middle, right, last = st.columns([2, 2, 3, 2])
+machines = data.machines(folder)
+newest = data.newest(folder, machines[0])
+latest = newest[newest["started_at"] == newest["started_at"].max()]
 with left:
-    family = choose.one("family", "Family", families.names(), page="family")
+    came_to = set(latest["family"])
+    order = sorted(families.names(), key=lambda one: one not in came_to)
+    family = choose.one("family", "Family", order, page="family")
 if family in families.broken():
     parts.stop(plain(families.broken()[family]))
-machines = data.machines(folder)
 having = [one for one in machines if family in set(data.newest(folder, one)["family"])]
 with middle:
     order = [*having, *(one for one in machines if one not in having)]
