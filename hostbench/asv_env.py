@@ -5,6 +5,9 @@ package is copied into a folder of its own, which comes first on the benchmark's
 install of hostbench in the same interpreter is never measured by mistake. The
 environment's name has neither a path nor torch's version in it, so that one machine writes one
 series; which torch it was is in the archive.
+
+In a project of one's own the installed hostbench is copied. What is measured there is the project's
+working tree, so only the commit that is checked out can be, without changes.
 """
 
 import os
@@ -15,6 +18,11 @@ from typing import Any
 
 from asv import environment, util
 
+from hostbench.families import of_project, sources
+from hostbench.runner.places import asv_results
+from hostbench.suite import RECORDED
+from hostbench.vcs.repo import checkout, is_ours
+
 _STORES_NOTHING = (
     "hostbench: asv stores nothing of `--python=same` and `--environment existing` unless "
     "--set-commit-hash names the commit; without either, it measures and stores each commit"
@@ -24,7 +32,8 @@ _PROFILES_A_READER = (
     "workload; for that, run its step under torch.profiler"
 )
 _EXISTING = ("--python same ", "-E existing", "--environment existing")
-_GUARD = str(Path(__file__).with_name("asv_guard.py"))
+_PACKAGE = Path(__file__).resolve().parent
+_GUARD = str(_PACKAGE / "asv_guard.py")
 
 
 def setup() -> None:
@@ -85,6 +94,13 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         guarded = [_GUARD, *args] if args and args[0].endswith(".py") else args
         return util.check_output([sys.executable, "-P", *guarded], env=env, **kwargs)
 
+    def install_project(self, conf: Any, repo: Any, commit_hash: str | None = None) -> None:
+        if not is_ours(Path.cwd()):
+            if RECORDED not in os.environ:  # else nothing is measured
+                _check_is_checked_out(str(commit_hash))
+            self._set_installed_commit_hash(None)  # hostbench may be another since
+        super().install_project(conf, repo, commit_hash)
+
     def _setup(self) -> None:
         (Path(self._path) / "bin").mkdir(parents=True, exist_ok=True)
 
@@ -96,8 +112,20 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         a failed install for asv, which goes on with the next."""
         shutil.rmtree(self._site, ignore_errors=True)
         self._site.mkdir()
-        util.check_call(["cp", "-r", str(Path(build_dir) / "hostbench"), str(self._site)])
+        package = Path(build_dir) / "hostbench" if is_ours(Path.cwd()) else _PACKAGE
+        util.check_call(["cp", "-r", str(package), str(self._site)])
 
     def _uninstall_project(self) -> None:
         shutil.rmtree(self._site, ignore_errors=True)
         self._set_installed_commit_hash(None)
+
+
+def _check_is_checked_out(commit: str) -> None:
+    """Raises asv's UserError where the working tree is not that commit of the project."""
+    root = Path.cwd()
+    code = checkout(root, asv_results(root), {name: sources(name) for name in of_project()})
+    if code.scratch is not None or code.commit != commit:
+        raise util.UserError(
+            f"hostbench measures the working tree of a project of one's own, which is not commit "
+            f"{commit[:8]} ({code.scratch or f'it is {str(code.commit)[:8]}'}): check that out"
+        )

@@ -30,7 +30,7 @@ from hostbench.facts import (
     to_json,
     with_memory_copy,
 )
-from hostbench.families import load, names
+from hostbench.families import FOLDERS, load, names
 from hostbench.runner import places
 from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
@@ -63,8 +63,12 @@ def measure(family: str) -> Cache:
     """
     die_with_parent()  # killing asv must not leave a benchmark behind
     become_subreaper()
+    # asv tells its own environments where the project is, and an `existing` one nothing.
+    project = places.project_root(Path(sys._getframe(1).f_code.co_filename).resolve().parent)
+    os.environ.setdefault("ASV_CONF_DIR", str(project or Path.cwd()))
     if family not in names():
-        return {"records": {}}
+        where = f"a folder that [tool.hostbench] workloads in pyproject.toml or {FOLDERS} names"
+        return {"records": {}, "unknown": f"no family {family!r} in this hostbench, nor in {where}"}
     recorded = os.environ.get(RECORDED)
     if recorded:
         found: Iterable[CaseRecord] = _recorded(Path(recorded)).records
@@ -118,7 +122,9 @@ class Suite:
         entry: dict[str, Any] | None = cache["records"].get(_key(case))
         if entry is None:
             raise NotImplementedError(
-                f"{case} is not known at this commit, or this machine is measured as another device"
+                cache.get("unknown")
+                or f"{case} is not known at this commit, or this machine is measured as another "
+                "device"
             )
         if entry["version"] != self.version:
             raise NotImplementedError(
@@ -205,8 +211,10 @@ def _asv_machine() -> str | None:
     return None
 
 
-def _scratch(launches: int) -> str | None:
+def _scratch(launches: int, commit: str | None) -> str | None:
     """Why what a plain asv measures is never judged."""
+    if commit is None:
+        return "asv names no commit"
     if launches < MIN_LAUNCHES:
         return f"{launches} launches, under {MIN_LAUNCHES}"
     words = _asv_command()
@@ -222,13 +230,13 @@ def _launches() -> int:
 
 def _journal(plan: Plan, device: str) -> JournalWriter:
     commit = os.environ.get("ASV_COMMIT")
-    root = Path(os.environ.get("ASV_CONF_DIR", "."))
+    root = Path(os.environ["ASV_CONF_DIR"])
     header = RunHeader(
         run_id=places.run_id(commit),
         machine=_asv_machine(),
         commit=commit,
         committed_at=committed_at(root, commit),
-        scratch=_scratch(plan.profile.launches),
+        scratch=_scratch(plan.profile.launches, commit),
         profile=plan.profile.name,
         launches=plan.profile.launches,
         device=device,

@@ -22,7 +22,19 @@ def make(folder: Path) -> Scratch:
     steps = printed("python", "# bench/steps.py"), printed("python", "# at the end of bench/steps")
     (root / "bench" / "steps.py").write_text("\n".join(steps))
     (root / "bench" / "copies.py").write_text(printed("python", "# bench/copies.py"))
+    (home / ".gitconfig").write_text("[user]\nname = tests\nemail = tests@localhost\n")
     project = Scratch(root, home, {"CUDA_VISIBLE_DEVICES": ""})
     project.git("init", "-q", "-b", "main")
     project.commit("a workload of my own")
     return project
+
+
+def with_asv(project: Scratch) -> None:
+    """What it needs beside for asv, as printed."""
+    (project.root / "asv.conf.json").write_text(printed("json", "{"))
+    (project.root / ".gitignore").write_text(".asv/\n")
+
+
+def commands() -> list[str]:
+    """What CONTRIBUTING.md says to do then, in its order."""
+    return printed("sh", "hostbench list").splitlines()

@@ -33,11 +33,12 @@ def record(run: WholeRun, root: Path, results: Path) -> str | None:
         with JournalWriter(recorded, structs.replace(run.header, resumes=None)) as journal:
             for one in run.winners().values():
                 journal.case(one)
+        package = str(Path(hostbench.__file__).parent.parent)  # of asv's plugin
         cases = [result.case for result in run.results()]
         done = subprocess.run(
             _command(run, cases),
             cwd=root,
-            env={**os.environ, suite.RECORDED: str(recorded)},
+            env={**os.environ, suite.RECORDED: str(recorded), "PYTHONPATH": package},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -16,7 +16,6 @@ from hostbench.cli.run_setup import (
     Setup,
     adopt_left_over,
     fresh,
-    look,
     resumed,
     set_up,
 )
@@ -60,7 +59,7 @@ def execute(options: RunOptions) -> int:
         with JournalWriter(path, header) as journal:
             end, _ = walk(setup, plan, [journal])
             # Workers run the code of the start, but which commit that was can no longer be said.
-            unchanged = look(setup.root, setup.results, setup.simulation) == setup.checkout
+            unchanged = setup.look() == setup.checkout
             scratch = None if unchanged else "the checkout changed during the run"
             status = "complete" if end == "complete" else "interrupted"
             journal.finish(status, setup.now(), scratch)

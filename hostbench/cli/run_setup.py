@@ -3,7 +3,7 @@
 import math
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -22,7 +22,7 @@ from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
-from hostbench.families import check_selects, load, names
+from hostbench.families import check_selects, load, names, sources
 from hostbench.measure.workload import Workload
 from hostbench.report.doctor import without_torch
 from hostbench.runner import places
@@ -71,6 +71,8 @@ class Setup:
     collect: Callable[[], Any]
     """The facts once more, as they were asked for."""
     checkout: Checkout
+    look: Callable[[], Checkout]
+    """The checkout once more."""
     device: str
     workloads: dict[str, Workload]
     stop_after_s: float = math.inf
@@ -102,7 +104,8 @@ def set_up(options: Measuring) -> Setup:
     root = places.project_root(Path.cwd())
     device = _device(options)
     simulation = _simulation_of(device, root, results)
-    _cases(options, workloads, device)
+    measured = {case.family for case in _cases(options, workloads, device)}
+    code = partial(look, root, results, simulation, {name: sources(name) for name in measured})
     collect: Callable[[], facts.Facts]
     if simulation is None:
         torch_state = _working(facts.probe_torch())
@@ -117,7 +120,8 @@ def set_up(options: Measuring) -> Setup:
         machine=_named(facts.machine_name(options.machine, found), device),
         facts=found,
         collect=collect,
-        checkout=look(root, results, simulation),
+        checkout=code(),
+        look=code,
         device=device,
         workloads=workloads,
         stop_after_s=options.stop_after or math.inf,
@@ -141,10 +145,15 @@ def _device(options: Measuring) -> str:
     return str(options.device or default_device(hardware))
 
 
-def look(root: Path | None, results: Path, simulation: Simulation | None) -> Checkout:
+def look(
+    root: Path | None,
+    results: Path,
+    simulation: Simulation | None,
+    sources: Mapping[str, Sequence[Path]],
+) -> Checkout:
     """The checkout under the measurement, or what a simulation says instead."""
     if simulation is None or simulation.commit is None:
-        return checkout(root, results)
+        return checkout(root, results, sources)
     return Checkout(commit=simulation.commit, committed_at=simulation.committed_at, scratch=None)
 
 

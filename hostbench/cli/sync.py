@@ -7,11 +7,13 @@ from pathlib import Path
 from hostbench.core.asv_names import class_name
 from hostbench.core.errors import EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.core.files import write_atomic
-from hostbench.families import load, names
+from hostbench.families import load, names, of_project
 from hostbench.measure.workload import Workload
-from hostbench.runner.places import project_root
+from hostbench.runner.places import asv_benchmarks, project_root
+from hostbench.vcs.repo import is_ours
 
 _MAX_LINE = 100
+_BY = "written by `hostbench sync-benchmarks`"
 
 _HEAD = '''\
 """asv's view of the family `{family}`, written by `hostbench sync-benchmarks`.
@@ -50,15 +52,10 @@ def execute(options: SyncOptions) -> int:
     root = project_root(Path.cwd())
     if root is None:
         raise UsageError("no asv.conf.json here or above; run this inside the checkout")
-    stale = []
-    for family in names():
-        path = root / "benchmarks" / f"{family}.py"
-        text = source(family, load((family,)))
-        if not path.is_file() or path.read_text() != text:
-            stale.append(path)
-            if not options.check:
-                write_atomic(path, text.encode())
-    for path in stale:
+    stale = {path: text for path, text in _wanted(root).items() if _differs(path, text)}
+    for path, text in stale.items():
+        if not options.check:
+            write_atomic(path, text.encode())
         print(
             f"{'differs from the registry' if options.check else 'wrote'}: {path.relative_to(root)}"
         )
@@ -66,6 +63,33 @@ def execute(options: SyncOptions) -> int:
         print("run `hostbench sync-benchmarks`", file=sys.stderr)
         return EXIT_USAGE
     return EXIT_OK
+
+
+def _wanted(root: Path) -> dict[Path, str]:
+    """What the folder of asv's benchmarks should hold. In a project of one's own that is the
+    project's families alone: hostbench's are no code of its commits.
+
+    Raises UsageError where it has none, or another file by that name.
+    """
+    folder = asv_benchmarks(root)
+    families = names() if is_ours(root) else of_project()
+    if not families:
+        raise UsageError(
+            "this project has no workloads of its own: name their folder in its pyproject.toml, "
+            '[tool.hostbench] workloads = ["bench/"]'
+        )
+    first = folder / "__init__.py"
+    wanted = {} if first.is_file() else {first: ""}  # asv needs one, whatever it holds
+    for family in families:
+        path = folder / f"{family}.py"
+        if path.is_file() and _BY not in path.read_text():
+            raise UsageError(f"{path} is not {_BY}: rename that file or the family {family!r}")
+        wanted[path] = source(family, load((family,)))
+    return wanted
+
+
+def _differs(path: Path, text: str) -> bool:
+    return not path.is_file() or path.read_text() != text
 
 
 def source(family: str, workloads: dict[str, Workload]) -> str:

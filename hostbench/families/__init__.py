@@ -104,14 +104,23 @@ def _asking(family: str) -> ModuleType | None:
     return module
 
 
+def of_project() -> tuple[str, ...]:
+    """The families in the project's own folders."""
+    inside = f"{_OWN}."
+    return tuple(name for name, one in _modules().items() if one.__name__.startswith(inside))
+
+
 def files() -> list[Path]:
     """The source of every family that is not of this package."""
-    found = []
-    for module in _modules().values():
-        path = Path(str(module.__file__))
-        if not path.is_relative_to(__path__[0]):
-            found += sorted(path.parent.rglob("*.py")) if hasattr(module, "__path__") else [path]
-    return found
+    found = [path for name in _modules() for path in sources(name)]
+    return [path for path in found if not path.is_relative_to(__path__[0])]
+
+
+def sources(family: str) -> list[Path]:
+    """The files of a family that can be imported."""
+    module = _modules()[family]
+    path = Path(str(module.__file__))
+    return sorted(path.parent.rglob("*.py")) if hasattr(module, "__path__") else [path]
 
 
 def folders() -> tuple[Path, ...]:

@@ -42,13 +42,22 @@ def asv_results(root: Path) -> Path:
 
     Raises UsageError when the file cannot be read.
     """
+    return _folder(root, "results_dir", "results")
+
+
+def asv_benchmarks(root: Path) -> Path:
+    """The same of the folder of asv's benchmarks."""
+    return _folder(root, "benchmark_dir", "benchmarks")
+
+
+def _folder(root: Path, key: str, usual: str) -> Path:
     path = root / CONFIG
     if not path.is_file():
-        return root / "results"
+        return root / usual
     try:
-        named = _parse(read_stored(path).decode()).get("results_dir", "results")
+        named = _parse(read_stored(path).decode()).get(key, usual)
         if not isinstance(named, str):
-            raise ValueError(f"results_dir is {named!r:.60}, no text")
+            raise ValueError(f"{key} is {named!r:.60}, no text")
     except (ValueError, AttributeError, OSError, RecursionError) as error:
         raise UsageError(f"cannot read {path}: {error}; mend it") from error
     return root / named

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,16 +72,37 @@ def run_git(
     return done.stdout
 
 
-def checkout(root: Path | None, results: Path) -> Checkout:
-    """The state of the checkout at `root`, if it is the one that hostbench is imported from."""
+def is_ours(root: Path) -> bool:
+    """Whether the folder is the checkout that hostbench is imported from."""
+    return Path(hostbench.__file__).resolve().parent == root.resolve() / "hostbench"
+
+
+def checkout(root: Path | None, results: Path, sources: Mapping[str, Sequence[Path]]) -> Checkout:
+    """The state of the checkout at `root`, if what is measured is its code: hostbench itself, or
+    nothing but families that are in its commit. `sources` are the files of each that is measured.
+    """
     if root is None:
         return Checkout(commit=None, committed_at=None, scratch="outside a checkout of hostbench")
     found = working_tree(root, results)
-    inside = Path(hostbench.__file__).resolve().is_relative_to(root.resolve())
-    if found.commit is not None and not inside:
-        why = "hostbench is not imported from this checkout"
-        return Checkout(commit=None, committed_at=None, scratch=why)
+    if found.commit is None or is_ours(root):
+        return found
+    for family, paths in sources.items():
+        if not _tracked(root, paths):
+            why = (
+                "hostbench is not imported from this checkout, and the family "
+                f"{family} is not in its commit"
+            )
+            return Checkout(commit=None, committed_at=None, scratch=why)
     return found
+
+
+def _tracked(root: Path, paths: Sequence[Path]) -> bool:
+    """Whether git has all the files; not where one lies outside the repository."""
+    try:
+        git(root, "ls-files", "--error-unmatch", paths=[str(path.resolve()) for path in paths])
+    except GitError:
+        return False
+    return True
 
 
 def working_tree(root: Path, results: Path) -> Checkout:
@@ -167,7 +188,7 @@ def copy_tree(root: Path, name: str, folder: Path) -> None:
 
 
 def _changed(root: Path, results: Path) -> bool:
-    paths = ["."]
+    paths = [":/"]
     if results.resolve().is_relative_to(root.resolve()):
         paths.append(f":(exclude){results.resolve().relative_to(root.resolve())}")
     return bool(git(root, "status", "--porcelain", "--untracked-files=no", paths=paths))

@@ -540,13 +540,15 @@ def partial(**changes: Any) -> WholeRun:
     ],
 )
 def test_what_can_be_resumed(changes: dict[str, Any], scratch: str | None, can: bool) -> None:
+    code = Checkout(commit=COMMIT, committed_at=None, scratch=scratch)
     setup = run_setup.Setup(
         root=None,
         results=Path("results"),
         machine="shelf",
         facts=facts.from_json(FACTS),
         collect=dict,
-        checkout=Checkout(commit=COMMIT, committed_at=None, scratch=scratch),
+        checkout=code,
+        look=lambda: code,
         device="cpu",
         workloads={},
     )
@@ -785,14 +787,36 @@ def test_sync_benchmarks(
     stage: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (stage / "asv.conf.json").write_text("{}")
+    monkeypatch.setattr("hostbench.cli.sync.is_ours", lambda root: True)
     assert main(["sync-benchmarks", "--check"]) == EXIT_USAGE
     assert not (stage / "benchmarks").exists()
-    assert capsys.readouterr().out.count("differs from the registry") == len(families.names())
+    lines = capsys.readouterr().out.splitlines()
+    named = ("__init__", *families.names())
+    assert lines == [f"differs from the registry: benchmarks/{name}.py" for name in named]
     assert main(["sync-benchmarks"]) == EXIT_OK
     assert main(["sync-benchmarks", "--check"]) == EXIT_OK
     for family in families.names():
         name = f"benchmarks/{family}.py"
         assert (stage / name).read_text() == (ROOT / name).read_text()
+
+
+def test_sync_benchmarks_in_a_project_of_ones_own(
+    stage: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """hostbench's families are not written there, nor over the project's files."""
+    (stage / "asv.conf.json").write_text('{"benchmark_dir": "speed"}')
+    assert main(["sync-benchmarks"]) == EXIT_USAGE
+    assert "[tool.hostbench] workloads" in capsys.readouterr().err
+    (stage / "bench").mkdir()
+    (stage / "bench" / "own.py").write_text('"""own: nothing yet."""\n')
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(stage / "bench"))
+    assert main(["sync-benchmarks"]) == EXIT_OK
+    assert {path.name for path in (stage / "speed").iterdir()} == {"__init__.py", "own.py"}
+    (stage / "speed" / "own.py").write_text("class Mine: ...\n")
+    (stage / "speed" / "__init__.py").write_text("# mine\n")
+    assert main(["sync-benchmarks"]) == EXIT_USAGE
+    assert "rename that file or the family 'own'" in capsys.readouterr().err
+    assert (stage / "speed" / "own.py").read_text() == "class Mine: ...\n"
 
 
 def test_dashboard_without_streamlit(

@@ -111,7 +111,8 @@ def test_what_asv_measures_by_the_way_is_scratch(
     words: str, launches: int, scratch: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(suite, "_asv_command", words.split)
-    assert suite._scratch(launches) == scratch
+    assert suite._scratch(launches, "f" * 40) == scratch
+    assert suite._scratch(10, None) == "asv names no commit"
 
 
 def test_the_order_is_shuffled_and_can_be_had_again() -> None:

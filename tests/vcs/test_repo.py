@@ -42,7 +42,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_clean_tree_is_its_commit(root: Path) -> None:
-    found = checkout(root, root / "results")
+    found = checkout(root, root / "results", {})
     assert found.commit == git(root, "rev-parse", "HEAD")
     assert found.committed_at == git(root, "show", "-s", "--format=%cI")
     assert found.scratch is None
@@ -51,48 +51,74 @@ def test_a_clean_tree_is_its_commit(root: Path) -> None:
 def test_a_date_that_cannot_be_kept(root: Path) -> None:
     git(root, "commit", "-q", "--allow-empty", "-m", "in the year 3000", GIT_COMMITTER_DATE=FAR)
     assert git(root, "show", "-s", "--format=%cI").startswith("3000-01-01")
-    found = checkout(root, root / "results")
+    found = checkout(root, root / "results", {})
     assert (found.commit, found.committed_at) == (git(root, "rev-parse", "HEAD"), None)
 
 
 def test_a_dirty_tree_is_scratch(root: Path) -> None:
     (root / "hostbench" / "__init__.py").write_text("changed")
-    found = checkout(root, root / "results")
+    found = checkout(root, root / "results", {})
     assert found.commit == git(root, "rev-parse", "HEAD")
     assert found.scratch == "uncommitted changes"
 
 
 def test_staged_changes_count_too(root: Path) -> None:
     (root / "hostbench" / "new.py").write_text("staged")
-    assert checkout(root, root / "results").scratch is None  # untracked: a note, a journal
+    assert checkout(root, root / "results", {}).scratch is None  # untracked: a note, a journal
     git(root, "add", "-A")
-    assert checkout(root, root / "results").scratch == "uncommitted changes"
+    assert checkout(root, root / "results", {}).scratch == "uncommitted changes"
 
 
 def test_changed_results_are_no_change_of_the_code(root: Path, tmp_path: Path) -> None:
     (root / "results" / "kept.json").write_text("measured again")
-    assert checkout(root, root / "results").scratch is None
-    assert checkout(root, Path("/elsewhere")).scratch == "uncommitted changes"
+    assert checkout(root, root / "results", {}).scratch is None
+    assert checkout(root, Path("/elsewhere"), {}).scratch == "uncommitted changes"
 
 
 def test_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    bare = checkout(tmp_path, tmp_path / "results")
+    bare = checkout(tmp_path, tmp_path / "results", {})
     assert (bare.commit, bare.committed_at, bare.scratch) == (None, None, "no git repository")
-    nowhere = checkout(None, tmp_path / "results")
+    nowhere = checkout(None, tmp_path / "results", {})
     assert nowhere.commit is None and nowhere.scratch == "outside a checkout of hostbench"
 
 
 def test_without_git(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(root / "nothing"))
-    assert str(checkout(root, root / "results").scratch).startswith("git is not installed")
+    assert str(checkout(root, root / "results", {}).scratch).startswith("git is not installed")
 
 
 def test_another_copy_of_hostbench_is_scratch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hostbench, "__file__", "/somewhere/hostbench/__init__.py")
-    assert checkout(root, root / "results").scratch == (
-        "hostbench is not imported from this checkout"
+    found = checkout(root, root / "results", {"copies": [Path("/somewhere/hostbench/copies.py")]})
+    assert (found.commit, found.scratch) == (
+        None,
+        "hostbench is not imported from this checkout, and the family copies is not in its commit",
     )
+
+
+def test_a_project_of_ones_own_has_the_commit_of_its_families(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with the environment of hostbench inside it."""
+    hidden = root / ".venv" / "lib" / "hostbench"
+    monkeypatch.setattr(hostbench, "__file__", str(hidden / "__init__.py"))
+    own = root / "bench" / "steps.py"
+    for path in (own, hidden / "copies.py"):
+        path.parent.mkdir(parents=True)
+        path.write_text("code")
+
+    def scratch(**sources: list[Path]) -> str | None:
+        return checkout(root, root / "results", sources).scratch
+
+    assert "the family steps is not in its commit" in str(scratch(steps=[own]))
+    git(root, "add", "bench")
+    git(root, "commit", "-q", "-m", "steps")
+    assert scratch(steps=[own]) is None
+    mixed = scratch(steps=[own], copies=[hidden / "copies.py"])
+    assert "the family copies is not in its commit" in str(mixed)
+    own.write_text("other code")
+    assert scratch(steps=[own]) == "uncommitted changes"
 
 
 def test_places(root: Path) -> None:

@@ -1,0 +1,113 @@
+"""A project of one's own with asv, by CONTRIBUTING.md alone: its commands, in its order."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import dashboard_page, own_project
+from tests.scratch import Scratch
+
+pytestmark = pytest.mark.asv
+on_the_path = dashboard_page.on_the_path
+FASTER = {"hostbench run steps": "hostbench run steps --launches 7"}
+"""Fewer launches, and still a verdict."""
+
+
+def shell(project: Scratch, line: str) -> str:
+    tools = str(Path(sys.executable).parent)
+    path = f"{tools}:{project.env()['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", FASTER.get(line, line)],
+        cwd=project.root,
+        env=project.env(PATH=path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
+    made = own_project.make(tmp_path_factory.mktemp("own"))
+    made.environ["HOSTBENCH_MACHINE"] = "mine"
+    own_project.with_asv(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def said(project: Scratch) -> dict[str, str]:
+    """What each command prints, up to the dashboard, which does not end."""
+    *lines, last = own_project.commands()
+    assert last == "hostbench dashboard"
+    return {line: shell(project, line) for line in lines}
+
+
+def test_it_is_listed_simulated_and_written_for_asv(project: Scratch, said: dict[str, str]) -> None:
+    listed = said["hostbench list steps --cases"].splitlines()
+    assert "steps.add[device=cpu,way=sum]" in listed and len(listed) == 4
+    assert "device simulated" in said["hostbench run steps --quick --device simulated"]
+    written = project.git("ls-files", "benchmarks").splitlines()
+    assert written == [f"benchmarks/{name}.py" for name in ("__init__", "copies", "steps")]
+
+
+def test_asv_records_the_commit(project: Scratch, said: dict[str, str]) -> None:
+    commit = project.git("rev-parse", "HEAD")
+    assert f"commit {commit[:8]}" in said["hostbench run steps"]
+    assert "scratch" not in said["hostbench run steps"]
+    assert "steps.Add.track_seconds" in said["asv show HEAD"]
+    (stored,) = (project.results / "mine").glob(f"{commit[:8]}-hostbench-py*.json")
+    values = json.loads(stored.read_text())["results"]["steps.Add.track_seconds"][0]
+    assert sum(isinstance(value, float) and value == value for value in values) == 2
+
+
+def test_it_is_answered_with_a_factor_against_its_baseline(
+    project: Scratch, said: dict[str, str]
+) -> None:
+    assert "faster than python" in said["hostbench report"]
+    done = project.hostbench("report", "--format", "json")
+    (answer,) = json.loads(done.stdout)["answers"]
+    ratios = {one["label"]: one["ratio"] for one in answer["figures"]}
+    assert ratios["sum"]["to"] == "python" and ratios["sum"]["conclusion"]["factor"] > 1
+
+
+def test_it_has_its_card_and_its_page_with_a_chart(
+    project: Scratch, said: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page opens with the family that was measured."""
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(project.root / "bench"))
+    card = dashboard_page.opened(monkeypatch, "overview", project.results)
+    assert not card.exception and "steps" in [one.value for one in card.subheader]
+    page = dashboard_page.opened(monkeypatch, "family", project.results)
+    assert not page.exception and page.query_params["family"] == "steps"
+    assert page.get("vega_lite_chart") or page.get("arrow_vega_lite_chart")
+
+
+def test_asv_measures_what_is_checked_out_alone(project: Scratch, said: dict[str, str]) -> None:
+    older = project.asv("run", "HEAD~1^!", "-b", "steps")
+    assert older.returncode != 0 and "check that out" in older.stdout
+
+
+def test_an_existing_environment_finds_the_project(project: Scratch, said: dict[str, str]) -> None:
+    """asv tells it neither the project nor the commit."""
+    config = {"version": 1, "project": "mine", "repo": ".", "environment_type": "existing"}
+    there = project.root / "existing"
+    there.mkdir()
+    config |= {"repo": "..", "benchmark_dir": "../benchmarks"}
+    (there / "asv.conf.json").write_text(json.dumps(config))
+    steps = project.root / "benchmarks" / "steps.py"
+    other = steps.read_text().replace('"steps', '"unheard')
+    (project.root / "benchmarks" / "other.py").write_text(other)
+    done = Scratch(there, project.home, project.environ).asv(
+        *("run", "--python=same", "-b", "Add", "--machine", "mine", "--show-stderr"),
+        HOSTBENCH_LAUNCHES="1",
+    )
+    assert "no family 'unheard' in this hostbench" in done.stdout
+    assert done.stdout.count("\u00b1") == 2, done.stdout
