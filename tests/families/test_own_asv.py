@@ -97,10 +97,10 @@ def test_asv_measures_what_is_checked_out_alone(project: Scratch, said: dict[str
 
 def test_an_existing_environment_finds_the_project(project: Scratch, said: dict[str, str]) -> None:
     """asv tells it neither the project nor the commit."""
-    config = {"version": 1, "project": "mine", "repo": ".", "environment_type": "existing"}
+    config = {"version": 1, "project": "mine", "environment_type": "existing"}
     there = project.root / "existing"
     there.mkdir()
-    config |= {"repo": "..", "benchmark_dir": "../benchmarks"}
+    config |= {"repo": "..", "benchmark_dir": "../benchmarks", "launch_method": "forkserver"}
     (there / "asv.conf.json").write_text(json.dumps(config))
     steps = project.root / "benchmarks" / "steps.py"
     other = steps.read_text().replace('"steps', '"unheard')
