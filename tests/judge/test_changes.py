@@ -158,7 +158,7 @@ def test_standard_input_that_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], closed: bool
 ) -> None:
     class Broken(io.BytesIO):
-        def __next__(self) -> bytes:
+        def read(self, size: int | None = -1, /) -> bytes:
             raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("sys.stdin", None if closed else io.TextIOWrapper(Broken()))
