@@ -571,8 +571,7 @@ def test_a_run_that_asv_was_kept_from_is_handed_over_later(
 ) -> None:
     (stage / "asv.conf.json").write_text('{"results_dir": "results"}')
     code = Checkout(commit=COMMIT, committed_at=None, scratch=None)
-    for module in (run_command, run_setup):
-        monkeypatch.setattr(module, "look", lambda *_: code)
+    monkeypatch.setattr(run_setup, "look", lambda *_: code)
     monkeypatch.setattr(run_setup, "_stand_in", lambda device: "simulated")
     asked: list[str] = []
 

@@ -159,7 +159,7 @@ def test_a_break_is_told_on_trend_and_in_a_line(open_page) -> None:
     assert "baseline reset: allocation.create@simulated-a, version 1 -> 2" in said(open_page())
     app = open_page("trend", machine=MACHINE, workload="allocation.create")
     changes = app.dataframe[0].value
-    assert changes["state"].tolist() == ["confirmed, old", "break"]
+    assert changes["state"].tolist() == ["confirmed, old", "baseline reset"]
     assert changes["evidence"].tolist()[1] == "version 1 -> 2"
 
 
