@@ -13,7 +13,7 @@ every other. Pure functions of frames.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -112,7 +112,7 @@ def grids(rows: pd.DataFrame, machine: str, axis: Axis, hardware: Hardware) -> l
         empty = Grid(machine=machine, group=machine, logs=np.empty((0, 0)), left_out=left_out)
         return [empty] if left_out else []
     setting, of_every = _settings(rows), _settings(every)
-    names = sorted(set(setting))
+    names = sorted(setting.unique())
     found = []
     for place, name in enumerate(names):
         own = rows[setting == name] if len(names) > 1 else rows
@@ -144,13 +144,17 @@ def _judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     return rows, {why: num for why, num in left.items() if num}
 
 
-def _settings(rows: pd.DataFrame) -> npt.NDArray[Any]:
+def _settings(rows: pd.DataFrame) -> pd.Categorical:
     """What keeps rows of one machine apart: asv's environment of another project, or a device that
     stands in; empty for hostbench's own."""
     codes, runs = _codes(rows["run_id"])
-    names = np.array([environment_of(run) or "" for run in runs], dtype=object)
-    found = np.where(rows["source"].to_numpy() == "asv", names[codes], "")
-    return np.where(rows["device"].to_numpy() == SIMULATED, SIMULATED, found)
+    names, of_run = np.unique([environment_of(run) or "" for run in runs], return_inverse=True)
+    known = ["", SIMULATED, *(str(name) for name in names if name not in ("", SIMULATED))]
+    places = np.array([known.index(name) for name in names], dtype=np.int32)
+    found = np.where(rows["source"] == "asv", places[of_run[codes]], 0)
+    found[(rows["device"] == SIMULATED).to_numpy()] = known.index(SIMULATED)
+    made: pd.Categorical = pd.Categorical.from_codes(found, categories=known)  # type: ignore[call-overload]
+    return made
 
 
 def _codes(column: pd.Series) -> tuple[npt.NDArray[np.int64], list[str]]:
@@ -178,7 +182,7 @@ def _grid(
     points["log"] = log_seconds(rows["seconds"].to_numpy(dtype=np.float64))
     again = _again(points, columns) if axis == "commit" else np.zeros(len(points), dtype=bool)
     reruns = tuple(_reruns(points, again, columns))
-    points = points[~again]
+    points = points[~again] if again.any() else points
     shape = len(cases), len(columns)
     logs, version = np.full(shape, np.nan), np.full(shape, -1)
     where = points["series"].to_numpy(), points["run"].to_numpy()
@@ -247,6 +251,8 @@ def _again(points: pd.DataFrame, columns: Sequence[GridColumn]) -> npt.NDArray[n
     for place, i in enumerate(order):
         late[i], when[i] = columns[i].committed_at < newest, place
         newest = max(newest, columns[i].committed_at)
+    if not late.any():
+        return np.zeros(len(points), dtype=bool)
     _, commit = np.unique([column.commit for column in columns], return_inverse=True)
     run = points["run"].to_numpy()
     seen = pd.DataFrame(

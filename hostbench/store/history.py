@@ -135,7 +135,9 @@ class History:
     @_question
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all rows of one machine, text as categories, in no order."""
-        rows = self._read(columns, of_machine(machine))
+        rows = self._lake.read_machine([*dict.fromkeys([*columns, READING])], machine)
+        if not self._is_whole:
+            rows = lake.counting(rows, self._with_rows[READING])
         found: pd.DataFrame = rows.select(list(columns)).to_pandas()
         return found
 
