@@ -1,7 +1,7 @@
 """`hostbench ab A [B]`: two codes, interleaved, and what became slower from A to B."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,9 +57,16 @@ def execute(options: AbOptions) -> int:
             warn("both sides are the same code: what differs is the noise")
         adopt_left_over(setup)
         pair = measure_pair(setup, sides, replace(plan, cases=cases))
-    called = (_called(sides[0]), _called(sides[1]))
-    remarks = [*notes, *_remarks(called, pair)]
+    verdict = _compared(options, setup, (_called(sides[0]), _called(sides[1])), pair, notes)
     failed = any(one.status == "failed" for records in pair.records for one in records)
+    return EXIT_FAILED if failed or pair.end == "interrupted" else verdict
+
+
+def _compared(
+    options: AbOptions, setup: Setup, called: tuple[str, str], pair: Pair, notes: Sequence[str]
+) -> int:
+    """The exit code of `compare`, which prints the page; `notes`: what could not be measured."""
+    remarks = [*notes, *_remarks(called, pair)]
     try:
         first, second = (f"run:{run_id}" for run_id in pair.run_ids)
         asked = compare.CompareOptions(
@@ -69,13 +76,12 @@ def execute(options: AbOptions) -> int:
             format=options.format,
             results=str(setup.results),
         )
-        verdict = compare.execute(asked, called, remarks)
+        return compare.execute(asked, called, remarks)
     except NothingMeasured as error:
         for remark in remarks:
             warn(remark)
         warn(str(error))
-        verdict = error.exit_code
-    return EXIT_FAILED if failed or pair.end == "interrupted" else verdict
+        return error.exit_code
 
 
 def repository(setup: Setup) -> tuple[Path, Checkout]:
@@ -85,6 +91,11 @@ def repository(setup: Setup) -> tuple[Path, Checkout]:
         raise UsageError(
             f"commits are measured from a checkout of hostbench, and {Path.cwd()} is in none "
             f"({code.scratch}): go to one"
+        )
+    if not (setup.root / "hostbench").is_dir():
+        raise UsageError(
+            f"only commits of hostbench can be measured interleaved, and {setup.root} is another "
+            "project: `hostbench run` on each of its commits, then `hostbench compare A B`"
         )
     return setup.root, code
 

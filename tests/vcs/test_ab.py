@@ -200,6 +200,15 @@ def test_no_checkout_no_commits(
     assert "commits are measured from a checkout of hostbench, and" in capsys.readouterr().err
 
 
+def test_another_project_has_no_commits_of_hostbench(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turns.git(root, "mv", "hostbench", "mine")
+    assert main([*AB, "main"]) == EXIT_USAGE
+    said = capsys.readouterr().err
+    assert f"{root} is another project" in said and "`hostbench compare A B`" in said
+
+
 def test_what_only_one_side_has_is_left_out_and_said() -> None:
     one, two, three = (copy_case(nbytes=size) for size in (1024, 2048, 4096))
     code = Checkout(commit="a", committed_at=None, scratch=None)
