@@ -135,9 +135,7 @@ class History:
     @_question
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of all rows of one machine, text as categories, in no order."""
-        rows = self._lake.read_machine([*dict.fromkeys([*columns, READING])], machine)
-        if not self._is_whole:
-            rows = lake.counting(rows, self._with_rows[READING])
+        rows = self._that_count(columns, lambda names: self._lake.read_machine(names, machine))
         found: pd.DataFrame = rows.select(list(columns)).to_pandas()
         return found
 
@@ -223,9 +221,14 @@ class History:
         return self._ordered(lake.counting(self._read(SHOWN, where), readings))
 
     def _read(self, columns: Sequence[str], where: str) -> pa.Table:
+        return self._that_count(columns, lambda names: self._lake.read(names, where))
+
+    def _that_count(
+        self, columns: Sequence[str], read: Callable[[Sequence[str]], pa.Table]
+    ) -> pa.Table:
         if self._is_whole:
-            return self._lake.read(columns, where)
-        rows = self._lake.read([*dict.fromkeys([*columns, READING])], where)
+            return read(columns)
+        rows = read([*dict.fromkeys([*columns, READING])])
         return lake.counting(rows, self._with_rows[READING])
 
     def _ordered(self, rows: pa.Table) -> pd.DataFrame:

@@ -460,6 +460,16 @@ def loops(question_share: Callable[..., dict[str, Efficiency]], **more: Any) -> 
     )
 
 
+ASKED: dict[str, Any] = {
+    "text": "?",
+    "workload": "overlap.pipeline",
+    "axis": "schedule",
+    "serial": "serial",
+    "ways": ("a",),
+}
+"""A question about one loop."""
+
+
 def loop(seconds: float | None, schedule: str, **more: Any) -> Row:
     return row(seconds, workload="overlap.pipeline", schedule=schedule, **more)
 
@@ -528,11 +538,7 @@ def test_no_efficiency_contradicts_the_times_beside_it(times: list[list[float]])
         for name, column in zip(names, zip(*times, strict=True), strict=True)
     ]
     question = Parts(
-        text="?",
-        workload="overlap.pipeline",
-        axis="schedule",
-        serial="serial",
-        ways=("a",),
+        **ASKED,
         parts=("copy", "compute"),
         efficiency=lambda serial, way, parts: {
             "": overlap(serial, way, by_launch(partial(ideal_s, num_batches=8), *parts.values()))
@@ -583,11 +589,7 @@ SWEPT = {"over": "ratio", "ways": ("a",), "controls": ()}
 def swept(*saved: tuple[str, float, int]) -> Answer:
     """Of each ratio: the loop's time beside a serial one of 1 s, and the number of launches."""
     question = Parts(
-        text="?",
-        workload="overlap.pipeline",
-        axis="schedule",
-        serial="serial",
-        ways=("a",),
+        **ASKED,
         parts=(),
         efficiency=lambda *_: {"": Efficiency(share=0.9, low=0.8, high=0.95, ideal_s=0.1)},
         over="ratio",
