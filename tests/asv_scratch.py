@@ -25,8 +25,8 @@ def small(checkout: Scratch, seconds: float) -> None:
     checkout.only_families("transfer")
 
 
-def stored(checkout: Scratch, commit: str) -> dict[str, Any]:
-    path = checkout.results / "scratch" / f"{commit[:8]}-hostbench-py{version()}.json"
+def stored(checkout: Scratch, commit: str, machine: str = "scratch") -> dict[str, Any]:
+    path = checkout.results / machine / f"{commit[:8]}-hostbench-py{version()}.json"
     data: dict[str, Any] = json.loads(path.read_text())
     return data
 
@@ -35,9 +35,11 @@ def version() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def cells(checkout: Scratch, commit: str, name: str) -> dict[tuple[str, ...], dict[str, Any]]:
+def cells(
+    checkout: Scratch, commit: str, name: str, machine: str = "scratch"
+) -> dict[tuple[str, ...], dict[str, Any]]:
     """Parameters (as asv writes them) -> result and samples."""
-    data = stored(checkout, commit)
+    data = stored(checkout, commit, machine)
     row = dict(zip(data["result_columns"], data["results"][name], strict=False))
     found = {}
     for place, params in enumerate(itertools.product(*row["params"])):

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from hostbench.core.case import AxisValue, read_case
+
+if TYPE_CHECKING:  # a project's workloads come with its questions, and no worker needs pandas
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ _COLUMNS = {"low_s": "ci_low_s", "high_s": "ci_high_s"}
 """Field -> column of the tidy frame, where they are called differently."""
 
 
-def rows_of(frame: pd.DataFrame) -> list[Row]:
+def rows_of(frame: "pd.DataFrame") -> list[Row]:
     """The rows of the tidy frame whose case can be read."""
     return [row for cells in frame.to_dict("records") if (row := _row(cells)) is not None]
 
