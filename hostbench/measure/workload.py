@@ -2,11 +2,14 @@
 
 import inspect
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from hostbench.core.case import AxisValue, Case
+from hostbench.core.errors import raised_at
 from hostbench.device.base import Device, Step, lacking
 from hostbench.limits.links import LinkName
 from hostbench.measure.measure import Prepared
@@ -118,6 +121,11 @@ class Workload:
 
     def is_quick(self, case: Case) -> bool:
         return self.quick is not None and self.quick(**case.values)
+
+    def raised_at(self, error: BaseException) -> str:
+        """Where in the workload's file an error was raised; empty where it came through none."""
+        module = sys.modules.get(self.build.__module__)
+        return raised_at(error, Path(module.__file__)) if module and module.__file__ else ""
 
 
 _REGISTRY: dict[str, Workload] = {}

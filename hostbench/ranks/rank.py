@@ -15,7 +15,7 @@ from hostbench.core.processes import die_with_parent
 from hostbench.device.base import Device
 from hostbench.device.errors import fatal_reason
 from hostbench.measure import measure
-from hostbench.measure.workload import prepare, registry
+from hostbench.measure.workload import Workload, prepare, registry
 from hostbench.ranks.group import CollectiveError, Seat, TorchGroup, take
 from hostbench.ranks.membership import join
 from hostbench.ranks.replies import Done, Raised, Reply, Skipped
@@ -48,9 +48,10 @@ def _obey(rank: "_Rank", name: str, arguments: tuple[Any, ...]) -> Reply:
     except Exception as error:
         in_collective = isinstance(error, CollectiveError)
         kind = type(error.__cause__ if in_collective else error).__name__
-        text = fatal_reason(error) or f"{kind}: {error}"
+        fatal = fatal_reason(error)
+        text = " ".join((fatal or f"{kind}: {error}").split())[:500]
         return Raised(
-            text=" ".join(text.split())[:500],
+            text=text if fatal or rank.work is None else text + rank.work.raised_at(error),
             traceback="".join(traceback.format_exception(error))[-4000:],
             in_collective=in_collective,
         )
@@ -63,6 +64,7 @@ class _Rank:
     seat: Seat
     device: Device = field(init=False)
     group: TorchGroup = field(init=False)
+    work: Workload | None = None
     prepared: measure.Prepared | None = None
 
     def take_seat(self) -> None:
@@ -71,7 +73,8 @@ class _Rank:
 
     def build(self, case: Case) -> bool:
         """Whether the case will check its data."""
-        self.prepared = prepare(registry()[case.workload], self.device, case)
+        self.work = registry()[case.workload]
+        self.prepared = prepare(self.work, self.device, case)
         return self.prepared.verify is not None
 
     def iterate(self, count: int) -> list[Reading]:

@@ -1,19 +1,17 @@
 """One launch inside a worker process: walk the cases in the order given, tell about each."""
 
-import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from msgspec import convert
 from msgspec.structs import replace
 
 from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable, raised_at
+from hostbench.core.errors import Unavailable
 from hostbench.core.records import Launch, Measurement, Message, Outcome, Started
 from hostbench.device import open_device
 from hostbench.device.base import Device
@@ -69,8 +67,8 @@ def _one(
     except RankFailure as failure:  # the ranks are gone, this process is as good as new
         return outcome(status="failed", reason=str(failure), traceback=failure.traceback)
     except Exception as error:
-        where = _where(error, workloads.get(case.workload))
-        return outcome(status="failed", **_failure(error, where))
+        known = workloads.get(case.workload)
+        return outcome(status="failed", **_failure(error, known.raised_at(error) if known else ""))
     broken = [f"{name} {said}" for name, said in found.proofs.items() if said.startswith("failed")]
     return outcome(
         status="failed" if broken else "ok",
@@ -135,12 +133,6 @@ def _open(place: _Place, case: Case) -> Device:
     if isinstance(device, Unavailable):
         raise device
     return device
-
-
-def _where(error: Exception, work: Workload | None) -> str:
-    """In the file of the workload."""
-    module = work and sys.modules.get(work.build.__module__)
-    return raised_at(error, Path(module.__file__)) if module and module.__file__ else ""
 
 
 def _failure(error: Exception, where: str = "") -> dict[str, Any]:

@@ -167,9 +167,16 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     stopped = "rank 2 is stopped (SIGSTOP or a debugger) and did not answer within 2 s"
     assert found["stopped"] == ("failed", stopped, 0)
     assert found["late"] == ("failed", "rank 2 did not answer within 2 s", 0)
-    assert found["raises"] == ("failed", "rank 2: ValueError: put in on purpose", 0)
-    assert found["unbuilt"] == ("failed", "rank 2: ValueError: two lines", 0)
+    where = {text: f"(hostbench/families/faulty.py:{line_of(text)})" for text in ("purpose", "two")}
+    raised = f"rank 2: ValueError: put in on purpose {where['purpose']}"
+    assert found["raises"] == ("failed", raised, 0)
+    assert found["unbuilt"] == ("failed", f"rank 2: ValueError: two lines {where['two']}", 0)
     assert found["wrong"] == ("failed", "data failed: rank 2: element 17 is 339, not 338", 1)
+
+
+def line_of(text: str) -> int:
+    """Where the faulty family says so."""
+    return next(n for n, line in enumerate(FAULTY.splitlines(), start=1) if text in line)
 
 
 def ranks_below(pid: int, num_ranks: int) -> list[int]:
