@@ -8,7 +8,15 @@ from pathlib import Path
 from hostbench.cli import compare
 from hostbench.cli.measuring import Pair, measure_pair
 from hostbench.cli.output import warn
-from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
+from hostbench.cli.results import results_folder
+from hostbench.cli.run_setup import (
+    Measuring,
+    Setup,
+    adopt_left_over,
+    check_decides,
+    planned,
+    set_up,
+)
 from hostbench.core.errors import EXIT_FAILED, NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import MIN_LAUNCHES
@@ -34,14 +42,14 @@ def execute(options: AbOptions) -> int:
     """Measure, keep a run of each side, compare them. Exit codes are those of `compare`, but 4
     where a case failed or the run was interrupted."""
     become_subreaper()
+    check_decides(options)
     second, families = _names(options.names)
-    # --quick narrows the cases alone: with fewer launches nothing could be decided.
+    # --quick narrows the cases alone.
     launches = options.launches or STANDARD.launches
     options = replace(options, families=families, launches=launches)
-    if (checkout := project_root(Path.cwd())) is not None:
-        side.known_commit(checkout, options.a)  # refused before torch is asked
+    root, code = repository(results_folder(options.results))
+    side.known_commit(root, options.a)  # refused before torch is asked
     setup = set_up(options)
-    root, code = repository(setup)
     plan = planned(options, setup)
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
@@ -84,20 +92,24 @@ def _compared(
         return error.exit_code
 
 
-def repository(setup: Setup) -> tuple[Path, Checkout]:
-    """The checkout whose commits are measured, and its state. Raises UsageError without one."""
-    code = working_tree(setup.root, setup.results) if setup.root else setup.checkout
-    if setup.root is None or code.commit is None:
+def repository(results: Path) -> tuple[Path, Checkout]:
+    """The checkout whose commits are measured, and its state, `results` left aside. Raises
+    UsageError without one."""
+    root = project_root(Path.cwd())
+    if root is None:
         raise UsageError(
-            f"commits are measured from a checkout of hostbench, and {Path.cwd()} is in none "
-            f"({code.scratch}): go to one"
+            f"commits are measured from a checkout of hostbench, and {Path.cwd()} is in none: go "
+            "to one"
         )
-    if not (setup.root / "hostbench").is_dir():
+    if not (root / "hostbench").is_dir():
         raise UsageError(
-            f"only commits of hostbench can be measured interleaved, and {setup.root} is another "
+            f"only commits of hostbench can be measured interleaved, and {root} is another "
             "project: `hostbench run` on each of its commits, then `hostbench compare A B`"
         )
-    return setup.root, code
+    code = working_tree(root, results)
+    if code.commit is None:
+        raise UsageError(f"{root} has no commits that can be measured ({code.scratch}): clone it")
+    return root, code
 
 
 def _names(names: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:

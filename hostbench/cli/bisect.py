@@ -15,7 +15,14 @@ from hostbench.cli.ab import repository
 from hostbench.cli.measuring import measure_pair
 from hostbench.cli.output import warn
 from hostbench.cli.program import given, program
-from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned, set_up
+from hostbench.cli.run_setup import (
+    Measuring,
+    Setup,
+    adopt_left_over,
+    check_decides,
+    planned,
+    set_up,
+)
 from hostbench.core.case import Case, Selector, parse_series
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
@@ -106,7 +113,7 @@ def execute(options: BisectOptions) -> int:
     search = _search(options, setup, case)
     if options.run:
         print("\n".join(_what(search)), flush=True)
-        return run(setup, search, options)
+        return run(_setup(options, measures=True), search, options)
     print("\n".join(_steps(search, options, setup)))
     return EXIT_OK
 
@@ -119,8 +126,8 @@ def _checked(options: BisectOptions) -> int:
         if good is None or threshold is None:
             raise UsageError("--check needs --good and --threshold: `hostbench bisect` prints them")
         options, setup, _ = _set_up(options)
-        root, _ = repository(setup)
-        with _bench(setup, root, good, options) as bench:
+        root, _ = repository(setup.results)
+        with _bench(_setup(options, measures=True), root, good, options) as bench:
             trial = _tried(bench, str(repo.commit_of(root, "HEAD")), threshold)
             print(_line(bench, trial))
     except HostbenchError as error:
@@ -135,15 +142,16 @@ def _checked(options: BisectOptions) -> int:
 
 
 def _set_up(options: BisectOptions) -> tuple[BisectOptions, Setup, Case]:
-    """With options that name the case alone. Raises UsageError where SERIES is not one case of
-    this machine."""
+    """With options that name the case alone; nothing is measured by this setup. Raises UsageError
+    where SERIES is not one case of this machine."""
+    check_decides(options)
     if options.threshold == 0:
         raise UsageError("--threshold 0 is no relative change, as 0.05 is")
     wanted = parse_series(options.series)
     family = wanted.case.workload.partition(".")[0]
     check_selects(wanted.case, load((family,)), "SERIES ")
     options = replace(options, families=(family,), case=(wanted.case.text,))
-    setup = set_up(replace(options, case=()))  # a case of another device only cannot be measured
+    setup = _setup(options, measures=False)
     case = _case(setup, wanted.case)
     if wanted.machine not in (None, setup.machine) and (options.run or options.check):
         raise UsageError(
@@ -151,6 +159,11 @@ def _set_up(options: BisectOptions) -> tuple[BisectOptions, Setup, Case]:
             "leave @machine out to measure it here"
         )
     return options, setup, case
+
+
+def _setup(options: BisectOptions, *, measures: bool) -> Setup:
+    """Not refused for a case of another device: that only cannot be measured."""
+    return set_up(replace(options, case=()), measures=measures)
 
 
 def _case(setup: Setup, selector: Selector) -> Case:
@@ -169,7 +182,7 @@ def _case(setup: Setup, selector: Selector) -> Case:
 
 def _search(options: BisectOptions, setup: Setup, case: Case) -> Search:
     """Raises UsageError or NothingMeasured where there is nothing that a bisection could find."""
-    root, _ = repository(setup)
+    root, _ = repository(setup.results)
     machine = parse_series(options.series).machine or setup.machine
     history = History(setup.results) if setup.results.is_dir() else None
     good, bad, effect, cause = options.good, options.bad, None, ""

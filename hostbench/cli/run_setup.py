@@ -93,9 +93,10 @@ class Setup:
         return write if self.simulation is None else lambda when, found: None
 
 
-def set_up(options: Measuring) -> Setup:
-    """Look at the machine and the checkout. Raises UsageError for what cannot be run, before torch
-    is asked, which takes seconds; BrokenError without torch."""
+def set_up(options: Measuring, *, measures: bool = True) -> Setup:
+    """Look at the machine and the checkout; without torch where nothing is measured by this setup.
+    Raises UsageError for what cannot be run, before torch is asked, which takes seconds;
+    BrokenError without torch."""
     if options.resume:
         _check_alone(options)
     families = options.families or names()
@@ -108,9 +109,9 @@ def set_up(options: Measuring) -> Setup:
     code = partial(look, root, results, simulation, {name: sources(name) for name in measured})
     collect: Callable[[], facts.Facts]
     if simulation is None:
-        torch_state = _working(facts.probe_torch())
+        torch_state = _working(facts.probe_torch()) if measures else None
         collect = partial(facts.collect, torch_state=torch_state, identify=options.identify or None)
-        found = facts.with_memory_copy(collect())
+        found = facts.with_memory_copy(collect()) if measures else collect()
     else:
         found = simulation.all_facts()
         collect = partial(dict, found)
@@ -192,6 +193,15 @@ def _named(name: str, device: str) -> str:
             f"machine {name!r} is named {MARK}, and this run measures {device}: name it otherwise"
         )
     return name
+
+
+def check_decides(options: Measuring) -> None:
+    """Raises UsageError where two sides would have fewer launches than a verdict needs."""
+    if options.launches is not None and options.launches < MIN_LAUNCHES:
+        raise UsageError(
+            f"--launches {options.launches}: a verdict needs {MIN_LAUNCHES} launches a side; name "
+            f"so many, or leave it out for {STANDARD.launches}"
+        )
 
 
 def adopt_left_over(setup: Setup) -> None:

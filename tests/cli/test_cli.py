@@ -52,6 +52,7 @@ from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent
 ONE = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
+COPY = "transfer.host_to_device[device=cpu,nbytes=1KiB,memory=pageable,blocking=True]"
 SIMULATED = ("run", "--device", "simulated", "--launches", "1")
 EDGES = ("before", "after")
 
@@ -172,7 +173,10 @@ def test_bad_input(
         ("ab", "nosuch"),
         ("ab", "HEAD", "nosuch"),
         ("ab", "HEAD", "--case", "nosuch"),
+        ("ab", "HEAD", "--launches", "6"),
         ("bisect", "transfer.nosuch"),
+        ("bisect", COPY, "--run", "--launches", "6"),
+        ("bisect", COPY, "--run", "--good", "nosuch", "--bad", "HEAD"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_torch_is_asked(

@@ -59,13 +59,13 @@ def test_two_sides_take_turns_and_turn_round() -> None:
 
 def test_both_sides_walk_the_same_cases_in_the_same_order(root: Path) -> None:
     commit(root, "2")
-    few = ("--quick", "--launches", "3")
-    assert main(["ab", "HEAD~1", "transfer", "--device", "simulated", *few]) == 3
+    few = ("--quick", "--launches", "7")
+    assert main(["ab", "HEAD~1", "transfer", "--device", "simulated", *few]) == EXIT_REGRESSION
     walked = Toy.walked
-    assert [number for _, number, _ in walked] == [0, 0, 1, 1, 2, 2]
+    assert [number for _, number, _ in walked] == [n // 2 for n in range(14)]
     for first, second in zip(walked[::2], walked[1::2], strict=True):
         assert first[2] == second[2] and {first[0], second[0]} == {"1", "2"}
-    assert walked[0][0] != walked[2][0] and len({cases for _, _, cases in walked}) == 3
+    assert walked[0][0] != walked[2][0] and len({cases for _, _, cases in walked}) == 7
 
 
 # What is kept, and what it comes to
@@ -253,7 +253,7 @@ def test_each_side_draws_noise_of_its_own(root: Path, monkeypatch: pytest.Monkey
         if name == "HEAD~1":
             commit(root, "2")
         results = root / f"story-{number}"
-        main([*AB, name, "main", "--results", str(results), "--launches", "2"])
+        main([*AB, name, "main", "--results", str(results), "--launches", "7"])
         both = runs_of(results)
         assert {one.header.commit for one in both}.isdisjoint({40 * "a"})
         drawn.append({tuple(one.results()[0].seconds) for one in both})
@@ -325,9 +325,9 @@ def test_each_side_runs_its_own_code(tmp_path: Path) -> None:
     checkout.only_families("sleepy")
     checkout.commit("a family that sleeps")
     file.write_text(SLEEPY.replace("SECONDS", "0.02").replace("LETTER", "B"))
-    done = checkout.hostbench("ab", "main", "--device", "cpu", "--launches", "1")
-    assert done.returncode == EXIT_NOTHING_MEASURED, done.stdout
-    assert "1 undecided" in done.stdout and "uncommitted changes" in done.stdout
+    done = checkout.hostbench("ab", "main", "--device", "cpu", "--launches", "7")
+    assert done.returncode == EXIT_REGRESSION, done.stdout
+    assert "1 slower" in done.stdout and "uncommitted changes" in done.stdout
     first, second = runs_of(checkout.results)
     slower, faster = sorted((first, second), key=lambda one: -one.results()[0].seconds[0])
     assert slower.results()[0].seconds[0] >= 0.02 > faster.results()[0].seconds[0]

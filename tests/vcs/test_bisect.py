@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hostbench import facts
 from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from hostbench.facts.torch_probe import TorchState
 from hostbench.judge.bisect import half, newest_step, side_of
 from hostbench.judge.compare import Comparison
 from hostbench.testing import history as histories
@@ -107,9 +109,10 @@ def history(root: Path, num: int, bad_from: int) -> list[str]:
     return commits
 
 
-def test_the_range_comes_from_what_is_stored(
-    root: Path, capsys: pytest.CaptureFixture[str]
+def test_the_range_comes_from_what_is_stored_without_torch(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(facts, "probe_torch", lambda: TorchState(installed=False, importable=False))
     commits = history(root, 40, 25)
     assert main(list(BISECT)) == EXIT_OK
     said = capsys.readouterr().out
