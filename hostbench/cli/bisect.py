@@ -23,7 +23,7 @@ from hostbench.cli.run_setup import (
     planned,
     set_up,
 )
-from hostbench.core.case import Case, Selector, parse_series
+from hostbench.core.case import Case, Selector, as_typed, parse_series
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
@@ -175,7 +175,7 @@ def _case(setup: Setup, selector: Selector) -> Case:
     if len(found) != 1:
         raise UsageError(
             f"{selector.text!r} names {len(found)} series, a bisection follows one: write more "
-            f"axes, as in {found[0]}"
+            f"axes, as in {as_typed(str(found[0]))}"
         )
     return found[0]
 

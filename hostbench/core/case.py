@@ -17,6 +17,7 @@ from hostbench.core.errors import UsageError
 AxisValue = str | bool | Annotated[int, Meta(ge=1 - (1 << 63), le=(1 << 63) - 1)]
 
 _NAME = re.compile(r"^(?P<workload>[a-z0-9_]+(\.[a-z0-9_]+)?)(\[(?P<axes>[^\[\]]*)\])?$")
+_BYTES = re.compile(r"bytes=(\d{4,18})(?=[,\]])")
 _INT = re.compile(r"-?\d{1,19}", re.ASCII)
 _SERIES = re.compile(
     r"^(?P<workload>[^\[\]@,=]+)(\[(?P<axes>[^\[\]]*)\])?(@(?P<machine>[^@\[\]]+))?$"
@@ -132,6 +133,12 @@ def _selector(text: str, match: re.Match[str]) -> Selector:
             raise UsageError(f"cannot read axis {part!r} of case {text!r}: write axis=value")
         pairs.append((name.strip(), value.strip()))
     return Selector(text, match["workload"], tuple(pairs))
+
+
+def as_typed(text: str) -> str:
+    """A case or a series in words for people: `nbytes=16MiB` is read as well as
+    `nbytes=16777216`."""
+    return _BYTES.sub(lambda match: f"bytes={units.typed_bytes(int(match[1]))}", text)
 
 
 def is_value(value: AxisValue, text: str) -> bool:

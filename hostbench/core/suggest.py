@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from hostbench.core.case import AxisValue, Selector, is_value
-from hostbench.core.units import KIB, format_bytes
+from hostbench.core.units import typed_bytes
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -29,7 +29,7 @@ def why_no_case(selector: Selector, axes: Mapping[str, Mapping[str, Sequence[Axi
             meant = did_you_mean(name, names)
             return f"{selector.workload} has no axis {name!r}{meant}; it has {', '.join(names)}"
         if not any(is_value(value, text) for value in values):
-            known = [_typed(value) for value in _in_order(values)]
+            known = [_typed(name, value) for value in _in_order(values)]
             return f"{name} is never {text!r}{did_you_mean(text, known)}; it is {', '.join(known)}"
     return "no case has all of these values"
 
@@ -44,8 +44,6 @@ def _in_order(values: Iterable[AxisValue]) -> list[AxisValue]:
     return found if any(isinstance(value, str) for value in found) else sorted(found)
 
 
-def _typed(value: AxisValue) -> str:
+def _typed(axis: str, value: AxisValue) -> str:
     """As a person types it: sizes with their unit."""
-    if isinstance(value, str) or value < KIB:
-        return str(value)
-    return format_bytes(value).replace(" ", "")
+    return typed_bytes(value) if axis.endswith("bytes") and type(value) is int else str(value)

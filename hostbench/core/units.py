@@ -39,6 +39,12 @@ def format_bytes(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
+def typed_bytes(nbytes: int) -> str:
+    """A size as a person types it: `16MiB`, or the bytes where that would not say them exactly."""
+    short = format_bytes(nbytes).replace(" ", "")
+    return short if nbytes >= KIB and parse_bytes(short) == nbytes else str(nbytes)
+
+
 def about_bytes(nbytes: float) -> str:
     """A size that was computed, to three digits: `645 KiB`."""
     if not math.isfinite(nbytes) or nbytes < 1:

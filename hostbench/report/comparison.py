@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hostbench.core.case import as_typed
 from hostbench.core.samples import median
 from hostbench.core.units import format_bytes, format_seconds
 from hostbench.judge.asv_rule import AsvMark
@@ -141,7 +142,7 @@ def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) ->
         yield f"{status} at {names[place]}{has}: {num}"
         for one in own if every else own[:_FEW]:
             why = f": {one.reason}" if one.reason else ""
-            yield f"  {_name(one.key)}{why}"
+            yield f"  {as_typed(_name(one.key))}{why}"
         if len(own) > _FEW and not every:
             yield f"  and {len(own) - _FEW} more; --all names them"
 
@@ -231,7 +232,7 @@ def _cells(key: Key, one: Comparison, sides: Sides) -> tuple[Cell, ...]:
         Cell(change, (one.effect,)),
         Cell(interval, (one.low, one.high)),
         Cell(num, (*one.num, one.unit)),
-        Cell(_name(key), (_name(key),)),
+        Cell(as_typed(_name(key)), (_name(key),)),
         Cell(because, (one.why, differs)),
     )
 

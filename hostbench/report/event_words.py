@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hostbench.core import units
+from hostbench.core.case import as_typed
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.judge.events import DetectedEvent, Judged
@@ -76,7 +77,7 @@ def cells(told: ExplainedEvent) -> tuple[str, ...]:
     one = told.found
     is_step = one.change.kind != "break"
     known = is_step and one.low is not None and one.high is not None
-    name = one.event.id + (f" ({one.moved[0]} of {one.moved[1]} series)" if one.moved else "")
+    moved = f" ({one.moved[0]} of {one.moved[1]} series)" if one.moved else ""
     return (
         state(told),
         f"{one.first.commit[:8]} {one.first.committed_at:%Y-%m-%d}",
@@ -84,7 +85,7 @@ def cells(told: ExplainedEvent) -> tuple[str, ...]:
         f"{one.low:+.1%} to {one.high:+.1%}" if known else "-",
         _levels(one),
         "-" if one.detectable is None else f"{one.detectable:.1%}",
-        name,
+        as_typed(one.event.id) + moved,
     )
 
 
@@ -134,7 +135,7 @@ def stopped_in_words(one: Stopped, judged: Judged) -> str:
     newest = ", the machine's newest among them" if one.is_newest else ""
     return (
         f"{one.status} since {one.commit[:8]} {one.committed_at:%Y-%m-%d} "
-        f"({_num(one.num_runs, 'run', 'runs')}{newest}): {judged.grid.id(one.series)}"
+        f"({_num(one.num_runs, 'run', 'runs')}{newest}): {as_typed(judged.grid.id(one.series))}"
     )
 
 

@@ -1,7 +1,6 @@
 """One run as a page: what it is, the answer in words, a table of every case. Text or Markdown."""
 
 import math
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any, TextIO
 import pandas as pd
 
 from hostbench.core import units
+from hostbench.core.case import as_typed
 from hostbench.core.units import one_line
 from hostbench.families import declared
 from hostbench.report.answer import Answer, Figure, by_family
@@ -186,7 +186,7 @@ def _cells(row: dict[Any, Any]) -> tuple[str | Cell, ...]:
     if status != "ok":
         note = f"{status}: {row['reason']}" + (f"; {note}" if note else "")
     time = "-" if math.isnan(seconds) else units.format_seconds(seconds)
-    case = Cell(_with_units(str(row["case"])), (row["case"],))
+    case = Cell(as_typed(str(row["case"])), (row["case"],))
     if status != "ok" or not seconds > 0:
         struck = status != "ok" and time != "-"
         return case, Cell(time, (time,), struck), "-", "-", "-", note
@@ -198,16 +198,6 @@ def _cells(row: dict[Any, Any]) -> tuple[str | Cell, ...]:
         f"{(row['q75_s'] - row['q25_s']) / seconds:.1%}",
         note,
     )
-
-
-def _with_units(case: str) -> str:
-    """Sizes as a person types them: `nbytes=16MiB` is read as well as `nbytes=16777216`."""
-
-    def typed(match: re.Match[str]) -> str:
-        short = units.format_bytes(int(match[1])).replace(" ", "")
-        return f"bytes={short}" if units.parse_bytes(short) == int(match[1]) else match[0]
-
-    return re.sub(r"bytes=(\d{4,18})(?=[,\]])", typed, case)
 
 
 def folded(rows: pd.DataFrame) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from hostbench.core.case import as_typed
 from hostbench.core.errors import UsageError
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.judge.asv_rule import AsvMark
@@ -148,7 +149,7 @@ def _not_judged(odd: dict[Key, str]) -> Iterator[str]:
     """`3 series are in characters, of which ...: a, b, c`."""
     groups: dict[str, list[str]] = {}
     for key, why in sorted(odd.items()):
-        groups.setdefault(why, []).append(key[-2])
+        groups.setdefault(why, []).append(as_typed(key[-2]))
     for why, cases in groups.items():
         named = f"{', '.join(cases[:_FEW])}{' ...' if cases[_FEW:] else ''}"
         yield f"not judged, for only times and bytes are: {len(cases)} series {why} ({named})"

@@ -93,9 +93,15 @@ def choose(
     for selector in selectors:
         check_selects(selector, workloads, "--case ")
     named = "cuda" if device == "simulated" else device
-    chosen = [case for case in every if case.values["device"] == named]
-    if selectors:
-        chosen = [case for case in chosen if any(s.selects(case) for s in selectors)]
+    asked = [case for case in every if not selectors or any(s.selects(case) for s in selectors)]
+    chosen = [case for case in asked if case.values["device"] == named]
+    if selectors and not chosen:
+        said = " and ".join(repr(selector.text) for selector in selectors)
+        others = " and ".join(sorted({str(case.values["device"]) for case in asked}))
+        raise UsageError(
+            f"--case {said}: cases of device {others} alone, and this run measures those of "
+            f"{named}; leave device= out, or choose with --device"
+        )
     if quick:
         chosen = [case for case in chosen if workloads[case.workload].is_quick(case)]
     if not chosen:

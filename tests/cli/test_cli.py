@@ -131,7 +131,13 @@ def test_python_m_is_the_same_program() -> None:
         ((*SIMULATED, "--case", "transfr.x"), ("'transfr.x'", "'transfer'", "hostbench list")),
         ((*SIMULATED, "--case", "transfer[nbytes=infKiB]"), ("'infKiB'", "list")),
         ((*SIMULATED, "--case", "transfer[x"), ("'transfer[x'", "axis=value")),
-        ((*SIMULATED, "--case", "transfer[device=cpu]"), ("no case is left", "list")),
+        (
+            (*SIMULATED, "--case", "transfer[device=cpu]"),
+            (
+                "'transfer[device=cpu]': cases of device cpu alone",
+                "those of cuda; leave device= out",
+            ),
+        ),
         (("run", "--device", "cuda"), ("--device cuda", "CUDA_VISIBLE_DEVICES")),
         ((*SIMULATED, "--machine", "a/b"), ("'a/b'", "letters, digits")),
         ((*SIMULATED, "--machine", "../up"), ("'../up'", "letters, digits")),

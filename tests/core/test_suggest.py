@@ -41,6 +41,8 @@ def test_the_wrong_word_is_named(selector: str, wrong: str | None, meant: str | 
 
 def test_the_choices_are_named() -> None:
     assert why_no_case(parse_selector("transfer.up[nbytes=9]"), AXES).endswith("it is 1KiB, 16MiB")
+    counts = {"loading.read": {"device": ("cpu",), "num_files": (1024, 4096)}}
+    assert why_no_case(parse_selector("loading[num_files=9]"), counts).endswith("it is 1024, 4096")
     assert why_no_case(parse_selector("transfer.up[size=9]"), AXES).endswith(
         "it has device, nbytes, blocking"
     )

@@ -75,6 +75,13 @@ def test_whole_sizes_survive_the_round_trip(unit: int, number: int) -> None:
     assert units.parse_bytes(units.format_bytes(number * unit)) == number * unit
 
 
+def test_a_size_is_typed_with_a_unit_where_that_is_exact() -> None:
+    sizes = (12, 1 << 10, 3 << 19, 1 << 24, 10**6, (1 << 30) + 1)
+    typed = [units.typed_bytes(size) for size in sizes]
+    assert typed == ["12", "1KiB", "1.5MiB", "16MiB", "1000000", "1073741825"]
+    assert [units.parse_bytes(text) for text in typed] == list(sizes)
+
+
 @given(st.text(ODD, max_size=12))
 def test_parse_bytes_raises_nothing_else(text: str) -> None:
     try:

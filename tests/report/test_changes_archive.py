@@ -14,6 +14,7 @@ from typing import IO, Any
 import pytest
 
 from hostbench.cli.entry import main
+from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -29,6 +30,11 @@ from tests import asv_project
 
 NIGHTS = 70
 CASES = [builders.copy_case(nbytes=1 << n) for n in range(10, 18)]
+
+
+def shown(place: int) -> str:
+    """A series as a page names it."""
+    return as_typed(f"{CASES[place]}@shelf")
 
 
 def store(results: Path, level: Level, **more: Any) -> None:
@@ -73,7 +79,7 @@ def test_the_page(history: Path, changes: Any) -> None:
     assert machine.startswith("confirmed") and machine.endswith("machine:shelf (8 of 8 series)")
     assert f"{sha(25)[:8]} {date(25)}" in machine
     assert "environment:" in why and "driver: 580.1 -> 590.2" in why
-    assert own.startswith("confirmed") and own.endswith(f"{CASES[1]}@shelf")
+    assert own.startswith("confirmed") and own.endswith(shown(1))
     assert f"{sha(40)[:8]} {date(40)}" in own and "  1.05 ms -> 1.26 ms  " in own
     assert cause.strip().startswith("code: no fact that counts differs;")
     assert "not listed: 2 faster, 1 recovered; --all lists them" in rest
@@ -85,7 +91,7 @@ def test_a_cause_is_told_once_and_its_likely_commits_first(tmp_path: Path, chang
     store(tmp_path, lambda case, run: 1.2 if case in (1, 4) and run.commit >= 40 else 1.0)
     out = changes(tmp_path)[1].splitlines()
     assert all(f"{sha(40)[:8]} {date(40)}" in line for line in out[1:3])
-    assert {line.rpartition("  ")[2] for line in out[1:3]} == {f"{CASES[i]}@shelf" for i in (1, 4)}
+    assert {line.rpartition("  ")[2] for line in out[1:3]} == {shown(i) for i in (1, 4)}
     assert out[3].startswith("    these 2: code: no fact that counts differs;")
     beside = f"less likely: {sha(41)[:8]}; {sha(39)[:8]}"
     assert out[3].endswith(f"landed: {sha(40)[:8]}; {beside}")
@@ -104,7 +110,7 @@ def test_medians_that_the_machine_moved_are_told_with_their_own_change(
 
     store(tmp_path, level)
     out = changes(tmp_path)[1]
-    line = next(line for line in out.splitlines() if line.endswith(f"{CASES[1]}@shelf"))
+    line = next(line for line in out.splitlines() if line.endswith(shown(1)))
     assert "  +20.0%  " in line and " us -> 1.26 ms (raw +25.9%)  " in line
 
 
@@ -293,9 +299,9 @@ def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
     since = f"since {sha(60)[:8]} {date(60)}"
     newest = ", the machine's newest among them"
     assert code == EXIT_FAILED
-    assert f"failed {since} (10 runs{newest}): {CASES[1]}@shelf" in out
-    assert f"failed {since} (9 runs): {CASES[3]}@shelf" in out
-    assert f"skipped {since} (10 runs{newest}): {CASES[2]}@shelf" in out
+    assert f"failed {since} (10 runs{newest}): {shown(1)}" in out
+    assert f"failed {since} (9 runs): {shown(3)}" in out
+    assert f"skipped {since} (10 runs{newest}): {shown(2)}" in out
     told = json.loads(changes(tmp_path, "--format", "json")[1])["stopped"]
     assert [one["status"] for one in told] == ["failed", "failed", "skipped"]
     sizes = [CASES[place].values["nbytes"] for place in (2, 3)]
@@ -320,7 +326,7 @@ def test_a_break_ends_a_regression_visibly(
     )
     code, out, _ = changes(tmp_path)
     assert code == EXIT_OK
-    assert ("\nended by a baseline reset  " in out) == listed == (f"{CASES[1]}@shelf" in out)
+    assert ("\nended by a baseline reset  " in out) == listed == (shown(1) in out)
     assert ("not listed: 1 ended" in out) != listed
     assert (
         "8 series judged along commits, 0 too short (fewer than 11 points); "
@@ -376,7 +382,7 @@ def test_damage_is_named_and_the_rest_judged(history: Path, tmp_path: Path, chan
     broken.write_bytes(broken.read_bytes()[:100])
     code, out, err = changes(results)
     assert code == EXIT_REGRESSION and broken.name in err
-    assert f"{CASES[1]}@shelf" in out
+    assert shown(1) in out
 
 
 def test_nothing_to_judge(tmp_path: Path, changes: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench.cli.entry import main
+from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -25,6 +26,7 @@ from hostbench.testing import builders
 OLD, NEW = "a" * 40, "b" * 40
 SHELF = str(builders.header().machine)
 CASES = [builders.copy_case(nbytes=size) for size in (1024, 2048, 4096)]
+SHOWN = [as_typed(str(case)) for case in CASES]
 
 
 def stored(
@@ -68,9 +70,9 @@ def test_slower_rows_are_named_and_the_exit_code_is_1(
     assert said.splitlines()[0] == "aaaaaaaa -> bbbbbbbb: 1 slower, 1 faster, 1 same"
     assert re.search(r"slower\? .* 1\.5\d? s +\+50\.0%", said) and "-20.0%" in said
     assert "Smallest change that these launches tell: about 0." in said
-    assert "nbytes=1024" not in said and "provisional" in said
+    assert "nbytes=1KiB" not in said and "provisional" in said
     assert main(["compare", NEW[:8], OLD[:8], "--all", "--results", str(tmp_path)]) == 1
-    assert "nbytes=1024" in capsys.readouterr().out
+    assert "nbytes=1KiB" in capsys.readouterr().out
 
 
 def test_launches_of_partial_runs_never_add_up_to_a_verdict(
@@ -148,7 +150,7 @@ def test_markdown_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr().out
     assert said.startswith(f"### {OLD} -\\> {NEW}: 1 slower\n\n| verdict |")
     assert "| slower? | 1 s | 2.01 s | +100.0% |" in said or "| slower? | 1 s | 2 s |" in said
-    assert f"| `{CASES[0]}@{builders.header().machine}` |" in said
+    assert f"| `{SHOWN[0]}@{builders.header().machine}` |" in said
 
 
 def test_runs_and_machines_are_sides_too(
@@ -161,7 +163,7 @@ def test_runs_and_machines_are_sides_too(
     capsys.readouterr()  # two machines are two series, unless machines are compared
     third = stored(tmp_path, OLD, (1.5,), machine="third")
     assert main(["compare", "machine:left", "machine:third", *folder]) == EXIT_REGRESSION
-    assert f"{CASES[0]}\n" in capsys.readouterr().out
+    assert f"{SHOWN[0]}\n" in capsys.readouterr().out
     assert main(["compare", "machine:left", "machine:right", *folder]) == EXIT_NOTHING_MEASURED
     assert "no run that may be judged has 'machine:right'" in capsys.readouterr().err
     assert third
@@ -221,7 +223,7 @@ def test_an_old_version_is_another_series(
     args = ["compare", OLD, NEW, "--results", str(tmp_path)]
     assert main(args) == EXIT_NOTHING_MEASURED
     out = capsys.readouterr().out
-    assert "of another version at" in out and f"{CASES[0]}@shelf: version 1 there, 2 here" in out
+    assert "of another version at" in out and f"{SHOWN[0]}@shelf: version 1 there, 2 here" in out
     assert "not measured" not in out
 
 
@@ -256,11 +258,11 @@ def test_failed_skipped_and_not_measured_are_told_apart(
         "aaaaaaaa -> bbbbbbbb: no series has numbers on both sides",
         "",
         "failed at bbbbbbbb, with a number at aaaaaaaa: 1 case",
-        f"  {CASES[0]}@{shelf}: it  broke",
+        f"  {SHOWN[0]}@{shelf}: it  broke",
         "not measured at bbbbbbbb, with a number at aaaaaaaa: 1 case",
-        f"  {CASES[2]}@{shelf}",
+        f"  {SHOWN[2]}@{shelf}",
         "skipped at bbbbbbbb, with a number at aaaaaaaa: 1 case",
-        f"  {CASES[1]}@{shelf}: needs a GPU",
+        f"  {SHOWN[1]}@{shelf}: needs a GPU",
     ]
     assert main(["compare", NEW, OLD, *folder]) == EXIT_NOTHING_MEASURED
 

@@ -12,6 +12,7 @@ import pytest
 
 from hostbench.cli import measuring
 from hostbench.cli.entry import main
+from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -134,7 +135,8 @@ def test_a_case_that_fails_is_left_out_on_both_sides(
     said = capsys.readouterr()
     assert "broken" in said.err and "no run that may be judged" not in said.err
     assert (
-        f"  {CASE}@simulated-shelf: broken" in said.out and "failed at working tree (" in said.out
+        f"  {as_typed(str(CASE))}@simulated-shelf: broken" in said.out
+        and "failed at working tree (" in said.out
     )
     assert sorted(one.results()[0].status for one in stored(root)) == ["failed", "ok"]
 
