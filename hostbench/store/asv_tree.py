@@ -101,14 +101,20 @@ def load(path: Path, warn: Warn) -> Any:
     """The JSON of a file in a machine's folder or beside those; None, and a warning, where it
     cannot be read."""
     try:
-        raw = read_stored(path, path.parents[1])
-        if b"NaN" not in raw and b"Infinity" not in raw:
-            with contextlib.suppress(msgspec.DecodeError):  # json says better what is wrong
-                return msgspec.json.decode(raw)
-        return json.loads(raw.decode())
+        found = _decoded(read_stored(path, path.parents[1]))
     except (OSError, ValueError, RecursionError) as error:
         warn(f"{path} cannot be read ({error}); left out")
         return None
+    if found is None:
+        warn(f"{path} cannot be read (it holds null alone); left out")
+    return found
+
+
+def _decoded(raw: bytes) -> Any:
+    if b"NaN" not in raw and b"Infinity" not in raw:
+        with contextlib.suppress(msgspec.DecodeError):  # json says better what is wrong
+            return msgspec.json.decode(raw)
+    return json.loads(raw.decode())
 
 
 def _combinations(params: Any, about: Mapping[str, Any]) -> list[Params]:

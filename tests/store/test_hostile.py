@@ -76,6 +76,14 @@ def fifo_of_a_journal(results: Path) -> Path:
     return path
 
 
+def link_of_a_journal(results: Path) -> Path:
+    path = results / ".journals" / f"{NAME}.journal.jsonl"
+    outside = write_journal(results.parent / "elsewhere", run([record(copy_case())]))
+    path.parent.mkdir()
+    path.symlink_to(outside)
+    return path
+
+
 def journal_of_newlines(results: Path) -> Path:
     path = results / ".journals" / f"{NAME}.journal.jsonl"
     path.parent.mkdir()
@@ -122,6 +130,7 @@ HOSTILE = (
     fifo,
     fifo_of_an_archive,
     fifo_of_a_journal,
+    link_of_a_journal,
     journal_of_newlines,
     much_json,
     many_points,
