@@ -15,6 +15,7 @@ from hostbench.cli.ab import repository
 from hostbench.cli.measuring import measure_pair
 from hostbench.cli.output import warn
 from hostbench.cli.program import given, program
+from hostbench.cli.results import open_history
 from hostbench.cli.run_setup import (
     Measuring,
     Setup,
@@ -184,7 +185,7 @@ def _search(options: BisectOptions, setup: Setup, case: Case) -> Search:
     """Raises UsageError or NothingMeasured where there is nothing that a bisection could find."""
     root, _ = repository(setup.results)
     machine = parse_series(options.series).machine or setup.machine
-    history = History(setup.results) if setup.results.is_dir() else None
+    history = open_history(options.results) if setup.results.is_dir() else None
     good, bad, effect, cause = options.good, options.bad, None, ""
     if good is None or bad is None:
         told = _told(history, root, machine, str(case))

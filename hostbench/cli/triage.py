@@ -9,14 +9,13 @@ from typing import Literal
 from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
-from hostbench.cli.results import results_folder
+from hostbench.cli.results import open_history, results_folder
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.judge.events import Judged
 from hostbench.report.judged import judge_history
 from hostbench.report.table import Cell, Column, Table
 from hostbench.store import triage
-from hostbench.store.history import History
 from hostbench.store.triage import Entry, EventName
 from hostbench.vcs.repo import commit_of
 
@@ -48,7 +47,7 @@ def execute(options: TriageOptions) -> int:
     folder = results_folder(options.results)
     if options.action == "list":
         return _list(folder, options.format)
-    history = History(folder) if folder.is_dir() else None
+    history = open_history(options.results) if folder.is_dir() else None
     judged = judge_history(history, "commit") if history else []
     entry = Entry(
         series=options.series,

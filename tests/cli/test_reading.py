@@ -24,15 +24,26 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-@pytest.mark.parametrize("command", ["check-results", "changes"])
+COPY = "transfer.host_to_device[device=cpu,nbytes=1KiB,memory=pageable,blocking=True]"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check-results",),
+        ("changes",),
+        ("triage", "set", COPY, "a" * 40, "noise"),
+        ("bisect", COPY, "--machine", "shelf"),
+    ],
+)
 def test_plain_lines_name_the_files_that_are_read(
     results: Path,
-    command: str,
+    command: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(output, "_LINE_EVERY_S", 0.0)
-    main([command, "--results", str(results)])
+    main([*command, "--results", str(results)])
     lines = [line for line in capsys.readouterr().err.splitlines() if "reading results" in line]
     assert len(lines) == len(COMMITS)
     assert f"reading results: 3 files, now {results / 'shelf'}" in lines[-1]
