@@ -38,14 +38,17 @@ def page(
     every: bool = False,
     remarks: Sequence[str] = (),
 ) -> list[Part]:
-    """`every` shows the series that are the same or undecided, too. Where none changed, a few that
-    are undecided are shown. `remarks`: what else has to be known of the sides."""
+    """`every` shows the series that are the same or undecided, too. Else they are counted, and
+    where none changed a few that are undecided are shown. `remarks`: what else has to be known of
+    the sides."""
     listed = {key: one for key, one in found.items() if every or one.verdict in _CHANGED}
     if not listed:
         undecided = [(key, one) for key, one in _sorted(found) if one.verdict == "undecided"]
         listed = dict(undecided[:_FEW])
     parts: list[Part] = [Heading(f"{' -> '.join(names)}: {counts(found)}")]
     parts += ["", table(listed, sides)] if listed else []
+    left = {key: one for key, one in found.items() if key not in listed}
+    parts += [f"not listed: {counts(left)}; `hostbench compare` with --all lists them"] * bool(left)
     parts += ["", *_lacking(sides.lacking, names, every), *_notes(found, sides, every)]
     return [*parts, *_detectable_in_words(found), *remarks]
 

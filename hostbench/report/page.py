@@ -208,7 +208,7 @@ def folded(rows: pd.DataFrame) -> list[str]:
         f"{status} in {num} case{'s' * (num > 1)}: {reason}"
         for (status, reason), num in counted.items()
     ]
-    return [*said, "--format csv names each of them", ""] if said else []
+    return [*said, "`hostbench report --format csv` names each of them", ""] if said else []
 
 
 def counts(rows: pd.DataFrame) -> list[str]:

@@ -599,6 +599,11 @@ def test_both_limits_and_what_is_published_stand_beside_the_rate(tmp_path: Path)
     )
 
 
+def test_above_both_limits_there_is_a_sentence_and_no_share(tmp_path: Path) -> None:
+    there, _ = linked(tmp_path, H200, BUSY, 85.0, 55.1).figures
+    assert there.note.startswith("above 57.6 GB/s, PCIe Gen5") and "%" not in there.note
+
+
 OWN = (
     '[[figure]]\nhardware = "X1"\nwords = ["x1"]\nlink = "C2C"\ndirection = "host_to_device"\n'
     'low_gb_per_s = 300\nhigh_gb_per_s = 320\nkind = "{}"\nsource = "our lab"\n'

@@ -14,7 +14,7 @@ from hostbench.core.samples import launch_interval, median
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report.answer import Answer, Figure, Ratio, State
 from hostbench.report.kinds import Compare, Curve, Finding, Question
-from hostbench.report.kinds.question import NOT_ASKED, beside_limit, few_launches, why
+from hostbench.report.kinds.question import ABOVE, NOT_ASKED, beside_limit, few_launches, why
 from hostbench.report.rows import Row, Rows, distinct, first, valid, where
 
 H2D, D2H = "transfer.host_to_device", "transfer.device_to_host"
@@ -178,7 +178,7 @@ def _share_of_limit(row: Row) -> Figure:
     rate, said = row.gb_per_s or 0.0, []
     if row.device != "cpu":  # the same for both, and said once
         said.append(beside_limit(row) or f"its limit: {row.ceiling}")
-    if row.encoded_gb_per_s is not None:
+    if row.encoded_gb_per_s is not None and rate < ABOVE * row.encoded_gb_per_s:
         encoded = units.format_rate(row.encoded_gb_per_s)
         said.append(f"{rate / row.encoded_gb_per_s:.0%} of the encoded {encoded}")
     said += [f"published: {row.published}"] if row.published else []
