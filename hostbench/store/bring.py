@@ -6,7 +6,7 @@ The tree is any project's: asv's files, and archives and peers' figures where ho
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -61,14 +61,17 @@ def bring(results: Path, tree: Path, machine: str | None = None) -> Iterator[Bro
     pairs = [(name, machine or name) for name in names]
     for source, target in pairs:
         _refuse_other_hardware(tree / source, results / target, target)
+    wrong: list[str] = []
+    described = asv_tree.described(tree, wrong.append)
     for source, target in pairs:
         if is_utf8(target):
-            yield _machine(results, tree, source, target)
+            yield _machine(results, tree, source, target, described, wrong)
+            wrong = []  # told with the first machine
         else:
             why = f"{tree / source} has a name that is no UTF-8; left behind: rename it"
             yield Brought(machine=ascii(target)[1:-1], refused=[why])
     shared = tree / "benchmarks.json"
-    if not (results / shared.name).exists() and asv_tree.described(tree, asv_tree.quiet):
+    if not (results / shared.name).exists() and described:
         write_atomic(results / shared.name, read_stored(shared))  # asv shows nothing without
 
 
@@ -92,15 +95,24 @@ def _refuse_other_hardware(source: Path, target: Path, name: str) -> None:
         )
 
 
-def _entry(folder: Path) -> dict[str, Any]:
-    data = asv_tree.load(folder / "machine.json", asv_tree.quiet)
+def _entry(folder: Path, warn: asv_tree.Warn = asv_tree.quiet) -> dict[str, Any]:
+    """machine.json; empty where it is missing."""
+    path = folder / "machine.json"
+    data = asv_tree.load(path, warn) if path.exists() else {}
     return data if isinstance(data, dict) else {}
 
 
-def _machine(results: Path, tree: Path, source: str, target: str) -> Brought:
-    done = Brought(machine=target)
-    shared, own = (asv_tree.described(tree, asv_tree.quiet, name) for name in ("", source))
-    described = shared | own
+def _machine(
+    results: Path,
+    tree: Path,
+    source: str,
+    target: str,
+    shared: Mapping[str, Any],
+    wrong: Sequence[str],
+) -> Brought:
+    """`shared`: the tree's benchmarks.json; `wrong`: what of the tree cannot be read."""
+    done = Brought(machine=target, refused=[*wrong])
+    described = {**shared, **asv_tree.described(tree, done.refused.append, source)}
     folder, place = tree / source, results / target
     renamed = target if target != source else None
     held: set[str] = set()
@@ -121,7 +133,7 @@ def _machine(results: Path, tree: Path, source: str, target: str) -> Brought:
             _copy(path, place / "peers" / path.name, done, read_stored)
     if held:
         _describe(results, target, {name: described[name] for name in held if name in described})
-    entry = {**_entry(folder), "machine": target, "version": 1}
+    entry = {**_entry(folder, done.refused.append), "machine": target, "version": 1}
     if (done.new or done.there) and not (place / "machine.json").exists():
         write_atomic(place / "machine.json", json.dumps(entry, indent=4).encode() + b"\n")
     return done

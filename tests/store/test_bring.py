@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench.cli import main
-from hostbench.core.errors import EXIT_NOTHING_MEASURED
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED
 from hostbench.store import archive, check, compact, peers, table
 from hostbench.testing.builders import copy_case, create_case, record, run, skipped, write_journal
 from tests.store.test_frame import H2D, STARTED_MS, asv_file
@@ -202,6 +203,19 @@ def test_damage_stays_behind(theirs: Path, capsys: pytest.CaptureFixture[str]) -
     assert said.out == "shelf: 2 new, 0 already there, 2 left behind\n"
     assert "00000000-half.json" in said.err and "half.json.gz" in said.err
     assert read_tree(results).warnings == []
+
+
+def test_names_and_hardware_that_cannot_be_read_are_told(
+    theirs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (theirs / "benchmarks.json").write_text("{")
+    (theirs / "shelf" / "machine.json").unlink()
+    os.mkfifo(theirs / "shelf" / "machine.json")
+    assert bring(theirs.with_name("ours"), theirs) == EXIT_FAILED
+    said = capsys.readouterr()
+    assert "2 new" in said.out and "2 left behind" in said.out
+    assert said.err.count("benchmarks.json cannot be read") == 1
+    assert "machine.json cannot be read (it is no regular file" in said.err
 
 
 def test_another_tools_figures_come_along(theirs: Path, capsys: pytest.CaptureFixture[str]) -> None:
