@@ -10,6 +10,7 @@ from typing import Any
 
 from hostbench.core.errors import DataError
 from hostbench.core.records import Run
+from hostbench.limits import published
 from hostbench.runner import journal
 from hostbench.store import archive, check_asv, frame, peers, triage
 from hostbench.store.asv_tree import Tell, untold
@@ -44,6 +45,7 @@ def check(results: Path, tell: Tell = untold) -> Checked:
     left, num_waiting = _journals(results, archived)
     findings += left
     findings += _peers(results)
+    findings += _published(results)
     said = triage.read(results).warnings
     findings += dict.fromkeys(as_damage(path, text, "mend it") for path, text in said)
     findings += _unknown(results)
@@ -168,6 +170,13 @@ def _peers(results: Path) -> Iterator[Damage]:
         peers.rows_of(path, said.append)
         for text in said:
             yield as_damage(path, text, FROM_GIT)
+
+
+def _published(results: Path) -> Iterator[Damage]:
+    said: list[str] = []
+    published.load(results, said.append)
+    for text in said:
+        yield as_damage(results / published.FILE, text, "docs/results.md has an example")
 
 
 def _unknown(results: Path) -> Iterator[Damage]:

@@ -39,7 +39,9 @@ def check(results: Path, findings: list[Damage], tell: asv_tree.Tell = asv_tree.
     described = _described(results, findings)
     for folder in sorted({path.parent for path in results.glob("*/*.json")}):
         _machine(folder, findings)
-        own = asv_tree.described(results, asv_tree.quiet, folder.name) if described else {}
+        said: list[str] = []
+        own = asv_tree.described(results, said.append, folder.name)
+        findings += [as_damage(folder / "benchmarks.json", text, FROM_GIT) for text in said]
         known, layouts = {**described, **own}, list[asv_points.Layout]()
         seen: dict[tuple[str, str], Path] = {}
         for path in asv_tree.result_files(folder):
@@ -47,7 +49,7 @@ def check(results: Path, findings: list[Damage], tell: asv_tree.Tell = asv_tree.
             tell(path)
             data = _json(path, findings)
             if data is not None:
-                said: list[str] = []
+                said = []
                 asv_points.read(path, data, known, layouts, said.append)
                 findings += [as_damage(path, text, FROM_GIT) for text in said]
                 _place(path, data, seen, stored, findings)

@@ -188,6 +188,18 @@ def peer(results: Path) -> None:
     (results / "shelf" / "peers" / "20261121T120000Z-nvbandwidth.json.gz").write_bytes(b"?")
 
 
+def half_description(results: Path) -> None:
+    (results / "shelf" / "benchmarks.json").write_text("{")
+
+
+def no_figures(results: Path) -> None:
+    (results / "published.toml").write_text("figure = 3")
+
+
+def half_figure(results: Path) -> None:
+    (results / "published.toml").write_text("[[figure]]\nhardware = 'X1'\n")
+
+
 DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
     (half_asv, f"shelf/{FILE}: cannot be read", "restore it from git"),
     (no_results, "shelf/12345678-other.json: is no asv result file", "restore it from git"),
@@ -215,6 +227,9 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str]] = [
     (headless_journal, ".journals/x.journal.jsonl: is no readable journal", "move it away"),
     (conflict, "benchmarks.json: a merge left its marks", "git checkout --theirs"),
     (no_benchmarks, "benchmarks.json: missing", "just-discover"),
+    (half_description, "shelf/benchmarks.json: cannot be read", "restore it from git"),
+    (no_figures, "published.toml: is no list of figures", "has an example"),
+    (half_figure, "published.toml: figure 1: ", "has an example"),
     (other_machine, "shelf/machine.json: it names the machine table", "rename"),
     (no_machine, "shelf/machine.json: missing: asv leaves", "restore it"),
     (other_name, "shelf/99999999-hostbench-py3.11.json: it holds commit 1a2b3c4d", "rename it"),
