@@ -94,9 +94,9 @@ class Setup:
 
 
 def set_up(options: Measuring, *, measures: bool = True) -> Setup:
-    """Look at the machine and the checkout; without torch where nothing is measured by this setup.
-    Raises UsageError for what cannot be run, before torch is asked, which takes seconds;
-    BrokenError without torch."""
+    """Look at the machine and the checkout; without torch where nothing is measured by this setup,
+    or on the simulated device alone. Raises UsageError for what cannot be run, before torch is
+    asked, which takes seconds; BrokenError without torch."""
     if options.resume:
         _check_alone(options)
     families = options.families or names()
@@ -109,7 +109,8 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
     code = partial(look, root, results, simulation, {name: sources(name) for name in measured})
     collect: Callable[[], facts.Facts]
     if simulation is None:
-        torch_state = _working(facts.probe_torch()) if measures else None
+        needs_torch = measures and device != MARK
+        torch_state = _working(facts.probe_torch()) if needs_torch else None
         collect = partial(facts.collect, torch_state=torch_state, identify=options.identify or None)
         found = facts.with_memory_copy(collect()) if measures else collect()
     else:

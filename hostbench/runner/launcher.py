@@ -90,7 +90,7 @@ class Launcher:
         """One worker, until it has walked the cases or ended otherwise."""
         self._request(replace(launch, cases=tuple(cases)))
         current: Started | None = None
-        deadline = time.monotonic() + launch.deadline_s
+        deadline = time.monotonic() + _START_DEADLINE_S  # the first launch waits for torch
         late = False
         while True:
             message = self._next(deadline)
@@ -105,6 +105,7 @@ class Launcher:
                 self._kill_worker()
             elif isinstance(message, Forked):
                 self.worker = message.pid
+                deadline = time.monotonic() + launch.deadline_s
             elif isinstance(message, Started):
                 current = message
                 self._started(current.case)

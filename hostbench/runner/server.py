@@ -3,7 +3,7 @@
 It reads one JSON request per line from stdin and writes JSON lines to stdout. A request is a
 launch; the forked worker writes its messages to the same pipe, then the server adds how the worker
 ended. Forking is safe because no torch operation ever runs in the server: no thread pool, no CUDA
-context.
+context. A simulated launch needs no torch: without another the server never imports it.
 
 The server adopts what its workers leave behind and kills it after each launch, and also when its
 own parent is killed, which is why that death reaches it as SIGTERM and not as SIGKILL.
@@ -15,13 +15,19 @@ import os
 import signal
 import sys
 import traceback
+from functools import cache
 from typing import Any
 
 import hostbench
 from hostbench.core.processes import become_subreaper, die_with_parent, kill_strays
 from hostbench.core.records import Exited, Forked, Launch, Message, Ready, decoded, encoded
 
-_BEFORE_THE_FIRST_FORK = ("torch", "hostbench.device.cpu", "hostbench.device.cuda")
+_BEFORE_THE_FIRST_FORK = (
+    "torch",
+    "hostbench.device.cpu",
+    "hostbench.device.cuda",
+    "hostbench.ranks.lockstep",
+)
 """Imported once: every launch of a run measures the same code, whatever happens to the files."""
 
 
@@ -47,23 +53,30 @@ def _leave(number: int, frame: object) -> None:
 def _serve() -> None:
     out = os.dup(1)
     os.dup2(2, 1)
-    for name in _BEFORE_THE_FIRST_FORK:
-        importlib.import_module(name)
     worker = importlib.import_module("hostbench.runner.worker")
     worker.load()  # every family: what is edited on disk from now on is not measured
-    gc.collect()
-    gc.freeze()  # what torch made is here to stay: collecting between cases need not look at it
     send(out, Ready(hostbench=hostbench.__file__, pid=os.getpid()))
     for line in sys.stdin:
+        launch = decoded(line, Launch)
+        if launch.device is None:
+            _import_torch()
         pid = os.fork()
         if pid == 0:
-            _work(worker, out, line)
+            _work(worker, out, launch)
         _, status = os.waitpid(pid, 0)
         kill_strays(keep=set())
         send(out, Exited(status=status))
 
 
-def _work(worker: Any, out: int, request: str) -> None:
+@cache
+def _import_torch() -> None:
+    for name in _BEFORE_THE_FIRST_FORK:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # what torch made is here to stay: collecting between cases need not look at it
+
+
+def _work(worker: Any, out: int, launch: Launch) -> None:
     """The forked worker: never returns."""
     code = 1
     try:
@@ -72,7 +85,7 @@ def _work(worker: Any, out: int, request: str) -> None:
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         send(out, Forked(pid=os.getpid()))
-        worker.walk(decoded(request, Launch), lambda message: send(out, message))
+        worker.walk(launch, lambda message: send(out, message))
         code = 0
     except BaseException:
         traceback.print_exc()

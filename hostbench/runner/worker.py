@@ -3,9 +3,9 @@
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -19,8 +19,10 @@ from hostbench.device.errors import fatal_reason
 from hostbench.families import load
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
-from hostbench.ranks.lockstep import Room
 from hostbench.ranks.replies import RankFailure
+
+if TYPE_CHECKING:
+    from hostbench.ranks.lockstep import Room
 
 Emit = Callable[[Message], None]
 
@@ -35,19 +37,15 @@ def walk(launch: Launch, emit: Emit) -> None:
     # What stands in needs no warming up, and its clock may not see what a step does on the host.
     cold = {} if launch.device is None else {"warmup_s": 0.0}
     settings = convert({**launch.settings, **cold}, measure.Settings)
-    devices: dict[str, Device | Unavailable] = {}
-    place = _Place(devices, Room(launch.deadline_s), launch.device, launch.observe, launch.number)
+    place = _Place(launch)
     for position, case in enumerate(launch.cases):
         emit(Started(case=case, at=time.time()))
         outcome = _one(workloads, place, case, position, settings)
-        outcome = _leave_nothing(devices, outcome)
+        outcome = _leave_nothing(place.devices, outcome)
         emit(outcome)
         if outcome.fatal:
             return  # ranks that are left die with this process
-    place.room.close()
-    for device in devices.values():
-        if not isinstance(device, Unavailable):
-            device.close()
+    place.close()
 
 
 def _one(
@@ -60,7 +58,7 @@ def _one(
     outcome = partial(Outcome, case=case, position=position)
     try:
         work = workloads[case.workload]
-        measured = _evidence if place.observe else _measured
+        measured = _evidence if place.launch.observe else _measured
         found = measured(work, place, case, settings)
     except Unavailable as reason:
         return outcome(status="skipped", reason=str(reason))
@@ -73,20 +71,33 @@ def _one(
     return outcome(
         status="failed" if broken else "ok",
         reason="; ".join(broken) or None,
-        seconds=None if place.observe else measure.summary_s(found),
+        seconds=None if place.launch.observe else measure.summary_s(found),
         measurement=found.rounded(),
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Place:
     """Where the cases of this launch run."""
 
-    devices: dict[str, Device | Unavailable]
-    room: Room
-    stand_in: str | None
-    observe: bool = False
-    launch: int = 0
+    launch: Launch
+    devices: dict[str, Device | Unavailable] = field(default_factory=dict)
+    _room: "Room | None" = None
+
+    def room(self) -> "Room":
+        """Of the launch's ranks, which need torch: a simulated launch has none and imports none."""
+        if self._room is None:
+            from hostbench.ranks.lockstep import Room
+
+            self._room = Room(self.launch.deadline_s)
+        return self._room
+
+    def close(self) -> None:
+        if self._room is not None:
+            self._room.close()
+        for device in self.devices.values():
+            if not isinstance(device, Unavailable):
+                device.close()
 
 
 def _evidence(work: Workload, place: _Place, case: Case, settings: measure.Settings) -> Measurement:
@@ -99,9 +110,9 @@ def _measured(work: Workload, place: _Place, case: Case, settings: measure.Setti
     if work.ranks is None:
         device = _open(place, case)
         return measure.measure(device, prepare(work, device, case), settings)
-    if place.stand_in is not None:
-        raise Unavailable(f"the {place.stand_in} device has no ranks")
-    return place.room.measure(work, case, settings)
+    if place.launch.device is not None:
+        raise Unavailable(f"the {place.launch.device} device has no ranks")
+    return place.room().measure(work, case, settings)
 
 
 def _leave_nothing(devices: Mapping[str, Device | Unavailable], outcome: Outcome) -> Outcome:
@@ -122,10 +133,10 @@ def _leave_nothing(devices: Mapping[str, Device | Unavailable], outcome: Outcome
 
 def _open(place: _Place, case: Case) -> Device:
     """The opened device, the same for all cases of the launch; a refusal is remembered too."""
-    devices, name = place.devices, place.stand_in or str(case.values["device"])
+    devices, name = place.devices, place.launch.device or str(case.values["device"])
     if name not in devices:
         try:
-            devices[name] = open_device(name, launch=place.launch)
+            devices[name] = open_device(name, launch=place.launch.number)
             devices[name].settle()  # type: ignore[union-attr]
         except Unavailable as reason:
             devices[name] = reason

@@ -1,5 +1,7 @@
 """One launch in a worker, walked in this process over workloads made for the test."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -159,3 +161,26 @@ def test_a_device_that_cannot_be_reset_ends_the_walk(monkeypatch: pytest.MonkeyP
     )
     (raises,) = outcomes("raises", "fine")
     assert "ValueError: two lines" in str(raises.reason) and raises.fatal
+
+
+NO_TORCH = """
+import sys
+from hostbench.core.records import Launch, Outcome
+from hostbench.families import load, names
+from hostbench.runner import worker
+done = []
+for family in names():
+    works = load((family,)).values()
+    cases = [case for work in works for case in work.cases() if case.values["device"] == "cuda"]
+    launch = Launch(family=family, settings={}, device="simulated", cases=tuple(cases[::20]))
+    worker.walk(launch, done.append)
+statuses = sorted({one.status for one in done if isinstance(one, Outcome)})
+print(*statuses, "torch" in sys.modules)
+"""
+
+
+def test_a_simulated_launch_imports_no_torch() -> None:
+    """In the fork server that import takes most of a short run's time."""
+    command = [sys.executable, "-c", NO_TORCH]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "ok skipped False\n", done.stderr
