@@ -174,7 +174,7 @@ def test_the_overview_leads_to_a_page_with_the_same_run(page: Any, address: str)
 def own_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a project of one's own, whose results somebody has read elsewhere before."""
     project = own_project.make(tmp_path_factory.mktemp("own"))
-    done = project.hostbench("run", "steps", "--quick", "--machine", "mine")
+    done = project.hostbench("run", "steps", "--quick", "--device", "simulated")
     assert done.returncode == 0, done.stdout
     elsewhere = Scratch(project.home, project.home)
     assert elsewhere.hostbench("changes", "--results", str(project.results)).returncode == 3

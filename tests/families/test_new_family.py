@@ -1,4 +1,4 @@
-"""A family is added by one new file and nothing else; in a project of one's own, too."""
+"""A family is added by one new file and nothing else."""
 
 import json
 import sys
@@ -57,7 +57,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
         "?? hostbench/families/sleeping.py",
     ]
     made.commit("a family more")
-    done = made.hostbench("run", "sleeping", "--machine", "scratch")
+    done = made.hostbench("run", "sleeping", "--launches", "7", "--machine", "scratch")
     assert done.returncode == 0, done.stdout
     return made
 
@@ -117,20 +117,3 @@ def test_it_has_its_card_and_its_page_with_a_chart(
     app.switch_page("views/family.py").run()
     assert not app.exception
     assert app.get("vega_lite_chart") or app.get("arrow_vega_lite_chart")
-
-
-def test_a_project_of_ones_own(tmp_path: Path, checkout: Scratch) -> None:
-    """A repository that is not hostbench's names a folder in its pyproject.toml."""
-    project = tmp_path / "project"
-    (project / "bench").mkdir(parents=True)
-    (project / "bench" / "sleeping.py").write_text(FAMILY.replace("sleeping:", "mine:"))
-    (project / "pyproject.toml").write_text('[tool.hostbench]\nworkloads = ["bench/"]\n')
-    here = Scratch(project, checkout.home, checkout.environ)
-    here.git("init", "-q", "-b", "main")
-    here.commit("a workload of my own")
-    done = here.hostbench("list", "sleeping", "--cases")
-    assert [line for line in done.stdout.splitlines() if line] == CASES
-    case = "sleeping.nap[nbytes=1024]"
-    done = here.hostbench("run", "sleeping", "--case", case, "--no-asv", "--machine", "mine")
-    assert done.returncode == 0, done.stdout
-    assert "fast is" in done.stdout and "faster than slow" in done.stdout

@@ -68,7 +68,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str]:
     (made.root / "bench" / "bad.py").write_text("import os\nimport nonesuch\n")
     (made.root / "bench" / "worse.py").write_text("def f(:\n")
     (made.root / "bench" / "crashing.py").write_text(CRASHING)
-    done = made.hostbench("run", "crashing", "--quick", "--machine", "mine")
+    done = made.hostbench("run", "crashing", "--quick", "--device", "simulated")
     assert done.returncode == 4, done.stdout
     return made, done.stdout
 
@@ -83,7 +83,7 @@ def test_a_workload_that_crashes_names_its_line_and_the_way_to_its_traceback(
     )
     (command,) = (one for one in said.splitlines() if "--tracebacks" in one)
     done = project.hostbench("report", *command.partition(" report ")[2].split())
-    assert "crashing.divide[device=cpu,way=zero]" in done.stdout
+    assert "crashing.divide[device=cuda,way=zero]" in done.stdout
     assert "Traceback (most recent call last)" in done.stdout
     assert f'crashing.py", line {line}' in done.stdout
 
@@ -105,7 +105,7 @@ def test_a_family_that_cannot_be_imported_names_its_line_and_stops_no_other(
     assert named.returncode == 2 and named.stdout.splitlines() == [
         f"hostbench: the family 'bad' cannot be imported: {bad}"
     ]
-    assert project.hostbench("report", "--machine", "mine").returncode == 0
+    assert project.hostbench("report").returncode == 0
 
 
 def answers(there: Scratch, project: Scratch) -> list[dict[str, object]]:

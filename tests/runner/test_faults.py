@@ -19,6 +19,7 @@ from hostbench.core.records import Run
 from hostbench.runner import journal
 from hostbench.store.runs import WholeRun
 from tests import scratch
+from tests.conftest import SOAK
 from tests.scratch import Scratch
 from tests.stored import runs_of
 
@@ -60,6 +61,9 @@ def go(device, kind):
         subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     return lambda: time.sleep(0.0005)
 '''
+
+DEVICE = "cpu" if SOAK else "simulated"
+"""In `make test` these runs import no torch, which would take most of their time."""
 
 
 def faulty(folder: Path, without: tuple[str, ...] = ()) -> Scratch:
@@ -136,13 +140,13 @@ def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None
     assert found["wrong"] == ("failed", "data failed: the data is wrong", 1)
 
 
-def start_run(checkout: Scratch, results: Path, *args: str) -> subprocess.Popen[str]:
+def start_run(checkout: Scratch, results: Path, device: str = DEVICE) -> subprocess.Popen[str]:
     cases = [
         arg for kind in ("fine", "also", "skips") for arg in ("--case", f"faulty.go[kind={kind}]")
     ]
     return checkout.start(
-        "-m", "hostbench", "run", *cases, "--launches", "7", "--no-asv", *args,
-        "--results", str(results),
+        "-m", "hostbench", "run", *cases, "--launches", "7", "--no-asv",
+        "--device", device, "--results", str(results),
     )  # fmt: skip
 
 
@@ -279,7 +283,7 @@ def kill(checkout: Scratch, running: subprocess.Popen[str], victim: str) -> None
 def test_code_edited_during_a_run_is_neither_measured_nor_filed_under_the_commit(
     checkout: Scratch, results: Path
 ) -> None:
-    running = start_run(checkout, results)
+    running = start_run(checkout, results, "cpu")  # a simulated run belongs to no history anyway
     wait_for_records(results, 2)
     name = "hostbench/families/faulty.py"
     checkout.edit(name, "def go(device, kind):", "def go(device, kind, broken_by_an_edit):")
