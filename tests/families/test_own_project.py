@@ -68,7 +68,9 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str]:
     (made.root / "bench" / "bad.py").write_text("import os\nimport nonesuch\n")
     (made.root / "bench" / "worse.py").write_text("def f(:\n")
     (made.root / "bench" / "crashing.py").write_text(CRASHING)
-    done = made.hostbench("run", "crashing", "--quick", "--device", "simulated")
+    done = made.hostbench(
+        "run", "crashing", "--quick", "--device", "simulated", "--machine", "mine"
+    )
     assert done.returncode == 4, done.stdout
     return made, done.stdout
 
@@ -105,7 +107,7 @@ def test_a_family_that_cannot_be_imported_names_its_line_and_stops_no_other(
     assert named.returncode == 2 and named.stdout.splitlines() == [
         f"hostbench: the family 'bad' cannot be imported: {bad}"
     ]
-    assert project.hostbench("report").returncode == 0
+    assert project.hostbench("report", "--machine", "simulated-mine").returncode == 0
 
 
 def answers(there: Scratch, project: Scratch) -> list[dict[str, object]]:
