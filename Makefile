@@ -12,8 +12,8 @@ bench: ## measure this machine in about two minutes and print the answer
 	@scripts/make-env bench dashboard
 	@$(BIN)/hostbench run --quick
 
-# Files side by side, three on two cores: many tests wait for processes. JOBS=0 runs them one after the other. In the order
-# of their names asv's and the browser's, which take longest, do not come last.
+# Files side by side, three on two cores: many tests wait for processes. JOBS=0 runs them one after
+# the other. In the order of their names asv's and the browser's, which take longest, do not come last.
 test: ## run the tests
 	@scripts/make-env bench dashboard dev
 	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadfile --no-loadscope-reorder
