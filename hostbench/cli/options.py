@@ -74,7 +74,7 @@ class Number(click.FloatRange):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         number = float(super().convert(value, param, ctx))
-        return number if math.isfinite(number) else self.fail(f"{value} is not finite", param, ctx)
+        return number if math.isfinite(number) else self.fail(f"{value} is not finite.", param, ctx)
 
 
 class Amount(click.ParamType[float]):

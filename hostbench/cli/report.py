@@ -116,8 +116,8 @@ def _choose(history: History, asked: str | None, machine: str | None) -> AboutRu
     if asked and runs:
         found = [run for run in runs if run.run_id.startswith(asked)]
         if len(found) != 1:
-            newest = ", ".join(run.run_id for run in runs[-5:])
-            raise UsageError(f"--run {asked!r} names {len(found)} runs; the newest: {newest}")
+            named = ", ".join(run.run_id for run in (found or runs)[-5:])
+            raise UsageError(f"--run {asked!r} names {len(found)} runs; the newest: {named}")
         return found[0]
     machine = facts.machine_name(machine, facts.collect())
     ours = [run for run in runs if run.machine == machine]

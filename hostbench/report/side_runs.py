@@ -90,8 +90,8 @@ def _no_run(runs: pd.DataFrame, side: SideRuns, resolve: Resolve) -> str:
         )
     name = side.text.partition(":")[2]
     which = "run" if side.column == "run_id" else "run that may be judged"
-    newest = ", ".join(known[-5:]) or "nothing"
-    return f"no {which} has {side.text!r}{did_you_mean(name, known)}; the newest: {newest}"
+    newest = f"the newest: {', '.join(known[-5:])}" if known else "none of those stored names one"
+    return f"no {which} has {side.text!r}{did_you_mean(name, known)}; {newest}"
 
 
 def check(first: SideRuns, second: SideRuns) -> None:

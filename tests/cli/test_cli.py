@@ -146,7 +146,7 @@ def test_python_m_is_the_same_program() -> None:
         (("run", "--device", "simulated", "--launches", "0"), ("'--launches': 0 is not", "x>=1")),
         (("run", "--device", "simulated", "--launches", "-3"), ("'--launches': -3 is not", "x>=1")),
         ((*SIMULATED, "--deadline", "0"), ("'--deadline': 0.0 is not", "x>0")),
-        ((*SIMULATED, "--deadline", "nan"), ("'--deadline': nan is not finite", "--help")),
+        ((*SIMULATED, "--deadline", "nan"), ("'--deadline': nan is not finite. `", "--help")),
         (("run", "--resume"), ("nothing to resume", "without --resume")),
         (("run", "--resume", "transfer"), ("--resume takes the cases", "leave")),
         (("run", "--resume", "--quick"), ("--resume takes the cases", "leave")),
@@ -751,6 +751,16 @@ def test_report_that_finds_no_run(
     assert main(["report", *args]) == code
     err = capsys.readouterr().err
     assert part in err and err.count("\n") == 1
+
+
+def test_report_names_the_runs_that_may_be_meant(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(results)
+    later = "2027-01-01T12:00:00.000Z"
+    archive.write(results, run([record(copy_case())], started_at=later, run_id="20270101T1"))
+    assert main(["report", "--run", "2026"]) == EXIT_USAGE
+    assert "runs; the newest: 20261120T1, 20261121T1, 20261122T1\n" in capsys.readouterr().err
 
 
 def test_report_names_what_is_damaged_and_shows_the_rest(

@@ -178,6 +178,7 @@ def test_runs_and_machines_are_sides_too(
         ("no-such-branch", EXIT_USAGE, "git knows no 'no-such-branch'"),
         ("torch:", EXIT_USAGE, "'torch:' names no torch"),
         ("torch:9", EXIT_NOTHING_MEASURED, "no run that may be judged has 'torch:9'"),
+        ("driver:9", EXIT_NOTHING_MEASURED, "has 'driver:9'; none of those stored names one"),
         ("", EXIT_USAGE, "git knows no ''"),
         (NEW[:3], EXIT_USAGE, "a commit (4 digits or more)"),
         (40 * "0", EXIT_USAGE, "git knows no '00000000"),
