@@ -138,10 +138,18 @@ def _judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     dated = (rows["committed_at"].notna() & rows["commit"].notna()).to_numpy()
     left["points without a dated commit"] = int((~dated).sum())
     rows = rows[dated & (rows["seconds"] > 0).to_numpy()]
-    few = ((rows["num_samples"] < MIN_LAUNCHES) & (rows["source"] != "asv")).to_numpy()
+    few = (rows["num_samples"] < MIN_LAUNCHES).to_numpy() & ~_of_others(rows)
     left[f"points of fewer than {MIN_LAUNCHES} launches"] = int(few.sum())
     rows = rows[~few]
     return rows, {why: num for why, num in left.items() if num}
+
+
+def _of_others(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Points of other projects' benchmarks, whose samples are no launches."""
+    codes, runs = _codes(rows["run_id"])
+    others = np.array([environment_of(run) is not None for run in runs], dtype=bool)
+    found: npt.NDArray[np.bool_] = others[codes] if len(others) else np.zeros(len(rows), dtype=bool)
+    return found
 
 
 def _settings(rows: pd.DataFrame) -> pd.Categorical:

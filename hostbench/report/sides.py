@@ -15,6 +15,7 @@ from hostbench.judge.compare import Side
 from hostbench.report.asv_marks import marks
 from hostbench.report.places import Key, Places
 from hostbench.report.side_runs import SideRuns, check
+from hostbench.store.asv_tree import environment_of
 from hostbench.store.history import History
 
 Cells = dict[str, Any]
@@ -136,13 +137,13 @@ def _rows(
 def _with_enough(rows: list[Cells]) -> list[Cells]:
     """Without the runs that have too few launches of this series, of which none is judged; where
     there is no other the newest, which then says how many it has."""
-    held = [row.get("launches") for row in rows]
-    enough = [
-        row
-        for row, own in zip(rows, held, strict=True)
-        if not isinstance(own, dict) or len(own) >= MIN_LAUNCHES
-    ]
-    return enough or rows[-1:]
+    return [row for row in rows if not _is_few(row)] or rows[-1:]
+
+
+def _is_few(row: Cells) -> bool:
+    """Of hostbench's own, also in asv's file; another project's samples are no launches."""
+    is_ours = environment_of(str(row["run_id"])) is None
+    return is_ours and bool(row["num_samples"] < MIN_LAUNCHES)
 
 
 def _not_judged(odd: dict[Key, str]) -> Iterator[str]:

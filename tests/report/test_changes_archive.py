@@ -27,6 +27,7 @@ from hostbench.testing import builders
 from hostbench.testing import history as histories
 from hostbench.testing.history import Level, NightlyRun, date, flat, nightly, sha
 from tests import asv_project
+from tests.store.test_frame import asv_file
 
 NIGHTS = 70
 CASES = [builders.copy_case(nbytes=1 << n) for n in range(10, 18)]
@@ -399,6 +400,17 @@ def test_nothing_to_judge(tmp_path: Path, changes: Any) -> None:
     assert code == EXIT_NOTHING_MEASURED and "1 too short" in out
     assert "the longest piece has 1, 11 are needed" in err
     assert changes(tmp_path / "absent")[0] == EXIT_NOTHING_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("launches", "said"), [(6, "1 points of fewer than 7 launches"), (7, "too few points to judge")]
+)
+def test_launches_count_in_asvs_own_file_too(
+    launches: int, said: str, tmp_path: Path, changes: Any
+) -> None:
+    asv_file(tmp_path, launches=launches)
+    code, _, err = changes(tmp_path)
+    assert code == EXIT_NOTHING_MEASURED and said in err
 
 
 def test_input_takes_nothing_from_the_archive(tmp_path: Path, changes: Any) -> None:

@@ -93,6 +93,19 @@ def test_launches_of_partial_runs_never_add_up_to_a_verdict(
     assert "1 same" in capsys.readouterr().out
 
 
+def test_few_launches_in_asvs_file_count_for_nothing_beside_a_whole_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = stored(tmp_path, OLD, (1.0,), launches=4)
+    asv_stored(tmp_path, OLD)
+    (tmp_path / SHELF / "runs" / f"{few}.json.gz").unlink()
+    whole = [builders.record(CASES[0], launch, 2.0) for launch in range(10)]
+    archive.write(tmp_path, builders.run(whole, run_id="20261122T000000Z-a-1", commit=OLD))
+    stored(tmp_path, NEW, (2.0,))
+    assert main(["compare", OLD, NEW, "--all", "--results", str(tmp_path)]) == EXIT_OK
+    assert "10+10 launches" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_the_verdict_stands_when_nobody_reads_it(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch, unread: IO[str]

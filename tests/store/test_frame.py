@@ -202,7 +202,9 @@ def test_nothing_is_an_empty_frame(tmp_path: Path) -> None:
 PARAMS = [["'cpu'"], ["1048576"], ["'pageable'", "'pinned'"], ["True"]]
 
 
-def asv_file(folder: Path, started_ms: int = STARTED_MS, *, machine: str = "shelf") -> None:
+def asv_file(
+    folder: Path, started_ms: int = STARTED_MS, *, machine: str = "shelf", launches: int = 10
+) -> None:
     """What asv writes for our own class: one number, one skip."""
     place = folder / machine
     place.mkdir(parents=True, exist_ok=True)
@@ -210,7 +212,7 @@ def asv_file(folder: Path, started_ms: int = STARTED_MS, *, machine: str = "shel
     columns = ["result", "params", "version", "started_at", "duration"]
     columns += ["stats_ci_99_a", "stats_ci_99_b", "stats_q_25", "stats_q_75", "n", "stats_repeat"]
     row = [[0.5, math.nan], PARAMS, "1", started_ms, None]
-    row += [[0.25, None], [math.inf, None], [0.5, None], [0.5, None], [1, None], [10, None]]
+    row += [[0.25, None], [math.inf, None], [0.5, None], [0.5, None], [1, None], [launches, None]]
     data = {
         "commit_hash": COMMIT,
         "env_name": "hostbench-py3.11",
