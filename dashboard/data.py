@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from hostbench.judge.events import Judged
-from hostbench.judge.grid import Axis
+from hostbench.judge.grid import Axis, marked
 from hostbench.report.choice import Request, choose, events
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
 from hostbench.store import triage
@@ -122,8 +122,8 @@ def series(folder: Place, machine: str) -> pd.DataFrame:
 
 
 def trend(folder: Place, machine: str, case: str) -> pd.DataFrame:
-    """The rows of one series, the oldest first."""
-    return _asked(folder, "trend", _named(machine), case)
+    """The rows of one series, the oldest first; points with few launches are scratch."""
+    return marked(_asked(folder, "trend", _named(machine), case))
 
 
 def changes(folder: Place, axis: Axis) -> Changes:

@@ -38,6 +38,7 @@ from hostbench.core.units import one_line
 from hostbench.families import check_selects, load
 from hostbench.judge.bisect import half, newest_step, side_of
 from hostbench.judge.compare import Comparison, compare
+from hostbench.judge.grid import marked
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
 from hostbench.runner.plan import Plan, choose
 from hostbench.store.history import History
@@ -233,7 +234,7 @@ def _refuse_environment(told: ExplainedEvent, cause: str) -> None:
 
 def _stored_effect(history: History, machine: str, case: Case, good: str, bad: str) -> float | None:
     """From the points of both ends that may be judged; None where one has none."""
-    rows = history.trend(machine, str(case))
+    rows = marked(history.trend(machine, str(case)))
     rows = rows[(rows["status"] == "ok") & rows["scratch"].isna() & rows["commit"].notna()]
     rows = rows[rows["version"] == rows["version"].iloc[-1]] if len(rows) else rows
     ends = [rows.loc[rows["commit"] == commit, "seconds"].tolist() for commit in (good, bad)]

@@ -138,18 +138,31 @@ def _judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     dated = (rows["committed_at"].notna() & rows["commit"].notna()).to_numpy()
     left["points without a dated commit"] = int((~dated).sum())
     rows = rows[dated & (rows["seconds"] > 0).to_numpy()]
-    few = (rows["num_samples"] < MIN_LAUNCHES).to_numpy() & ~_of_others(rows)
+    few = of_few_launches(rows)
     left[f"points of fewer than {MIN_LAUNCHES} launches"] = int(few.sum())
     rows = rows[~few]
     return rows, {why: num for why, num in left.items() if num}
 
 
-def _of_others(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Points of other projects' benchmarks, whose samples are no launches."""
+def marked(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows whose `scratch` says of points with few launches, too, why they are not judged."""
+    may_be = rows["scratch"].isna() & (rows["status"] == "ok")
+    few = of_few_launches(rows) & may_be.to_numpy()
+    if not few.any():
+        return rows
+    said = [f"{num:.0f} launches, under {MIN_LAUNCHES}" for num in rows.loc[few, "num_samples"]]
+    scratch = rows["scratch"].astype(object)
+    scratch[few] = said
+    return rows.assign(scratch=scratch)
+
+
+def of_few_launches(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Points of hostbench's own cases that are never judged, whatever run they come from: they
+    have too few launches. Of other projects' benchmarks the samples are no launches."""
     codes, runs = _codes(rows["run_id"])
-    others = np.array([environment_of(run) is not None for run in runs], dtype=bool)
-    found: npt.NDArray[np.bool_] = others[codes] if len(others) else np.zeros(len(rows), dtype=bool)
-    return found
+    ours = np.array([environment_of(run) is None for run in runs], dtype=bool)
+    found: npt.NDArray[np.bool_] = (rows["num_samples"] < MIN_LAUNCHES).to_numpy()
+    return found & ours[codes] if len(ours) else found
 
 
 def _settings(rows: pd.DataFrame) -> pd.Categorical:

@@ -9,13 +9,12 @@ import pandas as pd
 
 from hostbench.core.case import as_typed
 from hostbench.core.errors import UsageError
-from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.judge.asv_rule import AsvMark
 from hostbench.judge.compare import Side
+from hostbench.judge.grid import of_few_launches
 from hostbench.report.asv_marks import marks
 from hostbench.report.places import Key, Places
 from hostbench.report.side_runs import SideRuns, check
-from hostbench.store.asv_tree import environment_of
 from hostbench.store.history import History
 
 Cells = dict[str, Any]
@@ -116,7 +115,8 @@ def _rows(
     found: dict[Key, list[Cells]] = {}
     newest: dict[Key, Cells] = {}
     for machine, own in side.rows.groupby("machine"):
-        for row in _cells(history.of_runs(list(own["run_id"]), str(machine))):  # the oldest first
+        stored = history.of_runs(list(own["run_id"]), str(machine))  # the oldest first
+        for row in _cells(stored.assign(few=of_few_launches(stored))):
             place = places.of(str(machine), str(row["run_id"]))
             key = (*place, str(row["case"]), str(row["version"]))
             newest[key] = row
@@ -137,13 +137,7 @@ def _rows(
 def _with_enough(rows: list[Cells]) -> list[Cells]:
     """Without the runs that have too few launches of this series, of which none is judged; where
     there is no other the newest, which then says how many it has."""
-    return [row for row in rows if not _is_few(row)] or rows[-1:]
-
-
-def _is_few(row: Cells) -> bool:
-    """Of hostbench's own, also in asv's file; another project's samples are no launches."""
-    is_ours = environment_of(str(row["run_id"])) is None
-    return is_ours and bool(row["num_samples"] < MIN_LAUNCHES)
+    return [row for row in rows if not row["few"]] or rows[-1:]
 
 
 def _not_judged(odd: dict[Key, str]) -> Iterator[str]:

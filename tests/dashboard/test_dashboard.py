@@ -15,7 +15,15 @@ from hostbench.store import archive
 from hostbench.testing.builders import copy_case, record, run
 from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
-from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE, MARKUP, TREND
+from tests.dashboard_tree import (
+    CPU_MACHINE,
+    FOREIGN,
+    GPU_MACHINE,
+    HOSTILE,
+    MARKUP,
+    STRUCK,
+    TREND,
+)
 from tests.stored import read_tree
 
 FAMILIES = ("transfer", "allocation", "overlap", "collectives")
@@ -116,6 +124,14 @@ def test_trend_shows_every_kind_of_point(open_page) -> None:
     table = app.dataframe[0].value
     assert list(table["status"]).count("failed") == 1
     assert HOSTILE in table["reason"][table["status"] == "skipped"].iloc[0]
+
+
+def test_points_of_few_launches_are_scratch_in_a_trend_too(open_page) -> None:
+    case = STRUCK.replace("cuda", "cpu")
+    wanted = {"machine": CPU_MACHINE, "workload": case.partition("[")[0], "case": case}
+    text = said(open_page("trend", **wanted))
+    assert "Points: 1 scratch (never judged). " in text
+    assert "This series has only scratch runs." in said(open_page("trend", **wanted, scratch="no"))
 
 
 def test_trend_takes_its_view_from_the_url_and_writes_it_there(open_page) -> None:

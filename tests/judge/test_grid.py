@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
-from hostbench.judge.grid import Grid, grids
+from hostbench.judge.grid import Grid, grids, marked
 from hostbench.testing.history import CASES, NightlyRun, flat, grid, nightly, rows, sha
 
 
@@ -152,3 +153,13 @@ def test_a_stand_in_is_never_mixed_with_the_machine() -> None:
     assert [g.group for g in found] == ["box", "box/simulated"]
     assert [g.simulated for g in found] == [False, True]
     assert (grid(runs[3:]).group, grid(runs[3:]).simulated) == ("box", True)
+
+
+def test_points_of_few_launches_are_marked_wherever_they_come_from() -> None:
+    """Samples of another project's benchmark are no launches."""
+    ids = ["20261121T120000Z-a-1", "asv-aaaaaaaa-hostbench-py3.11", "asv-aaaaaaaa-venv-py3", "b"]
+    stored = pd.DataFrame({"run_id": ids, "num_samples": [3.0, 6.0, 1.0, 7.0], "status": "ok"})
+    found = marked(stored.assign(scratch=None))["scratch"]
+    assert found.tolist() == ["3 launches, under 7", "6 launches, under 7", None, None]
+    skipped = marked(stored.assign(scratch=None, status="skipped"))["scratch"]
+    assert skipped.isna().all()
