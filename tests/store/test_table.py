@@ -23,7 +23,7 @@ from hostbench.store import archive, table
 from hostbench.store.columns import ABOUT, COLUMNS, COUNTS, STATUSES
 from hostbench.store.history import History
 from hostbench.store.table import files, rows
-from hostbench.store.table.lake import Lake
+from hostbench.store.table.lake import MANY, Lake
 from hostbench.testing.builders import (
     GPU_FACTS,
     copy_case,
@@ -375,6 +375,22 @@ def test_small_files_are_folded(tmp_path: Path) -> None:
         History(tmp_path)
     assert len(lake(tmp_path).points.file_uris()) < 12
     assert len(lake(tmp_path).files.file_uris()) < 12
+    same(tmp_path)
+
+
+def test_a_large_file_is_not_written_again_for_each_few_small_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table.lake, "MAX_ROWS", 64 * 8)  # a file of over 8 rows is no small one
+    for number in range(12):
+        archive.write(tmp_path, a_run(number))
+    History(tmp_path)
+    (large,) = lake(tmp_path).points.file_uris()
+    for number in range(12, 12 + MANY):
+        archive.write(tmp_path, a_run(number))
+        History(tmp_path)
+    left = lake(tmp_path).points.file_uris()
+    assert large in left and len(left) == 2
     same(tmp_path)
 
 

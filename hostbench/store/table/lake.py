@@ -178,9 +178,9 @@ class Lake:
         chosen: list[_Part] = []
         total = 0
         for part in own:
-            too_large = part.rows > max(total, MAX_ROWS // 64)
-            if total + part.rows > MAX_ROWS or (too_large and len(chosen) >= MANY):
-                break
+            too_large = total > 0 and part.rows > max(total, MAX_ROWS // 64)
+            if too_large or total + part.rows > MAX_ROWS:
+                break  # a large one waits until those after it are as large together
             chosen.append(part)
             total += part.rows
         if len(chosen) < MANY:

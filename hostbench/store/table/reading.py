@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,6 @@ class Reader:
         ]
         """Of files that are no unit: benchmarks.json, published.toml, machine.json."""
         self._next = max([time.time_ns(), *(unit.reading + 1 for unit in units.values())])
-        self._layouts: list[asv_points.Layout] = []
         self._waiting: dict[str | None, list[pa.Table]] = {}
         self._num_waiting: Counter[str | None] = Counter()
         """Rows."""
@@ -71,9 +71,10 @@ class Reader:
         for key in [key for key in self.units if key not in there]:
             self._forget(key)
         shared = asv_tree.described(self.results, self.warnings.append)
+        named = _digest_of_names(shared)
         claims = self._claims()
         for machine in self.found.machines:
-            yield from self._asv(machine, shared, claims.get(machine, {}))
+            yield from self._asv(machine, shared, named, claims.get(machine, {}))
         yield from self._full(at_least=1)
 
     def _parts(self) -> Iterator[str]:
@@ -166,18 +167,16 @@ class Reader:
                 found.setdefault(str(machine), {}).setdefault(str(commit), []).append(row)
         return found
 
-    def _asv(self, machine: str, shared: Mapping[str, Any], claims: Claims) -> Iterator[pa.Table]:
+    def _asv(
+        self, machine: str, shared: Mapping[str, Any], named: str, claims: Claims
+    ) -> Iterator[pa.Table]:
         entry = asv_tree.load(self.results / machine / "machine.json", self.warnings.append)
         hardware = asv_tree.hardware(entry) if isinstance(entry, dict) else None
         own = asv_tree.described(self.results, self.warnings.append, machine)
         described = {**shared, **own}
-        layouts = [] if own else self._layouts
-        names = {
-            name: [about.get("param_names"), about.get("unit")]
-            for name, about in described.items()
-            if isinstance(about, dict)
-        }
-        about = digest_of([hardware, names])
+        named = _digest_of_names(described) if own else named
+        about = digest_of([hardware, named])
+        layouts = _layouts(named)
         for path, stat in self.found.asv[machine].items():
             unit = self.units.get(path)
             depends = _with_claims(about, claims, unit.commit if unit else None)
@@ -248,6 +247,22 @@ class Reader:
         files = texts([self.fresh[number].file for number in numbers.tolist()])
         column = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), files)
         return table.append_column(FILE, column)
+
+
+def _digest_of_names(described: Mapping[str, Any]) -> str:
+    """Of what the points of asv's files take from benchmarks.json."""
+    names = {
+        name: [about.get("param_names"), about.get("unit")]
+        for name, about in described.items()
+        if isinstance(about, dict)
+    }
+    return digest_of(names)
+
+
+@lru_cache(maxsize=8)
+def _layouts(named: str) -> list[asv_points.Layout]:
+    """Those met in this process with this digest: a page reads a new file now and then."""
+    return []
 
 
 def _joined(tables: list[pa.Table]) -> pa.Table:
