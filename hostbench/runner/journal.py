@@ -117,7 +117,7 @@ class JournalWriter:
 def is_alive(path: Path) -> bool:
     """Whether some process is still writing this journal. Raises DataError when it is no file."""
     try:
-        with open_stored(path, path.parents[1]) as file:
+        with open_stored(path, path.parent.parent) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -131,7 +131,7 @@ def is_alive(path: Path) -> bool:
 def read(path: Path) -> Run:
     """Read a journal, as far as it can be read. Raises DataError when even its header cannot."""
     try:
-        lines = io.BytesIO(read_stored(path, path.parents[1]))
+        lines = io.BytesIO(read_stored(path, path.parent.parent))
         header = _header(json.loads(lines.readline()))
     except (OSError, *DAMAGE) as error:
         if _is_gone(path, error):
