@@ -174,7 +174,7 @@ def summary(chosen: Sequence[Selection], axis: Axis) -> list[str]:
     for one in chosen:
         left.update(one.judged.grid.left_out)
         left["reruns of older commits, evidence only"] += len(one.judged.grid.reruns)
-    said = [f"{num} {why}" for why, num in left.items() if num]
+    said = [_left_out(num, why) for why, num in left.items() if num]
     lines += [f"left out: {', '.join(said)}"] if said else []
     stood_in = [one.judged.grid.group for one in chosen if one.judged.grid.simulated]
     return lines + ([f"simulated, no measurement: {', '.join(stood_in)}"] if stood_in else [])
@@ -185,6 +185,12 @@ _AXES = {"commit": "commits", "run-time": "the time of the runs"}
 
 def _num(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
+
+
+def _left_out(num: int, why: str) -> str:
+    """`6 points of scratch runs`, `1 point of ...`: `why` as judge.grid counts them."""
+    one = why.replace("points", "point", 1).replace("reruns", "rerun", 1)
+    return f"{num} {one if num == 1 else why}"
 
 
 def unjudged(judged: Iterable[tuple[Judgement, int]]) -> str:
@@ -203,5 +209,5 @@ def unjudged(judged: Iterable[tuple[Judgement, int]]) -> str:
 
 def no_run(grids: Iterable[Grid]) -> str:
     """What is said where no grid has a series."""
-    left = "; ".join(f"{num} {why}" for grid in grids for why, num in grid.left_out.items())
+    left = "; ".join(_left_out(num, why) for grid in grids for why, num in grid.left_out.items())
     return f"no run that may be judged is stored{f': {left}' if left else ''}"
