@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from hostbench import facts
 from hostbench.cli import asv_record
@@ -46,15 +47,13 @@ def execute(options: RunOptions) -> int:
     if none has a number, else 0: also of a part that stopped as it was asked to."""
     become_subreaper()
     setup = set_up(options)
-    unrecorded = None if options.no_asv else _hand_over_left(setup)
+    handed_over = None if options.no_asv else _hand_over_left(setup)
     adopt_left_over(setup)
-    if options.resume and unrecorded is not None:
-        return _answer(options, setup.results, unrecorded, "complete")
+    if options.resume and handed_over is not None:
+        return _answer(options, setup.results, handed_over, "complete")
     header, plan, earlier = resumed(options, setup) if options.resume else fresh(options, setup)
     path = places.journal_path(setup.results, header.run_id)
     check_writable(setup.results / setup.machine / "runs")
-    recorded = True
-    unrecorded = None
     with terminate_as_interrupt():
         with JournalWriter(path, header) as journal:
             end, _ = walk(setup, plan, [journal])
@@ -65,25 +64,33 @@ def execute(options: RunOptions) -> int:
             journal.finish(status, setup.now(), scratch)
             judged = end == "complete" and header.scratch is None and scratch is None
             held = read(path)
-            if setup.device != MARK and not options.no_asv:
-                whole = WholeRun(parts=(*earlier, held))
-                try:
-                    recorded = _tell_asv(whole, setup, judged)
-                except KeyboardInterrupt:
-                    unrecorded = whole if judged else None
-        if unrecorded is not None:  # its journal stays
+            whole = WholeRun(parts=(*earlier, held))
+            recorded = _record(options, setup, whole, judged)
+        if recorded == "interrupted":  # its journal stays
             warn(
                 "interrupted while asv recorded the run; it is kept, and the next `hostbench run`, "
                 "also with --resume, hands it to asv"
             )
-            _answer(options, setup.results, unrecorded, end)
+            _answer(options, setup.results, whole, end)
             return EXIT_FAILED
         if not held.records:
             path.unlink()
             raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
         part = adopt.archive_journal(setup.results, path, held, lambda: setup.machine)
     code = _answer(options, setup.results, WholeRun(parts=(*earlier, part)), end)
-    return code if recorded else EXIT_FAILED
+    return EXIT_FAILED if recorded == "failed" else code
+
+
+def _record(
+    options: RunOptions, setup: Setup, run: WholeRun, judged: bool
+) -> Literal["done", "failed", "interrupted"]:
+    """Tell asv, while the journal is ours. Only a run that is judged has something to hand over."""
+    if setup.device == MARK or options.no_asv:
+        return "done"
+    try:
+        return "done" if _tell_asv(run, setup, judged) else "failed"
+    except KeyboardInterrupt:
+        return "interrupted" if judged else "done"
 
 
 def _hand_over_left(setup: Setup) -> WholeRun | None:

@@ -111,6 +111,9 @@ def judged(runs: Iterable[NightlyRun], level: Level = flat, **more: Any) -> Judg
     return judge_grid(grid(runs, level, **more))
 
 
+_GIVE = {"failed": builders.failed, "skipped": builders.skipped}
+
+
 def write(
     results: Path,
     runs: Sequence[NightlyRun],
@@ -135,13 +138,13 @@ def write(
         for place in (place for place in run.cases if place < len(cases)):
             factor = level(place, run)
             if isinstance(factor, str):
-                give = builders.failed if factor == "failed" else builders.skipped
-                records.append(give(cases[place]))
+                records.append(_GIVE[factor](cases[place]))
                 continue
             drawn = 1e-3 * factor * np.exp(rng.normal(0, noise, launches or 1))
-            for launch, seconds in enumerate(np.resize(drawn, launches or MIN_LAUNCHES)):
-                one = builders.record(cases[place], launch, float(seconds), version=version(run))
-                records.append(one)
+            records += [
+                builders.record(cases[place], launch, float(seconds), version=version(run))
+                for launch, seconds in enumerate(np.resize(drawn, launches or MIN_LAUNCHES))
+            ]
         commit = commits[run.commit] if commits else sha(run.commit)
         at = START + pd.Timedelta(days=run.day, hours=21)
         fields = {

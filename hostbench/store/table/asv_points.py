@@ -223,12 +223,7 @@ def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layou
             rows.append(row)
             rate_bytes.append(nbytes or np.nan)
     if too_many:
-        others = f" (and {len(too_many) - 1} more benchmarks)" if too_many[1:] else ""
-        first, num = too_many[0]
-        damaged[first] = (
-            f"its parameters make {num:,} points{others}, of a file at most {files.MAX_POINTS:,} "
-            "are read: give it fewer values"
-        )
+        damaged[too_many[0][0]] = _too_many(too_many)
     columns = {name: text_array([row.get(name) for row in rows]) for name in _OF_CASE}
     held = [as_int(row.get("nbytes")) for row in rows]
     return Layout(
@@ -240,6 +235,14 @@ def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layou
         in_seconds=np.array(in_seconds, dtype=bool),
         is_shown=np.array([bool(row) for row in rows], dtype=bool),
         damaged=damaged,
+    )
+
+
+def _too_many(found: Sequence[tuple[str, int]]) -> str:
+    others = f" (and {len(found) - 1} more benchmarks)" if found[1:] else ""
+    return (
+        f"its parameters make {found[0][1]:,} points{others}, of a file at most "
+        f"{files.MAX_POINTS:,} are read: give it fewer values"
     )
 
 
