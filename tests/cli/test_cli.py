@@ -35,7 +35,7 @@ from hostbench.core.errors import (
 from hostbench.core.records import Archived, Launch, Measurement, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
-from hostbench.runner import journal
+from hostbench.runner import journal, plan
 from hostbench.store import archive
 from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import (
@@ -392,6 +392,7 @@ class InterruptedAtOnce(Interrupted):
 
 
 QUICK = ("run", "transfer", "allocation", "--device", "simulated", "--quick", "--seed", "1")
+LAUNCHES = plan.QUICK.launches
 
 
 @pytest.mark.parametrize(
@@ -449,7 +450,7 @@ def test_a_run_in_parts_is_whole_in_the_end(
     assert main(["run", "--resume"]) == EXIT_OK
     whole = only(results)
     assert whole.is_complete and len(whole.parts) == 3
-    assert [len(part.records) for part in whole.parts] == [1, 1, 14 * (3 + 1) - 2]
+    assert [len(part.records) for part in whole.parts] == [1, 1, 14 * (LAUNCHES + 1) - 2]
 
 
 @pytest.mark.parametrize(
@@ -492,7 +493,7 @@ def test_resume_finishes_the_run(
     assert main(["run", "--resume"]) == EXIT_OK
     whole = only(results)
     assert whole.is_complete and whole.run_id == first.run_id
-    assert [len(part.records) for part in whole.parts] == [2, 14 * (3 + 1) - 2]
+    assert [len(part.records) for part in whole.parts] == [2, 14 * (LAUNCHES + 1) - 2]
     assert not whole.not_measured()
     assert first.run_id in capsys.readouterr().out
     assert main(["run", "--resume"]) == EXIT_USAGE
