@@ -143,7 +143,7 @@ def _device(options: Measuring) -> str:
     if options.device == "cuda" and not hardware.visible:
         raise UsageError(f"--device cuda: no NVIDIA GPU is visible ({hardware.why})")
     if options.resume and os.environ.get(VARIABLE):
-        return "simulated"
+        return MARK
     return str(options.device or default_device(hardware))
 
 
@@ -264,12 +264,12 @@ def _profile(base: Profile, launches: int | None, deadline_s: float | None) -> P
 
 
 def _stand_in(device: str) -> str | None:
-    return device if device == "simulated" else None
+    return device if device == MARK else None
 
 
 def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
     """Why this run is never judged nor given to asv; None when it may be."""
-    if setup.device == "simulated" and setup.simulation is None:
+    if setup.device == MARK and setup.simulation is None:
         return "simulated device"
     if plan.profile.name == QUICK.name:
         return "quick"
@@ -332,4 +332,6 @@ def can_resume(run: WholeRun, setup: Setup) -> bool:
         return False
     if header.scratch is None and setup.checkout.scratch is not None:
         return False  # the code is no longer the commit's
+    if header.device == MARK and setup.simulation is None:
+        return True  # no fact of this machine is in its times, and torch was not asked
     return not facts.differences(facts.from_json(run.facts), setup.facts)

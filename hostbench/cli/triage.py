@@ -10,6 +10,7 @@ from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
 from hostbench.cli.results import open_history, results_folder
+from hostbench.core.case import as_stored
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.judge.events import Judged
@@ -50,7 +51,7 @@ def execute(options: TriageOptions) -> int:
     history = open_history(options.results) if folder.is_dir() else None
     judged = judge_history(history, "commit") if history else []
     entry = Entry(
-        series=options.series,
+        series=as_stored(options.series),  # what is typed in two ways is one entry
         since=_commit(options.since, judged),
         direction=options.direction,
         state=options.state,

@@ -18,6 +18,7 @@ AxisValue = str | bool | Annotated[int, Meta(ge=1 - (1 << 63), le=(1 << 63) - 1)
 
 _NAME = re.compile(r"^(?P<workload>[a-z0-9_]+(\.[a-z0-9_]+)?)(\[(?P<axes>[^\[\]]*)\])?$")
 _BYTES = re.compile(r"bytes=(\d{4,18})(?=[,\]])")
+_TYPED = re.compile(r"bytes=(\d+[KMG]iB)(?=[,\]])")
 _INT = re.compile(r"-?\d{1,19}", re.ASCII)
 _SERIES = re.compile(
     r"^(?P<workload>[^\[\]@,=]+)(\[(?P<axes>[^\[\]]*)\])?(@(?P<machine>[^@\[\]]+))?$"
@@ -139,6 +140,11 @@ def as_typed(text: str) -> str:
     """A case or a series in words for people: `nbytes=16MiB` is read as well as
     `nbytes=16777216`."""
     return _BYTES.sub(lambda match: f"bytes={units.typed_bytes(int(match[1]))}", text)
+
+
+def as_stored(text: str) -> str:
+    """The same as cases are stored: `nbytes=16777216`."""
+    return _TYPED.sub(lambda match: f"bytes={units.parse_bytes(match[1])}", text)
 
 
 def is_value(value: AxisValue, text: str) -> bool:

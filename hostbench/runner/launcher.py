@@ -39,8 +39,8 @@ _TICK_S = 1.0
 class Launcher:
     """Owns the fork server. Use as a context manager; it leaves no process behind.
 
-    Raises BrokenError when the server cannot start (torch missing, or another copy of hostbench
-    than the caller's answers).
+    Raises BrokenError when the server cannot start (another copy of hostbench than the caller's
+    answers) or cannot import torch.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Launcher:
         """One worker, until it has walked the cases or ended otherwise."""
         self._request(replace(launch, cases=tuple(cases)))
         current: Started | None = None
-        deadline = time.monotonic() + _START_DEADLINE_S  # the first launch waits for torch
+        deadline = time.monotonic() + launch.deadline_s
         late = False
         while True:
             message = self._next(deadline)
@@ -103,9 +103,6 @@ class Launcher:
                 late = True
                 deadline = time.monotonic() + launch.deadline_s
                 self._kill_worker()
-            elif isinstance(message, Forked):
-                self.worker = message.pid
-                deadline = time.monotonic() + launch.deadline_s
             elif isinstance(message, Started):
                 current = message
                 self._started(current.case)
@@ -131,6 +128,12 @@ class Launcher:
         assert self._server is not None and self._server.stdin is not None
         self._server.stdin.write(encoded(launch))
         self._server.stdin.flush()
+        message = self._next(time.monotonic() + _START_DEADLINE_S)  # the first one waits for torch
+        if not isinstance(message, Forked):
+            ended = isinstance(message, Exited) and describe_exit(message.status)
+            why = ended or f"not within {_START_DEADLINE_S:g} s"
+            raise BrokenError(f"the fork server could not import torch ({why}): {self._tail()}")
+        self.worker = message.pid
 
     def _start(self) -> None:
         self._stop()

@@ -1,4 +1,4 @@
-"""The fork server: a process that has imported torch and done nothing else, forked per launch.
+"""The fork server: a process that imports torch and does nothing else, forked per launch.
 
 It reads one JSON request per line from stdin and writes JSON lines to stdout. A request is a
 launch; the forked worker writes its messages to the same pipe, then the server adds how the worker

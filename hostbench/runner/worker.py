@@ -82,7 +82,7 @@ class _Place:
 
     launch: Launch
     devices: dict[str, Device | Unavailable] = field(default_factory=dict)
-    _room: "Room | None" = None
+    _room: "Room | None" = field(default=None, init=False)
 
     def room(self) -> "Room":
         """Of the launch's ranks, which need torch: a simulated launch has none and imports none."""

@@ -69,7 +69,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
     monkeypatch.chdir(here)
-    torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
+    torch = TorchState(installed=True, importable=True, version="2.13.0", cuda_runtime="13.0")
     monkeypatch.setattr(facts, "probe_torch", lambda: torch)
     monkeypatch.setattr(run_command, "become_subreaper", lambda: None)
     monkeypatch.setattr(measuring, "Launcher", InProcess)

@@ -279,7 +279,8 @@ def test_an_entry_is_set_for_what_is_stored(
     assert "it names 1 event, +" in out and err == ""
     (path,) = (results / "triage").iterdir()
     assert f"since: {sha(40)}\n" in path.read_text()
-    say("set", name, sha(40)[:11], "noise")
+    assert as_typed(name) != name
+    say("set", as_typed(name), sha(40)[:11], "noise")  # as `changes` prints it
     assert list((results / "triage").iterdir()) == [path]
     _, err = say("set", "transfer", sha(40), "investigating")
     assert f"{path} is about it, too: noise, {name}" in err

@@ -210,7 +210,7 @@ def worker_of(checkout: Scratch) -> int | None:
 def test_killed_worker_costs_one_case_and_resume_measures_it(
     checkout: Scratch, results: Path
 ) -> None:
-    running = start_run(checkout, results)
+    running = start_run(checkout, results, "cpu")
     wait_for_records(results, 1)
     for _ in range(500):
         worker = worker_of(checkout)

@@ -1,19 +1,19 @@
 """One launch in a worker, walked in this process over workloads made for the test."""
 
-import subprocess
-import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable, UsageError
+from hostbench.core.errors import BrokenError, Unavailable, UsageError
 from hostbench.core.records import Launch, Message, Outcome, Started
 from hostbench.device.base import Device
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import Workload
 from hostbench.runner import worker
+from hostbench.runner.launcher import Launcher
 
 BUSY_S = 100.0
 STEPS: list[int] = []
@@ -163,24 +163,38 @@ def test_a_device_that_cannot_be_reset_ends_the_walk(monkeypatch: pytest.MonkeyP
     assert "ValueError: two lines" in str(raises.reason) and raises.fatal
 
 
-NO_TORCH = """
+ASKING = """
 import sys
-from hostbench.core.records import Launch, Outcome
-from hostbench.families import load, names
-from hostbench.runner import worker
-done = []
-for family in names():
-    works = load((family,)).values()
-    cases = [case for work in works for case in work.cases() if case.values["device"] == "cuda"]
-    launch = Launch(family=family, settings={}, device="simulated", cases=tuple(cases[::20]))
-    worker.walk(launch, done.append)
-statuses = sorted({one.status for one in done if isinstance(one, Outcome)})
-print(*statuses, "torch" in sys.modules)
+from hostbench import DEVICES, Prepared, workload
+
+
+@workload(axes={"device": DEVICES}, version="1")
+def torch(device):
+    there = "torch" in sys.modules
+    return Prepared(step=lambda: None, verify=lambda: f"imported: {there}", host_only=True)
 """
 
 
-def test_a_simulated_launch_imports_no_torch() -> None:
-    """In the fork server that import takes most of a short run's time."""
-    command = [sys.executable, "-c", NO_TORCH]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout == "ok skipped False\n", done.stderr
+def test_the_server_imports_torch_for_what_is_not_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it forks: a worker that imported it would spend seconds of each launch."""
+    (tmp_path / "asking.py").write_text(ASKING)
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
+    with Launcher() as launcher:
+        for device, there in (("simulated", False), (None, True), ("simulated", True)):
+            cases = (Case.of("asking.torch", {"device": "cpu"}),)
+            launch = Launch(family="asking", settings={}, device=device, cases=cases)
+            (done,) = launcher.run(launch)
+            assert done.reason == f"data failed: imported: {there}"
+
+
+def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asking.py").write_text(f"{ASKING}\nsys.modules['torch'] = None\n")
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
+    cases = (Case.of("asking.torch", {"device": "cpu"}),)
+    wrong = "the fork server could not import torch \\(exit code 1\\): ModuleNotFoundError"
+    with Launcher() as launcher, pytest.raises(BrokenError, match=wrong):
+        list(launcher.run(Launch(family="asking", settings={}, cases=cases)))

@@ -40,8 +40,8 @@ _NUMBERS = {
 _STATUSES = pa.array(["ok", "skipped", "failed"])
 _OK, _SKIPPED, _FAILED = range(3)
 _NUMBER = (int, float)
-_MAX_KNOWN = 1_000_000
-"""Points of all layouts that are remembered."""
+_MAX_KNOWN = 300_000
+"""Points of the layouts in one list: about 40 MB."""
 _NO_TIME = np.iinfo(np.int64).min
 """What numpy takes for no time."""
 
@@ -158,10 +158,9 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
     columns = dict(zip(data["result_columns"], cells, strict=False))
     nothing = (None,) * len(results)
     shape = list(zip(results, columns.get("params", nothing), strict=True))
-    layout = _known(layouts, shape) or _layout(shape, described)
-    layouts.insert(0, layout)
-    while len(layouts) > 1 and sum(len(one.is_shown) for one in layouts) > _MAX_KNOWN:
-        layouts.pop()
+    layout = next((one for one in layouts if one.shape == shape), None)
+    layout = layout or _layout(shape, described)
+    _remember(layouts, layout)
     counts = layout.counts.tolist()
     numbers = {}
     for name, key in _NUMBERS.items():
@@ -194,10 +193,16 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
     )
 
 
-def _known(layouts: list[Layout], shape: list[tuple[str, Any]]) -> Layout | None:
-    """Taken from the list, whose last is the one that was not met for longest."""
-    place = next((place for place, one in enumerate(layouts) if one.shape == shape), None)
-    return None if place is None else layouts.pop(place)
+def _remember(layouts: list[Layout], newest: Layout) -> None:
+    """At the front of the list, whose last were not met for longest. It is replaced as a whole:
+    another thread may be reading it."""
+    kept, num = [newest], len(newest.is_shown)
+    for one in [*layouts]:
+        num += 0 if one is newest else len(one.is_shown)
+        if num > _MAX_KNOWN:
+            break
+        kept += [] if one is newest else [one]
+    layouts[:] = kept
 
 
 def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layout:

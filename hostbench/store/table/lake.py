@@ -173,16 +173,7 @@ class Lake:
 
     def _fold(self, machine: str | None) -> bool:
         """Whether the newest small files of a machine were written as one, sorted."""
-        own = [part for part in self._parts() if part.machine == machine]
-        own.sort(key=lambda part: part.last, reverse=True)
-        chosen: list[_Part] = []
-        total = 0
-        for part in own:
-            too_large = total > 0 and part.rows > max(total, MAX_ROWS // 64)
-            if too_large or total + part.rows > MAX_ROWS:
-                break  # a large one waits until those after it are as large together
-            chosen.append(part)
-            total += part.rows
+        chosen = _to_fold([part for part in self._parts() if part.machine == machine])
         if len(chosen) < MANY:
             return False
         first, last = min(part.first for part in chosen), max(part.last for part in chosen)
@@ -207,6 +198,20 @@ class Lake:
             _Part(machine=machine, rows=rows, first=first, last=last)
             for machine, rows, first, last in zip(*columns, strict=True)
         ]
+
+
+def _to_fold(parts: Iterable[_Part]) -> list[_Part]:
+    """The newest files that are to be one. A large one waits until those after it are half as large
+    together: each row is written again a few times, and what is left has few sizes."""
+    chosen: list[_Part] = []
+    total = 0
+    for part in sorted(parts, key=lambda part: part.last, reverse=True):
+        too_large = total > 0 and part.rows > max(2 * total, MAX_ROWS // 64)
+        if too_large or total + part.rows > MAX_ROWS:
+            break
+        chosen.append(part)
+        total += part.rows
+    return chosen
 
 
 def text(value: str) -> str:

@@ -259,7 +259,7 @@ def _digest_of_names(described: Mapping[str, Any]) -> str:
     return digest_of(names)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _layouts(named: str) -> list[asv_points.Layout]:
     """Those met in this process with this digest: a page reads a new file now and then."""
     return []
