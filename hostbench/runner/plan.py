@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from hostbench.core.case import Case, Selector
 from hostbench.core.errors import UsageError
+from hostbench.device.simulated_file import MARK
 from hostbench.facts.hardware import Hardware
 from hostbench.families import check_selects
 from hostbench.measure.measure import Settings
@@ -24,8 +25,7 @@ class Profile:
 
 STANDARD = Profile(name="standard", launches=10)
 QUICK = Profile(name="quick", launches=8)
-"""Two minutes, and the fewest launches with which a second run mostly says the same: see
-docs/judgement.md."""
+"""Two minutes. With 3 launches a second run often said otherwise: see docs/judgement.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ def choose(
     every = [case for work in workloads.values() for case in work.cases()]
     for selector in selectors:
         check_selects(selector, workloads, "--case ")
-    named = "cuda" if device == "simulated" else device
+    named = "cuda" if device == MARK else device
     asked = [case for case in every if not selectors or any(s.selects(case) for s in selectors)]
     chosen = [case for case in asked if case.values["device"] == named]
     if selectors and not chosen:
