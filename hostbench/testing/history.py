@@ -136,15 +136,13 @@ def write(
     for run in runs:
         records = []
         for place in (place for place in run.cases if place < len(cases)):
-            factor = level(place, run)
+            factor, case = level(place, run), cases[place]
             if isinstance(factor, str):
-                records.append(_GIVE[factor](cases[place]))
+                records.append(_GIVE[factor](case))
                 continue
             drawn = 1e-3 * factor * np.exp(rng.normal(0, noise, launches or 1))
-            records += [
-                builders.record(cases[place], launch, float(seconds), version=version(run))
-                for launch, seconds in enumerate(np.resize(drawn, launches or MIN_LAUNCHES))
-            ]
+            own = enumerate(np.resize(drawn, launches or MIN_LAUNCHES).tolist())
+            records += [builders.record(case, n, one, version=version(run)) for n, one in own]
         commit = commits[run.commit] if commits else sha(run.commit)
         at = START + pd.Timedelta(days=run.day, hours=21)
         fields = {
