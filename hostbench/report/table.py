@@ -81,15 +81,25 @@ def text(parts: Sequence[Part], terminal: TextIO | None = None) -> str:
 
 
 def markdown(parts: Sequence[Part]) -> str:
+    """With an empty line wherever a table, a list or a text ends, else what follows joins it."""
     lines: list[str] = []
+    before = ""
     for part in parts:
-        if isinstance(part, Table):
-            lines += _piped(part)
-        elif isinstance(part, Heading):
-            lines.append(f"### {shown(part, True)}")
-        else:
-            lines.append("- " * part.startswith("  ") + shown(part.strip(), True))
+        kind, own = _block(part)
+        if kind != before and lines and lines[-1] and own[0]:
+            lines.append("")
+        before = kind
+        lines += own
     return "\n".join(lines)
+
+
+def _block(part: Part) -> tuple[str, list[str]]:
+    if isinstance(part, Table):
+        return "table", _piped(part)
+    if isinstance(part, Heading):
+        return "heading", [f"### {shown(part, True)}"]
+    is_item = part.startswith("  ")
+    return "item" if is_item else "text", ["- " * is_item + shown(part.strip(), True)]
 
 
 def plain(table: Table) -> list[dict[str, Any]]:

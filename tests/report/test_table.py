@@ -67,14 +67,20 @@ def test_what_stands_below_is_said_once() -> None:
 
 
 def test_markdown_takes_no_markup_from_files() -> None:
-    lines = markdown(["a *title*", "  an item", TABLE]).splitlines()
-    assert lines[:4] == [
+    """And each table, list and text has an empty line around it: GFM takes what follows a table for
+    a row of it."""
+    lines = markdown(["a *title*", "  an item", "  another", TABLE, "below"]).splitlines()
+    assert lines[:7] == [
         "a \\*title\\*",
+        "",
         "- an item",
+        "- another",
+        "",
         "| verdict | change | interval | series |",
         "|---|--:|--:|---|",
     ]
-    assert lines[-1].endswith("| \\[red\\]x\\[/\\] \\`y\\` \\|  \\[31mz |")
+    assert lines[-2:] == ["", "below"]
+    assert lines[-3].endswith("| \\[red\\]x\\[/\\] \\`y\\` \\|  \\[31mz |")
 
 
 def test_plain_values_have_a_name_each() -> None:
