@@ -122,6 +122,15 @@ def test_registering(registry: dict[str, Workload]) -> None:
         workload.workload(axes=axes, version="3")(step)
 
 
+@pytest.mark.parametrize("baseline", [{"place": "host"}, {"size": 2}])
+def test_a_baseline_that_no_axis_has_is_refused(
+    registry: dict[str, Workload], baseline: dict[str, str | int]
+) -> None:
+    axes: dict[str, tuple[str | int, ...]] = {"device": DEVICES, "size": (1,)}
+    with pytest.raises(ValueError, match=r"the baseline .* is none of the axes' choices"):
+        workload.workload(axes=axes, version="1", baseline=baseline)(step)
+
+
 @pytest.mark.parametrize(
     "axes",
     [
