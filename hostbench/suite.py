@@ -21,7 +21,7 @@ from hostbench.core.clock import now
 from hostbench.core.errors import UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.core.records import CaseRecord, Run, RunHeader
-from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.facts import (
     Watch,
     collect,
@@ -216,7 +216,7 @@ def _scratch(launches: int, commit: str | None) -> str | None:
     if commit is None:
         return "asv names no commit"
     if launches < MIN_LAUNCHES:
-        return f"{launches} launches, under {MIN_LAUNCHES}"
+        return few_launches(launches)
     words = _asv_command()
     return next((f"asv {why}" for word, why in _NO_MEASUREMENT.items() if word in words), None)
 

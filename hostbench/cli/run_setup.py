@@ -19,7 +19,7 @@ from hostbench.core.case import Case, parse_selector
 from hostbench.core.clock import now
 from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.records import CaseRecord, Run, RunHeader
-from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import check_selects, load, names, sources
@@ -274,7 +274,7 @@ def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
     if plan.profile.name == QUICK.name:
         return "quick"
     if plan.profile.launches < MIN_LAUNCHES:
-        return f"{plan.profile.launches} launches, under {MIN_LAUNCHES}"
+        return few_launches(plan.profile.launches)
     return code.scratch
 
 

@@ -6,12 +6,16 @@ from statistics import fmean, stdev
 
 MIN_LAUNCHES = 7
 """Launches below which nothing is decided, here or by the rank test of `asv compare`."""
-
 MIN_FOR_INTERVAL = 8
 """Values from which on `median_interval` has one at 99 %."""
 
 _STUDENT = {2: 127.32, 3: 14.089, 4: 7.453, 5: 5.598, 6: 4.773, 7: 4.317}
 """Two-sided quantiles of Student's t at 0.5 % for so many values (one degree less)."""
+
+
+def few_launches(num: float) -> str:
+    """Why a case or a run with so few launches is never judged."""
+    return f"{num:.0f} launches, under {MIN_LAUNCHES}"
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -1,6 +1,7 @@
 """Which errors end a worker process. Knows errors by their names, so it imports no torch."""
 
 import re
+import traceback
 from collections.abc import Iterator
 
 _STICKY_TEXTS = (
@@ -14,6 +15,17 @@ _MEMORY_TEXTS = ("out of memory", "can't allocate memory", "cannot allocate memo
 _NCCL_TEXT = "NCCL error"
 _NCCL_LAST = "Last error:"
 _NCCL_NO_ROOM = ("creating shared memory segment", "No space left on device")
+
+
+def in_words(error: BaseException, where: str, kind: str = "") -> str:
+    """In one line why the process must be left, or what kind of error it was, and where."""
+    fatal = fatal_reason(error)
+    text = fatal or f"{kind or type(error).__name__}: {error}"
+    return " ".join(text.split())[:500] + ("" if fatal else where)
+
+
+def end_of_traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))[-4000:]
 
 
 def fatal_reason(error: BaseException) -> str | None:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.judge.detector import log_seconds
 from hostbench.judge.levels import Floats
 from hostbench.store.asv_tree import environment_of
@@ -150,9 +150,8 @@ def marked(rows: pd.DataFrame) -> pd.DataFrame:
     few = of_few_launches(rows) & may_be.to_numpy()
     if not few.any():
         return rows
-    said = [f"{num:.0f} launches, under {MIN_LAUNCHES}" for num in rows.loc[few, "num_samples"]]
     scratch = rows["scratch"].astype(object)
-    scratch[few] = said
+    scratch[few] = [*map(few_launches, rows.loc[few, "num_samples"])]
     return rows.assign(scratch=scratch)
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import traceback
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
@@ -13,7 +12,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.processes import die_with_parent
 from hostbench.device.base import Device
-from hostbench.device.errors import fatal_reason
+from hostbench.device.errors import end_of_traceback, in_words
 from hostbench.measure import measure
 from hostbench.measure.workload import Workload, prepare, registry
 from hostbench.ranks.group import CollectiveError, Seat, TorchGroup, take
@@ -48,11 +47,10 @@ def _obey(rank: "_Rank", name: str, arguments: tuple[Any, ...]) -> Reply:
     except Exception as error:
         in_collective = isinstance(error, CollectiveError)
         kind = type(error.__cause__ if in_collective else error).__name__
-        fatal = fatal_reason(error)
-        text = " ".join((fatal or f"{kind}: {error}").split())[:500]
+        where = rank.work.raised_at(error) if rank.work else ""
         return Raised(
-            text=text if fatal or rank.work is None else text + rank.work.raised_at(error),
-            traceback="".join(traceback.format_exception(error))[-4000:],
+            text=in_words(error, where, kind),
+            traceback=end_of_traceback(error),
             in_collective=in_collective,
         )
 

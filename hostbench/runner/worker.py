@@ -1,7 +1,6 @@
 """One launch inside a worker process: walk the cases in the order given, tell about each."""
 
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +14,7 @@ from hostbench.core.errors import Unavailable
 from hostbench.core.records import Launch, Measurement, Message, Outcome, Started
 from hostbench.device import open_device
 from hostbench.device.base import Device
-from hostbench.device.errors import fatal_reason
+from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
 from hostbench.families import load
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
@@ -148,10 +147,8 @@ def _open(place: _Place, case: Case) -> Device:
 
 def _failure(error: Exception, where: str = "") -> dict[str, Any]:
     """The fields of an `Outcome` that say how it failed, and where in the workload."""
-    fatal = fatal_reason(error)
-    reason = fatal or f"{type(error).__name__}: {error}"
     return {
-        "reason": " ".join(reason.split())[:500] + ("" if fatal else where),
-        "traceback": "".join(traceback.format_exception(error))[-4000:],
-        "fatal": fatal is not None or isinstance(error, MemoryError),
+        "reason": in_words(error, where),
+        "traceback": end_of_traceback(error),
+        "fatal": fatal_reason(error) is not None or isinstance(error, MemoryError),
     }
