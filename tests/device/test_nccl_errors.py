@@ -58,6 +58,8 @@ def test_it_comes_through_a_rank_whole() -> None:
     """Behind the collective's own error, with the remedy inside the cut."""
 
     class Rank:
+        work = None
+
         def iterate(self) -> None:
             text = f"{SYSTEM}{SEGMENT}, error: No space left on device (28)"
             try:
