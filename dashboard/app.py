@@ -1,9 +1,10 @@
 """Entry point: `hostbench dashboard`, or `streamlit run dashboard/app.py -- --results DIR`."""
 
+import choose
 import streamlit as st
 
 st.set_page_config(page_title="hostbench", page_icon="⏱️", layout="wide")
-st.navigation(
+page = st.navigation(
     [
         st.Page("views/overview.py", title="Overview", default=True),
         st.Page("views/changes.py", title="Changes"),
@@ -11,4 +12,6 @@ st.navigation(
         st.Page("views/family.py", title="Families"),
     ],
     position="top",
-).run()
+)
+with choose.in_the_url(page.url_path):
+    page.run()

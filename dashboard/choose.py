@@ -1,10 +1,39 @@
 """Choices that live in the URL: every one is written there, so a copied link restores the view."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import StopException
 from words import plain
+
+_HERE = "chosen here"
+_SHOWN = "shown last"
+
+
+@contextlib.contextmanager
+def in_the_url(page: str) -> Iterator[None]:
+    """Write what is chosen within, all of it at once: one entry of the browser's history.
+
+    The page with the choices that it had already, under another URL, was reached by Back: nothing
+    is written, or Back would never lead away from the page.
+    """
+    here: dict[str, str] = {}
+    st.session_state[_HERE] = here
+    try:
+        yield
+    except StopException:
+        _write(page, here)
+        raise
+    _write(page, here)
+
+
+def _write(page: str, here: dict[str, str]) -> None:
+    if st.session_state.get(_SHOWN) != (page, here):
+        st.session_state[_SHOWN] = (page, here)
+        if here.items() - st.query_params.items():
+            st.query_params.update(here)
 
 
 def one(
@@ -19,20 +48,20 @@ def one(
     but for one that names itself."""
     widget = _prepare(key, options, page=page)
     box = st.selectbox(label, options, key=widget, format_func=text)
-    return _written(key, str(box), widget)
+    return _chosen(key, str(box), widget)
 
 
 def either(key: str, label: str, options: Sequence[str], *, page: str = "") -> str:
     """A few fixed options side by side; the first is the default."""
     widget = _prepare(key, options, page=page)
-    return _written(key, str(st.radio(label, options, key=widget, horizontal=True)), widget)
+    return _chosen(key, str(st.radio(label, options, key=widget, horizontal=True)), widget)
 
 
 def yes(key: str, label: str, *, default: bool = True) -> bool:
     """A switch."""
     options = ("yes", "no") if default else ("no", "yes")
     widget = _prepare(key, options, lambda value: value == "yes")
-    return _written(key, "yes" if st.toggle(label, key=widget) else "no", widget) == "yes"
+    return _chosen(key, "yes" if st.toggle(label, key=widget) else "no", widget) == "yes"
 
 
 def _prepare(
@@ -56,8 +85,8 @@ def _prepare(
     return widget
 
 
-def _written(key: str, chosen: str, widget: str) -> str:
-    st.query_params[key] = st.session_state[_memory(widget)] = chosen
+def _chosen(key: str, chosen: str, widget: str) -> str:
+    st.session_state[_HERE][key] = st.session_state[_memory(widget)] = chosen
     return chosen
 
 

@@ -139,6 +139,8 @@ def test_each_page_is_drawn_and_fits_a_telephone(page: Any, address: str, name: 
 def test_the_view_is_in_the_url(page: Any, address: str) -> None:
     page.goto(f"{address}/trend?machine={GPU_MACHINE}&case={quote(TREND)}")
     page.locator(CHART).first.wait_for(state="attached")
+    page.wait_for_url("**scratch=yes*")
+    assert page.evaluate("history.length") == 3  # an empty tab, the address, all that is chosen
     page.get_by_text("commit date", exact=True).click()
     page.wait_for_url("**axis=commit*")
     page.get_by_text("GB/s", exact=True).click()

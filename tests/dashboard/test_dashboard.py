@@ -146,6 +146,15 @@ def test_trend_takes_its_view_from_the_url_and_writes_it_there(open_page) -> Non
     assert app.query_params["case"] in (TREND, [TREND])
 
 
+def test_back_to_an_address_with_fewer_choices_stays_there(open_page) -> None:
+    """Were they written again, Back would lead to this page for ever."""
+    app = open_page("trend", machine=GPU_MACHINE)
+    app.query_params.clear()
+    assert app.run().query_params == {}
+    app.radio(key="unit").set_value("GB/s").run()
+    assert {"machine", "case", "unit"} < set(app.query_params)
+
+
 def test_a_link_to_what_is_gone_says_so(open_page) -> None:
     app = open_page("family", machine=f"no {MARKUP}")
     assert "which is not here" in app.warning[0].value
