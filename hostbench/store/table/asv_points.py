@@ -24,7 +24,7 @@ from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.store import asv_tree
 from hostbench.store.columns import Row, axes_of
-from hostbench.store.table.rows import AXES, TEXT, as_int, axes_json, text_array, texts
+from hostbench.store.table.rows import AXES, as_int, axes_json, text_array
 
 Warn = Callable[[str], None]
 
@@ -92,43 +92,67 @@ class Points:
                 kept = own if isinstance(own, list) else []
                 yield tuple(one for one in kept if type(one) in _NUMBER and math.isfinite(one))
 
-    def table(self, machine: str, hardware: str | None, claimed: Collection[Any]) -> pa.Table:
-        """The frame's rows without the benchmarks of `claimed`: (benchmark, started_ms)."""
-        layout, value = self.layout, self.numbers["value"]
-        num, is_missing = len(value), np.isnan(value)
-        seconds = np.where(layout.in_seconds, value, np.nan)
-        rate = np.full(num, np.nan)
-        np.divide(layout.rate_bytes, seconds, out=rate, where=seconds > 0)
-        is_time = layout.in_seconds & ~is_missing
-        numbers = {name: np.where(is_time, own, np.nan) for name, own in self.numbers.items()}
-        numbers |= {"value": value, "seconds": seconds, "gb_per_s": rate / units.GB}
-        status = np.where(is_missing, np.where(self.has_failed, _FAILED, _SKIPPED), _OK)
-        no_reason = pa.array(np.zeros(num, np.int32), mask=~is_missing)
-        started = [self.committed_ms if ms is None else ms for ms in self.started_ms]
-        table = pa.table(
-            {
-                "machine": _same(machine, num),
-                "hardware": _same(hardware, num),
-                "commit": _same(self.commit, num),
-                "committed_at": _times([self.committed_ms], [num]),
-                "run_id": _same(asv_tree.run_id(self.commit, self.env_name), num),
-                "started_at": _times(started, layout.counts),
-                "torch": _same(self.torch, num),
-                **layout.columns,
-                "version": text_array([*self.versions]).take(pa.array(layout.benchmark_of)),
-                "status": pa.DictionaryArray.from_arrays(status.astype(np.int32), _STATUSES),
-                "reason": pa.DictionaryArray.from_arrays(no_reason, pa.array([NO_REASON])),
-                **{name: pa.array(own, from_pandas=True) for name, own in numbers.items()},
-                "source": _same("asv", num),
-                "flags": _same("", num),
-            }
-        )
-        keep = layout.is_shown
-        if claimed:
-            names = (name for name, _ in layout.shape)
-            is_own = [pair not in claimed for pair in zip(names, self.started_ms, strict=True)]
-            keep = keep & np.array(is_own, dtype=bool)[layout.benchmark_of]
-        return table if keep.all() else table.filter(pa.array(keep))
+    def is_wanted(self, claimed: Collection[Any]) -> Any:
+        """Which points: those that can be shown, without the benchmarks of `claimed`, (benchmark,
+        started_ms)."""
+        layout = self.layout
+        if not claimed:
+            return layout.is_shown
+        names = (name for name, _ in layout.shape)
+        is_own = [pair not in claimed for pair in zip(names, self.started_ms, strict=True)]
+        return layout.is_shown & np.array(is_own, dtype=bool)[layout.benchmark_of]
+
+
+def table(found: Sequence[Points], machine: str, hardware: str | None) -> pa.Table:
+    """The frame's rows of files with one layout, file by file: `len(layout.is_shown)` of each."""
+    layout, num = found[0].layout, len(found)
+    size = len(layout.is_shown)
+    of_file = np.repeat(np.arange(num, dtype=np.int32), size)
+    of_benchmark = np.tile(layout.benchmark_of, num) + of_file * len(layout.shape)
+    of_all = np.zeros(num * size, np.int32)
+    place = pa.array(np.tile(np.arange(size, dtype=np.int32), num))
+    ids = [asv_tree.run_id(one.commit, one.env_name) for one in found]
+    started = [one.committed_ms if ms is None else ms for one in found for ms in one.started_ms]
+    return pa.table(
+        {
+            "machine": _spread([machine], of_all),
+            "hardware": _spread([hardware], of_all),
+            "commit": _spread([one.commit for one in found], of_file),
+            "committed_at": _times([one.committed_ms for one in found], of_file),
+            "run_id": _spread(ids, of_file),
+            "started_at": _times(started, of_benchmark),
+            "torch": _spread([one.torch for one in found], of_file),
+            **{name: column.take(place) for name, column in layout.columns.items()},
+            "version": _spread([one for own in found for one in own.versions], of_benchmark),
+            **_numbers(found, layout),
+            "source": _spread(["asv"], of_all),
+            "flags": _spread([""], of_all),
+        }
+    )
+
+
+def _numbers(found: Sequence[Points], layout: Layout) -> dict[str, Any]:
+    """The columns of numbers, and what became of each point."""
+    numbers = {
+        name: np.concatenate([one.numbers[name] for one in found]) for name in (*_NUMBERS, "value")
+    }
+    in_seconds = np.tile(layout.in_seconds, len(found))
+    value = numbers["value"]
+    is_missing = np.isnan(value)
+    seconds = np.where(in_seconds, value, np.nan)
+    rate = np.full(len(value), np.nan)
+    np.divide(np.tile(layout.rate_bytes, len(found)), seconds, out=rate, where=seconds > 0)
+    is_time = in_seconds & ~is_missing
+    numbers = {name: np.where(is_time, own, np.nan) for name, own in numbers.items()}
+    numbers |= {"value": value, "seconds": seconds, "gb_per_s": rate / units.GB}
+    has_failed = np.concatenate([one.has_failed for one in found])
+    status = np.where(is_missing, np.where(has_failed, _FAILED, _SKIPPED), _OK)
+    no_reason = pa.array(np.zeros(len(value), np.int32), mask=~is_missing)
+    return {
+        "status": pa.DictionaryArray.from_arrays(status.astype(np.int32), _STATUSES),
+        "reason": pa.DictionaryArray.from_arrays(no_reason, pa.array([NO_REASON])),
+        **{name: pa.array(own, from_pandas=True) for name, own in numbers.items()},
+    }
 
 
 def read(
@@ -312,12 +336,11 @@ def _floats(values: list[Any]) -> tuple[Any, Any]:
     return held.to_numpy(zero_copy_only=False).copy(), held.is_null().to_numpy(zero_copy_only=False)
 
 
-def _same(value: str | None, num: int) -> pa.Array:
-    if value is None:
-        return pa.nulls(num, TEXT)
-    return pa.DictionaryArray.from_arrays(np.zeros(num, np.int32), texts([value]))
+def _spread(values: Sequence[str | None], places: Any) -> pa.Array:
+    """`values[places]`."""
+    return text_array(values).take(pa.array(places))
 
 
-def _times(milliseconds: Sequence[int | None], counts: Any) -> pa.Array:
+def _times(milliseconds: Sequence[int | None], places: Any) -> pa.Array:
     held = np.array([_NO_TIME if ms is None else ms for ms in milliseconds], dtype=np.int64)
-    return pa.array(np.repeat(held.view("M8[ms]"), counts)).cast(pa.timestamp("us", tz="UTC"))
+    return pa.array(held.view("M8[ms]")[places]).cast(pa.timestamp("us", tz="UTC"))

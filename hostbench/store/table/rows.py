@@ -73,10 +73,13 @@ def of_rows(rows: Sequence[Row]) -> pa.Table:
     return pa.table(arrays)
 
 
-def numbered(table: pa.Table, reading: int) -> pa.Table:
-    """With the number of their reading, and each row's place in it."""
-    table = table.append_column(READING, pa.array(np.full(len(table), reading, dtype=np.int64)))
-    return table.append_column(PLACE, pa.array(np.arange(len(table), dtype=np.int32)))
+def numbered(table: pa.Table, readings: Sequence[int]) -> pa.Table:
+    """With the number of their reading, of which each has as many rows, and each row's place in
+    it."""
+    size = len(table) // len(readings)
+    numbers = np.repeat(np.array(readings, dtype=np.int64), size)
+    places = np.tile(np.arange(size, dtype=np.int32), len(readings))
+    return table.append_column(READING, pa.array(numbers)).append_column(PLACE, pa.array(places))
 
 
 def _array(name: str, values: list[Any]) -> pa.Array:
