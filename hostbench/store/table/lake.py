@@ -124,7 +124,6 @@ class Lake:
     def append(self, table: pa.Table) -> None:
         """Points of one machine, sorted here."""
         rows = as_written(sort(table)).to_reader(max_chunksize=_AT_ONCE)
-        del table
         write_deltalake(
             self.points,
             rows,
