@@ -1,6 +1,7 @@
 """`hostbench ab A [B]`: two codes, interleaved, and what became slower from A to B."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout, commit_of, working_tree
-from hostbench.vcs.side import Side
+from hostbench.vcs.side import WORKING_TREE, Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,8 @@ def repository(results: Path) -> tuple[Path, Checkout]:
     if not (root / "hostbench").is_dir():
         raise UsageError(
             f"only commits of hostbench can be measured interleaved, and {root} is another "
-            "project: `hostbench run` on each of its commits, then `hostbench compare A B`"
+            "project: `hostbench run` on each of its commits, then `hostbench compare A B`, or "
+            "`asv continuous A B` where asv can build them"
         )
     code = working_tree(root, results)
     if code.commit is None:
@@ -126,12 +128,14 @@ def _names(names: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _called(side: Side) -> str:
-    mark = f", {side.code.scratch}" if side.code.scratch else ""
+    clean = ", without changes" if side.name == WORKING_TREE else ""
+    mark = f", {side.code.scratch}" if side.code.scratch else clean
     return f"{side.name} ({str(side.code.commit)[:8]}{mark})"
 
 
 def _remarks(called: tuple[str, str], pair: Pair) -> Iterator[str]:
     """Where each side is kept, and whether all was measured."""
+    yield from _skipped(pair)
     for name, run_id in zip(called, pair.run_ids, strict=True):
         yield f"{name} is run:{run_id}"
     if pair.end == "complete":
@@ -140,3 +144,15 @@ def _remarks(called: tuple[str, str], pair: Pair) -> Iterator[str]:
     enough = "what was measured is kept, and judged"
     few = f"kept, but a verdict needs {MIN_LAUNCHES} launches a side: more time, or fewer cases"
     yield f"{pair.end} in launch {num}: {few if num < MIN_LAUNCHES else enough}"
+
+
+def _skipped(pair: Pair) -> Iterator[str]:
+    """How many cases neither side could measure, for each reason."""
+    cases = {one.case for records in pair.records for one in records}
+    first, second = (
+        {one.case: one.reason for one in records if one.status == "skipped"}
+        for records in pair.records
+    )
+    reasons = Counter(reason for case, reason in first.items() if case in second)
+    for reason, num in reasons.items():
+        yield f"skipped on both sides: {num} of {len(cases)} cases: {reason}"

@@ -1,5 +1,6 @@
 """`hostbench compare A B`: what became slower or faster from A to B, and how sure that is."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,9 @@ def execute(
     found = compare(sides.series, sides.interleaved, sides.confounded)
     show_page(
         options.format,
-        lambda: page(found, sides, called or names, every=options.all, remarks=remarks),
+        lambda: page(
+            found, sides, called or names, every=options.all, again=_again(options), remarks=remarks
+        ),
         lambda: table(found, sides),
         lambda: as_json(found, sides, names),
     )
@@ -56,3 +59,12 @@ def execute(
     if "slower" in verdicts:
         return EXIT_REGRESSION
     return EXIT_OK if verdicts - {"undecided"} else EXIT_NOTHING_MEASURED
+
+
+def _again(options: CompareOptions) -> str:
+    """The command, as a shell takes it."""
+    words = ["hostbench", "compare", options.a, options.b]
+    for name in ("results", "machine"):
+        if (value := getattr(options, name)) is not None:
+            words += [f"--{name}", value]
+    return shlex.join(words)

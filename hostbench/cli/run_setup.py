@@ -22,7 +22,7 @@ from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
-from hostbench.families import check_selects, load, names, sources
+from hostbench.families import broken, check_selects, load, names, of_project, sources
 from hostbench.measure.workload import Workload
 from hostbench.report.doctor import without_torch
 from hostbench.runner import places
@@ -44,7 +44,7 @@ class Measuring:
     """Which cases, how, and where they are kept: options that `run`, `ab` and `bisect` share."""
 
     families: tuple[str, ...] = ()
-    """All of them where none is named."""
+    """Without a name the project's own where it has some, else all."""
     case: tuple[str, ...] = ()
     quick: bool = False
     resume: bool = False
@@ -99,8 +99,7 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
     asked, which takes seconds; BrokenError without torch."""
     if options.resume:
         _check_alone(options)
-    families = options.families or names()
-    workloads = load(families)
+    workloads = load(_families(options))
     results = results_folder(options.results)
     root = places.project_root(Path.cwd())
     device = _device(options)
@@ -129,6 +128,13 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
         stop_after_s=options.stop_after or math.inf,
         simulation=simulation,
     )
+
+
+def _families(options: Measuring) -> tuple[str, ...]:
+    """Without a name those of the project at hand, where it has some; what it cannot import is an
+    error, as if it were named."""
+    is_told = bool(options.case) or options.resume
+    return options.families or (() if is_told else (*of_project(), *broken())) or names()
 
 
 def _working(torch: facts.TorchState) -> facts.TorchState:

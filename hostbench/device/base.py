@@ -50,8 +50,7 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
         return {
             PINNED: "the cpu device has no pinned memory; it needs a GPU",
             CACHES: "the cpu device's allocators have no caches: cold and warm are one case",
-            OWN_MEMORY: "the cpu device's memory is host memory: host_to_device is that copy "
-            "already",
+            OWN_MEMORY: "the cpu device has no memory of its own: it works in host memory",
             SECOND_DEVICE: "the cpu device has no peer; it needs 2 GPUs",
         }
     if num_devices < 2:

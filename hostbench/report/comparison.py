@@ -36,11 +36,12 @@ def page(
     names: tuple[str, str],
     *,
     every: bool = False,
+    again: str = "",
     remarks: Sequence[str] = (),
 ) -> list[Part]:
     """`every` shows the series that are the same or undecided, too. Else they are counted, and
-    where none changed a few that are undecided are shown. `remarks`: what else has to be known of
-    the sides."""
+    where none changed a few that are undecided are shown. `again`: the command
+    that shows all; `remarks`: what else has to be known of the sides."""
     listed = {key: one for key, one in found.items() if every or one.verdict in _CHANGED}
     if not listed:
         undecided = [(key, one) for key, one in _sorted(found) if one.verdict == "undecided"]
@@ -48,7 +49,7 @@ def page(
     parts: list[Part] = [Heading(f"{' -> '.join(names)}: {counts(found)}")]
     parts += ["", table(listed, sides)] if listed else []
     left = {key: one for key, one in found.items() if key not in listed}
-    parts += [f"not listed: {counts(left)}; `hostbench compare` with --all lists them"] * bool(left)
+    parts += [f"not listed: {counts(left)}; `{again} --all` lists them"] * bool(left)
     parts += ["", *_lacking(sides.lacking, names, every), *_notes(found, sides, every)]
     return [*parts, *_detectable_in_words(found), *remarks]
 

@@ -164,7 +164,7 @@ def about(rows: pd.DataFrame, run: WholeRun) -> list[str]:
     header = run.header
     torch = next((f"torch {t}" for t in rows["torch"].dropna()), "torch unknown")
     driver = next((f", driver {d}" for d in rows["driver"].dropna()), "")
-    commit = f"commit {header.commit[:8]}" if header.commit else "no commit of hostbench"
+    commit = f"commit {header.commit[:8]}" if header.commit else "commit unknown"
     launches = launches_in_words(header.launches, run.measured_launches, run.is_whole)
     lines = [f"{commit}, {torch}{driver}, {launches}, run {run.run_id}"]
     if header.device == "simulated":

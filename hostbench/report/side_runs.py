@@ -86,7 +86,8 @@ def _no_run(runs: pd.DataFrame, side: SideRuns, resolve: Resolve) -> str:
         commit = resolve(side.text) or side.text
         return (
             f"no run of {side.text!r} ({commit[:8]}) that may be judged is stored; `hostbench run` "
-            f"there, or `hostbench ab {side.text}`, measures it; the newest that are: {newest}"
+            "there measures it, and of hostbench's own commits `hostbench ab` both sides; the "
+            f"newest that are: {newest}"
         )
     name = side.text.partition(":")[2]
     which = "run" if side.column == "run_id" else "run that may be judged"

@@ -17,6 +17,8 @@ from hostbench.runner.boot import BOOT, environment
 from hostbench.vcs import repo
 from hostbench.vcs.repo import Checkout, GitError
 
+WORKING_TREE = "working tree"
+"""What a side of it is called."""
 _PACKAGE = "hostbench"
 _LIST = BOOT + "from hostbench.cli import main; sys.exit(main(sys.argv[1:]))"
 
@@ -58,8 +60,7 @@ def of_working_tree(checkout: Path, code: Checkout, folder: Path) -> Side:
         repo.copy_tree(checkout, _PACKAGE, folder)
     except GitError as error:
         raise UsageError(f"the working tree cannot be measured: {error}") from error
-    name = "working tree"
-    return Side(name=name, code=code, root=folder, versions=_versions(name, folder))
+    return Side(name=WORKING_TREE, code=code, root=folder, versions=_versions(WORKING_TREE, folder))
 
 
 def comparable(

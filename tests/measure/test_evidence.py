@@ -82,6 +82,17 @@ def test_the_link_counters_are_a_proof(
     assert evidence.gather(device, copy_case(device)).proofs["link_bytes"].startswith(said)
 
 
+def test_counters_that_come_late_are_waited_for() -> None:
+    class Late(Counting):
+        def bytes_counted(self) -> tuple[int, int]:
+            self.share = float(self.readings > 1)  # one reading before, one too early
+            return super().bytes_counted()
+
+    device = Late()
+    assert evidence.gather(device, copy_case(device)).proofs["link_bytes"] == "passed"
+    assert device.readings == 3
+
+
 def test_small_copies_are_not_held_against_a_coarse_counter(patience: None) -> None:
     device = Counting()
     said = evidence.gather(device, copy_case(device, 4 * KIB)).proofs["link_bytes"]

@@ -71,7 +71,8 @@ def test_slower_rows_are_named_and_the_exit_code_is_1(
     assert re.search(r"slower\? .* 1\.5\d? s +\+50\.0%", said) and "-20.0%" in said
     assert "Smallest change that these launches tell: about 0." in said
     assert "nbytes=1KiB" not in said and "provisional" in said
-    assert "not listed: 1 same; `hostbench compare` with --all lists them\n" in said
+    again = f"hostbench compare {OLD[:8]} {NEW[:8]} --results {tmp_path} --all"
+    assert f"not listed: 1 same; `{again}` lists them\n" in said
     assert main(["compare", NEW[:8], OLD[:8], "--all", "--results", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert "nbytes=1KiB" in said and "not listed" not in said

@@ -163,7 +163,7 @@ def test_coverage_counts_every_case_once():
             "the cpu device has no pinned memory; it needs a GPU",
             "the cpu device has no peer; it needs 2 GPUs",
             "the cpu device's allocators have no caches: cold and warm are one case",
-            "the cpu device's memory is host memory: host_to_device is that copy already",
+            "the cpu device has no memory of its own: it works in host memory",
         },
         (H200, CUDA_TORCH): {
             "measured only with --device cpu, as there is a GPU",

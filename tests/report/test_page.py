@@ -83,7 +83,7 @@ def test_without_commit_and_facts(tmp_path: Path) -> None:
     text = made(tmp_path, mixed(commit=None, committed_at=None, facts={}))
     first, second, third, *_ = text.splitlines()
     assert "unknown hardware" in first
-    assert second.startswith("no commit of hostbench, torch unknown, 2 launches")
+    assert second.startswith("commit unknown, torch unknown, 2 launches")
     assert third == ""
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from hostbench.cli import measuring
+from hostbench.cli import ab, measuring
 from hostbench.cli.entry import main
+from hostbench.cli.measuring import Pair
 from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -25,7 +26,7 @@ from hostbench.device.simulated_file import VARIABLE
 from hostbench.judge.compare import MIN_RUNS, compare
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store.runs import WholeRun
-from hostbench.testing.builders import InProcess, copy_case
+from hostbench.testing.builders import InProcess, copy_case, record, skipped
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
@@ -117,13 +118,21 @@ def test_a_part_too_short_for_a_verdict_says_what_it_lacks(
     assert "stopped in launch 1: kept, but a verdict needs 7 launches a side" in said
 
 
-def test_the_working_tree_is_a_side_as_it_is_now(root: Path) -> None:
+def test_the_working_tree_is_a_side_as_it_is_now(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (root / "hostbench" / "speed").write_text("1.5")
     assert main([*AB, "main"]) == EXIT_REGRESSION
     first, second = (run.header for run in stored(root))
     assert first.commit == second.commit
     assert {first.scratch, second.scratch} == {"simulated device"}
     assert turns.git(root, "status", "--porcelain") == "M hostbench/speed"
+    turns.git(root, "checkout", "hostbench/speed")
+    assert main([*AB, "main"]) == EXIT_OK
+    assert (
+        f"working tree ({str(first.commit)[:8]}, without changes): 1 same"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_case_that_fails_is_left_out_on_both_sides(
@@ -139,6 +148,18 @@ def test_a_case_that_fails_is_left_out_on_both_sides(
         and "failed at working tree (" in said.out
     )
     assert sorted(one.results()[0].status for one in stored(root)) == ["failed", "ok"]
+
+
+def test_what_neither_side_can_measure_is_counted() -> None:
+    lacks, other = copy_case(memory="pinned"), copy_case(memory="registered")
+    first = [record(CASE), skipped(lacks, "no pinned memory"), skipped(other, "gone")]
+    second = [record(CASE), skipped(lacks, "no pinned memory"), record(other)]
+    pair = Pair(run_ids=("a", "b"), records=(first, second), end="complete")
+    assert [*ab._remarks(("main", "HEAD"), pair)] == [
+        "skipped on both sides: 1 of 3 cases: no pinned memory",
+        "main is run:a",
+        "HEAD is run:b",
+    ]
 
 
 @pytest.mark.parametrize("after", [1, 9])
