@@ -1,57 +1,44 @@
-"""`hostbench bisect SERIES`: which commit made a series slower. Prints the steps, or does them:
-every candidate is measured interleaved with the good commit."""
+"""`hostbench bisect SERIES`: which commit made a series slower. Prints the steps, or does them."""
 
 import sys
-import tempfile
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
 
 from hostbench.cli.ab import repository
-from hostbench.cli.measuring import measure_pair
+from hostbench.cli.bisecting import Search, bench_of, line, run, trial_of
 from hostbench.cli.output import warn
 from hostbench.cli.program import given, program
 from hostbench.cli.results import open_history
 from hostbench.cli.run_setup import (
     Measuring,
     Setup,
-    adopt_left_over,
     check_decides,
-    planned,
     set_up,
 )
 from hostbench.core.case import Case, Selector, as_typed, parse_series
 from hostbench.core.errors import (
-    EXIT_NOTHING_MEASURED,
     EXIT_OK,
     HostbenchError,
     NothingMeasured,
     UsageError,
 )
-from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import median
 from hostbench.core.units import one_line
 from hostbench.families import check_selects, load
-from hostbench.judge.bisect import half, newest_step, side_of
-from hostbench.judge.compare import Comparison, compare
+from hostbench.judge.bisect import half, newest_step
 from hostbench.judge.grid import marked
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
-from hostbench.runner.plan import Plan, choose
+from hostbench.runner.plan import choose
 from hostbench.store.history import History
 from hostbench.vcs import bisection, repo
-from hostbench.vcs.bisection import Bisection, Word
-from hostbench.vcs.side import Side, comparable, of_commit
 
 MEASURING = ("device", "launches", "deadline", "seed", "identify", "machine")
 """Options that the printed commands keep, beside --results."""
 SKIP, STOP = 125, 130
 """What `git bisect run` takes for: cannot be told; go no further."""
-MORE = 2
-"""How often a commit that is undecided is measured again before it is skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,48 +52,6 @@ class BisectOptions(Measuring):
     """Relative change from which a commit is bad."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """What is looked for, and between which commits."""
-
-    root: Path
-    case: Case
-    good: str
-    bad: str
-    num_commits: int
-    """Commits after `good` up to `bad` that touch hostbench."""
-    effect: float | None
-    """Of the step, from what is stored; None where an end was never measured."""
-    cause: str
-    """What `hostbench changes` says of the step; empty where the ends were given."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What every candidate is held against."""
-
-    setup: Setup
-    root: Path
-    plan: Plan
-    good: Side
-    folder: Path
-
-
-@dataclass(slots=True, kw_only=True)
-class Trial:
-    """One candidate, interleaved with the good commit, over one or more pairs of runs."""
-
-    commit: str
-    side: Side | None = None
-    seconds: tuple[list[list[float]], list[list[float]]] = field(default_factory=lambda: ([], []))
-    """Of good and candidate: runs of launches."""
-    run_ids: tuple[str, str] | None = None
-    """The newest pair."""
-    found: Comparison | None = None
-    word: Word = "skip"
-    why: str = ""
-
-
 def execute(options: BisectOptions) -> int:
     """Exit code 0 where the steps were printed or the commit was found, 3 where nothing shows."""
     if options.check:
@@ -115,7 +60,7 @@ def execute(options: BisectOptions) -> int:
     search = _search(options, setup, case)
     if options.run:
         print("\n".join(_what(search)), flush=True)
-        return run(_setup(options, measures=True), search, options)
+        return run(_setup(options, measures=True), search, options, options.threshold)
     print("\n".join(_steps(search, options, setup)))
     return EXIT_OK
 
@@ -129,9 +74,9 @@ def _checked(options: BisectOptions) -> int:
             raise UsageError("--check needs --good and --threshold: `hostbench bisect` prints them")
         options, setup, _ = _set_up(options)
         root, _ = repository(setup.results)
-        with _bench(_setup(options, measures=True), root, good, options) as bench:
-            trial = _tried(bench, str(repo.commit_of(root, "HEAD")), threshold)
-            print(_line(bench, trial))
+        with bench_of(_setup(options, measures=True), root, good, options) as bench:
+            trial = trial_of(bench, str(repo.commit_of(root, "HEAD")), threshold)
+            print(line(bench, trial))
     except HostbenchError as error:
         warn(str(error))
         return SKIP
@@ -288,127 +233,3 @@ def _absolute(command: str) -> str:
         return first
     path = quote(str(Path(first).absolute() if not rest else sys.executable))
     return f"{path} -P -m {rest[0]}" if rest else path
-
-
-def run(setup: Setup, search: Search, options: BisectOptions) -> int:
-    """Print each step and the first bad commit. Exit code 3 where it cannot be told."""
-    with _bench(setup, search.root, search.good, options) as bench:
-        ends = _reproduced(bench, search, options.threshold or search.effect)
-        threshold = options.threshold or half(_effect(ends))
-        print(f"{_line(bench, ends)}\nfrom {threshold:+.1%} on a commit is bad")
-        steps = Bisection(search.root, bench.folder / "clone", search.good, search.bad)
-        tried = {search.bad: ends}
-        while (commit := steps.candidate) is not None:
-            if commit not in tried:
-                tried[commit] = _tried(bench, commit, threshold)
-                print(_line(bench, tried[commit]), flush=True)
-            steps.mark(tried[commit].word)
-        if steps.first_bad is None:
-            suspects = ", ".join(commit[:8] for commit in steps.suspects)
-            warn(f"the first bad commit is one of {suspects}: the others of them were skipped")
-            return EXIT_NOTHING_MEASURED
-        print("\n".join(_verdict(bench, search.case, tried[steps.first_bad])))
-    return EXIT_OK
-
-
-@contextmanager
-def _bench(setup: Setup, root: Path, good: str, options: BisectOptions) -> Iterator[Bench]:
-    become_subreaper()
-    adopt_left_over(setup)
-    plan = planned(options, setup)
-    with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
-        first = of_commit(root, good, Path(name, "good"))
-        yield Bench(setup=setup, root=root, plan=plan, good=first, folder=Path(name))
-
-
-def _reproduced(bench: Bench, search: Search, sought: float | None) -> Trial:
-    """The bad end against the good one. Raises NothingMeasured where they do not differ today, or
-    not in the direction of the effect that is sought."""
-    trial = Trial(commit=search.bad, word="bad")
-    found = _measured(bench, trial)
-    said = (
-        f"{search.bad[:8]} is {_words(found)} against {search.good[:8]} when they are interleaved "
-        f"({found.verdict})"
-    )
-    if found.verdict not in ("slower", "faster"):
-        raise NothingMeasured(
-            f"{said}: the step is the environment's, or too small to be seen here"
-        )
-    if sought is not None and _effect(trial) * sought < 0:
-        raise NothingMeasured(
-            f"{said}, {sought:+.1%} is sought: the step is not of these commits' code"
-        )
-    return trial
-
-
-def _tried(bench: Bench, commit: str, threshold: float) -> Trial:
-    """Good or bad; skipped where there is no number, or it stays undecided."""
-    trial = Trial(commit=commit, why=f"undecided after {1 + MORE} pairs of runs")
-    for _ in range(1 + MORE):
-        try:
-            lies = side_of(_measured(bench, trial), threshold)
-        except HostbenchError as error:
-            trial.why = str(error)
-            break
-        if lies != "undecided":
-            trial.word, trial.why = lies, ""
-            break
-    return trial
-
-
-def _measured(bench: Bench, trial: Trial) -> Comparison:
-    """A pair of runs more, judged with those before. Raises HostbenchError without a number."""
-    if trial.side is None:
-        trial.side = of_commit(bench.root, trial.commit, bench.folder / trial.commit)
-    sides = (bench.good, trial.side)
-    cases, notes = comparable(bench.plan.cases, sides)
-    if not cases:
-        raise NothingMeasured("; ".join(notes))
-    seed = bench.plan.seed + len(trial.seconds[0])
-    pair = measure_pair(bench.setup, sides, replace(bench.plan, seed=seed), scratch="bisect")
-    if pair.end == "interrupted":
-        raise KeyboardInterrupt
-    for runs, records in zip(trial.seconds, pair.records, strict=True):
-        bad = next((one for one in records if one.status != "ok"), None)
-        if bad is not None:
-            raise NothingMeasured(f"{bad.status}: {bad.reason}")
-        runs.append([one.seconds for one in records if one.seconds is not None])
-    trial.run_ids = pair.run_ids
-    both = {trial.commit: trial.seconds}
-    trial.found = compare(both, interleaved=both)[trial.commit]
-    return trial.found
-
-
-def _effect(trial: Trial) -> float:
-    assert trial.found is not None and trial.found.effect is not None
-    return trial.found.effect
-
-
-def _words(found: Comparison) -> str:
-    if found.effect is None or found.low is None or found.high is None:
-        return "without an interval"
-    return f"{found.effect:+.1%} ({found.low:+.1%} to {found.high:+.1%})"
-
-
-def _line(bench: Bench, trial: Trial) -> str:
-    said = _words(trial.found) if trial.found else ""
-    why = f" [{one_line(trial.why)}]" if trial.why else ""
-    about = repo.about(bench.root, trial.commit)
-    return f"{trial.word:4}  {trial.commit[:8]}  {said:26}  {about}{why}"
-
-
-def _verdict(bench: Bench, case: Case, trial: Trial) -> list[str]:
-    """The first bad commit, with the evidence."""
-    lines = [
-        "",
-        f"{trial.commit} is the first bad commit",
-        f"  {repo.about(bench.root, trial.commit)}",
-    ]
-    if trial.found is not None and trial.run_ids is not None:
-        good, bad = (f"run:{run_id}" for run_id in trial.run_ids)
-        lines += [
-            f"  {case}: {_words(trial.found)} against {str(bench.good.code.commit)[:8]}, "
-            f"{trial.found.num[0]}+{trial.found.num[1]} launches, interleaved",
-            f"  see it: {program()} compare {good} {bad}",
-        ]
-    return lines
