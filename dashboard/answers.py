@@ -53,7 +53,8 @@ def whole(answer: Answer, about: Sequence[str], key: str) -> None:
         if answer.chart is not None:
             st.altair_chart(drawn(answer.chart, about), width="stretch")
         if answer.figures:
-            with st.expander(f"{len(answer.figures)} figures"):
+            num = len(answer.figures)
+            with st.expander(f"{num} figure{'s' * (num > 1)}"):
                 parts.table(table(answer), key)
 
 

@@ -1,6 +1,7 @@
 """What each family's questions say: of the simulated device, whose answers are known, and of links
 whose facts are given."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -360,6 +361,11 @@ def test_all_that_can_be_hidden_is_hidden(loops: dict[str, Answer]) -> None:
         answer = loops[question]
         assert answer.state == "yes"
         assert value(answer, f"{way}, efficiency") == pytest.approx(1, abs=0.01)
+        assert re.fullmatch(
+            rf"yes: (\d+) % of what could be hidden is hidden by {way} "
+            r"\((99 % interval|few launches say) \1 % to \1 %\)",
+            answer.verdict,
+        )
         assert not any(
             one.label.startswith("everything async") and "efficiency" in one.label
             for one in answer.figures

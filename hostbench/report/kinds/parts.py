@@ -214,7 +214,7 @@ def _hidden(best: Efficiency, name: str, ideal: str) -> tuple[State, str]:
     if low <= HARDLY and high >= HIDES:
         return (
             "undecided",
-            f"undecided: the best, {name}, is somewhere from {low:.2f} to {high:.2f}",
+            f"undecided: the best, {name}, hides from {100 * low:.0f} % to {100 * high:.0f} %",
         )
     if share >= HIDES:
         return "yes", f"yes: {said}"
@@ -227,7 +227,7 @@ def _order_of(found: Efficiency) -> float:
 
 def _interval(found: Efficiency) -> str:
     kind = "few launches say" if found.is_few else "99 % interval"
-    return f"{kind} {found.low or 0.0:.2f} to {found.high or 0.0:.2f}"
+    return f"{kind} {100 * (found.low or 0.0):.0f} % to {100 * (found.high or 0.0):.0f} %"
 
 
 def _unsaid(found: Mapping[str, Efficiency]) -> str:
