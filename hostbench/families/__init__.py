@@ -1,7 +1,7 @@
 """The families, found by looking into folders: one question of the host/device paradigm each.
 
-A family is a package with a module `workloads`, or one module. Nothing lists their names. Besides
-this folder, the project at hand may have folders of its own:
+A family is a package with a module `workloads`, or one module. Nothing lists their names; one that
+begins with `_` is a helper's. Besides this folder, the project at hand may have folders of its own:
 
     [tool.hostbench]
     workloads = ["bench/"]
@@ -164,14 +164,13 @@ def _found() -> dict[str, ModuleType | str]:
 @cache
 def _imported(own: tuple[Path, ...]) -> dict[str, ModuleType | str]:
     """Family -> its module, imported with its workloads; or why it cannot be."""
-    found = {module.name: f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)}
+    found = {name: f"{__name__}.{name}" for name in _inside(__path__)}
     others = [(one.name, one.value) for one in entry_points(group="hostbench.workloads")]
     if own:
         package = ModuleType(_OWN)
         package.__path__ = [str(folder) for folder in own]
         sys.modules[_OWN] = package
-        inside = pkgutil.iter_modules(package.__path__)
-        others += [(module.name, f"{_OWN}.{module.name}") for module in inside]
+        others += [(name, f"{_OWN}.{name}") for name in _inside(package.__path__)]
     for name, module in others:
         if name in found:
             raise UsageError(f"{module} and {found[name]} are both the family {name!r}: rename one")
@@ -180,9 +179,19 @@ def _imported(own: tuple[Path, ...]) -> dict[str, ModuleType | str]:
     return dict(sorted(modules.items(), key=lambda item: (getattr(item[1], "ORDER", 50), item[0])))
 
 
+def _inside(folders: Collection[str]) -> list[str]:
+    """The families in folders: modules, and folders with `workloads.py`, packages or not."""
+    modules = [module.name for module in pkgutil.iter_modules(folders)]
+    homes = sorted(path.parent for one in folders for path in Path(one).glob("*/workloads.py"))
+    known = dict.fromkeys((*modules, *(path.name for path in homes)))
+    return [name for name in known if not name.startswith(("_", "."))]
+
+
 def _family(family: str, name: str) -> ModuleType | str:
     try:
         module = _import(family, name)
+        if getattr(module, "__file__", None) is None:
+            return f"the family {family!r} lacks an __init__.py beside its workloads.py: add one"
         if hasattr(module, "__path__"):
             _import(family, f"{name}.workloads")
     except UsageError as error:

@@ -166,4 +166,8 @@ def distinct(rows: Iterable[Row], pick: Callable[[Row], Any]) -> list[Any]:
 def size_axis(rows: Iterable[Row]) -> str | None:
     """The axis that counts bytes, if there is one."""
     names = (name for row in rows for name in row.axes)
-    return next((name for name in names if name.endswith("bytes")), None)
+    return next(filter(counts_bytes, names), None)
+
+
+def counts_bytes(axis: str) -> bool:
+    return axis.endswith("bytes")

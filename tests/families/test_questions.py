@@ -1,8 +1,10 @@
 """What each family's questions say: of the simulated device, whose answers are known, and of links
 whose facts are given."""
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,15 @@ from msgspec.structs import replace
 
 from hostbench import families
 from hostbench.core.case import AxisValue, Case
+from hostbench.core.errors import UsageError
 from hostbench.core.records import CaseRecord
 from hostbench.core.units import KIB, MIB
+from hostbench.device.base import Device, Step
 from hostbench.device.simulated import Link
 from hostbench.families.transfer.questions import _crossed
+from hostbench.measure import workload
 from hostbench.report.answer import Answer, Figure
-from hostbench.report.kinds import Question
+from hostbench.report.kinds import Compare, Curve, Finding, Parts, Question, Scaling
 from hostbench.report.questions import answers, asked
 from hostbench.report.rows import Row, rows_of
 from hostbench.store import archive
@@ -31,6 +36,7 @@ from hostbench.testing.builders import (
 )
 from tests.stored import read_tree
 
+COPY = "transfer.host_to_device"
 PINNED = "Do copies from pinned memory hide behind compute?"
 PAGEABLE = "Do copies from pageable memory hide behind compute?"
 SNIPPET = "What does a copy stream with non_blocking=True do from pageable memory?"
@@ -125,15 +131,63 @@ def test_what_a_question_chooses_is_declared(family: str) -> None:
     """A misspelt axis or value would be a question that no run ever answers."""
     works = families.load((family,))
     for one in families.questions(family):
-        axes = {**works[one.workload].axes, "workload": ()}
-        assert set(one.each) <= set(axes), one.text
-        for axis, wanted in one.where.items():
-            values = wanted if isinstance(wanted, tuple) else (wanted,)
-            assert set(values) <= set(axes[axis]), one.text
+        one.check()
     for work in works.values():
         base = work.base()
         assert set(base) <= set(work.axes)
         assert all(base[axis] in work.axes[axis] for axis in base), work.name
+
+
+PIPELINE = Parts(
+    text="?",
+    workload="overlap.pipeline",
+    axis="schedule",
+    serial="serial",
+    ways=(),
+    parts=(),
+    efficiency=lambda serial, way, parts: {},
+)
+curve = partial(Curve, text="?", workload=COPY)
+compare = partial(Compare, text="?", workload=COPY)
+finding = partial(Finding, text="?", workload=COPY, finding="asynchronous")
+
+
+@pytest.mark.parametrize(
+    "question, said",
+    [
+        (curve(where={"mem": "pinned"}), "names the axis 'mem'; there are"),
+        (curve(fits=({"mem": "pinned"},)), "names the axis 'mem'"),
+        (curve(fits=({"memory": "pin"},)), "memory is never 'pin', it is"),
+        (curve(crossing=("memory", "pageable", "pin")), "is never 'pin'"),
+        (compare(claim={"memory": "pin"}), "memory is never 'pin'"),
+        (compare(baseline={"mem": "pinned"}), "names the axis 'mem'"),
+        (finding(each=("mem",)), "names the axis 'mem'"),
+        (finding(also=("a.b",)), "'a.b', which is no workload"),
+        (dataclasses.replace(PIPELINE, axis="loop"), "names the axis 'loop'"),
+        (dataclasses.replace(PIPELINE, ways=("stream",)), "schedule is never 'stream'"),
+        (dataclasses.replace(PIPELINE, over="size"), "names the axis 'size'"),
+        (Scaling(text="?", workload=COPY), "names the axis 'num_ranks'"),
+    ],
+)
+def test_a_name_that_a_workload_lacks_is_said(question: Question, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        question.check()
+    assert said in str(error.value)
+
+
+def test_a_curve_over_no_sizes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be left out, as where a quick run holds one size alone."""
+    monkeypatch.setattr(workload, "_REGISTRY", {})
+
+    @workload.workload(axes={"device": ("cpu",), "way": ("a", "b")}, version="1")
+    def split(device: Device, way: str) -> Step:
+        raise NotImplementedError
+
+    (name,) = workload.registry()
+    Curve(text="?", workload=name).check()
+    with pytest.raises(UsageError) as error:
+        Curve(text="?", workload=name, fits=({"way": "a"},)).check()
+    assert f"needs sizes: {name} has no axis" in str(error.value)
 
 
 def test_a_family_that_is_none_asks_nothing() -> None:

@@ -21,6 +21,7 @@ from tests import series
 
 ROOT = Path(__file__).parent.parent.parent
 WORKLOADS = load()
+WORK_FAMILIES = families.names()
 every_workload = pytest.mark.parametrize("work", WORKLOADS.values(), ids=WORKLOADS)
 without_ranks = pytest.mark.parametrize(
     "work", [work for work in WORKLOADS.values() if work.ranks is None], ids=lambda work: work.name
@@ -169,6 +170,20 @@ def test_device_comes_first(registry: dict[str, Workload]) -> None:
 def test_an_unknown_family_is_answered_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"unknown family 'transfers'.*'transfer'.*allocation"):
         load(("transfers",))
+
+
+def test_a_folder_says_what_it_lacks_and_a_helper_is_no_family(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("whole", "bare", "_shared"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "workloads.py").touch()
+    (tmp_path / "whole" / "__init__.py").touch()
+    (tmp_path / "_helper.py").touch()
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
+    assert set(families.names()) == {*WORK_FAMILIES, "whole", "bare"}
+    assert families.of_project() == ("whole",)
+    assert "'bare' lacks an __init__.py beside its workloads.py" in families.broken()["bare"]
 
 
 # What asv sees

@@ -1,8 +1,8 @@
 """compare: what the choices on some axes cost or gain beside a baseline."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from hostbench.core.case import AxisValue
 from hostbench.families import declared
@@ -16,6 +16,7 @@ from hostbench.report.kinds.question import (
     Question,
     at_size,
     chart,
+    choices,
     few_launches,
     figure,
     rate_point,
@@ -46,6 +47,11 @@ class Compare(Question):
     claim: Mapping[str, AxisValue] | None = None
     note: Callable[[Row], str] | None = None
     """What else is said of a figure."""
+
+    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
+        yield from Question.names(self)
+        yield from choices(self.claim or {})
+        yield from choices(self.baseline or {})
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         claimed = where(group, **self.claim) if self.claim else []

@@ -1,12 +1,14 @@
 """curve: a rate or a time over a size: latency and bandwidth, limits, where two lines cross."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from hostbench.core import units
+from hostbench.core.errors import UsageError
 from hostbench.core.latency import Crossover, Fit, Times, crossover, fit
 from hostbench.core.units import GB
+from hostbench.families import declared
 from hostbench.judge.compare import MIN_EFFECT
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report.answer import Answer, Chart, Figure, Point, Ratio, Rule, State, joined
@@ -17,6 +19,7 @@ from hostbench.report.kinds.question import (
     Question,
     beside_limit,
     chart,
+    choices,
     figure,
     rate_point,
     sizes_axis,
@@ -25,7 +28,7 @@ from hostbench.report.kinds.question import (
     varying,
     without_number,
 )
-from hostbench.report.rows import Row, Rows, grouped, size_axis, times, valid, where
+from hostbench.report.rows import Row, Rows, counts_bytes, grouped, size_axis, times, valid, where
 
 _STEPS = 60
 _FAR = 2.5
@@ -41,6 +44,19 @@ class Curve(Question):
     show: Literal["seconds", "rate"] = "rate"
     fits: tuple[Mapping[str, Any], ...] = ()
     crossing: tuple[str, Any, Any] | None = None
+
+    def check(self) -> None:
+        Question.check(self)
+        work = declared(self.workload)
+        if (self.fits or self.crossing) and work and not any(map(counts_bytes, work.axes)):
+            raise UsageError(f"{self.text!r} needs sizes: {work.name} has no axis ...bytes")
+
+    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
+        yield from Question.names(self)
+        for axes in self.fits:
+            yield from choices(axes)
+        if self.crossing:
+            yield self.crossing[0], self.crossing[1:]
 
     def asks(self, group: Rows) -> bool:
         """A line, and where it crosses another, needs sizes."""

@@ -2,8 +2,9 @@
 else how much of the time the call leaves free."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
 from hostbench.core import units
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State, joined
@@ -42,6 +43,16 @@ class Finding(Question):
     asyncness."""
     beside: Callable[[Row, Rows], Figure] | None = None
     """A further figure of each case, which may need the family's other rows."""
+
+    def check(self) -> None:
+        Question.check(self)
+        for other in self.also:
+            replace(self, workload=other, also=()).check()
+
+    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
+        """Not the axis `workload`, which the answer makes."""
+        named = Question.names(self)
+        yield from ((axis, values) for axis, values in named if axis != "workload")
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """As of one workload: the others count as further values of an axis `workload`."""

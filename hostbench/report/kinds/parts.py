@@ -1,7 +1,7 @@
 """parts: a whole against its parts alone and the ideal that follows from them."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from hostbench.report.kinds.question import (
     time_point,
     without_number,
 )
-from hostbench.report.rows import Row, Rows, grouped, valid
+from hostbench.report.rows import Row, Rows, counts_bytes, grouped, valid
 
 HIDES, HARDLY = 0.5, 0.1
 """From this share of the possible gain on it counts as had; below that one as not."""
@@ -50,6 +50,11 @@ class Parts(Question):
     over: str | None = None
     remark: Callable[[Mapping[str, Row]], str] | None = None
     """A sentence about all ways of one size."""
+
+    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
+        yield from Question.names(self)
+        yield self.axis, (self.serial, *self.ways, *self.parts, *self.controls)
+        yield from ((axis, ()) for axis in filter(None, [self.over]))
 
     def asks(self, group: Rows) -> bool:
         """Without the serial loop nothing can be said; a sweep needs several values."""
@@ -194,7 +199,7 @@ class Parts(Question):
                 for ideal, one in found.items():
                     figures.append(_share_figure(label, ideal, one))
                     points += _share_points(name, self.word(self.axis, way), one)
-        x = Axis(title=axis_title(over), unit="bytes" if over.endswith("bytes") else "")
+        x = Axis(title=axis_title(over), unit="bytes" if counts_bytes(over) else "")
         y = Axis(title="efficiency", unit="share", better="higher")
         state, verdict = _pays_most(saved)
         return self.made(

@@ -11,7 +11,16 @@ from hostbench.core.errors import UsageError
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.families import declared
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State
-from hostbench.report.rows import Row, Rows, distinct, grouped, size_axis, valid, where
+from hostbench.report.rows import (
+    Row,
+    Rows,
+    counts_bytes,
+    distinct,
+    grouped,
+    size_axis,
+    valid,
+    where,
+)
 
 NOT_ASKED = "this run did not measure it"
 
@@ -46,17 +55,22 @@ class Question:
         work = declared(self.workload)
         if work is None:
             raise UsageError(f"{self.text!r} asks about {self.workload!r}, which is no workload")
-        named = {*self.where, *self.each, *(getattr(self, "claim", None) or ())} - {"workload"}
-        unknown = sorted(named - {*work.axes})
-        if unknown and self.select is None:
-            axes = ", ".join(work.axes)
-            raise UsageError(f"{self.text!r} names the axis {unknown[0]!r}; there are: {axes}")
-        for axis, asked in (*self.where.items(), *(getattr(self, "claim", None) or {}).items()):
-            values = work.axes.get(axis, ())
-            for value in asked if isinstance(asked, tuple) else (asked,):
-                if axis in work.axes and value not in values and self.select is None:
-                    there = ", ".join(map(str, values))
+        if self.select is not None:
+            return  # which may give the rows further axes
+        for axis, values in self.names():
+            known = work.axes.get(axis)
+            if known is None:
+                axes = ", ".join(work.axes)
+                raise UsageError(f"{self.text!r} names the axis {axis!r}; there are: {axes}")
+            for value in values:
+                if value not in known:
+                    there = ", ".join(map(str, known))
                     raise UsageError(f"{self.text!r}: {axis} is never {value!r}, it is {there}")
+
+    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
+        """The axes that the question names, each with the values that it names on it."""
+        yield from choices(self.where)
+        yield from ((axis, ()) for axis in self.each)
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
         """One answer for each group of the run's cases; none where the run holds no such case.
@@ -116,11 +130,17 @@ class Question:
         return " ".join(filter(None, (self.word(axis, row.axes[axis]) for axis in axes)))
 
 
+def choices(chosen: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Each axis with the value, or with the values of the tuple, that is chosen on it."""
+    for axis, asked in chosen.items():
+        yield axis, asked if isinstance(asked, tuple) else (asked,)
+
+
 def axis_word(axis: str, value: AxisValue) -> str:
     """The words for a choice that nobody has given better ones."""
     if isinstance(value, bool):
         return axis if value else f"no {axis}"
-    if axis.endswith("bytes") and isinstance(value, int):
+    if counts_bytes(axis) and isinstance(value, int):
         return units.format_bytes(value)
     if axis.startswith("num_"):
         what = axis.removeprefix("num_").replace("_", " ")

@@ -1,7 +1,8 @@
 """scaling: what more ranks or workers make of a rate or a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hostbench.core.units import GB
 from hostbench.judge.conclude import conclude
@@ -38,6 +39,10 @@ class Scaling(Question):
     smallest: bool = False
     about: Callable[[Row], str] | None = None
     """What is said of all ranks together, as of their backend."""
+
+    def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
+        yield from Question.names(self)
+        yield self.over, ()
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         size = size_axis(group)
