@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 import hostbench
+from hostbench.families import load
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -237,10 +238,12 @@ def test_a_class_name_has_one_meaning() -> None:
 
 
 def test_no_workload_is_named_outside_its_family() -> None:
-    named = re.compile(r"""["'](transfer|overlap|allocation|collectives)\.[a-z_]+["']""")
-    wrong = [
+    """By its whole name, be it the text or the start of one as in `a.b[axis=value]`."""
+    named = re.compile(rf"""["'](?:{"|".join(map(re.escape, load()))})\b""")
+    examples = {"hostbench/cli/commands.py", "hostbench/cli/options.py"}  # what --help shows
+    wrong = {
         source.name
         for source in (*of("hostbench"), *of("dashboard"))
         if source.room not in ("families", "questions") and named.search(source.path.read_text())
-    ]
-    assert not wrong
+    }
+    assert wrong <= examples
