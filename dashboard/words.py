@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from hostbench.core.case import counts
 from hostbench.families import declared
 from hostbench.report.kinds.question import axis_word
 from hostbench.store.runs import launches_in_words
@@ -89,7 +90,7 @@ def case(text: str, workload: str, *, with_device: bool = True) -> str:
 def _axis(name: str, value: str) -> str:
     if name == "device":
         return device(value)
-    if value.isdigit() and (name.endswith("bytes") or name.startswith("num_")):
+    if value.isdigit() and counts(name):
         return axis_word(name, int(value))
     return value if value.isidentifier() and value not in ("True", "False") else f"{name}={value}"
 

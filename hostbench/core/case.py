@@ -25,6 +25,16 @@ _SERIES = re.compile(
 )
 
 
+def counts_bytes(axis: str) -> bool:
+    """An axis whose name ends in `bytes` holds sizes."""
+    return axis.endswith("bytes")
+
+
+def counts(axis: str) -> bool:
+    """So does one that begins with `num_` hold whole numbers."""
+    return counts_bytes(axis) or axis.startswith("num_")
+
+
 class Case(Struct, frozen=True):
     """One choice on every axis of one workload, in the order of the declaration."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hostbench.core.case import AxisValue, Selector, is_value
+from hostbench.core.case import AxisValue, Selector, counts_bytes, is_value
 from hostbench.core.units import typed_bytes
 
 
@@ -46,4 +46,4 @@ def _in_order(values: Iterable[AxisValue]) -> list[AxisValue]:
 
 def _typed(axis: str, value: AxisValue) -> str:
     """As a person types it: sizes with their unit."""
-    return typed_bytes(value) if axis.endswith("bytes") and type(value) is int else str(value)
+    return typed_bytes(value) if counts_bytes(axis) and type(value) is int else str(value)

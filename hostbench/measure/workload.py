@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hostbench.core.case import AxisValue, Case
+from hostbench.core.case import AxisValue, Case, counts, counts_bytes
 from hostbench.core.errors import raised_at
 from hostbench.device.base import Device, Step, lacking
 from hostbench.limits.links import LinkName
@@ -96,7 +96,7 @@ class Workload:
         first = {
             axis: values[0]
             for axis, values in self.axes.items()
-            if axis != "device" and not axis.endswith("bytes")
+            if axis != "device" and not counts_bytes(axis)
         }
         return {**first, **self.baseline}
 
@@ -152,6 +152,9 @@ def workload(
             )
         if parameters != tuple(axes):
             raise ValueError(f"{name}: axes {tuple(axes)} must equal parameters {parameters}")
+        for axis, values in axes.items():
+            if counts(axis) and not all(isinstance(value, int) for value in values):
+                raise ValueError(f"{name}: {axis} counts, but {values} are not all whole numbers")
         baseline = options.get("baseline", {})
         if any(axis not in axes or value not in axes[axis] for axis, value in baseline.items()):
             raise ValueError(f"{name}: the baseline {baseline} is none of the axes' choices")

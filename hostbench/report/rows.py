@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from hostbench.core.case import AxisValue, read_case
+from hostbench.core.case import AxisValue, counts_bytes, read_case
 
 if TYPE_CHECKING:  # a project's workloads come with its questions, and no worker needs pandas
     import pandas as pd
@@ -167,7 +167,3 @@ def size_axis(rows: Iterable[Row]) -> str | None:
     """The axis that counts bytes, if there is one."""
     names = (name for row in rows for name in row.axes)
     return next(filter(counts_bytes, names), None)
-
-
-def counts_bytes(axis: str) -> bool:
-    return axis.endswith("bytes")

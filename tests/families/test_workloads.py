@@ -148,6 +148,20 @@ def test_axes_that_differ_from_the_parameters_are_refused(
     assert not registry
 
 
+def test_what_counts_has_whole_numbers(registry: dict[str, Workload]) -> None:
+    def sized(device: Device, batch_bytes: int) -> Step:
+        return lambda: None
+
+    def counted(device: Device, num_workers: int) -> Step:
+        return lambda: None
+
+    for axis, build in (("batch_bytes", sized), ("num_workers", counted)):
+        axes: dict[str, tuple[AxisValue, ...]] = {"device": DEVICES, axis: (1, "many")}
+        with pytest.raises(ValueError, match=f"{axis} counts, but"):
+            workload.workload(axes=axes, version="1")(build)
+        workload.workload(axes={**axes, axis: (1, 2)}, version="1")(build)
+
+
 def test_device_comes_first(registry: dict[str, Workload]) -> None:
     def backwards(size: int, device: Device) -> Step:
         return lambda: None

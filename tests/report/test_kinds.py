@@ -635,7 +635,13 @@ def test_one_value_is_no_sweep() -> None:
 # scaling
 
 RANKS = "collectives.all_reduce"
-BUS = Scaling(text="?", workload=RANKS, rate=bus_bytes_per_s, rate_name="bus bandwidth")
+BUS = Scaling(
+    text="?",
+    workload=RANKS,
+    rate=bus_bytes_per_s,
+    rate_name="bus bandwidth",
+    undefined="one sends nothing",
+)
 LOST: dict[str, Any] = {"status": "failed", "reason": "rank 1 was lost"}
 
 
@@ -656,7 +662,8 @@ def test_the_rate_at_the_largest_size_and_its_share() -> None:
     assert found["2 ranks"].value == pytest.approx(16 * MIB / 0.01 / GB)
     assert found["4 ranks"].value == pytest.approx(0.839, abs=0.001)
     assert str(found["4 ranks"]) == "4 ranks 0.839 GB/s (50% of that of 2 ranks, oversubscribed)"
-    assert (found["1 rank"].value, found["1 rank"].status) == (None, "refused")
+    alone = found["1 rank"]
+    assert (alone.value, alone.status, alone.reason) == (None, "refused", "one sends nothing")
     assert answer.chart is not None
     assert [(one.x, one.series) for one in answer.chart.points] == [
         (4.0, "16 MiB"),

@@ -22,7 +22,7 @@ from hostbench.measure import workload
 from hostbench.store import archive, table
 from hostbench.store.columns import ABOUT, COLUMNS, COUNTS, STATUSES
 from hostbench.store.history import History
-from hostbench.store.table import files, reading, rows
+from hostbench.store.table import asv_points, files, reading, rows
 from hostbench.store.table.lake import MANY, Lake, _Part, _to_fold
 from hostbench.testing.builders import (
     GPU_FACTS,
@@ -132,6 +132,19 @@ def test_files_of_one_layout_are_made_rows_together(
     assert set(together["commit"]) > {f"{number:040x}" for number in range(len(changes))}
     monkeypatch.setattr(reading, "_TOGETHER", 1)
     pd.testing.assert_frame_equal(plain(together), plain(fresh(tree).frame()))
+
+
+@pytest.mark.parametrize(
+    "benchmark, axis",
+    [
+        ("transfer.HostToDevice.track_seconds", "nbytes"),
+        ("transfer.ManyTensors.track_seconds", "num_tensors"),
+    ],
+)
+def test_what_counts_is_a_number_or_is_named(benchmark: str, axis: str) -> None:
+    with pytest.raises(ValueError, match=f"{axis} is 'many', no number"):
+        asv_points.about_case(benchmark, ((axis, "many"),), "seconds")
+    asv_points.about_case("other.Suite.time_it", ((axis, "many"),), "seconds")
 
 
 def test_times_before_1970_are_in_order(tree: Path) -> None:

@@ -27,6 +27,7 @@ QUESTIONS = (
         select=lambda rows: [row for row in rows if not _is_small(row)],
         rate=bus_bytes_per_s,
         rate_name="bus bandwidth",
+        undefined="not defined for one rank, which sends nothing",
         about=_backend,
     ),
     Scaling(

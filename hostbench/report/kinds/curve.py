@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hostbench.core import units
+from hostbench.core.case import counts_bytes
 from hostbench.core.errors import UsageError
 from hostbench.core.latency import Crossover, Fit, Times, crossover, fit
 from hostbench.core.units import GB
@@ -28,7 +29,7 @@ from hostbench.report.kinds.question import (
     varying,
     without_number,
 )
-from hostbench.report.rows import Row, Rows, counts_bytes, grouped, size_axis, times, valid, where
+from hostbench.report.rows import Row, Rows, grouped, size_axis, times, valid, where
 
 _STEPS = 60
 _FAR = 2.5

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hostbench.core import units
+from hostbench.core.case import counts_bytes
 from hostbench.core.efficiency import Efficiency, Launches
 from hostbench.judge.conclude import Conclusion, conclude
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
@@ -21,7 +22,7 @@ from hostbench.report.kinds.question import (
     time_point,
     without_number,
 )
-from hostbench.report.rows import Row, Rows, counts_bytes, grouped, valid
+from hostbench.report.rows import Row, Rows, grouped, valid
 
 HIDES, HARDLY = 0.5, 0.1
 """From this share of the possible gain on it counts as had; below that one as not."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hostbench.core import units
-from hostbench.core.case import AxisValue
+from hostbench.core.case import AxisValue, counts_bytes
 from hostbench.core.errors import UsageError
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.families import declared
@@ -14,7 +14,6 @@ from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State
 from hostbench.report.rows import (
     Row,
     Rows,
-    counts_bytes,
     distinct,
     grouped,
     size_axis,

@@ -36,6 +36,8 @@ class Scaling(Question):
     over: str = "num_ranks"
     rate: Rate | None = None
     rate_name: str = ""
+    undefined: str = "it is not defined here"
+    """Why, where the rate is None."""
     smallest: bool = False
     about: Callable[[Row], str] | None = None
     """What is said of all ranks together, as of their backend."""
@@ -86,8 +88,8 @@ class Scaling(Question):
             return figure(label, row, note=", ".join(notes))
         rate = self._rate(row)
         if rate is None:
-            reason = "not defined for one rank, which sends nothing"
-            return Figure(label=label, value=None, unit="GB/s", status="refused", reason=reason)
+            why = self.undefined
+            return Figure(label=label, value=None, unit="GB/s", status="refused", reason=why)
         ratio = None if fewest is None or fewest is row else self._beside(row, fewest)
         note = ", ".join(notes)
         return Figure(label=label, value=rate / GB, unit="GB/s", ratio=ratio, note=note)

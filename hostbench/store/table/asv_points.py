@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hostbench.core import files, units
 from hostbench.core.asv_names import asv_name
-from hostbench.core.case import Case
+from hostbench.core.case import Case, counts
 from hostbench.core.clock import YEARS
 from hostbench.core.records import DAMAGE
 from hostbench.families import load as load_workloads
@@ -279,9 +279,9 @@ def about_case(benchmark: str, params: asv_tree.Params, unit: str) -> tuple[Row,
     """What names a case in every file, and its bytes a step. Raises one of DAMAGE."""
     work = _ours().get(benchmark)
     case = Case.of(work.name if work else benchmark, dict(params))
-    for axis in ("nbytes", "batch_bytes", "num_ranks"):
-        if work and not isinstance(case.values.get(axis, 0), int):
-            raise ValueError(f"{axis} is {case.values[axis]!r:.40}, no number")
+    for axis, value in case.axes if work else ():
+        if counts(axis) and not isinstance(value, int):
+            raise ValueError(f"{axis} is {value!r:.40}, no number")
     known = work is not None and set(case.values) == set(work.axes)
     nbytes = work.nbytes(case) if work and known else None
     return {
