@@ -44,11 +44,12 @@ def execute(
     names = (options.a, options.b)
     first, second = chosen(runs, names, lambda name: commit_of(Path.cwd(), name))
     sides = both(first, second, history)
+    shown = called or (first.called, second.called)
     found = compare(sides.series, sides.interleaved, sides.confounded)
     show_page(
         options.format,
         lambda: page(
-            found, sides, called or names, every=options.all, again=_again(options), remarks=remarks
+            found, sides, shown, every=options.all, again=_again(options), remarks=remarks
         ),
         lambda: table(found, sides),
         lambda: as_json(found, sides, names),

@@ -1,14 +1,15 @@
 """`hostbench list`: the workloads, their axes, and their cases."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
+from hostbench.core.case import AxisValue, as_typed, typed_value
 from hostbench.core.errors import EXIT_OK
 from hostbench.families import broken, load
 from hostbench.measure.workload import Workload
-from hostbench.report.table import Column, Table
+from hostbench.report.table import Cell, Column, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ def execute(options: ListOptions) -> int:
         warn(why)
     table = _cases(works) if options.cases else _table(works)
     if options.format == "text":
-        lines = (str(case) for work in works for case in work.cases())
+        lines = (as_typed(str(case)) for work in works for case in work.cases())
         print("\n".join(lines if options.cases else map(_as_text, works)))
     else:
         show_page(
@@ -37,7 +38,11 @@ def execute(options: ListOptions) -> int:
 
 
 def _cases(works: Iterable[Workload]) -> Table:
-    rows = [(str(case), str(work.is_quick(case))) for work in works for case in work.cases()]
+    rows = [
+        (Cell(as_typed(str(case)), (str(case),)), str(work.is_quick(case)))
+        for work in works
+        for case in work.cases()
+    ]
     return Table(columns=_columns("case", "quick"), rows=tuple(rows))
 
 
@@ -50,20 +55,29 @@ def _columns(*names: str) -> tuple[Column, ...]:
     return tuple(Column(title=name, keys=(name,)) for name in names)
 
 
-def _row(work: Workload) -> tuple[str, ...]:
+def _row(work: Workload) -> tuple[str | Cell, ...]:
+    axes = Cell("; ".join(_axes(work)), ("; ".join(_axes(work, lambda _, value: str(value))),))
+    return (*_head(work), axes, work.question, _same_in_nvbandwidth(work) or "")
+
+
+def _head(work: Workload) -> tuple[str, str, str, str]:
+    """Name, version, how many cases, how many of them quick."""
     cases = list(work.cases())
     quick = sum(work.is_quick(case) for case in cases)
-    about = ("; ".join(_axes(work)), work.question, _same_in_nvbandwidth(work) or "")
-    return (work.name, work.version, str(len(cases)), str(quick), *about)
+    return work.name, work.version, str(len(cases)), str(quick)
 
 
-def _axes(work: Workload) -> list[str]:
-    return [f"{name}: {', '.join(map(str, values))}" for name, values in work.axes.items()]
+def _axes(work: Workload, written: Callable[[str, AxisValue], str] = typed_value) -> list[str]:
+    return [
+        f"{name}: {', '.join(written(name, value) for value in values)}"
+        for name, values in work.axes.items()
+    ]
 
 
 def _as_text(work: Workload) -> str:
-    name, version, cases, quick, _, question, peer = _row(work)
-    said = question or "no docstring says what is measured"
+    name, version, cases, quick = _head(work)
+    said = work.question or "no docstring says what is measured"
+    peer = _same_in_nvbandwidth(work)
     about = [said, *_axes(work), *([f"nvbandwidth: {peer}"] if peer else [])]
     head = f"{name}  version {version}, {cases} cases, {quick} of them quick"
     return "\n    ".join([head, *about])

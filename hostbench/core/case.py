@@ -152,6 +152,13 @@ def as_typed(text: str) -> str:
     return _BYTES.sub(lambda match: f"bytes={units.typed_bytes(int(match[1]))}", text)
 
 
+def typed_value(axis: str, value: AxisValue) -> str:
+    """A value of an axis as a person types it: a size with its unit."""
+    if counts_bytes(axis) and type(value) is int:
+        return units.typed_bytes(value)
+    return str(value)
+
+
 def as_stored(text: str) -> str:
     """The same as cases are stored: `nbytes=16777216`."""
     return _TYPED.sub(lambda match: f"bytes={units.parse_bytes(match[1])}", text)

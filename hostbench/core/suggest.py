@@ -2,8 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hostbench.core.case import AxisValue, Selector, counts_bytes, is_value
-from hostbench.core.units import typed_bytes
+from hostbench.core.case import AxisValue, Selector, counts_bytes, is_value, typed_value
+from hostbench.core.units import parse_bytes
+
+_ALSO_CALLED = {"gpu": "cuda"}
+"""What people say -> what it is called here, where another name is spelled more like it."""
+_NEAR = 2.0
+"""A size is near another within this factor."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -11,8 +16,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # only a wrong name needs it
 
     by_lower = {name.lower(): name for name in known}
-    near = get_close_matches(word.lower(), by_lower, n=1)
-    return f" (did you mean {by_lower[near[0]]!r}?)" if near else ""
+    said = word.lower()
+    meant = _ALSO_CALLED.get(said, said)
+    near = get_close_matches(meant if meant in by_lower else said, by_lower, n=1)
+    return _meant(by_lower[near[0]]) if near else ""
 
 
 def why_no_case(selector: Selector, axes: Mapping[str, Mapping[str, Sequence[AxisValue]]]) -> str:
@@ -29,8 +36,9 @@ def why_no_case(selector: Selector, axes: Mapping[str, Mapping[str, Sequence[Axi
             meant = did_you_mean(name, names)
             return f"{selector.workload} has no axis {name!r}{meant}; it has {', '.join(names)}"
         if not any(is_value(value, text) for value in values):
-            known = [_typed(name, value) for value in _in_order(values)]
-            return f"{name} is never {text!r}{did_you_mean(text, known)}; it is {', '.join(known)}"
+            known = [typed_value(name, value) for value in _in_order(values)]
+            meant = _near_size(name, text, values) or did_you_mean(text, known)
+            return f"{name} is never {text!r}{meant}; it is {', '.join(known)}"
     return "no case has all of these values"
 
 
@@ -44,6 +52,23 @@ def _in_order(values: Iterable[AxisValue]) -> list[AxisValue]:
     return found if any(isinstance(value, str) for value in found) else sorted(found)
 
 
-def _typed(axis: str, value: AxisValue) -> str:
-    """As a person types it: sizes with their unit."""
-    return typed_bytes(value) if counts_bytes(axis) and type(value) is int else str(value)
+def _near_size(axis: str, text: str, values: Iterable[AxisValue]) -> str:
+    """Of a size the nearest by value, not by spelling: for 17MiB 16MiB, not 1MiB. Empty where none
+    is near, or the text is no size."""
+    sizes = [value for value in values if type(value) is int and value > 0]
+    try:
+        asked = parse_bytes(text) if counts_bytes(axis) else 0
+    except (ValueError, OverflowError):
+        return ""
+    if asked <= 0 or not sizes:
+        return ""
+    nearest = min(sizes, key=lambda value: _factor(value, asked))
+    return _meant(typed_value(axis, nearest)) if _factor(nearest, asked) <= _NEAR else ""
+
+
+def _factor(one: int, other: int) -> float:
+    return max(one, other) / min(one, other)
+
+
+def _meant(name: str) -> str:
+    return f" (did you mean {name!r}?)"

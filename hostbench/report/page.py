@@ -195,7 +195,7 @@ def _cells(row: dict[Any, Any]) -> tuple[str | Cell, ...]:
         time,
         "-" if math.isnan(row["gb_per_s"]) else units.format_rate(row["gb_per_s"]),
         "-" if math.isnan(row["call_s"]) else f"{1 - row['call_s'] / seconds:.2f}",
-        f"{(row['q75_s'] - row['q25_s']) / seconds:.1%}",
+        "-" if row["num_samples"] < 2 else f"{(row['q75_s'] - row['q25_s']) / seconds:.1%}",
         note,
     )
 

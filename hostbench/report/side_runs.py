@@ -31,6 +31,13 @@ class SideRuns:
         """(machine, run_id): asv's own points of a commit have the same id on every machine."""
         return set(zip(self.rows["machine"], self.rows["run_id"], strict=True))
 
+    @property
+    def called(self) -> str:
+        """What a page calls it: `main (03845e94)`, for main moves on."""
+        commit = str(self.rows["commit"].iloc[0])
+        is_name = self.column == "commit" and not commit.startswith(self.text)
+        return f"{self.text} ({commit[:8]})" if is_name else self.text
+
 
 def chosen(runs: pd.DataFrame, names: Sequence[str], resolve: Resolve) -> list[SideRuns]:
     """For each name the runs that may be judged; a run by its id may be scratch, too.

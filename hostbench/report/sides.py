@@ -103,7 +103,7 @@ def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
         confounded=confounded,
         lacking=[*_lacking(0, ends, right, left), *_lacking(1, right_ends, left, right)],
         in_bytes={key for key in shared if left[key][0]["unit"] == "bytes"},
-        remarks=[*places.without_a_common_one(), *_not_judged(odd)],
+        remarks=[*_same_runs(first, second), *places.without_a_common_one(), *_not_judged(odd)],
     )
 
 
@@ -132,6 +132,12 @@ def _rows(
     if side.column != "run_id":
         found = {key: _with_enough(rows) for key, rows in found.items()}
     return found, newest
+
+
+def _same_runs(first: SideRuns, second: SideRuns) -> Iterator[str]:
+    """That nothing is compared, as where two branches are at one commit."""
+    if first.runs == second.runs:
+        yield f"{first.text} and {second.text} are the same runs: nothing between them can differ"
 
 
 def _with_enough(rows: list[Cells]) -> list[Cells]:

@@ -20,6 +20,8 @@ _STYLES = {
     **dict.fromkeys(("undecided", "warn", "provisional", "not", "skipped"), "yellow"),
 }
 """Colour of a row's first word on a terminal."""
+_TYPED = re.compile(r"(`hostbench [^`]*`|\b\w+\.\w+\[[^]\[`|]*\](?:@[\w.-]*\w)?)")
+"""What a person types: a command of ours, a case or a series."""
 
 
 class Cell(NamedTuple):
@@ -99,7 +101,7 @@ def _block(part: Part) -> tuple[str, list[str]]:
     if isinstance(part, Heading):
         return "heading", [f"### {shown(part, True)}"]
     is_item = part.startswith("  ")
-    return "item" if is_item else "text", ["- " * is_item + shown(part.strip(), True)]
+    return "item" if is_item else "text", ["- " * is_item + _with_code(part.strip())]
 
 
 def plain(table: Table) -> list[dict[str, Any]]:
@@ -125,6 +127,15 @@ def shown(text: str, markdown: bool) -> str:
     """Text from a result file is data: one line without control characters, and no markup."""
     line = one_line(text)
     return re.sub(r"([\\`*_~\[\]<>|#&])", r"\\\1", line) if markdown else line
+
+
+def _with_code(line: str) -> str:
+    """A line in Markdown; commands of ours and cases in it are code."""
+    pieces = _TYPED.split(line)
+    return "".join(
+        _code(piece.strip("`")) if place % 2 else shown(piece, True)
+        for place, piece in enumerate(pieces)
+    )
 
 
 def _values(cell: str | Cell) -> tuple[Any, ...]:

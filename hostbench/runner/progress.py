@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from hostbench.core import units
-from hostbench.core.case import Case
+from hostbench.core.case import Case, typed_value
 from hostbench.core.records import CaseRecord
 
 _BAR = 24
@@ -49,7 +49,7 @@ class Bar:
         """A worker begins with this case."""
         if not self._done:
             self._began_s = time.monotonic()  # the worker's start is paid once
-        axes = ",".join(str(value) for _, value in case.axes)
+        axes = ",".join(typed_value(name, value) for name, value in case.axes)
         self._what = f"{self._launch}.{case.workload.partition('.')[2]}[{axes}]"
         self._say()
 

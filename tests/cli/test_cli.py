@@ -23,6 +23,7 @@ from hostbench import facts, families
 from hostbench.cli import asv_record, main, measuring, run_setup
 from hostbench.cli import run as run_command
 from hostbench.cli.list import ListOptions
+from hostbench.core.case import as_typed
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -779,9 +780,14 @@ def test_report_names_what_is_damaged_and_shows_the_rest(
 
 
 def test_list_cases_names_every_case(capsys: pytest.CaptureFixture[str]) -> None:
+    """As `--case` takes them: sizes with their unit for people, bytes in CSV."""
     assert main(["list", "--cases"]) == EXIT_OK
     every = [str(case) for work in load().values() for case in work.cases()]
-    assert capsys.readouterr().out.splitlines() == every
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [as_typed(case) for case in every] and "nbytes=16MiB" in lines[-2]
+    assert main(["list", "--cases", "--format", "csv"]) == EXIT_OK
+    rows = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert [row["case"] for row in rows] == every
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -790,6 +796,9 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     for work in load().values():
         assert f"{work.name}  version {work.version}, {len(list(work.cases()))} cases" in text
         assert work.question in text
+    assert (
+        "    nbytes: 4KiB, 64KiB, 1MiB, 16MiB, 64MiB\n" in text and "num_tensors: 1, 1000" in text
+    )
     assert main(["list", "allocation", "--cases"]) == EXIT_OK
     lines = capsys.readouterr().out.splitlines()
     assert lines and all(line.startswith("allocation.") for line in lines)

@@ -6,7 +6,11 @@ from hostbench.core.case import AxisValue, parse_selector
 from hostbench.core.suggest import did_you_mean, why_no_case
 
 AXES: dict[str, dict[str, tuple[AxisValue, ...]]] = {
-    "transfer.up": {"device": ("cuda", "cpu"), "nbytes": (1024, 1 << 24), "blocking": (True,)},
+    "transfer.up": {
+        "device": ("cuda", "cpu"),
+        "nbytes": (1024, 1 << 20, 1 << 24),
+        "blocking": (True,),
+    },
     "overlap.loop": {"device": ("cuda",), "schedule": ("serial",)},
 }
 
@@ -30,6 +34,10 @@ def test_a_near_name_is_suggested(word: str, meant: str | None) -> None:
         ("transfer[device=cdua]", "cdua", "cuda"),
         ("transfer[nbytes=16Mi]", "16Mi", "16MiB"),
         ("transfer[nbytes=16MB]", "16MB", "16MiB"),
+        ("transfer[nbytes=17MiB]", "17MiB", "16MiB"),
+        ("transfer[nbytes=17000000]", "17000000", "16MiB"),
+        ("transfer[nbytes=0]", "0", None),
+        ("transfer[device=gpu]", "gpu", "cuda"),
         ("transfer[device=cpu,blocking=true,nbytes=1KiB]", None, None),
     ],
 )
@@ -40,7 +48,9 @@ def test_the_wrong_word_is_named(selector: str, wrong: str | None, meant: str | 
 
 
 def test_the_choices_are_named() -> None:
-    assert why_no_case(parse_selector("transfer.up[nbytes=9]"), AXES).endswith("it is 1KiB, 16MiB")
+    assert why_no_case(parse_selector("transfer.up[nbytes=9]"), AXES).endswith(
+        "is never '9'; it is 1KiB, 1MiB, 16MiB"
+    )
     counts = {"loading.read": {"device": ("cpu",), "num_files": (1024, 4096)}}
     assert why_no_case(parse_selector("loading[num_files=9]"), counts).endswith("it is 1024, 4096")
     assert why_no_case(parse_selector("transfer.up[size=9]"), AXES).endswith(

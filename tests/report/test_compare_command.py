@@ -78,6 +78,16 @@ def test_slower_rows_are_named_and_the_exit_code_is_1(
     assert "nbytes=1KiB" in said and "not listed" not in said
 
 
+def test_a_name_that_moves_is_told_with_its_commit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(tmp_path, OLD, (1.0,))
+    stored(tmp_path, NEW, (1.0,))
+    monkeypatch.setattr("hostbench.cli.compare.commit_of", lambda _, name: {"main": OLD}.get(name))
+    main(["compare", "main", NEW[:8], "--results", str(tmp_path)])
+    assert capsys.readouterr().out.startswith("main (aaaaaaaa) -> bbbbbbbb: ")
+
+
 def test_launches_of_partial_runs_never_add_up_to_a_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

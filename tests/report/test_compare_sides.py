@@ -163,12 +163,18 @@ def test_sides_that_share_runs_are_not_compared(
     assert message in capsys.readouterr().err
 
 
-def test_the_same_side_twice_may_be_compared(tmp_path: Path) -> None:
+def test_the_same_side_twice_may_be_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As two branches at one commit are: that nothing is compared is said."""
     stored(tmp_path, OLD, (1.0,))
     stored(tmp_path, NEW, (1.5,))
     folder = ["--results", str(tmp_path)]
+    said = f"{OLD} and {OLD[:8]} are the same runs: nothing between them can differ"
     assert main(["compare", OLD, OLD[:8], *folder]) == EXIT_OK
+    assert said in capsys.readouterr().out
     assert main(["compare", OLD, NEW, *folder]) == EXIT_REGRESSION
+    assert "the same runs" not in capsys.readouterr().out
 
 
 def verdicts(told: Any) -> set[tuple[str, bool]]:

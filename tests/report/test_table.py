@@ -83,6 +83,13 @@ def test_markdown_takes_no_markup_from_files() -> None:
     assert lines[-3].endswith("| \\[red\\]x\\[/\\] \\`y\\` \\|  \\[31mz |")
 
 
+def test_what_a_person_types_is_code_in_markdown() -> None:
+    line = f"`hostbench report --format csv` names *it*: {CASE}, and `rm *`"
+    assert markdown(["  " + line]) == (
+        f"- `hostbench report --format csv` names \\*it\\*: `{CASE}`, and \\`rm \\*\\`"
+    )
+
+
 def test_plain_values_have_a_name_each() -> None:
     first, second = plain(TABLE)
     assert first == {"verdict": "slower", "effect": 0.05, "low": None, "high": None, "series": CASE}

@@ -99,6 +99,16 @@ def test_the_time_left_is_told_only_from_a_whole_launch(clock: Clock) -> None:
     assert "10/30  0:11 left  launch 2/3 slow" in out.getvalue()
 
 
+def test_a_case_is_named_as_a_person_types_it(clock: Clock) -> None:
+    out = io.StringIO()
+    bar = Bar(out)
+    bar.begin(4)
+    bar.walk("launch 1/2 transfer")
+    clock.now_s += 30
+    bar.started(copy_case(nbytes=32 << 20))
+    assert "host_to_device[cpu,32MiB," in out.getvalue()
+
+
 def test_what_is_dropped_counts_as_done(clock: Clock) -> None:
     out = io.StringIO()
     bar = Bar(out)

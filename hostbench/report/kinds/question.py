@@ -196,11 +196,14 @@ def without_number(rows: Rows, question: Question) -> tuple[Figure, ...]:
 
 def few_launches(rows: Rows) -> str:
     """What so few launches tell, and which command measures more; nothing where they are enough."""
-    few = min((len(row.launches) for row in valid(rows)), default=0)
+    here = valid(rows)
+    few = min((len(row.launches) for row in here), default=0)
     if few >= MIN_LAUNCHES:
         return ""
     tell = f"{few} launches tell only large differences" if few > 1 else "1 launch decides nothing"
-    more = f"{MIN_LAUNCHES} tell more: hostbench run --launches {MIN_LAUNCHES}"
+    is_cut_off = few > 0 and min(row.planned_launches for row in here) >= MIN_LAUNCHES
+    measures = "--resume" if is_cut_off else f"--launches {MIN_LAUNCHES}"
+    more = f"{MIN_LAUNCHES} tell more: hostbench run {measures}"
     return f"{tell if few else 'no launches are stored'}; {more}"
 
 
