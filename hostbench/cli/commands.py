@@ -65,6 +65,7 @@ _command(
     ),
     options.stop_after,
     click.option("--no-asv", is_flag=True, help="archive only; leave asv out"),
+    formats(),
     options.measuring,
 )
 _command(

@@ -53,7 +53,7 @@ def execute(options: ReportOptions) -> int:
     if options.tracebacks:
         text = tracebacks(history.whole(about))
     else:
-        text = _text(form, history.rows_of(about), history.whole(about), live)
+        text = written(form, history.rows_of(about), history.whole(about), live)
     if options.output is None:
         print(text)
     else:
@@ -95,7 +95,8 @@ def _write(path: Path, data: bytes) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error
 
 
-def _text(form: str, rows: pd.DataFrame, run: WholeRun, live: TextIO | None) -> str:
+def written(form: str, rows: pd.DataFrame, run: WholeRun, live: TextIO | None) -> str:
+    """A run's report in a format; `live` is the terminal that it is for, if any."""
     if form == "html":
         return static.html(rows, run).rstrip("\n")
     if form == "json":

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ from hostbench.cli.measuring import End, walk
 from hostbench.cli.output import warn
 from hostbench.cli.page import terminal
 from hostbench.cli.program import given, program
+from hostbench.cli.report import written
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import (
     Measuring,
@@ -30,7 +32,6 @@ from hostbench.core.errors import (
 )
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.device.simulated_file import MARK
-from hostbench.report.page import page
 from hostbench.runner import places
 from hostbench.runner.journal import JournalWriter, find, is_alive, read
 from hostbench.store import adopt, frame, runs
@@ -40,6 +41,7 @@ from hostbench.store.runs import WholeRun
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(Measuring):
     no_asv: bool = False
+    format: str = "text"
 
 
 def execute(options: RunOptions) -> int:
@@ -136,16 +138,17 @@ def _tell_asv(run: WholeRun, setup: Setup, judged: bool) -> bool:
     return wrong is None or not judged
 
 
-def _answer(options: Measuring, results: Path, run: WholeRun, end: End) -> int:
-    print(page(frame.of_run(results, run, warn), run, terminal=terminal()))
+def _answer(options: RunOptions, results: Path, run: WholeRun, end: End) -> int:
+    print(written(options.format, frame.of_run(results, run, warn), run, terminal()))
+    tell = partial(print, file=sys.stdout if options.format == "text" else sys.stderr)
     folder = results / str(run.header.machine) / "runs"
-    print(f"kept in {folder}; see it: {program()} dashboard{given(options, 'results')}")
+    tell(f"kept in {folder}; see it: {program()} dashboard{given(options, 'results')}")
     if run.header.commit is None:
-        print(f"compare two runs that belong to no commit: {program()} compare run:ID run:ID")
+        tell(f"compare two runs that belong to no commit: {program()} compare run:ID run:ID")
     statuses = [result.status for result in run.results()]
     if any(record.measurement.traceback for record in run.winners().values()):
         shown = f"--run {run.run_id} --tracebacks{given(options, 'results')}"
-        print(f"why cases failed: {program()} report {shown}")
+        tell(f"why cases failed: {program()} report {shown}")
     if end != "complete":
         rest = f"{program()} run --resume{given(options, 'machine', 'results')}"
         warn(f"{end}; what was measured is kept, `{rest}` does the rest")

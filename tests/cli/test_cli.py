@@ -336,7 +336,7 @@ def test_sigterm_while_the_answer_is_given(
     def terminated(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("hostbench.cli.run.page", terminated)
+    monkeypatch.setattr("hostbench.cli.run.written", terminated)
     assert main(QUICK) == EXIT_FAILED
     assert only(results).results()
     assert capsys.readouterr().err.endswith("hostbench: interrupted\n")
@@ -425,6 +425,25 @@ def test_exit_codes_of_a_run(
     assert "kept in" in said.out
     assert not list(results.rglob("*.jsonl"))
     assert ("--resume" in said.err) is (launcher is Interrupted)
+
+
+@pytest.mark.parametrize(
+    "form, read", [("json", json.loads), ("csv", lambda text: [*csv.DictReader(io.StringIO(text))])]
+)
+def test_a_run_is_answered_in_the_format_that_is_asked_for(
+    form: str,
+    read: Callable[[str], Any],
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As `report` answers; what else there is to say is not mixed with it."""
+    monkeypatch.setattr(measuring, "Launcher", InProcess)
+    assert main((*QUICK, "--format", form)) == EXIT_OK
+    said = capsys.readouterr()
+    assert "kept in" in said.err
+    assert main(["report", "--run", only(results).run_id, "--format", form]) == EXIT_OK
+    assert read(said.out) == read(capsys.readouterr().out)
 
 
 def test_interrupted_before_the_first_case(
