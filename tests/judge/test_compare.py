@@ -7,13 +7,13 @@ import random
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hostbench.judge.compare import FALSE_DISCOVERY_RATE as RATE
 from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.rank_test import least_p_value, shift
-from tests.conftest import SOAK
+from tests.conftest import examples
 
 TEN = [1.0 + 0.001 * n for n in range(10)]
 
@@ -187,7 +187,7 @@ def test_halves_of_a_run_of_up_to_13_launches_are_never_different(
 DEALS = np.array(list(itertools.combinations(range(14), 7)))
 
 
-@settings(max_examples=300 if SOAK else 12)
+@examples(12, 300)
 @given(
     st.one_of(
         st.lists(SECONDS, min_size=14, max_size=14),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hostbench.core.efficiency import Launches
@@ -115,7 +115,6 @@ NEAR = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(TIMES | NEAR, TIMES | NEAR)
 def test_swapped_sides_give_the_opposite(this: Launches, other: Launches) -> None:
     found, swapped = conclude(this, other), conclude(other, this)
@@ -125,7 +124,6 @@ def test_swapped_sides_give_the_opposite(this: Launches, other: Launches) -> Non
         assert swapped.high == pytest.approx(1 / found.low)
 
 
-@settings(max_examples=150, deadline=None)
 @given(TIMES | NEAR, TIMES | NEAR)
 def test_the_verdict_never_contradicts_figure_or_interval(this: Launches, other: Launches) -> None:
     found = conclude(this, other)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hostbench import families
@@ -545,7 +545,6 @@ def test_a_share_without_an_established_gain_is_undecided() -> None:
     assert found["a"].value == 0.5 and "undecided beside serial" in str(found["a"])
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.lists(st.floats(20, 90), min_size=4, max_size=4), min_size=1, max_size=12))
 def test_no_efficiency_contradicts_the_times_beside_it(times: list[list[float]]) -> None:
     names = ("serial", "a", "copy", "compute")
@@ -820,7 +819,6 @@ def odd_rows(draw: st.DrawFn) -> list[Row]:
     return made
 
 
-@settings(max_examples=60, deadline=None)
 @given(odd_rows())
 def test_odd_values_never_raise(rows: list[Row]) -> None:
     """Neither when answered nor when put into words."""
