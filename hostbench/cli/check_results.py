@@ -23,7 +23,8 @@ def execute(options: CheckResultsOptions) -> int:
     with Reading() as tell:
         checked = check.check(stored_results(options.results), tell)
     found = checked.findings
-    said = f"{checked.num_files} files, {checked.num_runs} runs: "
+    files, runs = checked.num_files, checked.num_runs
+    said = f"{files} file{'s' * (files != 1)}, {runs} run{'s' * (runs != 1)}: "
     said += f"{len(found)} to look at" if found else "all whole"
     if num := checked.num_waiting:
         said += f"; {num} {'run waits' if num == 1 else 'runs wait'} to be archived, which "

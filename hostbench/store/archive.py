@@ -18,7 +18,7 @@ from hostbench.core.asv_names import asv_name
 from hostbench.core.case import AxisValue
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
-from hostbench.core.files import MAX_POINTS, read_stored, unpack, write_atomic
+from hostbench.core.files import MAX_POINTS, RefusedFileError, read_stored, unpack, write_atomic
 from hostbench.core.records import DAMAGE, FORMAT, Archived, CaseRecord, Run
 from hostbench.core.samples import median, median_interval, quantile
 
@@ -68,7 +68,7 @@ def read(path: Path) -> Archived:
     try:
         return parse(path, read_stored(path, path.parents[2]))
     except OSError as error:
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
 
 
 def parse(path: Path, content: bytes) -> Archived:
@@ -81,7 +81,7 @@ def parse(path: Path, content: bytes) -> Archived:
         check_format(path, data["format"], FORMAT)
         return convert(data, Archived)
     except (OSError, *DAMAGE) as error:
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
 
 
 def check_format(path: Path, found: Any, known: int) -> None:
@@ -95,7 +95,10 @@ def check_format(path: Path, found: Any, known: int) -> None:
         raise ValueError(f"format {found!r:.20}, this hostbench reads {known}")
 
 
-def _damaged(path: Path, error: Exception) -> DataError:
+def damaged(path: Path, error: Exception) -> DataError:
+    """A file of ours that cannot be read; one that is refused is whole, and has its own remedy."""
+    if isinstance(error, RefusedFileError):
+        return DataError(f"{path} cannot be read ({error})")
     return DataError(f"{path} is damaged ({error}); restore it from git or delete it")
 
 

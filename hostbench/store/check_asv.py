@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hostbench.core.files import read_stored
+from hostbench.core.files import REFUSALS, read_stored
 from hostbench.store import asv_tree
 from hostbench.store.archive import UPDATE
 from hostbench.store.table import asv_points
@@ -64,6 +64,10 @@ def as_damage(path: Path, text: str, remedy: str) -> Damage:
     for own in (UPDATE, asv_tree.CORRECT):
         if text.endswith(f"; {own}"):
             text, remedy = text.removesuffix(f"; {own}"), own
+    inside, end = text.removesuffix(")"), ")" * text.endswith(")")
+    for own in REFUSALS:
+        if inside.endswith(f": {own}"):
+            text, remedy = inside.removesuffix(f": {own}") + end, own
     if has_markers(path):
         text, remedy = "a merge left its marks in it", "take one side: `git checkout --theirs FILE`"
     return Damage(path, text, remedy)

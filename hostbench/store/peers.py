@@ -21,7 +21,7 @@ from hostbench.core.records import DAMAGE
 from hostbench.core.units import GB
 from hostbench.families import load
 from hostbench.store import nvbandwidth
-from hostbench.store.archive import check_format
+from hostbench.store.archive import check_format, damaged
 from hostbench.store.nvbandwidth import NvbandwidthPoint
 from hostbench.store.runs import Warn
 
@@ -120,7 +120,7 @@ def _read(path: Path) -> dict[str, Any]:
         ):
             raise ValueError("it holds no nvbandwidth results")
     except (OSError, *DAMAGE) as error:
-        raise DataError(f"{path} is damaged ({error}); restore it from git or delete it") from error
+        raise damaged(path, error) from error
     found: dict[str, Any] = envelope
     return found
 

@@ -42,7 +42,7 @@ def found(results: Path) -> list[str]:
 def test_a_clean_folder(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found(results) == []
     assert main(["check-results", "--results", str(results)]) == 0
-    assert capsys.readouterr().out == "2 files, 1 runs: all whole\n"
+    assert capsys.readouterr().out == "2 files, 1 run: all whole\n"
 
 
 def half_asv(results: Path) -> None:

@@ -148,9 +148,12 @@ def test_one_warning_and_the_rest_is_shown(results: Path, make: Callable[[Path],
     limits = ("1 MiB", f"{MANY:,} values", f"{POINTS:,}", "no regular file", "a link out of")
     assert any(limit in said for limit in limits)
     assert any(remedy in said for remedy in (": keep it", ": copy", ": give", ": import"))
+    assert "restore" not in said  # what is refused is whole
     assert set(history.frame()["case"]) >= before
     [finding] = check.check(results).findings
     assert finding.path == path and str(path) not in finding.what
+    refused = [own for own in files.REFUSALS if own in said]
+    assert not refused or ([finding.remedy] == refused and refused[0] not in finding.what)
 
 
 def test_the_small_benchmark_of_a_file_with_a_huge_one_is_shown(results: Path) -> None:
