@@ -11,13 +11,15 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, convert
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.clock import now, stamp
 from hostbench.core.errors import DataError, UsageError
 from hostbench.core.files import read_stored, unpack, write_atomic
-from hostbench.core.records import DAMAGE
+from hostbench.core.records import DAMAGE, encoded
 from hostbench.core.units import GB
 from hostbench.families import load
 from hostbench.store import nvbandwidth
@@ -35,6 +37,30 @@ _DEVICE = re.compile(r"^(?P<index>\d+): (?P<name>.*?)(?: \([0-9a-fA-F:.]+\))?(?:
 """`0: NVIDIA H200 (00000000:18:00): (host name)`, of which the index and the name are kept."""
 
 
+class KeptFile(Struct, frozen=True, kw_only=True):
+    """What nvbandwidth wrote, and how it came here."""
+
+    format: int = FORMAT
+    tool: str = nvbandwidth.TOOL
+    version: str = "unknown"
+    imported_at: str = ""
+    sha256: str
+    """Of the file as nvbandwidth wrote it."""
+    buffer_bytes: Annotated[int, Meta(gt=0)] | None = None
+    """Of one copy; None where neither the file nor the user said it."""
+    left_out: str = "host name and PCI address of each GPU"
+    content: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if nvbandwidth.inner_of(self.content) is None:
+            raise ValueError("it holds no nvbandwidth results")
+
+    @property
+    def inner(self) -> dict[str, Any]:
+        """The object with the test cases."""
+        return nvbandwidth.inner_of(self.content) or {}
+
+
 def add(
     results: Path, machine: str, source: Path, buffer_bytes: int | None = None
 ) -> tuple[Path, bool]:
@@ -48,24 +74,21 @@ def add(
     folder = results / machine / "peers"
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
-            if _read(path)["sha256"] == digest:
+            if _read(path).sha256 == digest:
                 return path, False
         except DataError:
             continue  # reading the results names it
     _without_names(content)
     inner = nvbandwidth.inner_of(content) or {}
-    envelope = {
-        "format": FORMAT,
-        "tool": nvbandwidth.TOOL,
-        "version": str(inner.get("version", "unknown")),
-        "imported_at": now(),
-        "sha256": digest,
-        "buffer_bytes": buffer_bytes or nvbandwidth.buffer_bytes(inner),
-        "left_out": "host name and PCI address of each GPU",
-        "content": content,
-    }
+    kept = KeptFile(
+        version=str(inner.get("version", "unknown")),
+        imported_at=now(),
+        sha256=digest,
+        buffer_bytes=buffer_bytes or nvbandwidth.buffer_bytes(inner),
+        content=content,
+    )
     path = _free(folder)
-    write_atomic(path, gzip.compress(json.dumps(envelope).encode(), mtime=0))
+    write_atomic(path, gzip.compress(encoded(kept), mtime=0))
     return path, True
 
 
@@ -110,31 +133,23 @@ def _free(folder: Path) -> Path:
     return next(folder / name for name in names if not (folder / name).exists())
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> KeptFile:
     try:
-        envelope = json.loads(unpack(read_stored(path, path.parents[2])))
-        check_format(path, envelope["format"], FORMAT)
-        if (
-            not isinstance(envelope["sha256"], str)
-            or nvbandwidth.inner_of(envelope["content"]) is None
-        ):
-            raise ValueError("it holds no nvbandwidth results")
+        data = json.loads(unpack(read_stored(path, path.parents[2])))
+        check_format(path, data["format"], FORMAT)
+        return convert(data, KeptFile)
     except (OSError, *DAMAGE) as error:
         raise damaged(path, error) from error
-    found: dict[str, Any] = envelope
-    return found
 
 
-def _rows(machine: str, envelope: Mapping[str, Any]) -> list[dict[str, Any]]:
-    inner = nvbandwidth.inner_of(envelope["content"]) or {}
-    size = envelope.get("buffer_bytes")
-    nbytes = size if isinstance(size, int) and size > 0 else None
+def _rows(machine: str, kept: KeptFile) -> list[dict[str, Any]]:
+    inner = kept.inner
     names = _gpu_names(inner)
     shared = {
         "machine": machine,
         "device": "cuda",
         "driver": _text(inner.get("Driver Version")),
-        "version": str(envelope.get("version")),
+        "version": kept.version,
         "source": nvbandwidth.TOOL,
         "scratch": SCRATCH,
         "flags": "",
@@ -142,7 +157,7 @@ def _rows(machine: str, envelope: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = []
     for point in nvbandwidth.points(inner):
         hardware = names.get(point.column if point.column is not None else 0)
-        found.append({**shared, "hardware": hardware, **_row(point, nbytes)})
+        found.append({**shared, "hardware": hardware, **_row(point, kept.buffer_bytes)})
     return found
 
 

@@ -211,6 +211,25 @@ def test_a_damaged_copy_is_a_warning_that_names_it(results: Path) -> None:
     assert added
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sha256": 1},
+        {"buffer_bytes": "64 MiB"},
+        {"buffer_bytes": 0},
+        {"content": {}},
+        {"tool": None},
+    ],
+)
+def test_an_envelope_of_other_types_is_damage(results: Path, changes: dict[str, Any]) -> None:
+    path, _ = peers.add(results, "box", TWO)
+    envelope = json.loads(gzip.decompress(path.read_bytes()))
+    path.write_bytes(gzip.compress(json.dumps({**envelope, **changes}).encode()))
+    said: list[str] = []
+    assert peers.rows_of(path, said.append) == []
+    assert len(said) == 1 and f"{path} is damaged" in said[0]
+
+
 def test_the_command(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--machine", "box", "--results", str(results)]
     assert main(["import", str(TWO), *where]) == EXIT_OK
