@@ -197,6 +197,14 @@ def test_there_is_none(tmp_path: Path, results: Path) -> None:
         publish(results, f"file://{tmp_path}/file/table")
 
 
+def test_an_unknown_scheme_is_no_table_that_is_missing(results: Path) -> None:
+    said = "nothing here knows nosuch://; begin with s3://, gs://, az:// or file://"
+    with pytest.raises(UsageError, match=said):
+        History("nosuch://x")
+    with pytest.raises(UsageError, match=said):
+        publish(results, "nosuch://x")
+
+
 def test_one_that_is_damaged_is_said(tmp_path: Path, results: Path) -> None:
     place = f"file://{tmp_path}/shared"
     publish(results, place)

@@ -42,7 +42,7 @@ class Published:
 def open_remote(url: str) -> ResultTable:
     """The table at a URL as it is now. Raises UsageError where there is none that can be read."""
     try:
-        lake = Lake(url)
+        lake = _lake(url)
         return ResultTable(lake=lake, files=files.read(lake))
     except TableNotFoundError as error:
         raise UsageError(
@@ -50,6 +50,19 @@ def open_remote(url: str) -> ResultTable:
         ) from error
     except DAMAGE as error:
         raise UsageError(f"cannot read the table at {url}: {short(error)}") from error
+
+
+def _lake(url: str) -> Lake:
+    try:
+        return Lake(url)
+    except TableNotFoundError as error:
+        if "Unknown scheme" in str(error):
+            scheme = url.partition("://")[0]
+            raise UsageError(
+                f"no table can be at {url}: nothing here knows {scheme}://; begin with s3://, "
+                "gs://, az:// or file://"
+            ) from error
+        raise
 
 
 def version(url: str) -> int:
@@ -76,7 +89,7 @@ def publish(results: Path, local: ResultTable, url: str) -> Published:
     """
     try:
         with suppress(TableNotFoundError):
-            return _publish(results, local, Lake(url))
+            return _publish(results, local, _lake(url))
         Lake.create(url, files.SCHEMA, f"hostbench results, format {files.FORMAT}")
         return _publish(results, local, Lake(url))
     except DAMAGE as error:
