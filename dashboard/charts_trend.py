@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import altair as alt
 import pandas as pd
-from derive import Row, hover
+from derive import TableRow, hover
 from derive_marks import KINDS as KINDS_OF_CHANGE
 from derive_marks import TOLD
 from words import missing
@@ -69,7 +69,7 @@ def points(rows: pd.DataFrame, *, by: str, as_rate: bool) -> pd.DataFrame:
     return found
 
 
-def _kind(row: Row) -> str:
+def _kind(row: TableRow) -> str:
     if row["status"] != "ok":
         return KINDS[3] if row["status"] == "skipped" else KINDS[2]
     return KINDS[0] if missing(row["scratch"]) else KINDS[1]

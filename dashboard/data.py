@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from hostbench.judge.events import Judged
-from hostbench.judge.grid import Axis, marked
+from hostbench.judge.grid import Along, marked
 from hostbench.report.choice import Request, choose, events
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
 from hostbench.store import triage
@@ -126,7 +126,7 @@ def trend(folder: Place, machine: str, case: str) -> pd.DataFrame:
     return marked(_asked(folder, "trend", _named(machine), case))
 
 
-def changes(folder: Place, axis: Axis) -> Changes:
+def changes(folder: Place, axis: Along) -> Changes:
     """Judge the folder, or take it from the cache: what was judged while no file has changed, and
     what was told of it while no entry of triage has and the day is the same.
 
@@ -175,12 +175,12 @@ def _kept(folder: str, signature: int, query: str, *about: Any) -> pd.DataFrame:
 
 
 @st.cache_resource(max_entries=4, show_spinner="Judging the results ...")
-def _judged(folder: str, axis: Axis, signature: int) -> tuple[Judged, ...]:
+def _judged(folder: str, axis: Along, signature: int) -> tuple[Judged, ...]:
     return tuple(judge_history(_history(folder, signature), axis))
 
 
 @st.cache_resource(max_entries=4, show_spinner="Looking for causes ...")
-def _changes(folder: str, axis: Axis, signature: int, said: int, day: str) -> Changes:
+def _changes(folder: str, axis: Along, signature: int, said: int, day: str) -> Changes:
     history, judged = _history(folder, signature), _judged(folder, axis, signature)
     explainer = Explainer(history, judged, Path(), axis)
     found = events(choose(judged, Request.read([])))

@@ -8,7 +8,7 @@ from words import axes, commit8, known, missing, when
 
 from hostbench.core import units
 
-Row = dict[Hashable, Any]
+TableRow = dict[Hashable, Any]
 
 
 def unexpected(rows: pd.DataFrame) -> pd.DataFrame:
@@ -32,17 +32,17 @@ def hover(rows: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def _number(row: Row) -> str:
+def _number(row: TableRow) -> str:
     if not missing(row["seconds"]):
         return units.format_seconds(row["seconds"])
     return "-" if missing(row["value"]) else f"{row['value']:.4g} {known(row['unit'], '')}"
 
 
-def _rate(row: Row) -> str:
+def _rate(row: TableRow) -> str:
     return "-" if missing(row["gb_per_s"]) else units.format_rate(row["gb_per_s"])
 
 
-def _interval(row: Row) -> str:
+def _interval(row: TableRow) -> str:
     if not missing(row["ci_low_s"]) and not missing(row["ci_high_s"]):
         low, high = units.format_seconds(row["ci_low_s"]), units.format_seconds(row["ci_high_s"])
         return f"{low} to {high}"
@@ -55,7 +55,7 @@ def _count(number: float) -> str:
     return "none" if missing(number) else f"{number:.0f}"
 
 
-def _why(row: Row) -> str:
+def _why(row: TableRow) -> str:
     """Status, reason, scratch and flags in one line."""
     scratch = "" if missing(row["scratch"]) else f"scratch: {row['scratch']}"
     parts = [str(row["status"]), known(row["reason"], ""), known(row["flags"], ""), scratch]

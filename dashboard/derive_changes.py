@@ -10,7 +10,7 @@ import pandas as pd
 from words import case as in_words
 
 from hostbench.judge.events import DetectedEvent
-from hostbench.judge.grid import Axis
+from hostbench.judge.grid import Along
 from hostbench.report.choice import Selection
 from hostbench.report.event_words import (
     HEADINGS,
@@ -38,7 +38,7 @@ CAUSES = {
     "unknown": "Cause unknown",
 }
 STATE, SINCE, CHANGE, INTERVAL, LEVELS, DETECTS, SERIES = HEADINGS
-ALONG: dict[str, Axis] = {"commit date": "commit", "run time": "run-time"}
+ALONG: dict[str, Along] = {"commit date": "commit", "run time": "run-time"}
 """As the axes are called on the pages."""
 
 
@@ -59,7 +59,7 @@ def not_listed(told: Iterable[ExplainedEvent], shown: Iterable[ExplainedEvent]) 
     return [left] if left else []
 
 
-def nothing(asked: Sequence[Selection], axis: Axis) -> str:
+def nothing(asked: Sequence[Selection], axis: Along) -> str:
     """Why no change is shown, in a sentence."""
     grids = [one.judged.grid for one in asked]
     if not any(grid.cases for grid in grids):

@@ -228,12 +228,16 @@ def test_reading_history_loads_no_launcher() -> None:
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
-def test_a_class_name_has_one_meaning() -> None:
+def test_the_name_of_a_type_has_one_meaning() -> None:
     homes: dict[str, list[str]] = {}
     for source in (*of("hostbench"), *of("dashboard")):
         for node in ast.walk(ast.parse(source.path.read_text())):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(source.name)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if name.lstrip("_")[:1].isupper() and not name.isupper():  # another name of a type
+                    homes.setdefault(name, []).append(source.name)
     assert not {name: files for name, files in homes.items() if len(files) > 1}
 
 

@@ -25,7 +25,7 @@ from hostbench.judge import lines
 from hostbench.judge.change import Change, Judgement
 from hostbench.judge.detector import longest_piece
 from hostbench.judge.events import Judged
-from hostbench.judge.grid import Axis
+from hostbench.judge.grid import Along
 from hostbench.judge.machine import MIN_SERIES
 from hostbench.report import changes, choice
 from hostbench.report.choice import Request, Selection, choose
@@ -42,7 +42,7 @@ _MOST_NAMED = 10
 class ChangesOptions:
     series: tuple[str, ...]
     machine: str | None
-    axis: Axis
+    axis: Along
     since: str | None
     all: bool
     format: str | None

@@ -1,6 +1,7 @@
 """Errors and exit codes. Every message names the value, the limit and the remedy."""
 
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 EXIT_OK = 0
@@ -10,6 +11,9 @@ EXIT_NOTHING_MEASURED = 3
 EXIT_FAILED = 4
 EXIT_PIPE = 141
 """Nobody read our output any more before the command had ended: 128 + SIGPIPE, as shells say."""
+
+Warn = Callable[[str], None]
+"""Takes a warning in words."""
 
 
 def install(extra: str) -> str:

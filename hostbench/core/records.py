@@ -26,9 +26,9 @@ Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Seconds = Annotated[float, Meta(ge=0, le=1e300)]
 Name = Annotated[str, Meta(pattern=r"^(?!\.)[^/\\*?\[\]\x00-\x1f]+\Z")]
 """Fit for one part of a path, and no pattern."""
-Commit = Annotated[str, Meta(pattern=r"^[0-9a-f]{8,64}\Z")]
+CommitId = Annotated[str, Meta(pattern=r"^[0-9a-f]{8,64}\Z")]
 Proof = Annotated[str, Meta(pattern=r"^(passed|failed|unavailable)(:|\Z)")]
-Finding = bool | int | float | str | None
+FindingValue = bool | int | float | str | None
 Status = Literal["ok", "skipped", "failed"]
 FactGroups = Mapping[str, Mapping[str, Any]]
 """Group -> name -> what `hostbench.facts.record.from_json` reads."""
@@ -43,7 +43,7 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     """`<UTC start>-<commit8 or nogit>-<4 hex digits>`."""
     machine: Name | None
     """None while asv measures by itself: which machine it files under shows only afterwards."""
-    commit: Commit | None
+    commit: CommitId | None
     """40 hex digits; None without git."""
     committed_at: str | None
     scratch: str | None
@@ -89,7 +89,7 @@ class Measurement(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Steps enqueued before one synchronize: fixed by the case."""
     number: Count | None = None
     """Repetitions of `depth` inside one timer reading; above 1 only for host-only steps."""
-    findings: dict[str, Finding] = {}
+    findings: dict[str, FindingValue] = {}
     """What the case turned out to do; None where it could not be found out."""
     proofs: dict[str, Proof] = {}
     """Proof name to `passed`, `failed: why` or `unavailable: why`."""

@@ -17,7 +17,7 @@ from hostbench.core.files import read_stored
 
 T = TypeVar("T")
 
-Line = Annotated[
+OneLine = Annotated[
     str,
     Meta(
         max_length=200,

@@ -18,13 +18,13 @@ DEPTH = 1024
 _LEAST_DEPTH = 8
 _READINGS = 7
 
-Seconds = Callable[[Step], float]
+SecondsOf = Callable[[Step], float]
 
 
 class Filler:
     """Products on one device. `seconds` times a step on the device, and waits for it."""
 
-    def __init__(self, device: torch.device, seconds: Seconds) -> None:
+    def __init__(self, device: torch.device, seconds: SecondsOf) -> None:
         self._left = torch.ones(ROWS, DEPTH, device=device)
         self._right = torch.ones(DEPTH, ROWS, device=device)
         self._out = torch.empty(ROWS, ROWS, device=device)
@@ -53,7 +53,7 @@ class Filler:
             return [DEPTH] * num_whole
         return [DEPTH] * num_whole + [min(max(rest, _LEAST_DEPTH), DEPTH)]
 
-    def _calibrated(self, depth: int, seconds: Seconds) -> float:
+    def _calibrated(self, depth: int, seconds: SecondsOf) -> float:
         def step() -> None:
             self._product(depth)
 

@@ -16,7 +16,7 @@ from hostbench.core.case import Selector, parse_selector
 from hostbench.core.clock import is_storable, iso
 from hostbench.core.errors import UsageError
 from hostbench.core.pcie import Lanes, packet_bytes_per_s
-from hostbench.core.toml import Line, decode_toml, refuse
+from hostbench.core.toml import OneLine, decode_toml, refuse
 from hostbench.core.units import GB
 from hostbench.device.simulated_pace import Noise, Pace
 from hostbench.device.simulated_parts import Link
@@ -34,7 +34,7 @@ GROUP = "simulation"
 REMEDY = "docs/simulation.md has every key"
 _HARDWARE = ("name", "cpu_model")
 
-Rate = Annotated[float, Meta(ge=1e-6, le=1e6)]
+DeclaredRate = Annotated[float, Meta(ge=1e-6, le=1e6)]
 """GB/s, 10^9 bytes."""
 Duration = Annotated[float, Meta(ge=0.0, le=1.0)]
 """Seconds."""
@@ -50,13 +50,13 @@ FactName = Annotated[
     str,
     Meta(pattern=r"^[a-z][a-z0-9_]{0,59}\Z", description="names of small letters, digits and _"),
 ]
-Fact = (
+FactValue = (
     bool
     | Annotated[int, Meta(ge=-(10**18), le=10**18)]
     | Annotated[float, Meta(ge=-1e18, le=1e18)]
-    | Line
+    | OneLine
 )
-FactsTable = dict[GroupName, dict[FactName, Fact]]
+FactsTable = dict[GroupName, dict[FactName, FactValue]]
 
 
 class LinkTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -65,22 +65,22 @@ class LinkTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     generation: Annotated[int, Meta(ge=1, le=6)] | None = None
     """Of a PCIe link, which gives both directions their rate; 5 where only the width is given."""
     width: Lanes | None = None
-    host_to_device_gb_per_s: Rate | None = None
-    device_to_host_gb_per_s: Rate | None = None
-    pageable_gb_per_s: Rate | None = None
+    host_to_device_gb_per_s: DeclaredRate | None = None
+    device_to_host_gb_per_s: DeclaredRate | None = None
+    pageable_gb_per_s: DeclaredRate | None = None
     latency_s: Duration | None = None
     launch_s: Duration | None = None
     wait_s: Duration | None = None
     alloc_s: Duration | None = None
     malloc_s: Duration | None = None
-    pin_gb_per_s: Rate | None = None
+    pin_gb_per_s: DeclaredRate | None = None
     num_copy_engines: OneOrTwo | None = None
-    host_gb_per_s: Rate | None = None
-    device_gb_per_s: Rate | None = None
-    host_randn_gb_per_s: Rate | None = None
-    device_randn_gb_per_s: Rate | None = None
+    host_gb_per_s: DeclaredRate | None = None
+    device_gb_per_s: DeclaredRate | None = None
+    host_randn_gb_per_s: DeclaredRate | None = None
+    device_randn_gb_per_s: DeclaredRate | None = None
     num_devices: OneOrTwo | None = None
-    peer_gb_per_s: Rate | None = None
+    peer_gb_per_s: DeclaredRate | None = None
     compute_speed: Annotated[float, Meta(ge=1e-3, le=1e3)] | None = None
 
     @property

@@ -19,7 +19,7 @@ from hostbench.facts.nvml import field_value
 from hostbench.facts.record import Value, is_counter
 from hostbench.facts.words import switch, throttle_words, word
 
-Moved = Callable[[Value, Value], bool]
+HasMoved = Callable[[Value, Value], bool]
 """Whether a fact that always moves has moved far enough to be a cause: old and new in."""
 Watched = Literal["highest", "lowest under load", "union under load"]
 
@@ -46,7 +46,7 @@ class Spec:
     and the code under test itself."""
     volatile: bool = False
     """Moves from minute to minute, as counters do: no difference between two runs."""
-    moved: Moved | None = None
+    moved: HasMoved | None = None
     """How far a volatile fact must move to be a cause all the same; None: it never is one."""
     watched: Watched | None = None
     """How the readings of one run add up; None: not read while it runs."""
@@ -56,7 +56,7 @@ class Spec:
     """Names the machine: stored only if asked for, and never compared."""
 
 
-def by(absolute: float = 0.0, relative: float = 0.0) -> Moved:
+def by(absolute: float = 0.0, relative: float = 0.0) -> HasMoved:
     """At least so much, or such a share of the old value."""
 
     def moved(old: Value, new: Value) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from hostbench.facts.causes import Difference
 from hostbench.judge.events import DetectedEvent
-from hostbench.judge.surroundings import Facts, Surroundings
+from hostbench.judge.surroundings import Differing, Surroundings
 
 Label = Literal["code", "environment", "machine-wide", "measurement changed", "unknown"]
 
@@ -42,7 +42,7 @@ class Differences:
     commits: tuple[Commit, ...]
     """That landed, the likely ones first, each the newest first; empty where the code is the same.
     """
-    facts: Facts
+    facts: Differing
     measuring: tuple[str, ...] = ()
     """hostbench's own parameters: `launches 10 -> 20`."""
 

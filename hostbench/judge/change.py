@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["provisional", "confirmed"]
+Certainty = Literal["provisional", "confirmed"]
 Kind = Literal["step", "temporary", "break"]
 
 
@@ -17,7 +17,7 @@ class Change:
     """The first point at the new level, counted with the missing points."""
     effect: float
     """Relative change of the seconds: 0.05 is 5 % slower, negative is faster."""
-    state: State
+    state: Certainty
     """provisional: from the last few points alone, worth a measurement more; or a temporary event
     that may still turn out to be one visit of many. Else confirmed."""
     kind: Kind = "step"

@@ -30,8 +30,8 @@ SAME_WITHIN = 0.05
 """An interval inside plus and minus this is called the same where it holds 0, too, or does not
 reach MIN_EFFECT."""
 
-Key = TypeVar("Key", bound=Hashable)
-Side = Sequence[Sequence[float]]
+KeyT = TypeVar("KeyT", bound=Hashable)
+RunsOfLaunches = Sequence[Sequence[float]]
 """Runs, each the seconds of its launches."""
 
 
@@ -66,10 +66,10 @@ class Comparison:
 
 
 def compare(
-    sides: Mapping[Key, tuple[Side, Side]],
-    interleaved: Mapping[Key, tuple[Side, Side]] = MappingProxyType({}),
-    confounded: Collection[Key] = (),
-) -> dict[Key, Comparison]:
+    sides: Mapping[KeyT, tuple[RunsOfLaunches, RunsOfLaunches]],
+    interleaved: Mapping[KeyT, tuple[RunsOfLaunches, RunsOfLaunches]] = MappingProxyType({}),
+    confounded: Collection[KeyT] = (),
+) -> dict[KeyT, Comparison]:
     """Judge all series together. Seconds that are not positive are left out.
 
     `interleaved`: of the same series, only the runs whose launches were interleaved with those of a
@@ -88,12 +88,14 @@ def compare(
     return {key: _decided(one, limits[one.false_discovery_rate]) for key, one in found.items()}
 
 
-def _positive(side: Side) -> list[list[float]]:
+def _positive(side: RunsOfLaunches) -> list[list[float]]:
     runs = [[second for second in run if second > 0 and math.isfinite(second)] for run in side]
     return [run for run in runs if run]
 
 
-def _one(first: Side, second: Side, by_run: bool, were_interleaved: bool) -> Comparison:
+def _one(
+    first: RunsOfLaunches, second: RunsOfLaunches, by_run: bool, were_interleaved: bool
+) -> Comparison:
     """Everything but the verdict, which depends on the table."""
     left, right = (
         [math.log(median(run)) for run in side]

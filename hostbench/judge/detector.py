@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hostbench.core.noise import Floats
 from hostbench.judge import levels
-from hostbench.judge.change import OF_A_SERIES, Change, Judgement, State, Strictness
+from hostbench.judge.change import OF_A_SERIES, Certainty, Change, Judgement, Strictness
 from hostbench.judge.evidence import MEDIAN_VARIANCE, MIN_EFFECT
-from hostbench.judge.levels import Floats
 from hostbench.judge.prune import AROUND, Steps, analyse
 from hostbench.judge.segments import fold, recurrent_gap, split
 from hostbench.judge.tail import LEAST_HISTORY, tail_change
@@ -225,14 +225,14 @@ def _changes(piece: _Piece) -> Iterator[Change]:
     for episode in found.temporary:
         until = int(piece.places[episode.end])
         known = len(piece.points) - episode.end >= AROUND
-        state: State = "confirmed" if known else "provisional"
+        state: Certainty = "confirmed" if known else "provisional"
         yield _change(piece, episode.start, episode.height, state, kind="temporary", until=until)
     tail = tail_change(piece.corrected, found, piece.noise) if piece.last else None
     if tail is not None:
         yield _change(piece, *tail, "provisional")
 
 
-def _change(piece: _Piece, point: int, height: float, state: State, **more: Any) -> Change:
+def _change(piece: _Piece, point: int, height: float, state: Certainty, **more: Any) -> Change:
     index = int(piece.places[point])
     return Change(index=index, effect=relative(height), state=state, **more)
 

@@ -11,16 +11,16 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from hostbench.core.noise import Floats
 from hostbench.judge.change import Change, Judgement
 from hostbench.judge.detector import SETTLED, relative
 from hostbench.judge.evidence import MEDIAN_VARIANCE
 from hostbench.judge.grid import Grid, GridColumn
-from hostbench.judge.levels import Floats
 from hostbench.judge.lines import MACHINE
 from hostbench.judge.machine import JudgedMachine, judge_machine
 from hostbench.store.triage import EventName
 
-Status = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
+EventStatus = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
 """recovered: a later level is back. ended: a baseline reset followed, so nobody can tell now."""
 
 MOVED_POINTS = 8
@@ -43,7 +43,7 @@ class DetectedEvent:
 
     event: EventName
     change: Change
-    status: Status
+    status: EventStatus
     grid: Grid
     series: int | None
     """Row of the grid; None for the machine itself."""
@@ -208,7 +208,7 @@ def _interval(
     return relative(change.height - half), relative(change.height + half)
 
 
-def _status(changes: Sequence[Change], number: int) -> Status:
+def _status(changes: Sequence[Change], number: int) -> EventStatus:
     change = changes[number]
     if change.kind != "step":
         return change.kind

@@ -9,7 +9,8 @@ from statistics import median
 
 import numpy as np
 
-from hostbench.judge.levels import CAP, MAD_TO_SIGMA, Floats
+from hostbench.core.noise import Floats
+from hostbench.judge.levels import CAP, MAD_TO_SIGMA
 from hostbench.judge.segments import Segment
 
 MIN_EFFECT = 0.015

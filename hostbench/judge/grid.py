@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from hostbench.core.noise import Floats
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.judge.detector import log_seconds
-from hostbench.judge.levels import Floats
 from hostbench.store.asv_tree import environment_of
 
-Axis = Literal["commit", "run-time"]
+Along = Literal["commit", "run-time"]
 NEEDED = (
     "case commit committed_at run_id started_at version status unit seconds scratch source device "
     "num_samples"
@@ -36,7 +36,7 @@ Versions = npt.NDArray[np.int64]
 """Series x columns; -1 where there is no point, or none that says its version."""
 Reasons = Iterator[tuple[tuple[int, int], str]]
 """((series, first column after the reset), what changed)."""
-Hardware = Mapping[str, Mapping[str, str]]
+HardwareOf = Mapping[str, Mapping[str, str]]
 """run_id -> hostbench.facts.causes.identity of that run."""
 
 
@@ -104,7 +104,7 @@ class Grid:
         return f"{self.cases[series]}@{self.group}"
 
 
-def grids(rows: pd.DataFrame, machine: str, axis: Axis, hardware: Hardware) -> list[Grid]:
+def grids(rows: pd.DataFrame, machine: str, axis: Along, hardware: HardwareOf) -> list[Grid]:
     """The grids of one machine's rows: one, or one for each of its environments."""
     every = rows[rows["scratch"].isna()]
     rows, left_out = _judged(rows)
@@ -191,8 +191,8 @@ def _grid(
     rows: pd.DataFrame,
     machine: str,
     group: str,
-    axis: Axis,
-    hardware: Hardware,
+    axis: Along,
+    hardware: HardwareOf,
     left_out: Mapping[str, int],
 ) -> Grid:
     series, cases = _codes(rows["case"])
@@ -226,7 +226,7 @@ def _grid(
     )
 
 
-def _columns(rows: pd.DataFrame, axis: Axis) -> tuple[npt.NDArray[np.int64], list[GridColumn]]:
+def _columns(rows: pd.DataFrame, axis: Along) -> tuple[npt.NDArray[np.int64], list[GridColumn]]:
     """The column of each row, and the columns in order."""
     codes, runs = _codes(rows["run_id"])
     by_run = pd.DataFrame(

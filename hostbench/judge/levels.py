@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from hostbench.core.noise import Floats
+
 Integers = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, convert
 
 from hostbench.core.errors import UsageError
+from hostbench.core.noise import Floats
 from hostbench.core.records import DAMAGE
 from hostbench.judge.change import Change, Judgement
 from hostbench.judge.detector import judge, log_seconds
-from hostbench.judge.levels import Floats
 from hostbench.judge.machine import judge_machine
 
 MACHINE = "machine:"

@@ -10,7 +10,7 @@ from hostbench.facts.causes import Difference
 from hostbench.judge.events import DetectedEvent, Judged
 from hostbench.judge.prune import TEMPORARY_POINTS
 
-Facts = tuple[Difference, ...] | None
+Differing = tuple[Difference, ...] | None
 """Possible causes, the likeliest first; None where a side has no facts."""
 
 HALF = 0.5
@@ -49,7 +49,7 @@ def look(
     found: DetectedEvent,
     own: Judged,
     judged: Sequence[Judged],
-    facts: Callable[[DetectedEvent], Facts] = lambda _: None,
+    facts: Callable[[DetectedEvent], Differing] = lambda _: None,
 ) -> Surroundings:
     """What else moved, and what did not, among everything judged on the same axis; `facts` are
     those that differ across an event."""
@@ -107,7 +107,7 @@ def _other_machines(
     return moved, tuple(passed)
 
 
-def _share(here: Facts, there: Facts) -> bool:
+def _share(here: Differing, there: Differing) -> bool:
     """Whether a fact changed to the same across both."""
     values = [{(one.name, one.after) for one in facts or ()} for facts in (here, there)]
     return not values[0].isdisjoint(values[1])

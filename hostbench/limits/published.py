@@ -4,7 +4,7 @@ The package ships `published.toml`; `results/published.toml`, of the same form, 
 """
 
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from hostbench.core.errors import Warn
 from hostbench.core.files import read_stored
 from hostbench.core.toml import convert_toml, refuse
 
@@ -26,13 +27,12 @@ Direction = Literal[
     "between_devices",
 ]
 """`both_ways` is the sum of both directions; `both_ways_...` is that direction's part of it."""
-Kind = Literal["measured", "floor"]
+FigureKind = Literal["measured", "floor"]
 """A floor is what an operator demands of a healthy machine, not what it reaches."""
 
-Warn = Callable[[str], None]
 Text = Annotated[str, Meta(pattern=r"\S", description="text")]
-Rate = Annotated[float, Meta(gt=0, le=1e300, description="a positive number")]
-Word = Annotated[
+PositiveRate = Annotated[float, Meta(gt=0, le=1e300, description="a positive number")]
+OneWord = Annotated[
     str, Meta(pattern=r"^[a-z0-9]+\Z", description="a word of small letters and digits")
 ]
 
@@ -42,14 +42,14 @@ class PublishedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     hardware: Text
     words: Annotated[
-        tuple[Word, ...], Meta(description='a list of lower-case words, as in ["rtx", "4090"]')
+        tuple[OneWord, ...], Meta(description='a list of lower-case words, as in ["rtx", "4090"]')
     ]
     """The GPU's name must hold all of these as whole words; empty: no GPU is meant."""
     link: Text
     direction: Direction
-    low_gb_per_s: Rate
-    high_gb_per_s: Rate
-    kind: Kind
+    low_gb_per_s: PositiveRate
+    high_gb_per_s: PositiveRate
+    kind: FigureKind
     source: Text
     note: str = ""
     band: bool = True

@@ -11,7 +11,7 @@ from hostbench.core.units import format_rate
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
 from hostbench.limits.ceiling import Ceiling, host_link, is_on
 
-Kind = Literal[
+VerdictKind = Literal[
     "fine", "c2c", "slot", "narrow", "asleep", "slow", "throttled", "virtualized", "unknown"
 ]
 Level = Literal["warn", "note", "ok"]
@@ -26,28 +26,28 @@ _VIRTUAL = ("vgpu", "host-vgpu", "host-vsga")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class LinkVerdict:
     """One thing that is true of a link. `remedy` is empty where nothing needs doing."""
 
     group: str
     """`gpu0`, `gpu1`, ..."""
-    kind: Kind
+    kind: VerdictKind
     level: Level
     text: str
     remedy: str = ""
 
 
-_Said = tuple[Kind, Level, str, str]
+_Said = tuple[VerdictKind, Level, str, str]
 """Kind, level, text without the group, remedy."""
 
 
-def link_verdicts(facts: Facts, loaded: Facts | None = None) -> list[Verdict]:
+def link_verdicts(facts: Facts, loaded: Facts | None = None) -> list[LinkVerdict]:
     """At least one verdict for every GPU that answers: what is wrong, else that it is fine.
 
     `loaded` are facts read while copies ran, where there are any.
     """
     return [
-        Verdict(group=group, kind=kind, level=level, text=f"{group}: {text}", remedy=remedy)
+        LinkVerdict(group=group, kind=kind, level=level, text=f"{group}: {text}", remedy=remedy)
         for group in gpu_groups(facts)
         for kind, level, text, remedy in _of_gpu(facts, loaded or {}, group)
     ]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.records import Finding, Measurement
+from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.units import MIB, format_bytes
 from hostbench.device.activity import COMPUTE, Activity, busy, copied, shared
 from hostbench.device.base import Device
@@ -44,11 +44,11 @@ def gather(device: Device, prepared: Prepared) -> Measurement:
     return Measurement(findings=_findings(seen), proofs=proofs)
 
 
-def _findings(seen: Sequence[Activity]) -> dict[str, Finding]:
+def _findings(seen: Sequence[Activity]) -> dict[str, FindingValue]:
     """`copies` in words; how much of the shorter kind of work ran beside the other."""
     copies = busy(seen, kinds=("H2D", "D2H", "P2P"))
     computes = busy(seen, kinds=(COMPUTE,))
-    found: dict[str, Finding] = {"copies": _in_words(seen)}
+    found: dict[str, FindingValue] = {"copies": _in_words(seen)}
     if copies:
         found["pageable"] = any(one.what.endswith("pageable") for one in seen)
     if copies and computes:

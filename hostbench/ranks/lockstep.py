@@ -17,7 +17,7 @@ from hostbench.measure.measure import MAX_WARMUPS, Settings, is_enough
 from hostbench.measure.workload import Workload
 from hostbench.ranks.group import is_oversubscribed
 from hostbench.ranks.pool import Deadline, Pool
-from hostbench.ranks.rank import Reading
+from hostbench.ranks.rank import RankReading
 
 DEADLINE_SHARE = 0.8
 """Of the case's deadline: the rest is for ending the ranks and telling who is to blame."""
@@ -26,7 +26,7 @@ CHUNK = 5
 NO_DEVICE_CLOCK = "the ranks' own clocks count, not one device's"
 
 
-Place = tuple[str, int]
+Address = tuple[str, int]
 """Kind of device and number of ranks."""
 
 
@@ -41,8 +41,8 @@ class Room:
     deadline_s: float
     """Of a case, as its launcher holds it."""
     _pool: Pool | None = None
-    _place: Place | None = None
-    _refused: dict[Place, str] = field(default_factory=dict)
+    _place: Address | None = None
+    _refused: dict[Address, str] = field(default_factory=dict)
 
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
@@ -60,7 +60,7 @@ class Room:
             self._pool.kill()
         self._pool = self._place = None
 
-    def _opened(self, place: Place, deadline: Deadline) -> Pool:
+    def _opened(self, place: Address, deadline: Deadline) -> Pool:
         if place in self._refused:
             raise Unavailable(self._refused[place])
         if self._pool is None or place != self._place:
@@ -76,7 +76,7 @@ class Room:
 
 def _measure(
     pool: Pool,
-    place: Place,
+    place: Address,
     work: Workload,
     case: Case,
     settings: Settings,
@@ -102,7 +102,7 @@ def _measure(
     )
 
 
-def slowest(per_rank: Sequence[Sequence[Reading]]) -> list[Reading]:
+def slowest(per_rank: Sequence[Sequence[RankReading]]) -> list[RankReading]:
     """Per iteration the maximum over ranks, of each clock by itself; all ran equally often."""
     return [
         (max(end for end, _ in each), max(call for _, call in each))
@@ -129,9 +129,9 @@ def _warm_up(pool: Pool, settings: Settings, one_s: float, deadline: Deadline) -
 
 def _sample(
     pool: Pool, settings: Settings, one_s: float, deadline: Deadline
-) -> list[list[Reading]]:
+) -> list[list[RankReading]]:
     """Readings by rank, as many as the stop rule wants of the slowest."""
-    per_rank: list[list[Reading]] = []
+    per_rank: list[list[RankReading]] = []
     ends: list[float] = []
     end_s = time.monotonic() + settings.budget_s
     while not is_enough(ends, settings, late=time.monotonic() >= end_s):

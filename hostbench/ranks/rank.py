@@ -19,7 +19,7 @@ from hostbench.ranks.group import CollectiveError, Seat, TorchGroup, take
 from hostbench.ranks.membership import join
 from hostbench.ranks.replies import Done, Raised, Reply, Skipped
 
-Reading = tuple[float, float]
+RankReading = tuple[float, float]
 """End to end, and until the call returned: seconds per step."""
 
 
@@ -75,7 +75,7 @@ class _Rank:
         self.prepared = prepare(self.work, self.device, case)
         return self.prepared.verify is not None
 
-    def iterate(self, count: int) -> list[Reading]:
+    def iterate(self, count: int) -> list[RankReading]:
         """`count` readings; before each one, outside the timer, all ranks wait for each other."""
         prepared = self.prepared
         assert prepared is not None

@@ -10,7 +10,7 @@ from hostbench.core import units
 from hostbench.judge.conclude import Conclusion
 
 State = Literal["yes", "no", "partly", "figure", "undecided", "unavailable"]
-Unit = Literal["s", "GB/s", "bytes", "share", "x", ""]
+FigureUnit = Literal["s", "GB/s", "bytes", "share", "x", ""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Figure:
 
     label: str
     value: float | None
-    unit: Unit
+    unit: FigureUnit
     low: float | None = None
     high: float | None = None
     """99 % interval over launches; None where there are too few."""
@@ -75,7 +75,7 @@ class Axis:
     """How one direction of a chart is read."""
 
     title: str
-    unit: Unit = ""
+    unit: FigureUnit = ""
     is_log: bool = False
     better: Literal["lower", "higher", ""] = ""
 
@@ -156,7 +156,7 @@ def by_family(found: Iterable[Answer]) -> Iterator[tuple[str, list[Answer], Unan
         yield family, told, untold
 
 
-def in_unit(value: float, unit: Unit) -> str:
+def in_unit(value: float, unit: FigureUnit) -> str:
     """A number in words: `4.82 ms`, `55.4 GB/s`, `16 MiB`, `0.93`, `2.9x`."""
     if unit == "s":
         return units.format_seconds(value)

@@ -19,7 +19,7 @@ from hostbench.measure.workload import Workload
 from hostbench.ranks.backends import BACKENDS
 from hostbench.report.table import Cell, Column, Part, Table
 
-Level = Literal["broken", "warn", "note", "ok"]
+Severity = Literal["broken", "warn", "note", "ok"]
 
 TORCH_MINIMUM = (2, 6)
 ASV_TESTED = "0.6.6"
@@ -38,7 +38,7 @@ _COLUMNS = (
 class Diagnosis:
     """One line of the doctor's report. `remedy` is empty where nothing needs doing."""
 
-    level: Level
+    level: Severity
     text: str
     remedy: str = ""
 

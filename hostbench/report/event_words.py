@@ -10,7 +10,7 @@ from hostbench.core.case import as_typed
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.judge.events import DetectedEvent, Judged
-from hostbench.judge.grid import Axis, Grid, Stopped
+from hostbench.judge.grid import Along, Grid, Stopped
 from hostbench.judge.lines import MACHINE
 from hostbench.report.choice import Selection
 from hostbench.report.judged import ExplainedEvent
@@ -154,7 +154,7 @@ def rest(others: Iterable[DetectedEvent]) -> str:
 _OVER = ("recovered", "ended", "temporary")
 
 
-def summary(chosen: Sequence[Selection], axis: Axis) -> list[str]:
+def summary(chosen: Sequence[Selection], axis: Along) -> list[str]:
     """How much was judged, how small a change it could have shown, and what was left out."""
     judged = [own for one in chosen for own, _ in one.counted()]
     effects = sorted(own.detectable for own in judged if own.detectable is not None)

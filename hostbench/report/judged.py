@@ -13,7 +13,7 @@ from hostbench.facts.causes import Difference
 from hostbench.facts.record import Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause
 from hostbench.judge.events import DetectedEvent, Judged, judge_grid
-from hostbench.judge.grid import NEEDED, Axis, GridColumn, grids
+from hostbench.judge.grid import NEEDED, Along, GridColumn, grids
 from hostbench.judge.surroundings import look
 from hostbench.store import triage as stored
 from hostbench.store.history import History
@@ -44,7 +44,7 @@ class ExplainedEvent:
     fails: bool
 
 
-def judge_history(history: History, axis: Axis) -> list[Judged]:
+def judge_history(history: History, axis: Along) -> list[Judged]:
     """Every machine's series, judged, for they are each other's evidence; each machine's rows are
     read once."""
     hardware = {run.run_id: run.hardware for run in history.runs()}
@@ -67,7 +67,7 @@ class Explainer:
         history: History,
         judged: Sequence[Judged],
         root: Path,
-        axis: Axis,
+        axis: Along,
         since: pd.Timestamp | None = None,
     ) -> None:
         self.axis = axis

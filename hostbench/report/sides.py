@@ -10,7 +10,7 @@ import pandas as pd
 from hostbench.core.case import as_typed
 from hostbench.core.errors import UsageError
 from hostbench.judge.asv_rule import AsvMark
-from hostbench.judge.compare import Side
+from hostbench.judge.compare import RunsOfLaunches
 from hostbench.judge.grid import of_few_launches
 from hostbench.report.asv_marks import marks
 from hostbench.report.places import Key, Places
@@ -48,9 +48,9 @@ class Lacking:
 class Sides:
     """The series that both sides have."""
 
-    series: dict[Key, tuple[Side, Side]]
+    series: dict[Key, tuple[RunsOfLaunches, RunsOfLaunches]]
     """Launches of the first and of the second, run by run."""
-    interleaved: dict[Key, tuple[Side, Side]]
+    interleaved: dict[Key, tuple[RunsOfLaunches, RunsOfLaunches]]
     """The same of the runs whose launches were interleaved; without a series that has none."""
     asv: dict[Key, AsvMark]
     """What asv compare says of those that its files have at both commits; of commits alone."""
@@ -193,7 +193,9 @@ def _same_commits(left: list[Cells], right: list[Cells]) -> tuple[list[Cells], l
     return first, second, True
 
 
-def _interleaved(left: list[Cells], right: list[Cells]) -> tuple[Side, Side] | None:
+def _interleaved(
+    left: list[Cells], right: list[Cells]
+) -> tuple[RunsOfLaunches, RunsOfLaunches] | None:
     """Of the runs of one series those whose launches were interleaved with the other side's."""
     first, second = (
         [row for row in own if row["interleaved_with"] in {one["run_id"] for one in other}]
@@ -206,7 +208,7 @@ def _is_simulated(side: dict[Key, list[Cells]]) -> bool:
     return any(row["device"] == "simulated" for rows in side.values() for row in rows)
 
 
-def _runs(rows: list[Cells]) -> Side:
+def _runs(rows: list[Cells]) -> RunsOfLaunches:
     """The launches of each run; of a run that kept none its one number."""
     held = (row.get("launches") for row in rows)  # asv keeps none; odd ones count as none
     kept = ([*map(float, one.values())] if isinstance(one, dict) else [] for one in held)

@@ -18,9 +18,8 @@ from typing import Any
 import msgspec
 
 from hostbench.core.clock import END_S, FIRST_S
+from hostbench.core.errors import Warn
 from hostbench.core.files import read_stored
-
-Warn = Callable[[str], None]
 
 Params = tuple[tuple[str, Any], ...]
 """(parameter name, value) of one combination."""

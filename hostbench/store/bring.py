@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostbench.core.errors import DataError, UsageError
+from hostbench.core.errors import DataError, UsageError, Warn
 from hostbench.core.files import read_stored, unpack, write_atomic
 from hostbench.store import archive, asv_tree, compact, peers
 from hostbench.store.table import asv_points
@@ -95,7 +95,7 @@ def _refuse_other_hardware(source: Path, target: Path, name: str) -> None:
         )
 
 
-def _entry(folder: Path, warn: asv_tree.Warn = asv_tree.quiet) -> dict[str, Any]:
+def _entry(folder: Path, warn: Warn = asv_tree.quiet) -> dict[str, Any]:
     """machine.json; empty where it is missing."""
     path = folder / "machine.json"
     data = asv_tree.load(path, warn) if path.exists() else {}

@@ -28,7 +28,7 @@ RUN_COUNTS = ("machine", "run_id", "device", *ABOUT, *STATUSES, "unexpected")
 TIMES = ("committed_at", "started_at")
 NUMBERS = tuple(c for c in COLUMNS if c.endswith("_s") or c in ("seconds", "value", "num_samples"))
 
-Row = dict[str, Any]
+FrameRow = dict[str, Any]
 
 
 def axes_of(case: Case) -> dict[str, AxisValue]:

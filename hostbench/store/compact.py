@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.core.clock import epoch_s, now
-from hostbench.core.errors import DataError
+from hostbench.core.errors import DataError, Warn
 from hostbench.core.files import read_stored, unpack, write_atomic
 from hostbench.core.records import CLOCKS, Run
 from hostbench.core.samples import median
 from hostbench.store import archive
-from hostbench.store.runs import Warn, WholeRun
+from hostbench.store.runs import WholeRun
 from hostbench.store.thin import quantiles
 
 QUANTILES, MEDIAN = "quantiles", "median"

@@ -41,18 +41,19 @@ from typing import Any
 import pandas as pd
 
 from hostbench.core import units
+from hostbench.core.errors import Warn
 from hostbench.core.records import DAMAGE
 from hostbench.core.samples import median, median_interval, quantile
 from hostbench.limits import published
 from hostbench.store.archive import path_of
-from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, Row, axes_of
+from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, FrameRow, axes_of
 from hostbench.store.limits import gpu_name, limits
-from hostbench.store.runs import CaseResult, Warn, WholeRun
+from hostbench.store.runs import CaseResult, WholeRun
 
 
 def rows_of_run(
     results: Path, run: WholeRun, figures: tuple[published.PublishedFigure, ...], warn: Warn
-) -> list[Row] | None:
+) -> list[FrameRow] | None:
     """None, and a warning that names its files, for a run that cannot be shown."""
     try:
         return list(_rows_of_run(run, figures))
@@ -71,7 +72,7 @@ def of_run(results: Path, run: WholeRun, warn: Warn) -> pd.DataFrame:
     return tidy(rows_of_run(results, run, figures, warn) or [])
 
 
-def tidy(rows: list[Row]) -> pd.DataFrame:
+def tidy(rows: list[FrameRow]) -> pd.DataFrame:
     """Rows as a frame with every column, its times and numbers typed, the oldest first."""
     axes = list(dict.fromkeys(key for row in rows for key in row if key not in COLUMNS))
     frame = pd.DataFrame(rows, columns=[*COLUMNS, *axes])
@@ -82,7 +83,9 @@ def tidy(rows: list[Row]) -> pd.DataFrame:
     return frame.sort_values("started_at", kind="stable", ignore_index=True)
 
 
-def _rows_of_run(run: WholeRun, figures: tuple[published.PublishedFigure, ...]) -> Iterator[Row]:
+def _rows_of_run(
+    run: WholeRun, figures: tuple[published.PublishedFigure, ...]
+) -> Iterator[FrameRow]:
     known = limits(run, figures)
     shared = _about_run(run, gpu_name(known.before))
     stand_in = {"device": "simulated"} if run.header.device == "simulated" else {}
@@ -102,7 +105,7 @@ def _rows_of_run(run: WholeRun, figures: tuple[published.PublishedFigure, ...]) 
         }
 
 
-def _about_run(run: WholeRun, gpu: str | None) -> Row:
+def _about_run(run: WholeRun, gpu: str | None) -> FrameRow:
     header, facts = run.header, run.facts
     hardware = gpu or _plain(facts.get("host", {}).get("cpu_model"))
     if header.device == "simulated" and not str(hardware).startswith("Simulated"):
@@ -127,8 +130,8 @@ def _plain(fact: Any) -> str | None:
     return None if fact is None or isinstance(fact, dict) else str(fact)
 
 
-def _about_result(result: CaseResult) -> Row:
-    row: Row = {
+def _about_result(result: CaseResult) -> FrameRow:
+    row: FrameRow = {
         "family": result.case.family,
         "workload": result.case.workload,
         "metric": "seconds",
@@ -153,7 +156,7 @@ def _about_result(result: CaseResult) -> Row:
     return row
 
 
-def _numbers(seconds: tuple[float, ...], nbytes: int | None) -> Row:
+def _numbers(seconds: tuple[float, ...], nbytes: int | None) -> FrameRow:
     middle = median(seconds)
     low, high = median_interval(seconds)
     return {

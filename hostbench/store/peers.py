@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, convert
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.clock import now, stamp
-from hostbench.core.errors import DataError, UsageError
+from hostbench.core.errors import DataError, UsageError, Warn
 from hostbench.core.files import read_stored, unpack, write_atomic
 from hostbench.core.records import DAMAGE, encoded
 from hostbench.core.units import GB
@@ -25,7 +25,6 @@ from hostbench.families import load
 from hostbench.store import nvbandwidth
 from hostbench.store.archive import check_format, damaged
 from hostbench.store.nvbandwidth import NvbandwidthPoint
-from hostbench.store.runs import Warn
 
 FORMAT = 1
 SOURCES = (nvbandwidth.TOOL,)

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.core.case import Case
-from hostbench.core.errors import DataError
+from hostbench.core.errors import DataError, Warn
 from hostbench.core.records import CaseRecord, FactGroups, Run, RunHeader
 from hostbench.core.samples import median
 from hostbench.facts import causes
 from hostbench.facts.record import Facts, from_json
 from hostbench.runner import places
 from hostbench.store import adopt, archive, asv_tree
-
-Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from hostbench.facts.nvml import Field
+
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 3, 4, 9, 12
 FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH = 13, 15, 18
 INVALID_ARGUMENT, NOT_FOUND = 2, 6
@@ -46,7 +48,6 @@ VGPU_REFUSES = (
 )
 """What a vGPU in a VM commonly does not answer."""
 
-Field = int | tuple[int, int]
 _RX = 198
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from hostbench.core.case import Case
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.judge.events import Judged, judge_grid
-from hostbench.judge.grid import NEEDED, Axis, Grid, Hardware, grids
+from hostbench.judge.grid import NEEDED, Along, Grid, HardwareOf, grids
 from hostbench.store import archive
 from hostbench.testing import builders
 
@@ -41,7 +41,7 @@ class NightlyRun:
         return str(self.row.get("run_id", f"run{self.day:06.1f}"))
 
 
-Level = Callable[[int, NightlyRun], Any]
+LevelOf = Callable[[int, NightlyRun], Any]
 """Times 1 ms; of `write` also `failed` or `skipped`."""
 
 
@@ -64,7 +64,7 @@ def flat(case: int, run: NightlyRun) -> float:
 
 
 def rows(
-    runs: Iterable[NightlyRun], level: Level, noise: float = 0.005, seed: int = 0
+    runs: Iterable[NightlyRun], level: LevelOf, noise: float = 0.005, seed: int = 0
 ) -> pd.DataFrame:
     """A row for each run and case."""
     rng = np.random.default_rng(seed)
@@ -95,10 +95,10 @@ def rows(
 
 def grid(
     runs: Iterable[NightlyRun],
-    level: Level = flat,
+    level: LevelOf = flat,
     *,
-    axis: Axis = "commit",
-    hardware: Hardware | None = None,
+    axis: Along = "commit",
+    hardware: HardwareOf | None = None,
     machine: str = "box",
     **noise: Any,
 ) -> Grid:
@@ -107,7 +107,7 @@ def grid(
     return only
 
 
-def judged(runs: Iterable[NightlyRun], level: Level = flat, **more: Any) -> Judged:
+def judged(runs: Iterable[NightlyRun], level: LevelOf = flat, **more: Any) -> Judged:
     return judge_grid(grid(runs, level, **more))
 
 
@@ -117,7 +117,7 @@ _GIVE = {"failed": builders.failed, "skipped": builders.skipped}
 def write(
     results: Path,
     runs: Sequence[NightlyRun],
-    level: Level = flat,
+    level: LevelOf = flat,
     *,
     cases: Sequence[Case] = CASES,
     launches: int | None = None,

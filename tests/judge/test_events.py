@@ -4,14 +4,14 @@ import pytest
 
 from hostbench.judge.events import DetectedEvent, Judged
 from hostbench.judge.surroundings import look
-from hostbench.testing.history import Level, NightlyRun, judged, nightly, sha
+from hostbench.testing.history import LevelOf, NightlyRun, judged, nightly, sha
 
 
 def own(found: Judged) -> list[DetectedEvent]:
     return [one for one in found.found if one.series is not None]
 
 
-def only(case: int, *steps: tuple[int, float]) -> Level:
+def only(case: int, *steps: tuple[int, float]) -> LevelOf:
     """One series moves by these factors from these nights on."""
 
     def level(which: int, run: NightlyRun) -> float:

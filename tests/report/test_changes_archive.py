@@ -25,7 +25,7 @@ from hostbench.core.errors import (
 from hostbench.store import archive
 from hostbench.testing import builders
 from hostbench.testing import history as histories
-from hostbench.testing.history import Level, NightlyRun, date, flat, nightly, sha
+from hostbench.testing.history import LevelOf, NightlyRun, date, flat, nightly, sha
 from tests import asv_project
 from tests.store.test_frame import asv_file
 
@@ -38,7 +38,7 @@ def shown(place: int) -> str:
     return as_typed(f"{CASES[place]}@shelf")
 
 
-def store(results: Path, level: Level, **more: Any) -> None:
+def store(results: Path, level: LevelOf, **more: Any) -> None:
     """A run each night of another commit."""
     histories.write(results, nightly(NIGHTS), level, **{"cases": CASES, **more})
 

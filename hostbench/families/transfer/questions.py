@@ -104,16 +104,16 @@ class LinkHealth(Question):
             yield self.unavailable(self.text, asked or copies)
 
 
-Judged = tuple[State, str, tuple[str, ...]]
+_Judged = tuple[State, str, tuple[str, ...]]
 """State, verdict and notes of an answer."""
 
 
-def _no_link(best: Rows) -> Judged:
+def _no_link(best: Rows) -> _Judged:
     notes = tuple(f"Its limit: {why}." for why in distinct(best, lambda row: row.ceiling))
     return "unavailable", "there is no link here: a copy is one of the host's memory", notes
 
 
-def _judged(best: Rows, lacking: Sequence[str]) -> Judged:
+def _judged(best: Rows, lacking: Sequence[str]) -> _Judged:
     found = {_health(row) for row in best}
     wrong = next((row.link for row in best if row.link), "fine")
     # Throttling slows the GPU's clocks, and its link hardly at all.

@@ -21,7 +21,7 @@ from hostbench.report.kinds.question import (
 )
 from hostbench.report.rows import Row, Rows, size_axis, valid
 
-Rate = Callable[[int, float, int], float | None]
+RateOf = Callable[[int, float, int], float | None]
 """(bytes, seconds, number of ranks) -> bytes per second; None where it is not defined."""
 
 
@@ -34,7 +34,7 @@ class Scaling(Question):
     """
 
     over: str = "num_ranks"
-    rate: Rate | None = None
+    rate: RateOf | None = None
     rate_name: str = ""
     undefined: str = "it is not defined here"
     """Why, where the rate is None."""

@@ -5,7 +5,7 @@ is worked out once per layout; a file then adds its lists of numbers.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, zip_longest
@@ -19,14 +19,13 @@ from hostbench.core import files, units
 from hostbench.core.asv_names import asv_name
 from hostbench.core.case import Case, counts
 from hostbench.core.clock import YEARS
+from hostbench.core.errors import Warn
 from hostbench.core.records import DAMAGE
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.store import asv_tree
-from hostbench.store.columns import Row, axes_of
+from hostbench.store.columns import FrameRow, axes_of
 from hostbench.store.table.rows import AXES, as_int, axes_json, text_array
-
-Warn = Callable[[str], None]
 
 NO_REASON = "asv stores no reason"
 _OF_CASE = ("family", "workload", "metric", "case", "unit", "device", AXES)
@@ -230,7 +229,7 @@ def _remember(layouts: list[Layout], newest: Layout) -> None:
 
 
 def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layout:
-    rows: list[Row] = []
+    rows: list[FrameRow] = []
     counts, in_seconds, rate_bytes, damaged = [], [], [], {}
     too_many: list[tuple[str, int]] = []
     for name, params in shape:
@@ -275,7 +274,7 @@ def _too_many(found: Sequence[tuple[str, int]]) -> str:
     )
 
 
-def about_case(benchmark: str, params: asv_tree.Params, unit: str) -> tuple[Row, int | None]:
+def about_case(benchmark: str, params: asv_tree.Params, unit: str) -> tuple[FrameRow, int | None]:
     """What names a case in every file, and its bytes a step. Raises one of DAMAGE."""
     work = _ours().get(benchmark)
     case = Case.of(work.name if work else benchmark, dict(params))

@@ -16,7 +16,7 @@ from hostbench.core.errors import DataError
 from hostbench.core.records import Run
 from hostbench.limits import published
 from hostbench.store import adopt, archive, asv_tree, frame, peers, runs
-from hostbench.store.columns import Row
+from hostbench.store.columns import FrameRow
 from hostbench.store.runs import put_together
 from hostbench.store.table import asv_points
 from hostbench.store.table.files import Unit, describe, digest_of
@@ -236,7 +236,7 @@ class Reader:
         if unit is not None and self.fresh.pop(unit.reading, None) is None:
             self.gone.append(unit)
 
-    def _add_rows(self, unit: Unit, rows: list[Row]) -> None:
+    def _add_rows(self, unit: Unit, rows: list[FrameRow]) -> None:
         if rows:
             self._add(numbered(of_rows(rows), [unit.reading]))
 

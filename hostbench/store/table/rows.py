@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, Row
+from hostbench.store.columns import COLUMNS, NUMBERS, TIMES, FrameRow
 
 AXES, FILE, READING, PLACE = "axes", "file", "reading", "place"
 JSON = ("asynchronous", "findings", "proofs", "launches")
@@ -47,7 +47,7 @@ SHOWN = (*COLUMNS, AXES, READING, PLACE)
 """What the frame needs of a row."""
 
 
-def axes_json(row: Row) -> str:
+def axes_json(row: FrameRow) -> str:
     """The columns of a row that are axes, as JSON; repr() where JSON has no such value."""
     axes = {k: v for k, v in row.items() if k not in _NO_AXES}
     try:
@@ -61,7 +61,7 @@ def axes_json(row: Row) -> str:
     return repr(axes)
 
 
-def of_rows(rows: Sequence[Row]) -> pa.Table:
+def of_rows(rows: Sequence[FrameRow]) -> pa.Table:
     """Columns that no row has are left out."""
     filled = [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
     names = [name for name in filled if name not in JSON]

@@ -11,8 +11,8 @@ from hostbench.device.simulated_file import MARK, LinkTable
 from hostbench.testing.histories.story import (
     MOST_COMMITS,
     MOST_MACHINES,
+    ChangeKind,
     HistoryNoise,
-    Kind,
     Story,
     StoryEvent,
     StoryMachine,
@@ -114,7 +114,9 @@ def _elsewhere(story: Story, cases: list[str], rng: np.random.Generator) -> list
             cause=cause,
         )
 
-    def brief(kind: Kind, at: int, num: int, series: str = "", effect: float = 0.0) -> StoryEvent:
+    def brief(
+        kind: ChangeKind, at: int, num: int, series: str = "", effect: float = 0.0
+    ) -> StoryEvent:
         return StoryEvent(
             kind=kind,
             at=at,

@@ -11,11 +11,11 @@ from hostbench.core.case import Case, parse_selector
 from hostbench.core.clock import END_S
 from hostbench.core.errors import UsageError
 from hostbench.core.noise import Family
-from hostbench.core.toml import Line, decode_toml, refuse
+from hostbench.core.toml import OneLine, decode_toml, refuse
 from hostbench.device.simulated_file import (
     MARK,
     REMEDY,
-    Fact,
+    FactValue,
     LinkTable,
     MachineTable,
     check_time,
@@ -25,10 +25,10 @@ from hostbench.facts.machine import checked_name
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 
-Kind = Literal[
+ChangeKind = Literal[
     "code", "environment", "temporary", "version", "failed", "skipped", "missing", "partial"
 ]
-KINDS: dict[Kind, tuple[str, ...]] = {
+KINDS: dict[ChangeKind, tuple[str, ...]] = {
     "code": ("effect", "series"),
     "environment": ("effect", "series", "fact", "value", "rerun"),
     "temporary": ("effect", "series"),
@@ -69,7 +69,7 @@ class HistoryNoise(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
 class StoryMachine(MachineTable, frozen=True, kw_only=True):
     """A simulated machine at the beginning of the history."""
 
-    name: Line = ""
+    name: OneLine = ""
     link: LinkTable = LinkTable(generation=5, width=16)
     noise: HistoryNoise = HistoryNoise()
 
@@ -85,23 +85,23 @@ class StoryMachine(MachineTable, frozen=True, kw_only=True):
 class StoryEvent(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Something that happens from commit `at` on, and before commit `until` where there is one."""
 
-    kind: Kind
+    kind: ChangeKind
     at: Annotated[int, Meta(ge=0, le=MOST_COMMITS)]
     until: int | None = None
     effect: Annotated[float, Meta(ge=-0.9, le=10.0)] = 0.0
     """Relative change of the seconds: 0.1 is 10 % slower."""
-    series: Line = ""
+    series: OneLine = ""
     """Which series, as for --case; "" for all."""
-    machine: Line = ""
+    machine: OneLine = ""
     """"" for all."""
-    fact: Line = ""
+    fact: OneLine = ""
     """`group.name` of the fact that an environment event changes, to `value`."""
-    value: Fact = ""
+    value: FactValue = ""
     rerun: bool = False
     """An environment event: its first commit is measured before it and once more after it."""
     share: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.5
     """How much of a partial run was measured."""
-    cause: Line = ""
+    cause: OneLine = ""
     """In words: the commit's message, what somebody did."""
 
     def __post_init__(self) -> None:
