@@ -9,10 +9,10 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.core.units import GB, MIB
 from hostbench.report.answer import Answer
 from hostbench.report.questions import answers
-from hostbench.report.repeats import UNDECIDED, Moved, moved, said
 from hostbench.report.rows import Row
 from hostbench.runner.plan import QUICK
 from tests.conftest import SoakSeeds
+from tests.repeats import UNDECIDED, Moved, moved, said
 
 COPIES = [
     ("transfer.host_to_device", memory, blocking)
