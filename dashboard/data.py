@@ -26,8 +26,8 @@ STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
 _HOW = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
 Place: TypeAlias = Path | str
 """A results folder, or the URL of a table."""
-_LAST = 6
-"""More than every other reason to show a run later, taken together."""
+_LATER, _LAST = 6, 12
+"""Each more than every lesser reason to show a run later, taken together."""
 NO_MACHINE = "(not named yet)"
 
 
@@ -80,15 +80,17 @@ def machines(folder: Place) -> list[str]:
 
 def newest(folder: Place, machine: str) -> pd.DataFrame:
     """A row for each family of hostbench's own workloads: the newest run that came to it, with the
-    family's counts. hostbench's own runs before asv's, what may be judged before scratch, and
-    what is partial last: cut off before its last launch, or before a case of the family."""
+    family's counts. hostbench's own runs before asv's, what may be judged before scratch, then
+    those of a few cases that somebody chose, and what is partial last: cut off before its last
+    launch, or before a case of the family."""
     found = _asked(folder, "counts", _named(machine))
     found = found[found["own"].astype(bool)]
     came_to = found[found[["ok", "skipped", "failed"]].sum(axis=1) > 0]
     kind = came_to["scratch"].notna().where(came_to["source"] != "asv", 2)
     simulated = came_to["run_id"].isin(came_to["run_id"][came_to["device"] == "simulated"])
     partial = came_to["run_id"].isin(_cut_off(folder)) | (came_to["not measured"] > 0)
-    rank = 2 * kind.astype(int) + simulated + _LAST * partial
+    narrow = _is_narrow(came_to, [came_to["family"], came_to["source"] == "asv", simulated])
+    rank = 2 * kind.astype(int) + simulated + _LATER * narrow + _LAST * partial
     order = came_to.assign(rank=rank).sort_values(
         ["rank", "started_at"], ascending=[True, False], kind="stable"
     )
@@ -96,6 +98,13 @@ def newest(folder: Place, machine: str) -> pd.DataFrame:
     kept = found.merge(chosen, on=["family", "run_id"])
     summed: pd.DataFrame = kept.groupby(["family", "run_id"], sort=False).agg(_HOW).reset_index()
     return summed
+
+
+def _is_narrow(counts: pd.DataFrame, alike: list[Any]) -> Any:
+    """Runs that planned less than half of the cases of the widest of their kind."""
+    num = counts[["ok", "skipped", "failed", "not measured"]].sum(axis=1)
+    num = num.groupby([counts["family"], counts["run_id"]]).transform("sum")
+    return num < num.groupby(alike).transform("max") / 2
 
 
 def _cut_off(folder: Place) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from hostbench.core.records import Finish
+from hostbench.core.units import MIB
 from hostbench.store import archive
 from hostbench.testing.builders import copy_case, record, run
 from tests import dashboard_page, dashboard_tree
@@ -262,6 +263,25 @@ def test_a_partial_run_is_never_preferred_to_a_whole_one(tmp_path: Path, open_pa
     text = said(open_page("overview", tmp_path)).replace("\\", "")
     assert text.count("1 of 10 launches, partial") == 2  # above all, and on the family's card
     assert "one launch" in text and "measured" not in text.replace("not measured", "")
+
+
+def test_a_run_of_a_few_chosen_cases_does_not_stand_for_its_family(
+    tmp_path: Path, open_page
+) -> None:
+    """As `ab --case` leaves behind, newer than the quick run of all."""
+    cases = [copy_case(nbytes=MIB << size) for size in range(4)]
+    wide = run([record(one, n) for one in cases for n in range(8)], launches=8, scratch="quick")
+    chosen = run(
+        [record(cases[0], n) for n in range(10)],
+        launches=10,
+        run_id="chosen",
+        started_at="2026-11-22T12:00:00.000Z",
+        by="hostbench ab",
+    )
+    for one in (wide, chosen):
+        archive.write(tmp_path, one)
+    tiles = {tile.label: tile.value for tile in open_page("overview", tmp_path).metric}
+    assert tiles["ok"] == "4"
 
 
 def test_a_simulated_run_is_never_the_default(tmp_path: Path, open_page) -> None:
