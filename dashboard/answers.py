@@ -10,6 +10,7 @@ import streamlit as st
 from words import plain
 
 from hostbench.core import units
+from hostbench.core.units import number_of
 from hostbench.report.answer import Answer, Chart, Point, Unanswered, by_family
 from hostbench.report.charts import drawn
 from hostbench.report.questions import answers
@@ -53,8 +54,7 @@ def whole(answer: Answer, about: Sequence[str], key: str) -> None:
         if answer.chart is not None:
             st.altair_chart(drawn(answer.chart, about), width="stretch")
         if answer.figures:
-            num = len(answer.figures)
-            with st.expander(f"{num} figure{'s' * (num > 1)}"):
+            with st.expander(number_of(len(answer.figures), "figure")):
                 parts.table(table(answer), key)
 
 

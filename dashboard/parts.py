@@ -10,6 +10,7 @@ from derive import unexpected, without_number
 from words import plain
 
 from hostbench.core.errors import UsageError
+from hostbench.core.units import number_of
 
 REMEDY = "hostbench run --quick"
 _WIDE = ("reason", "flags", "which", "series")
@@ -36,7 +37,7 @@ def opened() -> data.Place:
 
 def warnings(said: Sequence[str], where: str) -> None:
     if said:
-        with st.expander(f"{len(said)} warning(s) {where}; the rest is shown"):
+        with st.expander(f"{number_of(len(said), 'warning')} {where}; the rest is shown"):
             for warning in said:
                 st.markdown(plain(warning))
 

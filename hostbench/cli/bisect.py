@@ -26,7 +26,7 @@ from hostbench.core.errors import (
     UsageError,
 )
 from hostbench.core.samples import median
-from hostbench.core.units import one_line
+from hostbench.core.units import number_of, one_line
 from hostbench.families import check_selects, load
 from hostbench.judge.bisect import half, newest_step
 from hostbench.judge.grid import marked
@@ -205,8 +205,8 @@ def _steps(search: Search, options: BisectOptions, setup: Setup) -> list[str]:
         *_what(search),
         f"  good {search.good[:8]} {about(search.good)}",
         f"  bad  {search.bad[:8]} {about(search.bad)}",
-        f"  {search.num_commits} commit(s) touch {bisection.PACKAGE}/, bad is one from "
-        f"{threshold:+.1%} on",
+        f"  {number_of(search.num_commits, 'commit touches', 'commits touch')} "
+        f"{bisection.PACKAGE}/, bad is one from {threshold:+.1%} on",
         "",
         "reproduce it:",
         f"  {program()} ab {search.good} {search.bad} --case {quote(str(search.case))}{kept}",

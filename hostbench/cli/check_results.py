@@ -6,6 +6,7 @@ from hostbench.cli.output import Reading
 from hostbench.cli.page import show_page
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
+from hostbench.core.units import number_of
 from hostbench.report.table import Column, Table
 from hostbench.store import check
 
@@ -23,11 +24,10 @@ def execute(options: CheckResultsOptions) -> int:
     with Reading() as tell:
         checked = check.check(stored_results(options.results), tell)
     found = checked.findings
-    files, runs = checked.num_files, checked.num_runs
-    said = f"{files} file{'s' * (files != 1)}, {runs} run{'s' * (runs != 1)}: "
+    said = f"{number_of(checked.num_files, 'file')}, {number_of(checked.num_runs, 'run')}: "
     said += f"{len(found)} to look at" if found else "all whole"
     if num := checked.num_waiting:
-        said += f"; {num} {'run waits' if num == 1 else 'runs wait'} to be archived, which "
+        said += f"; {number_of(num, 'run waits', 'runs wait')} to be archived, which "
         said += f"{check.NEXT_ONE} does"
     table = Table(columns=COLUMNS, rows=tuple((str(f.path), f.what, f.remedy) for f in found))
     show_page(

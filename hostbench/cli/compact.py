@@ -6,7 +6,7 @@ from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
-from hostbench.core.units import format_bytes
+from hostbench.core.units import format_bytes, number_of
 from hostbench.report.table import Cell, Column, Table
 from hostbench.store import compact
 from hostbench.store.compact import Compacted
@@ -47,7 +47,8 @@ def execute(options: CompactOptions) -> int:
     before, after = sum(one.before for one in done), sum(one.after for one in done)
     would = "would become" if options.dry_run else "became"
     total = (
-        f"{len(done)} archive(s) {would} smaller: {format_bytes(before)} to {format_bytes(after)}; "
+        f"{number_of(len(done), 'archive')} {would} smaller: {format_bytes(before)} to "
+        f"{format_bytes(after)}; "
         f"of each launch's samples the {amount} stay{'s' if options.median else ''}"
     )
     table = Table(columns=COLUMNS, rows=tuple(map(_row, done)))

@@ -9,6 +9,7 @@ from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
 from hostbench.cli.results import results_folder
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, NothingMeasured, UsageError
+from hostbench.core.units import number_of
 from hostbench.facts.machine import checked_name
 from hostbench.report.table import Cell, Column, Table
 from hostbench.runner.places import CONFIG, asv_results
@@ -71,7 +72,10 @@ def _tree(path: Path, results: Path, machine: str | None, form: str) -> int:
     _show(form, every, [_line(done) for done in every])
     journals = len(list(tree.rglob("*.journal.jsonl")))
     if journals:
-        warn(f"{journals} run(s) in progress stay there: `hostbench run` there archives them")
+        warn(
+            f"{number_of(journals, 'run')} in progress left out: `hostbench run` archives them "
+            "there"
+        )
     return EXIT_FAILED if any(done.refused for done in every) else EXIT_OK
 
 

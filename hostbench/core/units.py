@@ -96,6 +96,11 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
+def number_of(num: int, one: str, many: str = "") -> str:
+    """`1 case`, `1,024 cases`."""
+    return f"{num:,} {one if num == 1 else many or f'{one}s'}"
+
+
 def one_line(text: str) -> str:
     """Text from anywhere as one line without control characters, fit for a terminal."""
     return "".join(sign if sign.isprintable() else " " for sign in text)

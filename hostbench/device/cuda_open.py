@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from hostbench.core.errors import BrokenError
+from hostbench.core.units import number_of
 
 _init: Callable[[], None] = torch.cuda.init
 
@@ -28,7 +29,7 @@ def require_cuda(index: int) -> None:
         raise BrokenError(f"device cuda: {text}; {_remedy(text)}") from error
     if index >= num:
         raise BrokenError(
-            f"device cuda: index {index} asked for, torch sees {num} device(s); "
+            f"device cuda: index {index} asked for, torch sees {number_of(num, 'device')}; "
             "check CUDA_VISIBLE_DEVICES"
         )
 

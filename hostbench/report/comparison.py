@@ -6,7 +6,7 @@ from typing import Any
 
 from hostbench.core.case import as_typed
 from hostbench.core.samples import median
-from hostbench.core.units import format_bytes, format_seconds
+from hostbench.core.units import format_bytes, format_seconds, number_of
 from hostbench.judge.asv_rule import AsvMark
 from hostbench.judge.compare import Comparison
 from hostbench.judge.grid import short_version
@@ -142,8 +142,7 @@ def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) ->
         groups.setdefault((one.status, one.place, one.other), []).append(one)
     for (status, place, other), own in groups.items():
         has = f", with a number at {names[1 - place]}" if other else ""
-        num = "1 case" if len(own) == 1 else f"{len(own)} cases"
-        yield f"{status} at {names[place]}{has}: {num}"
+        yield f"{status} at {names[place]}{has}: {number_of(len(own), 'case')}"
         for one in own if every else own[:_FEW]:
             why = f": {one.reason}" if one.reason else ""
             yield f"  {as_typed(_name(one.key))}{why}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from hostbench.core import units
 from hostbench.core.case import as_typed
+from hostbench.core.units import number_of
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.judge.events import DetectedEvent, Judged
@@ -126,7 +127,7 @@ def resets(events: Iterable[DetectedEvent]) -> list[str]:
         name = f"{workload}@{group}" if workload else f"{MACHINE}{group}"
         lines.append(
             f"baseline reset: {name}, {why}, since {first.commit[:8]} "
-            f"{first.committed_at:%Y-%m-%d}: {_num(len(own), 'series', 'series')} start anew"
+            f"{first.committed_at:%Y-%m-%d}: {number_of(len(own), 'series', 'series')} start anew"
         )
     return lines
 
@@ -135,7 +136,7 @@ def stopped_in_words(one: Stopped, judged: Judged) -> str:
     newest = ", the machine's newest among them" if one.is_newest else ""
     return (
         f"{one.status} since {one.commit[:8]} {one.committed_at:%Y-%m-%d} "
-        f"({_num(one.num_runs, 'run', 'runs')}{newest}): {as_typed(judged.grid.id(one.series))}"
+        f"({number_of(one.num_runs, 'run')}{newest}): {as_typed(judged.grid.id(one.series))}"
     )
 
 
@@ -160,7 +161,7 @@ def summary(chosen: Sequence[Selection], axis: Along) -> list[str]:
     effects = sorted(own.detectable for own in judged if own.detectable is not None)
     num, fewer = sum(own.judged for own in judged), f"fewer than {FEWEST_POINTS} points"
     lines = [
-        f"{_num(num, 'series', 'series')} judged along {_AXES[axis]}, "
+        f"{number_of(num, 'series', 'series')} judged along {_AXES[axis]}, "
         f"{len(judged) - num} too short ({fewer})"
     ]
     if ended := num - len(effects):
@@ -181,10 +182,6 @@ def summary(chosen: Sequence[Selection], axis: Along) -> list[str]:
 
 
 _AXES = {"commit": "commits", "run-time": "the time of the runs"}
-
-
-def _num(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def _left_out(num: int, why: str) -> str:

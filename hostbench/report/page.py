@@ -11,7 +11,7 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.case import as_typed
-from hostbench.core.units import one_line
+from hostbench.core.units import number_of, one_line
 from hostbench.families import declared
 from hostbench.report.answer import Answer, Figure, by_family
 from hostbench.report.questions import answers
@@ -205,7 +205,7 @@ def folded(rows: pd.DataFrame) -> list[str]:
     without = rows[rows["status"].isin(_FOLDED)]
     counted = Counter(zip(without["status"], without["reason"], strict=True))
     said = [
-        f"{status} in {num} case{'s' * (num > 1)}: {reason}"
+        f"{status} in {number_of(num, 'case')}: {reason}"
         for (status, reason), num in counted.items()
     ]
     return [*said, "`hostbench report --format csv` names each of them", ""] if said else []
@@ -243,4 +243,4 @@ def not_proven(rows: pd.DataFrame) -> list[str]:
         for name, said in proofs.items()
         if str(said).startswith("unavailable")
     )
-    return [f"Not proven in {num} case{'s' * (num > 1)}: {text}." for text, num in counted.items()]
+    return [f"Not proven in {number_of(num, 'case')}: {text}." for text, num in counted.items()]

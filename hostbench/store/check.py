@@ -10,6 +10,7 @@ from typing import Any
 
 from hostbench.core.errors import DataError
 from hostbench.core.records import Run
+from hostbench.core.units import number_of
 from hostbench.limits import published
 from hostbench.runner import journal
 from hostbench.store import archive, check_asv, frame, peers, triage
@@ -146,8 +147,9 @@ def _journals(results: Path, archived: list[tuple[Path, Run]]) -> tuple[list[Dam
         if held.is_complete and held.records and not held.damaged:
             waiting += 1
             continue
-        broken = f", {len(held.damaged)} damaged line(s)" if held.damaged else ""
-        said = f"an orphaned journal: {len(held.records)} case(s){broken}, and nobody writes it"
+        broken = f", {number_of(len(held.damaged), 'damaged line')}" if held.damaged else ""
+        held_in = f"{number_of(len(held.records), 'case')}{broken}"
+        said = f"an orphaned journal: {held_in}, and nobody writes it"
         found.append(Damage(path, said, _fate(held)))
     return found, waiting
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hostbench.core.case import Case
 from hostbench.core.errors import UsageError
+from hostbench.core.units import number_of
 from hostbench.runner.boot import BOOT, environment
 from hostbench.vcs import repo
 from hostbench.vcs.repo import Checkout, GitError
@@ -78,7 +79,7 @@ def comparable(
         why = f"not in {' nor in '.join(missing)}" if missing else f"version {first}, then {second}"
         lacking.setdefault(why, []).append(case)
     notes = [
-        f"{len(left)} case(s) left out, {why}: {left[0]}{' ...' * (len(left) > 1)}"
+        f"{number_of(len(left), 'case')} left out, {why}: {left[0]}{' ...' * (len(left) > 1)}"
         for why, left in lacking.items()
     ]
     return tuple(kept), notes

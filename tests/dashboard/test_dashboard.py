@@ -182,7 +182,7 @@ def test_damage_is_a_warning_and_the_rest_is_shown(open_page, tmp_path: Path) ->
     (tmp_path / GPU_MACHINE / "machine.json").write_text("{")
     app = open_page("overview", tmp_path)
     assert not app.exception
-    assert "2 warning(s)" in app.expander[0].label
+    assert "2 warnings" in app.expander[0].label
     assert "half.json.gz is damaged" in said(app)
     assert app.metric[0].value == "68"
 

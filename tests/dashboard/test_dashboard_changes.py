@@ -177,7 +177,7 @@ def test_what_somebody_said_is_seen_at_once_and_is_text(open_page, tmp_path: Pat
     assert tiles(app) == {"fails now": "1", "provisional": "0", "in triage": "1", "old": "1"}
     assert f"triage: investigating at +10.1%: {HOSTILE} {MARKUP}" in said(app)
     assert "expired" in app.dataframe[0].value["state"][0]
-    assert "3 warning(s) about triage" in app.expander[0].label
+    assert "3 warnings about triage" in app.expander[0].label
     assert "half.txt" in said(app)
     assert "has expired: machine:simulated-a since" in said(app)
     for kind in (app.markdown, app.subheader, app.caption):

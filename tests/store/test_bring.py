@@ -43,7 +43,7 @@ def test_all_of_it_arrives(theirs: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert bring(results, theirs) == 0
     said = capsys.readouterr()
     assert said.out == "shelf: 2 new, 0 already there\n"
-    assert "1 run(s) in progress stay there" in said.err
+    assert "1 run in progress left out" in said.err
     shutil.rmtree(theirs / ".journals")
     expected = plain(read_tree(theirs).frame)
     pd.testing.assert_frame_equal(plain(read_tree(results).frame), expected)

@@ -139,11 +139,11 @@ def test_a_dry_run_changes_nothing(results: Path, capsys: pytest.CaptureFixture[
     options = ["--results", str(results), "--older-than", "0", "--keep", "0"]
     assert main(["compact", "--dry-run", *options]) == 0
     assert contents(results) == before
-    assert capsys.readouterr().out.startswith("4 archive(s) would become smaller: ")
+    assert capsys.readouterr().out.startswith("4 archives would become smaller: ")
     assert main(["compact", *options]) == 0
-    assert "4 archive(s) became smaller" in capsys.readouterr().out
+    assert "4 archives became smaller" in capsys.readouterr().out
     assert main(["compact", *options]) == 0
-    assert capsys.readouterr().out.startswith("0 archive(s)")
+    assert capsys.readouterr().out.startswith("0 archives")
 
 
 def test_a_damaged_archive_is_named_and_left(

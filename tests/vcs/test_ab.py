@@ -245,8 +245,8 @@ def test_what_only_one_side_has_is_left_out_and_said() -> None:
     cases, notes = side.comparable((one, two, three), (old, new))
     assert cases == (one,)
     assert notes == [
-        f"1 case(s) left out, version 1, then 2: {two}",
-        f"1 case(s) left out, not in old: {three}",
+        f"1 case left out, version 1, then 2: {two}",
+        f"1 case left out, not in old: {three}",
     ]
 
 

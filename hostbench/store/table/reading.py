@@ -14,6 +14,7 @@ from msgspec import structs
 
 from hostbench.core.errors import DataError
 from hostbench.core.records import Run
+from hostbench.core.units import number_of
 from hostbench.limits import published
 from hostbench.store import adopt, archive, asv_tree, frame, peers, runs
 from hostbench.store.columns import FrameRow
@@ -103,7 +104,7 @@ class Reader:
             unit = self._part(path, stat, self._of_commit(commit), run)
             unit.commit = commit
             if isinstance(run, Run) and run.damaged and run.header.run_id not in archived:
-                text = f"{len(run.damaged)} damaged journal line(s) left out"
+                text = f"{number_of(len(run.damaged), 'damaged journal line')} left out"
                 unit.warnings = [f"{self.results / path}: {text}"]
             yield path
 
