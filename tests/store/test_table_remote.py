@@ -1,17 +1,20 @@
 """A table at a URL: in a folder and on an S3 server; several publishers, one that was killed."""
 
+import contextlib
 import json
 import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pandas as pd
 import pytest
 from deltalake.exceptions import CommitFailedError
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
 
 from hostbench.cli import main
 from hostbench.core.errors import BrokenError, UsageError
@@ -37,12 +40,22 @@ SERVER = {
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The endpoint of an S3 server of this process."""
-    running = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    running.start()
-    host, port = running.get_host_and_port()
-    yield f"http://{host}:{port}"
-    running.stop()
+    """The endpoint of an S3 server of this process. It writes one object at a time: moto looks
+    whether there is none and then writes, so that two writers at once could both be the first."""
+    moto = DomainDispatcherApplication(create_backend_app)
+    lock = threading.Lock()
+
+    def answer(environ: Any, start_response: Any) -> Any:
+        with lock if environ["REQUEST_METHOD"] == "PUT" else contextlib.nullcontext():
+            return moto(environ, start_response)
+
+    running = make_server("127.0.0.1", 0, answer, threaded=True)
+    thread = threading.Thread(target=running.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{running.server_port}"
+    running.shutdown()
+    thread.join()
+    running.server_close()
 
 
 @pytest.fixture(params=["file", "s3"])
