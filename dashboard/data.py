@@ -102,7 +102,7 @@ def newest(folder: Place, machine: str) -> pd.DataFrame:
 
 def _is_narrow(counts: pd.DataFrame, alike: list[Any]) -> Any:
     """Runs that planned less than half of the cases of the widest of their kind."""
-    num = counts[["ok", "skipped", "failed", "not measured"]].sum(axis=1)
+    num = counts[[*STATUSES]].sum(axis=1)
     num = num.groupby([counts["family"], counts["run_id"]]).transform("sum")
     return num < num.groupby(alike).transform("max") / 2
 

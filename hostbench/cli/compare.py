@@ -1,11 +1,12 @@
 """`hostbench compare A B`: what became slower or faster from A to B, and how sure that is."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from hostbench.cli.page import show_page
+from hostbench.cli.program import given
 from hostbench.cli.results import check_machines, open_history
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -45,11 +46,12 @@ def execute(
     first, second = chosen(runs, names, lambda name: commit_of(Path.cwd(), name))
     sides = both(first, second, history)
     shown = called or (first.called, second.called)
+    typed = " ".join(map(quote, names)) + given(options, "results", "machine")
     found = compare(sides.series, sides.interleaved, sides.confounded)
     show_page(
         options.format,
         lambda: page(
-            found, sides, shown, every=options.all, again=_again(options), remarks=remarks
+            found, sides, shown, f"hostbench compare {typed}", every=options.all, remarks=remarks
         ),
         lambda: table(found, sides),
         lambda: as_json(found, sides, names),
@@ -60,12 +62,3 @@ def execute(
     if "slower" in verdicts:
         return EXIT_REGRESSION
     return EXIT_OK if verdicts - {"undecided"} else EXIT_NOTHING_MEASURED
-
-
-def _again(options: CompareOptions) -> str:
-    """The command, as a shell takes it."""
-    words = ["hostbench", "compare", options.a, options.b]
-    for name in ("results", "machine"):
-        if (value := getattr(options, name)) is not None:
-            words += [f"--{name}", value]
-    return shlex.join(words)

@@ -34,14 +34,14 @@ def page(
     found: Mapping[Key, Comparison],
     sides: Sides,
     names: tuple[str, str],
+    again: str,
     *,
     every: bool = False,
-    again: str = "",
     remarks: Sequence[str] = (),
 ) -> list[Part]:
     """`every` shows the series that are the same or undecided, too. Else they are counted, and
-    where none changed a few that are undecided are shown. `again`: the command
-    that shows all; `remarks`: what else has to be known of the sides."""
+    where none changed a few that are undecided are shown. `again`: the command that
+    was typed; `remarks`: what else has to be known of the sides."""
     listed = {key: one for key, one in found.items() if every or one.verdict in _CHANGED}
     if not listed:
         undecided = [(key, one) for key, one in _sorted(found) if one.verdict == "undecided"]

@@ -11,15 +11,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.families import declared
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State
-from hostbench.report.rows import (
-    Row,
-    Rows,
-    distinct,
-    grouped,
-    size_axis,
-    valid,
-    where,
-)
+from hostbench.report.rows import Row, Rows, distinct, grouped, size_axis, valid, where
 
 NOT_ASKED = "this run did not measure it"
 
