@@ -13,6 +13,7 @@ echo "Collecting pyarrow>=21"
 echo "  Downloading pyarrow-26.0.1-cp311-cp311-manylinux_2_28_x86_64.whl (55.0 MB)"
 echo "  Downloading click-8.5.1-py3-none-any.whl (126 kB)"
 echo "Installing collected packages: click, pyarrow"
+until grep -q "Installing" .venv/make-env.log; do sleep 0.05; done  # what was said has been read
 mkdir site/click-8.5.1.dist-info
 sleep 1.2
 mkdir site/pyarrow-26.0.1.dist-info
