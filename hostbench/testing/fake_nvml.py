@@ -5,6 +5,7 @@ code, an unknown GPU is an error.
 """
 
 import ctypes
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,7 +49,7 @@ VGPU_REFUSES = (
 )
 """What a vGPU in a VM commonly does not answer."""
 
-_RX = 198
+_TX, _RX = 197, 198
 
 
 class NVMLError(Exception):
@@ -75,6 +76,17 @@ class Union(ctypes.Union):
         ("siVal", ctypes.c_int),
         ("usVal", ctypes.c_ushort),
     )
+
+
+@dataclass(slots=True)
+class Load:
+    """What one GPU does now, and what has crossed its link."""
+
+    busy: bool = False
+    """Copies run: the link is awake, clocks are up."""
+    into: int = 0
+    out_of: int = 0
+    """Bytes since the fake was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +124,7 @@ class FakeGpu:
     """Return code by function name."""
     lost: bool = False
 
-    def field(self, wanted: Field, copied_bytes: int) -> SimpleNamespace:
+    def field(self, wanted: Field, load: Load) -> SimpleNamespace:
         """The answer for one field, with its own return code."""
         number, scope = wanted if isinstance(wanted, tuple) else (wanted, 0)
         code = self.field_errors.get(wanted, self.field_errors.get(number, 0))
@@ -126,8 +138,9 @@ class FakeGpu:
                 171: int(is_link),
                 172: self.c2c_mb_per_s[scope] if is_link else 0,
             }.get(number, 0)
-        if number == _RX:
-            value = (value + copied_bytes) % (1 << self.counter_bits)
+        if number in (_TX, _RX):
+            moved = load.into if number == _RX else load.out_of
+            value = (value + moved) % (1 << self.counter_bits)
         return SimpleNamespace(nvmlReturn=code, valueType=3, value=Union(ullVal=value))
 
 
@@ -146,9 +159,8 @@ class FakeNvml:
     """Functions that this older nvidia-ml-py does not have."""
     opened: int = 0
     """As often as it was initialised and not yet shut down."""
-    busy: bool = False
-    """Copies run: links are awake, clocks are up."""
-    copied_bytes: int = 0
+    loads: dict[int, Load] = field(default_factory=lambda: defaultdict(Load))
+    """By the GPU's number."""
     NVMLError: type[NVMLError] = NVMLError
     NVMLLibraryMismatchError: type[NVMLLibraryMismatchError] = NVMLLibraryMismatchError
     nvmlMemory_v2: int = 0x02000028
@@ -157,12 +169,15 @@ class FakeNvml:
     def is_open(self) -> bool:
         return self.opened > 0
 
-    def copy(self, nbytes: int) -> None:
-        """As if copies to the GPU ran now, until `rest`."""
-        self.busy, self.copied_bytes = True, self.copied_bytes + nbytes
+    def copy(self, into: int = 0, out_of: int = 0, gpu: int = 0) -> None:
+        """As if copies of so many bytes over that GPU's link ran now, until `rest`."""
+        load = self.loads[gpu]
+        load.busy, load.into, load.out_of = True, load.into + into, load.out_of + out_of
 
     def rest(self) -> None:
-        self.busy = False
+        """No GPU copies any more."""
+        for load in self.loads.values():
+            load.busy = False
 
     def nvmlInit(self) -> None:
         if self.init_error is not None:
@@ -184,7 +199,8 @@ class FakeNvml:
             self.gpu(handle, f"{function}_v2")  # a function of its own in the driver
         if isinstance(handle, str):
             return handle  # a MIG device's handle is its UUID here
-        return DEVICE[function](self, self.gpu(handle, function), *arguments)
+        gpu = self.gpu(handle, function)
+        return DEVICE[function](self.loads[handle], gpu, *arguments)
 
     def gpu(self, handle: Any, function: str) -> FakeGpu:
         """The GPU, where that function is answered for it."""
@@ -220,37 +236,37 @@ def _handle(nvml: FakeNvml, index: int) -> int:
     return index
 
 
-def _link(nvml: FakeNvml, gpu: FakeGpu) -> tuple[int, int]:
-    return gpu.link if nvml.busy or gpu.sleeping_link is None else gpu.sleeping_link
+def _link(load: Load, gpu: FakeGpu) -> tuple[int, int]:
+    return gpu.link if load.busy or gpu.sleeping_link is None else gpu.sleeping_link
 
 
-def _temperature(nvml: FakeNvml, gpu: FakeGpu, sensor: int) -> int:
-    return 44 if nvml.busy else 31
+def _temperature(load: Load, gpu: FakeGpu, sensor: int) -> int:
+    return 44 if load.busy else 31
 
 
-def _clock(nvml: FakeNvml, gpu: FakeGpu, clock: int) -> int:
-    return ((1755, 3201) if nvml.busy else gpu.clocks_mhz)[clock == 2]
+def _clock(load: Load, gpu: FakeGpu, clock: int) -> int:
+    return ((1755, 3201) if load.busy else gpu.clocks_mhz)[clock == 2]
 
 
-def _reasons(nvml: FakeNvml, gpu: FakeGpu) -> int:
-    return gpu.throttle_bits & ~0x1 if nvml.busy else gpu.throttle_bits
+def _reasons(load: Load, gpu: FakeGpu) -> int:
+    return gpu.throttle_bits & ~0x1 if load.busy else gpu.throttle_bits
 
 
-def _processes(nvml: FakeNvml, gpu: FakeGpu) -> list[SimpleNamespace]:
+def _processes(load: Load, gpu: FakeGpu) -> list[SimpleNamespace]:
     return [SimpleNamespace(pid=pid) for pid in gpu.pids]
 
 
-def _fields(nvml: FakeNvml, gpu: FakeGpu, fields: list[Field]) -> list[SimpleNamespace]:
-    return [gpu.field(each, nvml.copied_bytes) for each in fields]
+def _fields(load: Load, gpu: FakeGpu, fields: list[Field]) -> list[SimpleNamespace]:
+    return [gpu.field(each, load) for each in fields]
 
 
-def _nvlink(nvml: FakeNvml, gpu: FakeGpu, link: int) -> int:
+def _nvlink(load: Load, gpu: FakeGpu, link: int) -> int:
     if link >= gpu.nvlinks:
         raise NVMLError(INVALID_ARGUMENT)
     return int(link < gpu.nvlinks_up)
 
 
-def _mig_device(nvml: FakeNvml, gpu: FakeGpu, index: int) -> str:
+def _mig_device(load: Load, gpu: FakeGpu, index: int) -> str:
     if index >= len(gpu.mig_uuids):
         raise NVMLError(NOT_FOUND)
     return gpu.mig_uuids[index]
@@ -268,32 +284,32 @@ DRIVER: dict[str, Callable[..., Any]] = {
 """The driver's functions: the fake and the other arguments in."""
 
 DEVICE: dict[str, Callable[..., Any]] = {
-    "nvmlDeviceGetName": lambda n, gpu: gpu.name,
-    "nvmlDeviceGetUUID": lambda n, gpu: gpu.uuid,
-    "nvmlDeviceGetSerial": lambda n, gpu: "1654000000000",
-    "nvmlDeviceGetPciInfo": lambda n, gpu: SimpleNamespace(busId="00000000:18:00.0"),
-    "nvmlDeviceGetVbiosVersion": lambda n, gpu: "96.00.A5.00.01",
-    "nvmlDeviceGetMemoryInfo": lambda n, gpu, version=0: SimpleNamespace(total=150_754_820_096),
-    "nvmlDeviceGetMemoryBusWidth": lambda n, gpu: 6144,
-    "nvmlDeviceGetMaxClockInfo": lambda n, gpu, clock: (1980, 3201)[clock == 2],
+    "nvmlDeviceGetName": lambda load, gpu: gpu.name,
+    "nvmlDeviceGetUUID": lambda load, gpu: gpu.uuid,
+    "nvmlDeviceGetSerial": lambda load, gpu: "1654000000000",
+    "nvmlDeviceGetPciInfo": lambda load, gpu: SimpleNamespace(busId="00000000:18:00.0"),
+    "nvmlDeviceGetVbiosVersion": lambda load, gpu: "96.00.A5.00.01",
+    "nvmlDeviceGetMemoryInfo": lambda load, gpu, version=0: SimpleNamespace(total=150_754_820_096),
+    "nvmlDeviceGetMemoryBusWidth": lambda load, gpu: 6144,
+    "nvmlDeviceGetMaxClockInfo": lambda load, gpu, clock: (1980, 3201)[clock == 2],
     "nvmlDeviceGetClockInfo": _clock,
-    "nvmlDeviceGetCurrPcieLinkGeneration": lambda n, gpu: _link(n, gpu)[0],
-    "nvmlDeviceGetCurrPcieLinkWidth": lambda n, gpu: _link(n, gpu)[1],
-    "nvmlDeviceGetMaxPcieLinkGeneration": lambda n, gpu: gpu.max_link[0],
-    "nvmlDeviceGetMaxPcieLinkWidth": lambda n, gpu: gpu.max_link[1],
-    "nvmlDeviceGetGpuMaxPcieLinkGeneration": lambda n, gpu: 5,
-    "nvmlDeviceGetVirtualizationMode": lambda n, gpu: gpu.virtualization,
-    "nvmlDeviceGetMigMode": lambda n, gpu: [int(gpu.mig)] * 2,
-    "nvmlDeviceGetMaxMigDeviceCount": lambda n, gpu: 7 if gpu.mig else 0,
+    "nvmlDeviceGetCurrPcieLinkGeneration": lambda load, gpu: _link(load, gpu)[0],
+    "nvmlDeviceGetCurrPcieLinkWidth": lambda load, gpu: _link(load, gpu)[1],
+    "nvmlDeviceGetMaxPcieLinkGeneration": lambda load, gpu: gpu.max_link[0],
+    "nvmlDeviceGetMaxPcieLinkWidth": lambda load, gpu: gpu.max_link[1],
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration": lambda load, gpu: 5,
+    "nvmlDeviceGetVirtualizationMode": lambda load, gpu: gpu.virtualization,
+    "nvmlDeviceGetMigMode": lambda load, gpu: [int(gpu.mig)] * 2,
+    "nvmlDeviceGetMaxMigDeviceCount": lambda load, gpu: 7 if gpu.mig else 0,
     "nvmlDeviceGetMigDeviceHandleByIndex": _mig_device,
-    "nvmlDeviceGetPersistenceMode": lambda n, gpu: 1,
-    "nvmlDeviceGetComputeMode": lambda n, gpu: 0,
-    "nvmlDeviceGetGspFirmwareMode": lambda n, gpu: [1, 1],
-    "nvmlDeviceGetGspFirmwareVersion": lambda n, gpu: b"580.95.05",
-    "nvmlDeviceGetAddressingMode": lambda n, gpu: 1,
-    "nvmlDeviceGetEccMode": lambda n, gpu: [int(gpu.ecc)] * 2,
-    "nvmlDeviceGetTotalEccErrors": lambda n, gpu, kind, counter: gpu.ecc_uncorrected,
-    "nvmlDeviceGetEnforcedPowerLimit": lambda n, gpu: 700_000,
+    "nvmlDeviceGetPersistenceMode": lambda load, gpu: 1,
+    "nvmlDeviceGetComputeMode": lambda load, gpu: 0,
+    "nvmlDeviceGetGspFirmwareMode": lambda load, gpu: [1, 1],
+    "nvmlDeviceGetGspFirmwareVersion": lambda load, gpu: b"580.95.05",
+    "nvmlDeviceGetAddressingMode": lambda load, gpu: 1,
+    "nvmlDeviceGetEccMode": lambda load, gpu: [int(gpu.ecc)] * 2,
+    "nvmlDeviceGetTotalEccErrors": lambda load, gpu, kind, counter: gpu.ecc_uncorrected,
+    "nvmlDeviceGetEnforcedPowerLimit": lambda load, gpu: 700_000,
     "nvmlDeviceGetTemperatureV": _temperature,
     "nvmlDeviceGetTemperature": _temperature,
     "nvmlDeviceGetCurrentClocksEventReasons": _reasons,
@@ -301,15 +317,15 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetComputeRunningProcesses": _processes,
     "nvmlDeviceGetComputeRunningProcesses_v2": _processes,
     "nvmlDeviceGetFieldValues": _fields,
-    "nvmlDeviceGetC2cModeInfoV": lambda n, gpu: SimpleNamespace(
+    "nvmlDeviceGetC2cModeInfoV": lambda load, gpu: SimpleNamespace(
         isC2cEnabled=int(bool(gpu.c2c_mb_per_s))
     ),
     "nvmlDeviceGetNvLinkState": _nvlink,
-    "nvmlDeviceGetMemoryAffinity": lambda n, gpu, size, scope: (ctypes.c_ulonglong * size)(
+    "nvmlDeviceGetMemoryAffinity": lambda load, gpu, size, scope: (ctypes.c_ulonglong * size)(
         gpu.nodes_mask
     ),
 }
-"""Functions of one GPU: the fake, the GPU and the arguments after the handle in."""
+"""Functions of one GPU: its load, the GPU itself and the arguments after the handle in."""
 
 
 def library_missing() -> FakeNvml:

@@ -121,6 +121,18 @@ def link_bytes(nvml: Nvml) -> tuple[Fact, ...]:
     return tuple(gpu_reads(nvml, 0, names).values())
 
 
+def test_each_gpu_counts_its_own_bytes():
+    library = FakeNvml(gpus=(FakeGpu(sleeping_link=(1, 16)), FakeGpu(sleeping_link=(1, 16))))
+    library.copy(into=7, gpu=1)
+    library.copy(out_of=5, gpu=1)
+    nvml = open_nvml(library)
+    names = [row.name for row in LINK_BYTES]
+    found = [[f.value for f in gpu_reads(nvml, at, names).values()] for at in (0, 1)]
+    assert found == [[0, 0], [7, 5]]
+    generations = [gpu_facts(nvml, at)["pcie_generation"].value for at in (0, 1)]
+    assert generations == [1, 5]
+
+
 def test_one_field_fails_alone():
     gpu = FakeGpu(field_errors={198: fake.NOT_SUPPORTED}, field_values={197: 5})
     refused = unknown("not supported by this GPU or VM")
@@ -132,7 +144,7 @@ def test_one_field_fails_alone():
 
 def test_a_field_of_an_unknown_type():
     class Odd(FakeGpu):
-        def field(self, wanted, copied_bytes):
+        def field(self, wanted, load):
             return SimpleNamespace(nvmlReturn=0, valueType=42)
 
     nvml = open_nvml(FakeNvml(gpus=(Odd(),)))

@@ -104,14 +104,15 @@ def test_what_cannot_be_read_says_why(kept, tmp_path):
 def test_load_by_bytes_where_the_reasons_are_not_told(kept, tmp_path):
     silent = {f"nvmlDeviceGetCurrentClocks{word}Reasons": 3 for word in ("Event", "Throttle")}
     library = FakeNvml(gpus=(FakeGpu(errors=silent, counter_bits=32),))
-    library.copied_bytes = (1 << 32) - 100
+    library.copy((1 << 32) - 100)
+    library.rest()
     with watching(kept, library, tmp_path) as watch:
         watch.sample()
         watch.sample()
     assert kept.sets["during"]["gpu0"]["sm_clock_mhz"].value is None
     with watching(kept, library, tmp_path) as watch:
         watch.sample()
-        library.copied_bytes += MIB // 2  # wraps: it moved
+        library.loads[0].into += MIB // 2  # wraps: it moved
         watch.sample()
     assert kept.sets["during"]["gpu0"]["sm_clock_mhz"] == known(345)
 
@@ -137,7 +138,7 @@ def test_the_thread_reads_and_ends(kept, tmp_path):
 
     class Counting(Watch):
         def sample(self) -> None:
-            was_busy = library.busy  # before the reading: the copy may begin during it
+            was_busy = library.loads[0].busy  # before the reading: the copy may begin during it
             super().sample()
             if was_busy:
                 seen.set()
