@@ -141,7 +141,7 @@ class OnDevice(suite.Suite):
     param_names = ("device", "nbytes")
     params = (
         ("cuda", "cpu"),
-        (65536, 1048576, 16777216, 67108864),
+        (65536, 1048576, 16777216, 67108864, 536870912),
     )
 
 

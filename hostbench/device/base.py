@@ -234,9 +234,10 @@ class Device:
         never inside a timer. Raises Unavailable where it cannot be seen."""
         raise self.refusal("record of what it did")
 
-    def bytes_counted(self) -> tuple[int, int]:
+    def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         """(into the device, out of it): bytes that the link has carried so far, by the hardware's
-        own counters, everybody's. Raises Unavailable where there are none."""
+        own counters, everybody's; with `second`, the link of the device where `target_buffer` is
+        that is not `here`. Raises Unavailable where there are none."""
         raise self.refusal("counters of its link's bytes")
 
     def reset(self) -> None:

@@ -105,13 +105,12 @@ class CudaDevice(TorchDevice):
         if where == "here":
             return self.buffer(nbytes)
         self.require(SECOND_DEVICE)
-        here = self.torch_device.index or 0
-        other = (here + 1) % torch.cuda.device_count()
+        here, other = self.torch_device.index or 0, self._second.index
         if where == "peer" and not torch.cuda.can_device_access_peer(here, other):
             raise Unavailable(
                 f"GPU {here} has no direct access to GPU {other}: see nvidia-smi topo -p2p r"
             )
-        return torch.empty(nbytes, dtype=torch.uint8, device=torch.device("cuda", other)).fill_(0)
+        return torch.empty(nbytes, dtype=torch.uint8, device=self._second).fill_(0)
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
         super().fill_pattern(buffer, seed)
@@ -184,8 +183,8 @@ class CudaDevice(TorchDevice):
         self.synchronize()
         return kineto.observe(work, self.synchronize)
 
-    def bytes_counted(self) -> tuple[int, int]:
-        return self._counters.read()
+    def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
+        return (self._second_counters if second else self._counters).read()
 
     def reset(self) -> None:
         gc.collect()
@@ -216,6 +215,16 @@ class CudaDevice(TorchDevice):
     @cached_property
     def _counters(self) -> LinkCounters:
         return LinkCounters(uuid_of(self.torch_device))
+
+    @cached_property
+    def _second_counters(self) -> LinkCounters:
+        return LinkCounters(uuid_of(self._second))
+
+    @property
+    def _second(self) -> torch.device:
+        """The next GPU; the only one itself."""
+        here = self.torch_device.index or 0
+        return torch.device("cuda", (here + 1) % torch.cuda.device_count())
 
     @cached_property
     def _cycles_per_s(self) -> float:

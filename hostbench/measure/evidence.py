@@ -103,8 +103,14 @@ def _link_proof(device: Device, prepared: Prepared) -> dict[str, str]:
         return {"link_bytes": f"unavailable: {reason}"}
 
 
+def _read(device: Device, prepared: Prepared) -> tuple[int, int]:
+    """The counters of the links that the step's bytes cross: (into, out of)."""
+    into, out_of = device.bytes_counted()
+    return device.bytes_counted(second=True)[0] if prepared.into_second else into, out_of
+
+
 def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
-    start = device.bytes_counted()
+    start = _read(device, prepared)
     repeats = max(1, -(-COUNTED_BYTES // max(asked)))
     if repeats > MAX_REPEATS:
         return f"unavailable: {format_bytes(max(asked))} is too little for the link's counters"
@@ -115,7 +121,7 @@ def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
     enough = [COUNTED_SHARE * repeats * nbytes for nbytes in asked]
     deadline_s = time.monotonic() + COUNTER_WAIT_S
     while True:
-        grown = [now - then for now, then in zip(device.bytes_counted(), start, strict=True)]
+        grown = [now - then for now, then in zip(_read(device, prepared), start, strict=True)]
         if all(seen >= least for seen, least in zip(grown, enough, strict=True)):
             return "passed"
         if time.monotonic() > deadline_s:
@@ -125,6 +131,8 @@ def _counted(device: Device, prepared: Prepared, asked: Sequence[int]) -> str:
         return "unavailable: a counter wrapped"
     if sum(grown) < UNSEEN_SHARE * repeats * sum(asked):
         return "unavailable: the counters do not see this link"
-    said = f"{grown[0]} bytes into the device and {grown[1]} out of it"
+    target = "the second device" if prepared.into_second else "the device"
+    out_of = "the first" if prepared.into_second else "it"
+    said = f"{grown[0]} bytes into {target} and {grown[1]} out of {out_of}"
     wanted = f"{repeats * asked[0]} and {repeats * asked[1]}"
     return f"failed: the link's counters saw {said}, the steps copied {wanted}"

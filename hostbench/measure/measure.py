@@ -58,6 +58,8 @@ class Prepared:
     copies: Mapping[str, int] | None = None
     """Bytes that one step copies, by kind (`{"H2D pinned": 65536}`; see `device.activity`): held
     against what the device was observed to do (the proofs `copies` and `link_bytes`)."""
+    into_second: bool = False
+    """What it copies `H2D` goes into the second device, over that one's link."""
     one_stream: bool = True
     """The step works on the current stream alone; else neither the delay probe nor the device
     clock, which act on that stream, can say anything about it."""

@@ -293,6 +293,20 @@ def unopened(torch_device: Any) -> Any:
     return device
 
 
+@pytest.mark.parametrize(("here", "other"), [(0, 1), (1, 0)])
+def test_the_links_of_both_gpus_are_counted(
+    monkeypatch: pytest.MonkeyPatch, here: int, other: int
+) -> None:
+    monkeypatch.setattr(torch, "cuda", SimpleNamespace(device_count=lambda: 2))
+    monkeypatch.setattr(cuda, "uuid_of", lambda device: device.index)
+    monkeypatch.setattr(
+        cuda, "LinkCounters", lambda uuid: SimpleNamespace(read=lambda: (uuid, uuid))
+    )
+    device = unopened(torch.device("cuda", here))
+    assert device.bytes_counted() == (here, here)
+    assert device.bytes_counted(second=True) == (other, other)
+
+
 def test_a_peer_that_cannot_be_reached_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     fakes = SimpleNamespace(
         device_count=lambda: 2, can_device_access_peer=lambda here, there: False

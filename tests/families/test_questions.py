@@ -296,7 +296,8 @@ def test_copies_on_and_between_devices(copies: dict[str, Answer]) -> None:
     assert verdict(peers, "directly")[0] == "faster"
     inside = copies["How fast is a copy inside the device's memory?"]
     (only,) = inside.figures
-    assert (only.label, only.unit) == ("64 MiB", "GB/s")
+    assert (only.label, only.unit) == ("512 MiB", "GB/s")
+    assert only.value == pytest.approx(1964, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ SIZES = tuple(KIB * 4**power for power in range(11))
 """1 KiB to 1 GiB."""
 FEW_SIZES = (64 * KIB, MIB, 16 * MIB, 64 * MIB)
 """For everything but the plain copies: below, at and above the knee."""
+UNCACHED = 512 * MIB
+"""Inside a GPU's memory: no cache holds it, and the launch is below a hundredth of its time."""
 LARGE = 256 * MIB
 """The plain copies' size for the quick profile, where the link and not the launch is the limit."""
 TOTALS = (1000 * 4 * KIB, 1000 * 64 * KIB)
@@ -274,8 +276,9 @@ def many_tensors(
 
 
 @workload(
-    axes={"device": DEVICES, "nbytes": FEW_SIZES},
+    axes={"device": DEVICES, "nbytes": (*FEW_SIZES, UNCACHED)},
     moves=_moves,
+    only=lambda device, nbytes: device == "cuda" or nbytes < UNCACHED,
     expects=lambda **_: {"asynchronous": True},
     needs=lambda **_: (OWN_MEMORY,),
     link="device_memory",
@@ -316,7 +319,8 @@ def between_devices(device: Device, nbytes: int, route: Where) -> Prepared:
         device.copy(target, between, blocking=True)
 
     copies = {"D2H pinned": nbytes, "H2D pinned": nbytes}
-    return Prepared(step=step, verify=arrived(device, target, source), copies=copies)
+    arrives = arrived(device, target, source)
+    return Prepared(step=step, verify=arrives, copies=copies, into_second=True)
 
 
 CONVERSIONS: dict[str, tuple[AxisValue, ...]] = {
