@@ -65,10 +65,21 @@ def gpu_groups(facts: Facts) -> list[str]:
 def cuda_group(facts: Facts) -> str | None:
     """The group of CUDA device 0, which is what runs; None where several GPUs leave that open."""
     groups = gpu_groups(facts)
-    first = [group for group in groups if number_of(facts, group, "cuda_index") == 0]
-    if len(first) == 1:
-        return first[0]
+    found = _of_cuda_index(facts, 0)
+    if found is not None:
+        return found
     return (groups or ["gpu0"])[0] if len(groups) < 2 else None
+
+
+def second_group(facts: Facts) -> str | None:
+    """The group of CUDA device 1, to which a copy between devices goes; None where none is known
+    to be it."""
+    return _of_cuda_index(facts, 1)
+
+
+def _of_cuda_index(facts: Facts, index: int) -> str | None:
+    found = [one for one in gpu_groups(facts) if number_of(facts, one, "cuda_index") == index]
+    return found[0] if len(found) == 1 else None
 
 
 def is_counter(name: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hostbench.core import pcie
 from hostbench.core.units import GB, MIB, format_rate
 from hostbench.device.simulated_parts import Link as SimulatedLink
-from hostbench.facts.record import Facts, cuda_group, number_of, value_of
+from hostbench.facts.record import Facts, cuda_group, number_of, second_group, value_of
 from hostbench.limits import links
 from hostbench.limits.links import LinkName
 
@@ -21,7 +21,7 @@ MAX_CACHED_BYTES = 128 * MIB
 """Source and target of a copy in a GPU's memory that are smaller together may stay in its cache:
 the largest of today hold 128 MB."""
 
-HOST_LINKS = ("host_to_device", "device_to_host", "both_ways")
+HOST_LINKS = ("host_to_device", "device_to_host", "both_ways", "through_host")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,27 @@ class Ceiling:
         text = f"{self.text}, {why}"
         return replace(self, gb_per_s=self.gb_per_s * factor, encoded_gb_per_s=encoded, text=text)
 
+    def then(self, other: "Ceiling") -> "Ceiling":
+        """Of bytes that cross this link, and when they have, the other one."""
+        if self.gb_per_s == other.gb_per_s:
+            return self.times(1 / 2, _TWICE)
+        encoded = None
+        if self.encoded_gb_per_s is not None and other.encoded_gb_per_s is not None:
+            encoded = _in_turn(self.encoded_gb_per_s, other.encoded_gb_per_s)
+        return Ceiling(
+            gb_per_s=_in_turn(self.gb_per_s, other.gb_per_s),
+            text=f"{self.text}, then {other.text}",
+            encoded_gb_per_s=encoded,
+        )
+
+
+_TWICE = "the bytes cross it twice"
+
+
+def _in_turn(rate: float, other: float) -> float:
+    """Of what passes at one rate and then at another."""
+    return 1 / (1 / rate + 1 / other)
+
 
 def ceiling(
     link: LinkName, share: float, device: str, facts: Facts, loaded: Facts, nbytes: float = math.inf
@@ -48,15 +69,15 @@ def ceiling(
     `share` is the part of the counted bytes that crosses the link: 0.5 where half of them do, 2
     where they cross it twice; the cpu device has no link, and its copies no share of one. `facts`
     are those before the run, `loaded` those read while copies ran; `nbytes` of one buffer. `device`
-    is what ran, also where it stood in for the one that the case names. CUDA device 0 is meant
-    throughout.
+    is what ran, also where it stood in for the one that the case names. CUDA device 0 is meant,
+    and device 1 where a second one takes part.
     """
     if device == "cuda" and link == "device_memory" and 2 * nbytes < MAX_CACHED_BYTES:
         return "none: both buffers may stay in the GPU's cache"
     found = _limit(link, device, facts, loaded)
     if isinstance(found, str) or share == 1:
         return found
-    words = {0.5: "half of the bytes cross it", 2.0: "the bytes cross it twice"}
+    words = {0.5: "half of the bytes cross it", 2.0: _TWICE}
     return found.times(1 / share, words.get(share, f"{share:.3g} of each byte cross it"))
 
 
@@ -129,13 +150,37 @@ def _device_memory(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
     return Ceiling(gb_per_s=rate, text=text)
 
 
+def _through_host(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+    """Two copies, one after the other: half of the link where both GPUs have the same."""
+    found = _both_host_links(facts, loaded, group)
+    return found if isinstance(found, str) else found[0].then(found[1])
+
+
 def _peer(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
+    """The slower of the two GPUs': NVLink where both have it."""
+    own = _nvlink(facts, group)
+    others = _nvlink(facts, second_group(facts) or group)
+    found = (own, others) if own and others else _both_host_links(facts, loaded, group)
+    return found if isinstance(found, str) else min(found, key=lambda one: one.gb_per_s)
+
+
+def _nvlink(facts: Facts, group: str) -> Ceiling | None:
     rate = number_of(facts, group, "nvlink_mb_per_s")
     if not rate:
-        return host_link(facts, loaded, group)
+        return None
     num = number_of(facts, group, "nvlink_links")
     text = f"NVLink, {num:.0f} links together" if num else "NVLink, all links together"
     return Ceiling(gb_per_s=links.nvlink_bytes_per_s(rate, num) / GB, text=text)
+
+
+def _both_host_links(facts: Facts, loaded: Facts, group: str) -> tuple[Ceiling, Ceiling] | str:
+    """Of the GPU that ran and of the second one, whose link may sleep while the first is loaded: of
+    it the maximum counts. Where the facts do not have it, it is taken to be like the first."""
+    own, second = host_link(facts, loaded, group), second_group(facts)
+    other = own if second is None else host_link(facts, {}, second)
+    if isinstance(own, Ceiling) and isinstance(other, Ceiling):
+        return own, other
+    return own if isinstance(own, str) else f"of the second GPU: {other}"
 
 
 def _host_memory(facts: Facts) -> str:
@@ -156,13 +201,17 @@ def _simulated(link: LinkName, facts: Facts) -> Ceiling | str:
     """By the link that was declared, which the facts then tell, else the usual one."""
     names = ("host_to_device_bytes_per_s", "device_to_host_bytes_per_s")
     there, back = (number_of(facts, "simulation", n) or getattr(SimulatedLink(), n) for n in names)
-    if link == "both_ways":
-        return Ceiling(gb_per_s=(there + back) / GB, text="the simulated link, both directions")
-    if link not in HOST_LINKS:
+    text = "the simulated link"
+    rates = {
+        "host_to_device": (there, text),
+        "device_to_host": (back, text),
+        "both_ways": (there + back, f"{text}, both directions"),
+        "through_host": (_in_turn(back, there), f"{text}, {_TWICE}"),
+    }
+    if link not in rates:
         return "there is no such simulated link"
-    return Ceiling(
-        gb_per_s=(there if link == "host_to_device" else back) / GB, text="the simulated link"
-    )
+    rate, text = rates[link]
+    return Ceiling(gb_per_s=rate / GB, text=text)
 
 
 def _why(facts: Facts, group: str, name: str) -> str:
@@ -174,6 +223,7 @@ _CUDA: dict[LinkName, Callable[[Facts, Facts, str], Ceiling | str]] = {
     "host_to_device": host_link,
     "device_to_host": host_link,
     "both_ways": _both_ways,
+    "through_host": _through_host,
     "device_memory": _device_memory,
     "peer": _peer,
 }

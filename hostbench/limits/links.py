@@ -5,8 +5,11 @@ Pure functions of what the facts say. Sources are named at each; `docs/method.md
 
 from typing import Literal
 
-LinkName = Literal["host_to_device", "device_to_host", "both_ways", "device_memory", "peer"]
-"""One direction between host and device, both at once, the device's memory, a second device."""
+LinkName = Literal[
+    "host_to_device", "device_to_host", "both_ways", "through_host", "device_memory", "peer"
+]
+"""One direction between host and device, both at once, out to the host and then into a second
+device, the device's memory, a second device directly."""
 
 TRANSFERS_PER_CLOCK = 2
 """Of the memory clock as NVML tells it: HBM is double data rate, and for GDDR NVML tells half the

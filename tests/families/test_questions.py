@@ -294,6 +294,8 @@ def test_copies_on_and_between_devices(copies: dict[str, Answer]) -> None:
     assert value(peers, "directly") == pytest.approx(371, rel=2e-3)
     assert value(peers, "through the host") == pytest.approx(24.8, rel=2e-3)
     assert verdict(peers, "directly")[0] == "faster"
+    said = "99% of 25 GB/s, the simulated link, the bytes cross it twice"
+    assert figure(peers, "through the host").note == said
     inside = copies["How fast is a copy inside the device's memory?"]
     (only,) = inside.figures
     assert (only.label, only.unit) == ("512 MiB", "GB/s")

@@ -184,6 +184,8 @@ def test_between_devices_and_collectives() -> None:
     assert peer == Ceiling(gb_per_s=450.0, text="NVLink, 18 links together")
     through = found(case("between_devices", route="through_host"), about)
     assert through.gb_per_s == pytest.approx(PACKETS / 2)
+    assert through.encoded_gb_per_s == pytest.approx(63.015384615384619 / 2)
+    assert through.text.endswith(", the bytes cross it twice")
     reduce = case("collectives.all_reduce", num_ranks=2)
     assert found(reduce, about).text == "NVLink, 18 links together"
     assert found(reduce, facts()).gb_per_s == pytest.approx(PACKETS)
@@ -192,6 +194,50 @@ def test_between_devices_and_collectives() -> None:
     alone = case("collectives.all_reduce", num_ranks=1)
     assert ceiling(alone, "cuda", about) == "no link"
     assert isinstance(ceiling(reduce, "cpu", about), str)
+
+
+def two(second: dict[str, str | float | bool], **first: str | float | bool) -> Facts:
+    """Two GPUs, which CUDA counts the other way round."""
+    own = {**GPU, "cuda_index": 0, **first}
+    other = {**GPU, "cuda_index": 1, **second}
+    read = ({name: known(v) for name, v in each.items()} for each in (other, own))
+    return dict(zip(("gpu0", "gpu1"), read, strict=True))
+
+
+def test_of_two_unlike_gpus_both_links_count() -> None:
+    """Through the host the bytes cross one after the other; directly the slower one is the limit.
+    The second GPU's link may sleep while the first is loaded."""
+    through, peer = (case("between_devices", route=route) for route in ("through_host", "peer"))
+    narrow = two({"pcie_max_width": 8})
+    asleep: Facts = {group: {**narrow[group]} for group in narrow}
+    asleep["gpu1"]["pcie_generation"] = known(5)
+    made = found(through, narrow, asleep)
+    assert made.gb_per_s == pytest.approx(PACKETS / 3)
+    assert made.encoded_gb_per_s == pytest.approx(63.015384615384619 / 3)
+    maximum = "(its maximum: not read under load)"
+    assert made.text == (
+        f"PCIe Gen5 x16, 256-byte packets, then PCIe Gen5 x8, 256-byte packets {maximum}"
+    )
+    assert found(peer, narrow).gb_per_s == pytest.approx(PACKETS / 2)
+    assert found(peer, two({}, pcie_max_width=8)).gb_per_s == pytest.approx(PACKETS / 2)
+
+
+def test_nvlink_between_peers_needs_both() -> None:
+    through, peer = (case("between_devices", route=route) for route in ("through_host", "peer"))
+    eighteen = {"nvlink_mb_per_s": 18 * 26562, "nvlink_links": 18}
+    twelve = {"nvlink_mb_per_s": 12 * 26562, "nvlink_links": 12}
+    linked = two({**twelve}, **eighteen)
+    assert found(peer, linked) == Ceiling(gb_per_s=300.0, text="NVLink, 12 links together")
+    assert found(through, linked).gb_per_s == pytest.approx(PACKETS / 2)
+    assert found(peer, two({}, **eighteen)).gb_per_s == pytest.approx(PACKETS)
+    c2c = {"c2c_enabled": True, "c2c_max_mb_per_s": 450_000}
+    mixed = found(through, two({}, **c2c))
+    assert mixed.gb_per_s == pytest.approx(1 / (1 / 450 + 1 / PACKETS))
+    assert mixed.encoded_gb_per_s is None
+    unread = two({})
+    unread["gpu0"] = {"cuda_index": known(1), "pcie_max_generation": unknown("a vGPU")}
+    why = "of the second GPU: the link cannot be read: a vGPU"
+    assert ceiling(through, "cuda", unread) == ceiling(peer, "cuda", unread) == why
 
 
 @pytest.mark.parametrize("name", ["device_to_host", "both_ways", "cast", "on_device"])
@@ -210,6 +256,14 @@ def test_the_cpu_device_has_a_reference_and_no_limit(name: str) -> None:
 def test_the_simulated_link() -> None:
     for name, rate in (("host_to_device", 50.0), ("to_host", 50.0), ("both_ways", 100.0)):
         assert found(case(name, "cpu"), {}, device="simulated").gb_per_s == rate
+    through = found(case("between_devices", route="through_host"), {}, device="simulated")
+    assert (through.gb_per_s, through.text) == (
+        25.0,
+        "the simulated link, the bytes cross it twice",
+    )
+    one_way = {"simulation": {"device_to_host_bytes_per_s": known(25e9)}}
+    uneven = found(case("between_devices", route="through_host"), one_way, device="simulated")
+    assert uneven.gb_per_s == pytest.approx(50 / 3)
     assert isinstance(ceiling(case("on_device"), "simulated", {}), str)
 
 

@@ -380,5 +380,6 @@ QUESTIONS = (
         text="How fast is a copy from one GPU to another?",
         workload="transfer.between_devices",
         show="rate",
+        note=beside_limit,
     ),
 )

@@ -72,11 +72,6 @@ def _cast_crosses(nbytes: int, direction: str, blocking: bool, **_: AxisValue) -
     return nbytes / 2 if blocking == (direction == "h2d") else nbytes
 
 
-def _route(nbytes: int, route: str, **_: AxisValue) -> float:
-    """Through the host the bytes cross the host's link twice, one way after the other."""
-    return 2 * nbytes if route == "through_host" else nbytes
-
-
 def _quick(nbytes: int, memory: str, **_: AxisValue) -> bool:
     return nbytes == LARGE and memory != "registered"
 
@@ -297,8 +292,7 @@ def on_device(device: Device, nbytes: int) -> Prepared:
     moves=_moves,
     needs=lambda **_: (SECOND_DEVICE,),
     baseline={"route": "through_host"},
-    link=lambda route, **_: "peer" if route == "peer" else "host_to_device",
-    crosses=_route,
+    link=lambda route, **_: route,
     published=lambda route, **_: "between_devices" if route == "peer" else None,
     nvbandwidth={"device_to_device_memcpy_write_ce": {"route": "peer"}},
     version="1",
