@@ -5,6 +5,7 @@ from typing import Any
 from hostbench.core.errors import Unavailable
 from hostbench.facts.gpu import gpu_reads
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
+from hostbench.facts.record import Fact
 from hostbench.facts.spec import LINK_BYTES
 
 
@@ -17,8 +18,8 @@ class LinkCounters:
         try:
             self._nvml: Nvml = open_nvml(library)
             self._index = self._nvml.index_of(uuid)
-            if self._index is None:
-                self._why = "NVML shows no GPU with this UUID (MIG?)"
+            if isinstance(self._index, Fact):
+                self._why = self._index.why
         except NvmlUnavailable as error:
             self._why = str(error)
 
@@ -26,7 +27,7 @@ class LinkCounters:
         """(into the GPU, out of it), bytes since some time. Raises Unavailable with the reason."""
         if self._why is not None:
             raise Unavailable(self._why)
-        assert self._index is not None
+        assert isinstance(self._index, int)
         found = gpu_reads(self._nvml, self._index, [row.name for row in LINK_BYTES])
         for fact in found.values():
             if not isinstance(fact.value, int):

@@ -86,7 +86,7 @@ def gpu_facts(nvml: Nvml, index: int, root: Path = Path("/"), identify: bool = F
         return _unread(handle, handle if identify else NOT_ASKED)
     read = {name: _read(nvml, row, handle) for name, row in _STORED.items()}
     read |= _nvlink(nvml, handle) | _c2c(nvml, handle) | _way_to_the_cpu(nvml, handle, root)
-    read["num_mig_devices"] = nvml.read(lambda: nvml.num_mig_devices(handle))
+    read["num_mig_devices"] = nvml.num_mig_devices(handle)
     read["num_other_processes"] = _others(nvml, handle)
     read["cuda_index"] = unknown("not asked")
     for row in _IDENTITY:

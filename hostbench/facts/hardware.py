@@ -60,6 +60,9 @@ def nvidia_hardware(
 def _nvml_names(library: Any) -> tuple[str, ...]:
     nvml = open_nvml(library)
     try:
+        count = nvml.num_gpus()
+        if count.why:
+            raise NvmlUnavailable(count.why)
         handles = [nvml.handle(index) for index in range(nvml.count())]
         found = [nvml.read(partial(nvml.library.nvmlDeviceGetName, handle)) for handle in handles]
         return tuple(str(fact.value or "NVIDIA GPU") for fact in found)

@@ -1,14 +1,18 @@
 """NVML: the sole owner of pynvml, which is imported only by `open_nvml`.
 
-Every call answers with a Fact: what this GPU, driver or VM refuses is unknown with the reason.
+Every call answers with a Fact: what this GPU, driver or VM refuses is unknown with the reason. A
+call that never returns, as where the driver is stuck, is such a refusal: whoever asks waits for
+PATIENCE_S once, and the library is asked no more.
 """
 
 import ctypes
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
 
 from hostbench.facts.record import Fact, Value, known, unknown
 
@@ -34,6 +38,14 @@ _REASONS = {
 }
 _REFUSALS = {INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED}
 """Another call for the same fact may answer. Every other code is the GPU's or NVML's state."""
+PATIENCE_S = 10.0
+"""A call that takes longer hangs. One that wakes a GPU which nobody uses takes a second or two."""
+
+_hung: list[Any] = []
+"""Libraries of which a call did not return."""
+
+T = TypeVar("T")
+
 _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """The union member of each NVML_VALUE_TYPE."""
 
@@ -43,7 +55,45 @@ Field = int | tuple[int, int]
 
 
 class NvmlUnavailable(Exception):
-    """NVML cannot be opened; the text is the reason with its remedy."""
+    """NVML cannot be opened, or hangs; the text is the reason with its remedy."""
+
+
+def why_hung(thread: Thread, library: Any) -> str | None:
+    """Wait for the end of a thread that asks the library. The reason where it does not come: the
+    library is asked no more by this process."""
+    thread.join(PATIENCE_S)
+    if not thread.is_alive():
+        return None
+    _hung.append(library)
+    return _reason_hung()
+
+
+def _reason_hung() -> str:
+    return f"a call into NVML did not return within {PATIENCE_S:g} s: look at `dmesg`"
+
+
+def patiently(library: Any, call: Callable[[], T]) -> T:
+    """What the call into that library answers. Raises NvmlUnavailable where it hangs, at once where
+    an earlier one did.
+
+    A thread makes it, which is left behind where it hangs, and is gone otherwise: no process that
+    is forked later knows of it.
+    """
+    if any(library is each for each in _hung):
+        raise NvmlUnavailable(_reason_hung())
+    answer: Future[T] = Future()
+    thread = Thread(target=_answer, args=(answer, call), name="hostbench-nvml", daemon=True)
+    thread.start()
+    if (why := why_hung(thread, library)) is not None:
+        raise NvmlUnavailable(why)
+    return answer.result()
+
+
+def _answer(answer: Future[T], call: Callable[[], T]) -> None:
+    try:
+        answer.set_result(call())
+    except BaseException as error:
+        answer.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +101,12 @@ class Nvml:
     """An initialised NVML. `library` is pynvml, or a stand-in with its functions."""
 
     library: Any
+    waits: bool = True
+    """False: the thread that asks may itself be left behind, where a call hangs."""
+
+    def ask(self, call: Callable[[], T]) -> T:
+        """What a call into the library answers; it raises what the call raises."""
+        return patiently(self.library, call) if self.waits else call()
 
     def close(self) -> None:
         self.read(lambda: self.library.nvmlShutdown() or True)
@@ -60,7 +116,7 @@ class Nvml:
         fact = unknown("nothing to call")
         for call in calls:
             try:
-                value: Any = call()
+                value: Any = self.ask(call)
             except Exception as error:
                 fact = unknown(self.reason(error))
                 if not self._refuses(error):
@@ -71,6 +127,8 @@ class Nvml:
 
     def reason(self, error: Exception) -> str:
         """Why a call failed, in words. Raises the error again when it is not NVML's or ctypes'."""
+        if isinstance(error, NvmlUnavailable):
+            return str(error)
         if isinstance(error, self.library.NVMLError):
             code = int(getattr(error, "value", -1))
             return _REASONS.get(code, f"NVML error {code} ({error})")
@@ -82,38 +140,54 @@ class Nvml:
             return f"nvidia-ml-py refuses its own argument: {error}"
         raise error
 
+    def num_gpus(self) -> Fact:
+        """GPUs that the driver shows."""
+        return self.read(lambda: self.library.nvmlDeviceGetCount())
+
     def count(self) -> int:
-        """GPUs that the driver shows; 0 where it cannot be told."""
-        value = self.read(lambda: self.library.nvmlDeviceGetCount()).value
+        """The same; 0 where it cannot be told."""
+        value = self.num_gpus().value
         return value if isinstance(value, int) else 0
 
     def handle(self, index: int) -> Any | Fact:
         """The GPU's handle, or the unknown Fact that says why there is none."""
         try:
-            return self.library.nvmlDeviceGetHandleByIndex(index)
+            return self.ask(partial(self.library.nvmlDeviceGetHandleByIndex, index))
         except Exception as error:
             return unknown(self.reason(error))
 
     def owners(self) -> dict[str, int]:
         """NVML's index by the bare UUID of each GPU and of each of its MIG devices."""
-        found: dict[str, int] = {}
-        for index in range(self.count()):
+        return {bare(str(fact)): index for index, fact in self._uuids() if fact.why is None}
+
+    def index_of(self, uuid: str) -> int | Fact:
+        """NVML's index of the CUDA device with that UUID (torch leaves out the `GPU-` prefix), or
+        the unknown Fact that says why it is not found."""
+        none = unknown("NVML shows no GPU with this UUID (MIG?)")
+        for index, fact in self._uuids():
+            if fact.why is None and bare(str(fact)) == bare(uuid):
+                return index
+            none = none if fact.why is None else fact
+        return none
+
+    def _uuids(self) -> Iterator[tuple[int, Fact]]:
+        """The index and the UUID of each GPU and of each of its MIG devices; unknown where it is
+        refused."""
+        count = self.num_gpus()
+        if not isinstance(count.value, int):
+            yield 0, count
+            return
+        for index in range(count.value):
             handle = self.handle(index)
-            if not isinstance(handle, Fact):
-                for each in (handle, *self._mig_devices(handle)):
-                    uuid = self.read(partial(self.library.nvmlDeviceGetUUID, each)).value
-                    if isinstance(uuid, str):
-                        found[bare(uuid)] = index
-        return found
+            if isinstance(handle, Fact):
+                yield index, handle
+                continue
+            for each in (handle, *self._mig_devices(handle)):
+                yield index, self.read(partial(self.library.nvmlDeviceGetUUID, each))
 
-    def index_of(self, uuid: str) -> int | None:
-        """NVML's index of the CUDA device with that UUID (torch leaves out the `GPU-` prefix)."""
-        return self.owners().get(bare(uuid))
-
-    def num_mig_devices(self, handle: Any) -> int:
-        """Raises NVML's error where the GPU cannot tell."""
-        self.library.nvmlDeviceGetMaxMigDeviceCount(handle)
-        return len(self._mig_devices(handle))
+    def num_mig_devices(self, handle: Any) -> Fact:
+        most = self.read(lambda: self.library.nvmlDeviceGetMaxMigDeviceCount(handle))
+        return most if most.value is None else known(len(self._mig_devices(handle)))
 
     def _mig_devices(self, handle: Any) -> list[Any]:
         """Handles of a GPU's MIG devices; none where MIG is off or not known."""
@@ -122,7 +196,8 @@ class Nvml:
         count = self.read(lambda: library.nvmlDeviceGetMaxMigDeviceCount(handle)).value
         for index in range(count if isinstance(count, int) else 0):
             try:
-                devices.append(library.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
+                ask = partial(library.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
+                devices.append(self.ask(ask))
             except Exception as error:
                 self.reason(error)  # not one of NVML's is raised again
         return devices
@@ -177,7 +252,7 @@ def open_nvml(library: Any = None) -> Nvml:
             raise NvmlUnavailable(why) from None
     nvml = Nvml(library=library)
     try:
-        library.nvmlInit()
+        nvml.ask(library.nvmlInit)
     except Exception as error:
         raise NvmlUnavailable(nvml.reason(error)) from error
     return nvml

@@ -21,7 +21,7 @@ from hostbench.facts.words import switch, throttle_words, word
 
 HasMoved = Callable[[Value, Value], bool]
 """Whether a fact that always moves has moved far enough to be a cause: old and new in."""
-Watched = Literal["highest", "lowest under load", "union under load"]
+Watched = Literal["highest", "low percentile under load", "frequent under load"]
 
 NEVER = 0
 LAST = 99
@@ -271,7 +271,7 @@ GPU = (
         volatile=True,
         moved=by(relative=0.05),
         cause=71,
-        watched="lowest under load",
+        watched="low percentile under load",
     ),
     _fact(
         "memory_clock_mhz",
@@ -279,7 +279,7 @@ GPU = (
         volatile=True,
         moved=by(relative=0.05),
         cause=72,
-        watched="lowest under load",
+        watched="low percentile under load",
     ),
     _fact(
         "temperature_c",
@@ -297,7 +297,7 @@ GPU = (
         volatile=True,
         moved=throttled_otherwise,
         cause=70,
-        watched="union under load",
+        watched="frequent under load",
     ),
     _fact("num_other_processes", volatile=True, moved=differs, cause=73),
     _fact(

@@ -5,8 +5,10 @@ code, an unknown GPU is an error.
 """
 
 import ctypes
+import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -157,6 +159,11 @@ class FakeNvml:
     """Return code by function name, for all GPUs."""
     lacks: tuple[str, ...] = ()
     """Functions that this older nvidia-ml-py does not have."""
+    hangs: str = ""
+    """A function that does not return before `hanging` ends."""
+    hung: threading.Event = field(default_factory=threading.Event)
+    """Set once it was called."""
+    released: threading.Event = field(default_factory=threading.Event)
     opened: int = 0
     """As often as it was initialised and not yet shut down."""
     loads: dict[int, Load] = field(default_factory=lambda: defaultdict(Load))
@@ -179,7 +186,16 @@ class FakeNvml:
         for load in self.loads.values():
             load.busy = False
 
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """At the end the threads that hang go on: none outlives a test."""
+        try:
+            yield
+        finally:
+            self.released.set()
+
     def nvmlInit(self) -> None:
+        self._hang("nvmlInit")
         if self.init_error is not None:
             raise NVMLError(self.init_error)
         self.opened += 1
@@ -214,7 +230,13 @@ class FakeNvml:
             raise _error(function, gpu.errors[function])
         return gpu
 
+    def _hang(self, function: str) -> None:
+        if function == self.hangs:
+            self.hung.set()
+            self.released.wait()
+
     def _enter(self, function: str) -> None:
+        self._hang(function)
         if not self.opened:
             raise NVMLError(1)
         if function in self.errors:

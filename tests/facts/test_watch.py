@@ -1,5 +1,6 @@
 """Watching a run: the link under load, and a thread that never ends a run."""
 
+import pickle
 import threading
 from typing import Any
 
@@ -8,9 +9,10 @@ from msgspec import convert
 
 from hostbench.core.records import FactGroups
 from hostbench.core.units import MIB
+from hostbench.facts import nvml
 from hostbench.facts.gpu import hash_bare, nvml_facts
-from hostbench.facts.record import Facts, Value, from_json, known, unknown
-from hostbench.facts.watch import Watch
+from hostbench.facts.record import Facts, Group, Value, from_json, known, unknown
+from hostbench.facts.watch import WATCHED, LoadReadings, Watch
 from hostbench.testing import fake_nvml as fake
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
 
@@ -57,6 +59,7 @@ def test_a_link_that_sleeps_is_read_under_load(kept, tmp_path):
         watch.sample()
         library.copy(64 * MIB)
         watch.sample()
+        watch.sample()
         library.rest()
         watch.sample()
     during = {name: fact.value for name, fact in kept.sets["during"]["gpu0"].items()}
@@ -79,18 +82,67 @@ def test_an_idle_gpu_has_no_clock_under_load(kept, tmp_path):
     assert during["sm_clock_mhz"].why == "no load was seen while the GPU was watched"
 
 
-def test_reasons_are_united_and_clocks_are_the_lowest(kept, tmp_path):
-    library = FakeNvml(gpus=(FakeGpu(throttle_bits=0x4),))
+def seen_of(kept: Kept, tmp_path, *readings: FakeGpu) -> Group:
+    """What readings of a GPU that works all the time add up to."""
+    library = FakeNvml()
     with watching(kept, library, tmp_path) as watch:
-        watch.sample()
-        library.gpus = (FakeGpu(throttle_bits=0x60, clocks_mhz=(300, 3201)),)
-        watch.sample()
-        library.gpus = (FakeGpu(lost=True),)
-        watch.sample()
-    during = kept.sets["during"]["gpu0"]
+        for gpu in readings:
+            library.gpus = (gpu,)
+            watch.sample()
+    return kept.sets["during"]["gpu0"]
+
+
+def works(mhz: int = 1755, bits: int = 0) -> FakeGpu:
+    return FakeGpu(throttle_bits=bits, clocks_mhz=(mhz, 3201))
+
+
+def test_reasons_are_united_and_few_clocks_give_the_lowest(kept, tmp_path):
+    during = seen_of(kept, tmp_path, works(), works(1700, 0x4), works(300, 0x60), works(1500))
     assert during["throttle_reasons"] == known("power-cap,software-thermal,hardware-thermal")
     assert during["sm_clock_mhz"] == known(300)
-    assert during["temperature_c"] == known(31)  # what was read before it was lost
+
+
+def test_the_ramp_up_is_no_clock_under_load(kept, tmp_path):
+    idle, ramp = works(345, 0x1), works(900, 0x8)
+    during = seen_of(kept, tmp_path, idle, ramp, works(1755), works(1740), idle, ramp)
+    assert during["sm_clock_mhz"] == known(1740)
+    assert during["throttle_reasons"] == known("none")
+
+
+def test_one_slow_reading_of_many_is_neither_the_clock_nor_a_reason(kept, tmp_path):
+    one = seen_of(kept, tmp_path, *[works()] * 51, works(600, 0x40))
+    assert (one["sm_clock_mhz"], one["throttle_reasons"]) == (known(1755), known("none"))
+    two = seen_of(kept, tmp_path, *[works()] * 51, *[works(600, 0x40)] * 2)
+    assert two["throttle_reasons"] == known("hardware-thermal")
+    tenth = seen_of(kept, tmp_path, *[works()] * 46, *[works(600)] * 5)
+    assert tenth["sm_clock_mhz"] == known(600)
+
+
+def test_what_was_read_before_the_gpu_was_lost_is_kept(kept, tmp_path):
+    during = seen_of(kept, tmp_path, works(), works(1700, 0x4), FakeGpu(lost=True))
+    assert during["temperature_c"] == known(31)
+    assert during["sm_clock_mhz"] == known(1700)
+    assert during["throttle_reasons"] == known("power-cap")
+
+
+def test_load_that_never_lasted_is_the_reason(kept, tmp_path):
+    idle = works(345, 0x1)
+    during = seen_of(kept, tmp_path, idle, works(), idle, works(), idle)
+    why = "no load lasted for two readings of the GPU"
+    assert during["sm_clock_mhz"] == during["throttle_reasons"] == unknown(why)
+    assert during["pcie_width"] == known(16)
+
+
+def test_a_run_of_hours_is_kept_in_little():
+    readings, reading = LoadReadings(), dict.fromkeys((*WATCHED, "pcie_rx_total_bytes"), known(1))
+    reading |= {"pcie_tx_total_bytes": unknown("refused"), "throttle_reasons": known("none")}
+    sizes = []
+    for number in range(20_001):
+        readings.add(reading | {"sm_clock_mhz": known(1500 + 15 * (number % 20))})
+        if number in (100, 20_000):
+            sizes.append(len(pickle.dumps(readings)))
+    assert sizes[1] < 2 * sizes[0]
+    assert readings.facts(None)["sm_clock_mhz"] == known(1515)
 
 
 def test_what_cannot_be_read_says_why(kept, tmp_path):
@@ -113,6 +165,8 @@ def test_load_by_bytes_where_the_reasons_are_not_told(kept, tmp_path):
     with watching(kept, library, tmp_path) as watch:
         watch.sample()
         library.loads[0].into += MIB // 2  # wraps: it moved
+        watch.sample()
+        library.loads[0].into += MIB
         watch.sample()
     assert kept.sets["during"]["gpu0"]["sm_clock_mhz"] == known(345)
 
@@ -163,23 +217,29 @@ def test_a_failing_thread_ends_no_run(kept, tmp_path):
     assert kept.sets["during"]["gpu0"]["temperature_c"].why == "ZeroDivisionError: odd"
 
 
-def test_a_call_that_hangs_holds_no_run_up(kept, tmp_path):
-    release, asked = threading.Event(), threading.Event()
+HANGS = "a call into NVML did not return within 0.05 s: look at `dmesg`"
 
-    class Stuck(Watch):
-        def sample(self) -> None:
-            asked.set()
-            release.wait(60)
 
-    library = FakeNvml(gpus=(SLEEPY,))
-    with Stuck(kept.write, "cuda", GPU0, library, patience_s=0.05, root=tmp_path):
-        assert asked.wait(10)
-    try:
-        why = kept.sets["during"]["gpu0"]["pcie_width"].why
-        assert why == "a call into NVML did not return within 0.05 s"
+def test_a_call_that_hangs_holds_no_run_up(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(nvml, "PATIENCE_S", 0.05)
+    library = FakeNvml(gpus=(SLEEPY,), hangs="nvmlDeviceGetTemperatureV")
+    with library.hanging():
+        with Watch(kept.write, "cuda", GPU0, library, root=tmp_path):
+            assert library.hung.wait(60)
+        assert kept.sets["during"]["gpu0"]["pcie_width"] == unknown(HANGS)
         assert library.is_open  # closing it would hang too
-    finally:
-        release.set()
+        threads = set(threading.enumerate())
+        after = nvml_facts(library)  # asks no more
+        assert after["nvml"]["driver"] == unknown(HANGS)
+        assert set(threading.enumerate()) <= threads
+
+
+def test_nvml_that_hangs_at_its_start_holds_no_run_up(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(nvml, "PATIENCE_S", 0.05)
+    library = FakeNvml(hangs="nvmlInit")
+    with library.hanging(), Watch(kept.write, "cuda", GPU0, library, root=tmp_path):
+        pass
+    assert HANGS in (kept.sets["during"]["gpu0"]["pcie_width"].why or "")
 
 
 def test_a_failure_of_writing_ends_no_run(tmp_path):
