@@ -180,9 +180,11 @@ class Archived(Run, frozen=True, kw_only=True):
 
 
 class Launch(Struct, frozen=True, kw_only=True):
-    """What a fresh worker is asked for: the cases of one family, in the order they are measured."""
+    """What a fresh worker is asked for: the cases of one family, or of several one after the other,
+    in the order they are measured."""
 
     family: str
+    """The first case's. A worker of an older commit knows this one alone."""
     number: int = 0
     settings: Mapping[str, Any]
     """Of `hostbench.measure.measure.Settings`."""

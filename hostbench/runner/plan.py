@@ -21,10 +21,14 @@ class Profile:
     launches: int
     settings: Settings = field(default_factory=Settings)
     deadline_s: float = 60.0
+    shares_workers: bool = False
+    """On a device of `SLOW_TO_START` the families without ranks share the worker of a launch."""
 
 
+SLOW_TO_START = ("cuda",)
+"""Devices that every process takes seconds to start: see tests/gpu/cost.py."""
 STANDARD = Profile(name="standard", launches=10)
-QUICK = Profile(name="quick", launches=8)
+QUICK = Profile(name="quick", launches=8, shares_workers=True)
 """Two minutes. With 3 launches a second run often said otherwise: see docs/judgement.md."""
 
 
@@ -42,6 +46,22 @@ class Plan:
 
     def families(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(case.family for case in self.cases))
+
+    def walks(self, launch: int) -> tuple[tuple[str, ...], ...]:
+        """The families of each worker of a launch, in the order that it walks them: one family; or
+        all that need no ranks, in an order drawn by the seed, where the profile shares workers."""
+        shared = [family for family in self.families() if self._is_shared(family)]
+        random.Random(f"{self.seed}-{launch}-walk").shuffle(shared)
+        alone = ((family,) for family in self.families() if family not in shared)
+        return ((tuple(shared),) if shared else ()) + tuple(alone)
+
+    def _is_shared(self, family: str) -> bool:
+        if not self.profile.shares_workers or self.stand_in is not None:
+            return False
+        cases = [case for case in self.cases if case.family == family]
+        return all(
+            case.values["device"] in SLOW_TO_START and not _num_ranks(case) for case in cases
+        )
 
     def order(self, family: str, launch: int) -> tuple[Case, ...]:
         """The family's cases of a launch in the order they are measured, shuffled by the seed.

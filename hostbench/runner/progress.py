@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -40,9 +41,10 @@ class Bar:
         self._total, self._telling = total, telling
         self._began_s = time.monotonic()
 
-    def walk(self, what: str) -> None:
-        """A worker is about to walk the cases of a family."""
-        self._launch = self._what = what
+    def walk(self, what: str, families: Sequence[str]) -> None:
+        """A worker is about to walk the cases of these families."""
+        self._launch = what
+        self._what = f"{what} {', '.join(families)}"
         self._say(always=True)
 
     def started(self, case: Case) -> None:
@@ -50,7 +52,7 @@ class Bar:
         if not self._done:
             self._began_s = time.monotonic()  # the worker's start is paid once
         axes = ",".join(typed_value(name, value) for name, value in case.axes)
-        self._what = f"{self._launch}.{case.workload.partition('.')[2]}[{axes}]"
+        self._what = f"{self._launch} {case.workload}[{axes}]"
         self._say()
 
     def case(self, record: CaseRecord) -> None:

@@ -1,7 +1,8 @@
 """A run's loop: launches over families, one record per case and launch, as they come."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -61,17 +62,19 @@ def _timed(
     progress: Bar,
     out: set[Case],
 ) -> Iterator[tuple[int, CaseRecord]]:
-    """Every launch on one or two sides; cases without a number join `out` and are left out."""
+    """Every launch on one or two sides; cases without a number join `out` and are left out. Of two
+    sides each family has its own worker: a side may be a commit whose workers know one alone."""
     for launch in range(plan.profile.launches):
-        for family in plan.families():
-            ordered = plan.order(family, launch)
+        apart = [(family,) for family in plan.families()]
+        for families in plan.walks(launch) if len(launchers) == 1 else apart:
+            ordered = _ordered(plan, families, launch)
             cases = tuple(case for case in ordered if case not in out)
             progress.dropped((len(ordered) - len(cases)) * len(launchers))
             if not cases:
                 continue
-            for side in plan.turns(family, launch) if len(launchers) > 1 else (0,):
-                progress.walk(f"launch {launch + 1}/{plan.profile.launches} {family}")
-                for outcome in launchers[side].run(_launch(plan, family, launch, cases)):
+            for side in plan.turns(families[0], launch) if len(launchers) > 1 else (0,):
+                progress.walk(f"launch {launch + 1}/{plan.profile.launches}", families)
+                for outcome in launchers[side].run(_launch(plan, launch, cases)):
                     record = _record(workloads[outcome.case.workload], launch, outcome)
                     if record.status != "ok":
                         out.add(record.case)
@@ -97,12 +100,12 @@ def _observe(
     against the times: that is a proof which is unavailable. A profiler that breaks it again and
     again is left alone."""
     number, left, broken = plan.profile.launches, set(wanted), []
-    for family in plan.families():
-        cases = tuple(case for case in plan.order(family, number) if case in wanted)
+    for families in plan.walks(number):
+        cases = tuple(case for case in _ordered(plan, families, number) if case in wanted)
         if not cases:
             continue
-        progress.walk(f"observing {family}")
-        for outcome in launcher.run(_launch(plan, family, number, cases, observe=True)):
+        progress.walk("observing", families)
+        for outcome in launcher.run(_launch(plan, number, cases, observe=True)):
             if outcome.status == "failed" and not outcome.measurement.proofs:
                 broken.append(outcome)
                 outcome = _unavailable(outcome, f"the observing pass failed: {outcome.reason}")
@@ -128,11 +131,13 @@ def _unavailable(outcome: Outcome, why: str) -> Outcome:
     return replace(outcome, status="ok", reason=None, traceback=None, measurement=measurement)
 
 
-def _launch(
-    plan: Plan, family: str, launch: int, cases: tuple[Case, ...], *, observe: bool = False
-) -> Launch:
+def _ordered(plan: Plan, families: Iterable[str], launch: int) -> tuple[Case, ...]:
+    return tuple(chain.from_iterable(plan.order(family, launch) for family in families))
+
+
+def _launch(plan: Plan, launch: int, cases: tuple[Case, ...], *, observe: bool = False) -> Launch:
     return Launch(
-        family=family,
+        family=cases[0].family,
         number=launch,
         cases=cases,
         settings=asdict(plan.profile.settings),

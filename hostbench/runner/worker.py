@@ -32,7 +32,7 @@ def walk(launch: Launch, emit: Emit) -> None:
     Before each case `Started` is emitted, after it its `Outcome`. Stops early with a fatal one when
     the process can no longer be trusted.
     """
-    workloads = load((launch.family,))
+    workloads = load(tuple(dict.fromkeys(case.family for case in launch.cases)))
     # What stands in needs no warming up, and its clock may not see what a step does on the host.
     cold = {} if launch.device is None else {"warmup_s": 0.0}
     settings = convert({**launch.settings, **cold}, measure.Settings)

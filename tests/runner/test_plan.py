@@ -25,7 +25,7 @@ from hostbench.runner.plan import (
     default_device,
 )
 from hostbench.runner.progress import Bar
-from hostbench.testing.builders import InProcess, copy_case
+from hostbench.testing.builders import InProcess, copy_case, create_case
 
 WORKLOADS = load(("transfer", "allocation"))
 
@@ -144,6 +144,77 @@ def test_cases_of_one_number_of_ranks_stay_together() -> None:
     assert all(set(order) == set(cases) and len(order) == len(cases) for order in orders)
     within = {tuple(c.values["nbytes"] for c in o if c.values["num_ranks"] == 2) for o in orders}
     assert len(within) > 1
+
+
+def quick_on_gpus(**changes: object) -> Plan:
+    workloads = load(("transfer", "allocation", "collectives"))
+    return plan(cases=choose(workloads, "cuda", quick=True), **changes)
+
+
+def test_on_gpus_the_families_of_a_quick_launch_share_a_worker() -> None:
+    """But for those that need ranks, which are forked before anything of CUDA is started."""
+    shared = quick_on_gpus()
+    assert shared == quick_on_gpus()
+    walks = [shared.walks(launch) for launch in range(8)]
+    assert {walk[1:] for walk in walks} == {(("collectives",),)}
+    assert {walk[0] for walk in walks} == {("transfer", "allocation"), ("allocation", "transfer")}
+
+
+@pytest.mark.parametrize(
+    "apart",
+    [plan(), quick_on_gpus(profile=STANDARD), quick_on_gpus(stand_in="simulated")],
+    ids=["cpu", "standard", "simulated"],
+)
+def test_else_every_family_has_its_own(apart: Plan) -> None:
+    assert apart.walks(0) == tuple((family,) for family in apart.families())
+
+
+class Told:
+    """Stands in for a Launcher: the launches that it was asked for, each case of which is ok."""
+
+    def __init__(self) -> None:
+        self.launches: list[Launch] = []
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        self.launches.append(launch)
+        measured = Measurement(proofs={"copies": "passed"})
+        for place, case in enumerate(launch.cases):
+            yield Outcome(case=case, position=place, status="ok", seconds=1.0, measurement=measured)
+
+
+def families_of(told: Told) -> list[set[str]]:
+    return [{case.family for case in launch.cases} for launch in told.launches]
+
+
+def test_a_shared_launch_walks_family_by_family_and_is_observed_as_one() -> None:
+    shared, told = quick_on_gpus(), Told()
+    works = load(("transfer", "allocation", "collectives"))
+    found = list(session.records(shared, works, told, Bar()))  # type: ignore[arg-type]
+    together = {"transfer", "allocation"}
+    assert families_of(told) == [*[together, {"collectives"}] * 3, together]
+    for launch in told.launches:
+        runs = [family for family, _ in itertools.groupby(case.family for case in launch.cases)]
+        assert len(runs) == len(set(runs))
+    pairs = [(record.case, record.launch) for record in found]
+    assert len(pairs) == len(set(pairs)) == shared.total() + len(told.launches[-1].cases)
+
+
+def test_two_sides_share_no_worker() -> None:
+    """One of them may be a commit whose workers load the family that the launch names, alone."""
+    sides = Told(), Told()
+    works = load(("transfer", "allocation", "collectives"))
+    for _ in session.interleaved(quick_on_gpus(), works, sides, Bar()):  # type: ignore[arg-type]
+        pass
+    for told in sides:
+        assert families_of(told) == [{"transfer"}, {"allocation"}, {"collectives"}] * 3
+        assert all({launch.family} == {c.family for c in launch.cases} for launch in told.launches)
+
+
+def test_a_worker_walks_the_cases_of_two_families() -> None:
+    cases = (copy_case(device="cuda"), create_case(device="cuda"))
+    launch = Launch(family="transfer", settings={}, device="simulated", cases=cases)
+    outcomes = list(InProcess().run(launch))
+    assert [(one.case, one.status) for one in outcomes] == [(case, "ok") for case in cases]
 
 
 def test_what_is_done_is_left_out() -> None:
