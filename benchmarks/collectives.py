@@ -19,5 +19,18 @@ class AllReduce(suite.Suite):
     params = (
         ("cuda", "cpu"),
         (1, 2, 4, 8),
-        (4096, 65536, 1048576, 16777216, 67108864),
+        (4096, 65536, 1048576, 16777216, 67108864, 536870912),
+    )
+
+
+class AllReduceQueued(suite.Suite):
+    """20 all-reduces before one synchronize. Timed: a 20th of the slowest rank's time for all."""
+
+    workload = "collectives.all_reduce_queued"
+    version = "1"
+    param_names = ("device", "num_ranks", "nbytes")
+    params = (
+        ("cuda", "cpu"),
+        (1, 2, 4, 8),
+        (4096, 65536, 1048576, 16777216, 67108864, 536870912),
     )

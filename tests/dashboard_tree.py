@@ -196,6 +196,7 @@ def _findings(work: Workload, case: Case) -> dict[str, Any]:
         return {**work.expected(case), "copies": f"1 x {way} pageable, {HOSTILE} in all"}
     found: dict[str, Any] = dict(work.expected(case))
     if case.workload == "transfer.both_ways":
+        found["both_at_once"] = axes["memory"] == "pinned"
         found["both_ways_share"] = 0.97 if found["both_at_once"] else 0.0
     return found
 

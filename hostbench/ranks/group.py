@@ -37,9 +37,10 @@ class TorchGroup:
         """Write what this rank contributes: whole numbers that depend on rank and position."""
         pattern.write(buffer, pattern.share(self.rank, buffer.device))
 
-    def wrong_sum(self, buffer: torch.Tensor) -> str | None:
-        """What is wrong with the sum of all shares in `buffer`; None when each element is exact."""
-        return pattern.first_wrong(buffer, pattern.total(self.num_ranks, buffer.device))
+    def wrong_sum(self, buffer: torch.Tensor, times: int = 1) -> str | None:
+        """What is wrong with the sum of all shares in `buffer`, or with what that many sums in
+        place make of them; None when each element is exact."""
+        return pattern.first_wrong(buffer, pattern.total(self.num_ranks, buffer.device, times))
 
     def all_reduce(self, buffer: torch.Tensor) -> None:
         """Replace `buffer` by the sum over ranks, in place. May return before it is there."""

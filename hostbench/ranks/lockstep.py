@@ -84,7 +84,7 @@ def _measure(
 ) -> Measurement:
     is_checked = all(pool.ask(deadline, "build", case))
     first_s = slowest(pool.ask(deadline, "iterate", 1))[0][0]
-    one_s = _warm_up(pool, settings, first_s, deadline)
+    one_s = _warm_up(pool, settings, work.depth, first_s, deadline)
     per_rank = _sample(pool, settings, one_s, deadline)
     timed = slowest(per_rank)
     finished = pool.ask(deadline, "finish")
@@ -116,15 +116,17 @@ def proof(wrong: Sequence[str | None]) -> str:
     return f"failed: {'; '.join(said)}" if said else "passed"
 
 
-def _warm_up(pool: Pool, settings: Settings, one_s: float, deadline: Deadline) -> float:
-    """At least one more iteration; returns the last one's seconds."""
+def _warm_up(
+    pool: Pool, settings: Settings, depth: int, step_s: float, deadline: Deadline
+) -> float:
+    """At least one more iteration; returns the seconds of the last one, all of its steps."""
     end_s = time.monotonic() + settings.warmup_s
     for _ in range(MAX_WARMUPS):
-        count = chunk(end_s - time.monotonic(), one_s)
-        one_s = slowest(pool.ask(deadline, "iterate", count))[-1][0]
+        count = chunk(end_s - time.monotonic(), depth * step_s)
+        step_s = slowest(pool.ask(deadline, "iterate", count))[-1][0]
         if time.monotonic() >= end_s:
             break
-    return one_s
+    return depth * step_s
 
 
 def _sample(

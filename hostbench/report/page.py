@@ -13,7 +13,7 @@ from hostbench.core import units
 from hostbench.core.case import as_typed
 from hostbench.core.units import number_of, one_line
 from hostbench.families import declared
-from hostbench.report.answer import Answer, Figure, by_family
+from hostbench.report.answer import Answer, Figure, by_family, joined
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from hostbench.report.table import Cell, Column, Part, Table, shown
@@ -226,11 +226,11 @@ def counts(rows: pd.DataFrame) -> list[str]:
 def _terms(rows: pd.DataFrame) -> list[str]:
     """What the columns of figures mean; of a rate also whose bytes these workloads count."""
     shown = rows[rows["gb_per_s"].notna()]
-    said = [
-        f", of {work.rate_of} for {work.name.partition('.')[2]}"
-        for work in map(declared, shown["workload"].unique())
-        if work and work.rate_of
-    ]
+    names: dict[str, list[str]] = {}
+    for work in map(declared, shown["workload"].unique()):
+        if work and work.rate_of:
+            names.setdefault(work.rate_of, []).append(work.name.partition(".")[2])
+    said = [f", of {what} for {joined(counted)}" for what, counted in names.items()]
     return [_RATE.format("".join(said)), *_TERMS]
 
 

@@ -1,5 +1,6 @@
 """What the pool's parent decides: scripted ranks, no processes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ class Script:
         assert device == "cpu"
         self.num_ranks = num_ranks
         self.orders: list[str] = []
+        self.counts: list[int] = []
         self.is_killed = False
         assert all(earlier.is_killed for earlier in Script.made), "two pools at once"
         Script.made.append(self)
@@ -51,6 +53,7 @@ class Script:
     def ask(self, deadline: Deadline, order: str, *arguments: Any) -> list[Any]:
         assert deadline.given_s == 8.0
         self.orders.append(order)
+        self.counts += arguments if order == "iterate" else ()
         if order == "iterate":
             self.done += arguments[0]
             second = 9.0 if self.done == 1 else 2.0
@@ -84,9 +87,10 @@ def room(monkeypatch: pytest.MonkeyPatch) -> lockstep.Room:
     return lockstep.Room(10.0)
 
 
-def measured(room: lockstep.Room, kind: str = "fine") -> Measurement:
+def measured(room: lockstep.Room, kind: str = "fine", **more: Any) -> Measurement:
     case = Case.of(WORK.name, {"device": "cpu", "kind": kind})
-    return room.measure(WORK, case, Settings(budget_s=1e9, warmup_s=0.0))
+    work = replace(WORK, depth=more.pop("depth", 1))
+    return room.measure(work, case, Settings(**{"budget_s": 1e9, "warmup_s": 0.0, **more}))
 
 
 def test_the_measurement_is_of_the_slowest_rank(room: lockstep.Room) -> None:
@@ -98,6 +102,16 @@ def test_the_measurement_is_of_the_slowest_rank(room: lockstep.Room) -> None:
     assert found.findings == {"oversubscribed": True}
     assert found.proofs == {"data": "failed: rank 1: it is wrong"}
     assert found.memory == {"peak_allocated": 3}
+
+
+@pytest.mark.parametrize(("depth", "count"), [(1, 5), (20, 3)])
+def test_an_order_counts_all_steps_before_a_synchronize(
+    room: lockstep.Room, depth: int, count: int
+) -> None:
+    """2 s a step: of 20 an iteration takes 40 s, and 100 s hold the least number of them."""
+    found = measured(room, depth=depth, budget_s=100.0, max_samples=count)
+    (pool,) = Script.made
+    assert (found.depth, pool.counts) == (depth, [1, 1, count])
 
 
 def test_a_pool_is_kept_for_the_next_case_and_replaced_after_a_failure(

@@ -23,6 +23,43 @@ def test_the_sum_of_the_shares_is_exact(num_ranks: int) -> None:
         pattern.total(pattern.MAX_RANKS + 1, CPU)
 
 
+@pytest.mark.parametrize("num_ranks", [1, 2, 4, 8])
+def test_sums_of_sums_are_exact_in_whatever_order_they_are_added(num_ranks: int) -> None:
+    """One after the other, and by pairs; one sum left out, or one rank in one of them, shows."""
+    times = pattern.MAX_TIMES
+    shares = [pattern.share(rank, CPU) for rank in range(num_ranks)]
+    for add in (_in_turn, _by_pairs):
+        buffer, last = add(shares), shares[0]
+        for _ in range(times - 1):
+            last, buffer = buffer, add([buffer] * num_ranks)
+        total = pattern.total(num_ranks, CPU, times)
+        assert pattern.first_wrong(buffer, total) is None
+        if num_ranks > 1:
+            assert pattern.first_wrong(last, total) is not None
+            lost = add([last] * (num_ranks - 1))
+            assert pattern.first_wrong(lost, total) is not None
+
+
+def _in_turn(parts: list[torch.Tensor]) -> torch.Tensor:
+    total = parts[0].clone()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def _by_pairs(parts: list[torch.Tensor]) -> torch.Tensor:
+    if len(parts) == 1:
+        return parts[0].clone()
+    half = len(parts) // 2
+    return _by_pairs(parts[:half]) + _by_pairs(parts[half:])
+
+
+@pytest.mark.parametrize(("num_ranks", "times"), [(3, 2), (15, 2), (8, pattern.MAX_TIMES + 1)])
+def test_sums_of_sums_that_are_not_exact_are_refused(num_ranks: int, times: int) -> None:
+    with pytest.raises(ValueError, match="float32 holds them exactly"):
+        pattern.total(num_ranks, CPU, times)
+
+
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("wrong", [1.0, float("nan")])
 def test_every_element_is_compared(length: int, wrong: float) -> None:

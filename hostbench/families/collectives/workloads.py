@@ -1,13 +1,20 @@
 """collectives: what it costs to add up one buffer over ranks, each with a device of its own."""
 
+from collections.abc import Callable
+from typing import Any
+
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB, MIB
 from hostbench.device.base import Device
 from hostbench.measure.measure import Prepared
-from hostbench.measure.workload import DEVICES, workload
+from hostbench.measure.workload import DEVICES, Build, workload
 from hostbench.ranks import membership
 
 SIZES = (4 * KIB, 64 * KIB, MIB, 16 * MIB, 64 * MIB)
+LARGE = 512 * MIB
+"""On GPUs: where the bus bandwidth no longer grows."""
+QUEUED = 20
+"""All-reduces before one synchronize, as nccl-tests has them (its `-n`)."""
 NUM_RANKS = (1, 2, 4, 8)
 
 
@@ -34,23 +41,32 @@ def _ranks(num_ranks: int, **_: AxisValue) -> int:
     return num_ranks
 
 
-@workload(
-    axes={"device": DEVICES, "num_ranks": NUM_RANKS, "nbytes": SIZES},
-    moves=_moves,
-    rate_of="one rank's buffer (algorithm bandwidth, not bus bandwidth)",
-    quick=_quick,
-    ranks=_ranks,
-    link=lambda num_ranks, **_: "peer" if num_ranks > 1 else None,
-    crosses=_crosses,
-    version="1",
-)
-def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
-    """One float32 buffer summed over ranks, in place. Timed: the slowest rank's all-reduce.
+def _one_each(device: str, nbytes: int, **_: AxisValue) -> bool:
+    return device == "cuda" or nbytes < LARGE
 
-    The backend follows the device: nccl on cuda, gloo on cpu. Before each iteration, outside the
-    timer, the buffer is set to the rank's own share again: sums of sums would leave float32's exact
-    range. Every element is compared with the exact sum, on every rank.
-    """
+
+def _queue(device: str, nbytes: int, **_: AxisValue) -> bool:
+    """gloo's call returns with the sum, so nothing queues up: the smallest size shows that."""
+    return device == "cuda" or nbytes == SIZES[0]
+
+
+def _summed(**more: Any) -> Callable[[Build], Build]:
+    """What all-reduces declare."""
+    return workload(
+        axes={"device": DEVICES, "num_ranks": NUM_RANKS, "nbytes": (*SIZES, LARGE)},
+        moves=_moves,
+        rate_of="one rank's buffer (algorithm bandwidth, not bus bandwidth)",
+        ranks=_ranks,
+        link=lambda num_ranks, **_: "peer" if num_ranks > 1 else None,
+        crosses=_crosses,
+        version="1",
+        **more,
+    )
+
+
+def _in_place(device: Device, nbytes: int, times: int = 1) -> Prepared:
+    """An all-reduce of a buffer that before each reading is the rank's own share again, and that a
+    reading sums so many `times`: without end sums of sums would leave float32's range."""
     group = membership.current()
     share = device.create("empty", nbytes, on_host=False)
     group.fill_share(share)
@@ -58,5 +74,26 @@ def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
     return Prepared(
         step=lambda: group.all_reduce(buffer),
         before=lambda: device.copy(buffer, share, blocking=True),
-        verify=lambda: group.wrong_sum(buffer),
+        verify=lambda: group.wrong_sum(buffer, times),
     )
+
+
+@_summed(only=_one_each, quick=_quick)
+def all_reduce(device: Device, num_ranks: int, nbytes: int) -> Prepared:
+    """One float32 buffer summed over ranks, in place. Timed: the slowest rank's all-reduce.
+
+    The backend follows the device: nccl on cuda, gloo on cpu. Every element is compared with the
+    exact sum, on every rank.
+    """
+    return _in_place(device, nbytes)
+
+
+@_summed(only=_queue, depth=QUEUED)
+def all_reduce_queued(device: Device, num_ranks: int, nbytes: int) -> Prepared:
+    """20 all-reduces before one synchronize. Timed: a 20th of the slowest rank's time for all.
+
+    All sum the same buffer in place, so that 512 MiB take as much memory as in `all_reduce`: twice
+    that, not 20 times. Sums of sums are exact here (see `ranks.pattern`); every element is compared
+    with the last one, which shows each all-reduce that was left out.
+    """
+    return _in_place(device, nbytes, QUEUED)
