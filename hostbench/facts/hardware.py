@@ -9,8 +9,15 @@ from typing import Any
 
 from hostbench.facts.files import entries, read_fields, read_text
 from hostbench.facts.nvml import NvmlUnavailable, open_nvml
+from hostbench.facts.record import Fact
 
 _NVIDIA, _DISPLAY_CLASS = "0x10de", "0x03"
+_UNNAMED = "NVIDIA GPU"
+_OTHER_SIGNS = {
+    "wsl": ("usr/lib/wsl/lib/libcuda.so.1",),
+    "tegra": ("dev/nvgpu", "dev/nvhost-gpu"),
+}
+"""What Windows' driver shows to WSL2, and a Jetson's before JetPack 6: neither device nor slot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +26,7 @@ class Hardware:
 
     num_gpus: int
     seen_by: str | None = None
-    """`nvml`, `proc`, `dev` or `pci`; None where none is visible."""
+    """`nvml`, `proc`, `dev`, `wsl`, `tegra` or `pci`; None where none is visible."""
     names: tuple[str, ...] = ()
     """Model names where the source tells them."""
     why: str | None = None
@@ -44,7 +51,8 @@ def hidden_by_user(environ: Mapping[str, str] | None = None) -> str | None:
 def nvidia_hardware(
     root: Path = Path("/"), nvml: Any = None, environ: Mapping[str, str] | None = None
 ) -> Hardware:
-    """Whether NVIDIA hardware is visible. NVML's count is believed, also when it is 0."""
+    """Whether NVIDIA hardware is visible. NVML is believed, also when it counts none; of several
+    GPUs those that it cannot open, as a lost one, are left out."""
     hidden = hidden_by_user(environ)
     if hidden:
         return Hardware(num_gpus=0, why=hidden)
@@ -61,11 +69,12 @@ def _nvml_names(library: Any) -> tuple[str, ...]:
     nvml = open_nvml(library)
     try:
         count = nvml.num_gpus()
-        if count.why:
+        if not isinstance(count.value, int):
             raise NvmlUnavailable(count.why)
-        handles = [nvml.handle(index) for index in range(nvml.count())]
-        found = [nvml.read(partial(nvml.library.nvmlDeviceGetName, handle)) for handle in handles]
-        return tuple(str(fact.value or "NVIDIA GPU") for fact in found)
+        handles = [nvml.handle(index) for index in range(count.value)]
+        opened = [each for each in handles if not isinstance(each, Fact)]
+        names = [nvml.read(partial(nvml.library.nvmlDeviceGetName, each)) for each in opened]
+        return tuple(str(fact.value or _UNNAMED) for fact in names) or (_UNNAMED,) * len(handles)
     finally:
         nvml.close()
 
@@ -74,12 +83,15 @@ def _from_kernel(root: Path, why: str) -> Hardware:
     folders = entries(root / "proc/driver/nvidia/gpus", "*")
     if folders:
         models = [read_fields(folder / "information").get("Model") for folder in folders]
-        names = tuple(model or "NVIDIA GPU" for model in models)
+        names = tuple(model or _UNNAMED for model in models)
         return Hardware(num_gpus=len(names), seen_by="proc", names=names, why=why)
     nodes = entries(root / "dev", "nvidia[0-9]*")
     if nodes:
-        names = ("NVIDIA GPU",) * len(nodes)
+        names = (_UNNAMED,) * len(nodes)
         return Hardware(num_gpus=len(nodes), seen_by="dev", names=names, why=why)
+    for seen_by, signs in _OTHER_SIGNS.items():
+        if any((root / sign).exists() for sign in signs):
+            return Hardware(num_gpus=1, seen_by=seen_by, names=(_UNNAMED,), why=why)
     num_pci = sum(_is_ours(device) for device in entries(root / "sys/bus/pci/devices", "*"))
     if num_pci:
         return Hardware(num_gpus=num_pci, seen_by="pci", why=why)

@@ -27,14 +27,18 @@ _REASONS = {
     6: "NVML found none",
     9: "the NVIDIA driver is not loaded: run nvidia-smi as root or load the kernel module",
     10: "NVML timed out",
-    12: "libnvidia-ml.so.1 is missing: install the NVIDIA driver, or start the container with GPUs",
+    12: "libnvidia-ml.so.1 is missing: install the NVIDIA driver, or start the container with GPUs "
+    "and NVIDIA_DRIVER_CAPABILITIES=compute,utility",
     FUNCTION_NOT_FOUND: "this driver is too old for it: upgrade the driver",
     15: "the GPU is lost: reset it or restart the machine, and look at `dmesg`",
-    16: "the GPU needs a reset",
+    16: "the GPU needs a reset: `nvidia-smi --gpu-reset` while nothing uses it, or restart the "
+    "machine",
     18: "driver and NVML library differ in version: restart the machine after the driver upgrade",
     22: "a vGPU does not tell",
     VERSION_MISMATCH: "this driver does not know this version of the call: upgrade the driver",
     DEPRECATED: "this driver no longer answers it",
+    999: "NVML fails without a reason: in a container, start it again, as systemd's daemon-reload "
+    "takes its GPUs away; else look at `dmesg`",
 }
 _REFUSALS = {INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED}
 """Another call for the same fact may answer. Every other code is the GPU's or NVML's state."""

@@ -16,7 +16,7 @@ from typing import Any
 from hostbench.core.units import MIB
 from hostbench.facts.cpu_time import cpu_shares, cpu_ticks
 from hostbench.facts.gpu import gpu_reads
-from hostbench.facts.nvml import Nvml, open_nvml, why_hung
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml, why_hung
 from hostbench.facts.record import (
     Facts,
     Group,
@@ -107,6 +107,8 @@ class Watch:
     def _guarded(self, do: Callable[[], object]) -> None:
         try:
             do()
+        except NvmlUnavailable as error:
+            self._why = str(error)
         except Exception as error:
             self._why = f"{type(error).__name__}: {error}"
 

@@ -9,10 +9,19 @@ from typing import Literal
 
 from hostbench.core.units import format_rate
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
-from hostbench.limits.ceiling import Ceiling, host_link, is_on
+from hostbench.limits.ceiling import NO_LINK, Ceiling, host_link, is_on
 
 VerdictKind = Literal[
-    "fine", "c2c", "slot", "narrow", "asleep", "slow", "throttled", "virtualized", "unknown"
+    "fine",
+    "c2c",
+    "slot",
+    "narrow",
+    "asleep",
+    "slow",
+    "throttled",
+    "virtualized",
+    "integrated",
+    "unknown",
 ]
 Level = Literal["warn", "note", "ok"]
 
@@ -73,7 +82,8 @@ def _of_gpu(facts: Facts, loaded: Facts, group: str) -> Iterator[_Said]:
     if all(kind == "asleep" for kind, *_ in found):
         name, rate = link.text.partition(",")[0], format_rate(link.gb_per_s)
         fine = "fine" if _knows_width(facts, group) else "as fine as can be read"
-        yield "fine", "ok", f"the link is {fine}: {name}, at most {rate} each way", ""
+        slices = " for all slices together" if is_on(value_of(facts, group, "mig")) else ""
+        yield "fine", "ok", f"the link is {fine}: {name}, at most {rate} each way{slices}", ""
 
 
 def _unreadable(facts: Facts, group: str, virtual: bool, why: str) -> Iterator[_Said]:
@@ -81,6 +91,8 @@ def _unreadable(facts: Facts, group: str, virtual: bool, why: str) -> Iterator[_
         text = "a virtual GPU; link and counters stay unknown"
         remedy = "ask who runs the host for PCIe generation and width; compare measured rates"
         yield "virtualized", "note", text, remedy
+    elif why == NO_LINK:
+        yield "integrated", "ok", why, ""
     elif text_of(facts, group, "name") is not None:
         remedy = "compare the measured rates with those published for this GPU"
         yield "unknown", "note", why, remedy

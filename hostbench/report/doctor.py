@@ -47,11 +47,11 @@ def findings(
     facts: Facts, hardware: Hardware, torch: TorchState, *, has_git: bool = True
 ) -> list[Diagnosis]:
     """Everything worth a line, the worst first. One `ok` where nothing is wrong."""
-    found = [*_torch(hardware, torch), *_tools(facts, has_git), *_host(facts)]
+    found = [*_torch(facts, hardware, torch), *_tools(facts, has_git), *_host(facts)]
     found += _driver(facts, hardware, torch)
     found += _links(facts)
     for group in gpu_groups(facts):
-        found += _state(facts, group)
+        found += _state(facts, group, torch)
     if not any(each.level in ("broken", "warn") for each in found):
         found.append(Diagnosis("ok", "nothing looks wrong"))
     return sorted(found, key=lambda each: _ORDER.index(each.level))
@@ -70,7 +70,7 @@ def without_torch(torch: TorchState) -> Diagnosis | None:
     return None
 
 
-def _torch(hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
+def _torch(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
     if (lacking := without_torch(torch)) is not None:
         yield lacking
         return
@@ -83,13 +83,20 @@ def _torch(hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
             "broken",
             f"{hardware.num_gpus} NVIDIA GPU(s) visible ({hardware.seen_by}), but torch.cuda "
             f"does not work: {torch.error}",
-            _cuda_remedy(hardware, torch),
+            _cuda_remedy(facts, hardware, torch),
         )
 
 
-def _cuda_remedy(hardware: Hardware, torch: TorchState) -> str:
-    if torch.cuda_runtime is None:
+def _cuda_remedy(facts: Facts, hardware: Hardware, torch: TorchState) -> str:
+    mute = [why for group in gpu_groups(facts) if (why := _why_mute(facts, group))]
+    if hardware.seen_by == "wsl":
+        remedy = "update the NVIDIA driver in Windows; none belongs into WSL"
+    elif hardware.seen_by == "tegra" and torch.cuda_runtime is None:
+        remedy = "install NVIDIA's build of torch for Jetson"
+    elif torch.cuda_runtime is None:
         remedy = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
+    elif mute:
+        remedy = mute[0]
     elif hardware.seen_by == "pci":
         remedy = "install the NVIDIA driver, or start the container with its GPUs (--gpus all)"
     else:
@@ -126,6 +133,8 @@ def _host(facts: Facts) -> Iterator[Diagnosis]:
     if value_of(facts, "host", "virtualized"):
         name = text_of(facts, "host", "hypervisor")
         text = f"a virtual machine{f' ({name})' if name else ''}: neighbours may show in figures"
+        if name == "wsl":
+            text = "WSL2: Windows' driver has the GPU, and pinned memory may be scarce"
         yield Diagnosis("note", text)
 
 
@@ -146,11 +155,14 @@ def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Dia
 
 
 def _links(facts: Facts) -> Iterator[Diagnosis]:
+    has_nvml = text_of(facts, "nvml", "driver") is not None
     for each in link_verdicts(facts):
+        if each.kind == "unknown" and not has_nvml:
+            continue  # said once of the driver
         yield Diagnosis(each.level, each.text, each.remedy)
 
 
-def _state(facts: Facts, group: str) -> Iterator[Diagnosis]:
+def _state(facts: Facts, group: str, torch: TorchState) -> Iterator[Diagnosis]:
     errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
     if errors > 0:
         text = f"{group}: {errors:.0f} uncorrected ECC errors"
@@ -161,12 +173,21 @@ def _state(facts: Facts, group: str) -> Iterator[Diagnosis]:
     if text_of(facts, group, "mig") == "on":
         text = f"{group}: MIG is on; figures are those of a slice"
         yield Diagnosis("note", text, "nvidia-smi -mig 0 for the whole GPU")
-    name = facts[group].get("name")
-    if name is not None and name.why:
-        yield Diagnosis("broken", f"{group} does not answer", name.why)
+    if why := _why_mute(facts, group):
+        if len(torch.devices) == len(gpu_groups(facts)):
+            text = f"{group} does not answer NVML, though CUDA works: its facts are unknown"
+            yield Diagnosis("warn", text, why)
+        else:
+            yield Diagnosis("broken", f"{group} does not answer", why)
     if any("driver is too old" in (fact.why or "") for fact in facts[group].values()):
         text = f"{group}: the driver is too old for some facts"
         yield Diagnosis("note", text, "upgrade the NVIDIA driver")
+
+
+def _why_mute(facts: Facts, group: str) -> str | None:
+    """Why NVML tells nothing of a GPU; None where it does."""
+    name = facts[group].get("name")
+    return None if name is None else name.why
 
 
 def _version(text: str) -> tuple[int, ...]:

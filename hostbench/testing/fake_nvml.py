@@ -5,6 +5,7 @@ code, an unknown GPU is an error.
 """
 
 import ctypes
+import math
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -14,11 +15,13 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from hostbench.core.units import MIB
 from hostbench.facts.nvml import Field
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 3, 4, 9, 12
 FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH = 13, 15, 18
 INVALID_ARGUMENT, NOT_FOUND = 2, 6
+REQUIRES_RESET, UNKNOWN = 16, 999
 
 NEWER_CALLS = (
     "nvmlDeviceGetTemperatureV",
@@ -50,6 +53,33 @@ VGPU_REFUSES = (
     "nvmlDeviceGetFieldValues",
 )
 """What a vGPU in a VM commonly does not answer."""
+
+MIG_UUID = "MIG-aaaaaaaa-1111-2222-3333-444444444444"
+
+MIG_FORBIDS = (
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetMemoryInfo_v2",
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetComputeRunningProcesses_v2",
+)
+"""Of the whole GPU, to a container with a slice."""
+
+WSL2_REFUSES = (
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetComputeRunningProcesses_v2",
+    "nvmlDeviceGetComputeMode",
+    "nvmlDeviceGetEccMode",
+    "nvmlDeviceGetTotalEccErrors",
+    "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetMaxMigDeviceCount",
+    "nvmlDeviceGetGspFirmwareMode",
+    "nvmlDeviceGetGspFirmwareVersion",
+    "nvmlDeviceGetAddressingMode",
+    "nvmlDeviceGetMemoryAffinity",
+    "nvmlDeviceGetSerial",
+)
+"""What the driver of Windows does not tell Linux."""
 
 _TX, _RX = 197, 198
 
@@ -102,6 +132,8 @@ class FakeGpu:
     """Generation and width now, or under load where `sleeping_link` says that it sleeps."""
     sleeping_link: tuple[int, int] | None = None
     max_link: tuple[int, int] = (5, 16)
+    own_generation: int = 5
+    """What it could do in another slot."""
     nvlinks: int = 18
     nvlinks_up: int = 18
     c2c_mb_per_s: tuple[int, ...] = ()
@@ -125,6 +157,15 @@ class FakeGpu:
     errors: dict[str, int] = field(default_factory=dict)
     """Return code by function name."""
     lost: bool = False
+    needs_reset: bool = False
+    lost_after_bytes: float = math.inf
+    """It is lost once so many bytes have crossed its link."""
+
+    def state(self, load: Load) -> int:
+        """The return code of every call; 0 where it answers."""
+        if self.needs_reset:
+            return REQUIRES_RESET
+        return GPU_IS_LOST if self.lost or load.into + load.out_of >= self.lost_after_bytes else 0
 
     def field(self, wanted: Field, load: Load) -> SimpleNamespace:
         """The answer for one field, with its own return code."""
@@ -213,8 +254,10 @@ class FakeNvml:
     def _device(self, function: str, handle: Any, *arguments: Any) -> Any:
         if function == "nvmlDeviceGetMemoryInfo" and arguments:
             self.gpu(handle, f"{function}_v2")  # a function of its own in the driver
-        if isinstance(handle, str):
-            return handle  # a MIG device's handle is its UUID here
+        if isinstance(handle, str):  # a MIG device's handle is its UUID here
+            if function != "nvmlDeviceGetUUID":
+                raise NVMLError(NOT_SUPPORTED)
+            return handle
         gpu = self.gpu(handle, function)
         return DEVICE[function](self.loads[handle], gpu, *arguments)
 
@@ -224,8 +267,8 @@ class FakeNvml:
         if not 0 <= handle < len(self.gpus):
             raise NVMLError(NOT_FOUND)
         gpu: FakeGpu = self.gpus[handle]
-        if gpu.lost:
-            raise NVMLError(GPU_IS_LOST)
+        if code := gpu.state(self.loads[handle]):
+            raise NVMLError(code)
         if function in gpu.errors:
             raise _error(function, gpu.errors[function])
         return gpu
@@ -319,7 +362,7 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetCurrPcieLinkWidth": lambda load, gpu: _link(load, gpu)[1],
     "nvmlDeviceGetMaxPcieLinkGeneration": lambda load, gpu: gpu.max_link[0],
     "nvmlDeviceGetMaxPcieLinkWidth": lambda load, gpu: gpu.max_link[1],
-    "nvmlDeviceGetGpuMaxPcieLinkGeneration": lambda load, gpu: 5,
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration": lambda load, gpu: gpu.own_generation,
     "nvmlDeviceGetVirtualizationMode": lambda load, gpu: gpu.virtualization,
     "nvmlDeviceGetMigMode": lambda load, gpu: [int(gpu.mig)] * 2,
     "nvmlDeviceGetMaxMigDeviceCount": lambda load, gpu: 7 if gpu.mig else 0,
@@ -355,6 +398,19 @@ def library_missing() -> FakeNvml:
     return FakeNvml(gpus=(), init_error=LIBRARY_NOT_FOUND)
 
 
+def cut_off() -> FakeNvml:
+    """A container that ran while systemd reloaded its units: NVML starts no more.
+
+    https://github.com/NVIDIA/nvidia-container-toolkit/issues/48
+    """
+    return FakeNvml(gpus=(), init_error=UNKNOWN)
+
+
+def no_permission() -> FakeNvml:
+    """A container in which NVML starts and counts, and opens no GPU."""
+    return FakeNvml(errors={"nvmlDeviceGetHandleByIndex": NO_PERMISSION})
+
+
 def old_driver(gpu: FakeGpu | None = None) -> FakeNvml:
     """A driver from before CUDA 12: newer calls answer FUNCTION_NOT_FOUND."""
     errors = dict.fromkeys(NEWER_CALLS, FUNCTION_NOT_FOUND)
@@ -365,3 +421,83 @@ def vgpu() -> FakeNvml:
     """A virtual GPU in a VM, which refuses link, limits and counters."""
     errors = dict.fromkeys(VGPU_REFUSES, NOT_SUPPORTED)
     return FakeNvml(gpus=(FakeGpu(name="NVIDIA A40-48Q", virtualization=2, errors=errors),))
+
+
+def mig_slice() -> FakeNvml:
+    """A container with one slice of a GPU: what concerns the whole GPU is forbidden.
+
+    https://github.com/NVIDIA/nvidia-container-toolkit/issues/842
+    """
+    gpu = FakeGpu(
+        name="NVIDIA A100-SXM4-80GB",
+        mig=True,
+        mig_uuids=(MIG_UUID,),
+        link=(4, 16),
+        max_link=(4, 16),
+        own_generation=4,
+        errors=dict.fromkeys(MIG_FORBIDS, NO_PERMISSION),
+        field_errors=dict.fromkeys((_TX, _RX), NOT_SUPPORTED),
+    )
+    return FakeNvml(gpus=(gpu,))
+
+
+def wsl2() -> FakeNvml:
+    """Linux in Windows, whose driver keeps processes and modes to itself.
+
+    "Features not yet supported" in https://docs.nvidia.com/cuda/wsl-user-guide
+    """
+    gpu = FakeGpu(
+        name="NVIDIA GeForce RTX 4090",
+        link=(4, 16),
+        sleeping_link=(1, 16),
+        max_link=(4, 16),
+        own_generation=4,
+        nvlinks=0,
+        errors=dict.fromkeys(WSL2_REFUSES, NOT_SUPPORTED),
+        field_errors=dict.fromkeys((_TX, _RX), NOT_SUPPORTED),
+    )
+    return FakeNvml(gpus=(gpu,))
+
+
+def jetson() -> FakeNvml:
+    """A Jetson Orin with JetPack 6: the GPU has a name, and hardly more.
+
+    https://github.com/XuehaiPan/nvitop/issues/168
+    """
+    known = {"nvmlDeviceGetName", "nvmlDeviceGetUUID"}
+    gpu = FakeGpu(name="Orin (nvgpu)", errors=dict.fromkeys(set(DEVICE) - known, NOT_SUPPORTED))
+    return FakeNvml(gpus=(gpu,), driver="540.4.0", cuda_driver=12060)
+
+
+def lost_midway() -> FakeNvml:
+    """A GPU that falls off the bus once 1 MiB was copied."""
+    return FakeNvml(gpus=(FakeGpu(lost_after_bytes=MIB),))
+
+
+def needs_reset() -> FakeNvml:
+    """A GPU that met an error and answers nothing before it is reset."""
+    return FakeNvml(gpus=(FakeGpu(needs_reset=True),))
+
+
+def one_lost() -> FakeNvml:
+    """Two GPUs, of which the first is lost."""
+    return FakeNvml(gpus=(FakeGpu(uuid="GPU-0", lost=True), FakeGpu(uuid="GPU-1")))
+
+
+MACHINES: dict[str, Callable[[], FakeNvml]] = {
+    machine.__name__: machine
+    for machine in (
+        library_missing,
+        cut_off,
+        no_permission,
+        old_driver,
+        vgpu,
+        mig_slice,
+        wsl2,
+        jetson,
+        lost_midway,
+        needs_reset,
+        one_lost,
+    )
+}
+"""Machines that nobody here has, by name: what NVML answers on them."""

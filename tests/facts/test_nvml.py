@@ -62,7 +62,8 @@ def test_no_uuid_or_bus_id_is_stored():
         (fake.DRIVER_NOT_LOADED, "driver is not loaded"),
         (fake.LIB_RM_VERSION_MISMATCH, "restart the machine"),
         (fake.NO_PERMISSION, "no permission"),
-        (999, "NVML error 999"),
+        (fake.UNKNOWN, "in a container, start it again"),
+        (777, "NVML error 777"),
     ],
 )
 def test_nvml_that_does_not_start_says_why(code, text):
@@ -207,8 +208,10 @@ def show(root, slot, vendor="0x10de", kind="0x030200"):
 
 def test_hardware_by_nvml(tmp_path):
     found = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(), FakeGpu(lost=True))), {})
-    assert (found.num_gpus, found.seen_by) == (2, "nvml")
-    assert found.names == ("NVIDIA H200", "NVIDIA GPU")
+    assert (found.num_gpus, found.seen_by) == (1, "nvml")  # the other cannot be used
+    assert found.names == ("NVIDIA H200",)
+    lost = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(lost=True),)), {})
+    assert (lost.num_gpus, lost.names) == (1, ("NVIDIA GPU",))  # no run goes on without a word
     show(tmp_path, "0000:18:00.0")
     none = nvidia_hardware(tmp_path, FakeNvml(gpus=()), {})
     assert (none.visible, none.why) == (False, "the NVIDIA driver shows no GPU")
@@ -234,6 +237,20 @@ def test_hardware_by_the_kernel(tmp_path):
     by_proc = nvidia_hardware(tmp_path, missing, {})
     assert (by_proc.seen_by, by_proc.names) == ("proc", ("NVIDIA H200",))
     assert "libnvidia-ml" in (by_proc.why or "")
+
+
+@pytest.mark.parametrize(
+    ("sign", "seen_by"),
+    [
+        ("usr/lib/wsl/lib/libcuda.so.1", "wsl"),
+        ("dev/nvhost-gpu", "tegra"),
+        ("dev/nvgpu/igpu0/ctrl", "tegra"),
+    ],
+)
+def test_a_gpu_without_a_slot_is_seen(tmp_path, sign, seen_by):
+    put(tmp_path / sign)
+    found = nvidia_hardware(tmp_path, fake.library_missing(), {})
+    assert (found.num_gpus, found.seen_by) == (1, seen_by)
 
 
 @pytest.mark.parametrize("value", ["", "-1", " -1 ", "-1,0"])

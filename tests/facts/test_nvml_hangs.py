@@ -14,6 +14,8 @@ from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.hardware import nvidia_hardware
 from hostbench.facts.nvml import NvmlUnavailable, open_nvml
 from hostbench.facts.record import known, unknown
+from hostbench.facts.torch_probe import TorchState
+from hostbench.report.doctor import findings
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
 
 WHY = "a call into NVML did not return within 0.05 s: look at `dmesg`"
@@ -60,6 +62,17 @@ def test_a_start_that_hangs_is_waited_for_once(waits, stuck_at_start, tmp_path):
         open_nvml(stuck_at_start)
     assert len(waits) == 1
     assert open_nvml(FakeNvml()).count() == 1  # another library is not concerned
+
+
+def test_the_doctor_says_it_once(waits, stuck_at_start, tmp_path):
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidia0").touch()
+    torch = TorchState(installed=True, importable=True, cuda_works=True, devices=("NVIDIA H200",))
+    facts = collect(root=tmp_path, nvml=stuck_at_start, environ={})
+    facts["software"]["asv"] = known("0.6.6")
+    (only,) = findings(facts, nvidia_hardware(tmp_path, stuck_at_start, {}), torch)
+    assert (only.level, only.remedy) == ("warn", WHY)
+    assert only.text == "no NVML: GPU facts, link ceilings and throttling are unknown"
 
 
 def test_the_kernel_is_asked_where_nvml_hangs(waits, stuck_at_start, tmp_path):

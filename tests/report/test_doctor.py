@@ -143,6 +143,9 @@ def test_the_remedy_fits_the_cause():
     assert "--gpus all" in remedy(Hardware(num_gpus=1, seen_by="pci"), failing)
     assert "supports CUDA 13.0" in remedy(H200, failing)
     assert "CUDA_VISIBLE_DEVICES=''" in remedy(H200, failing)
+    assert "driver in Windows" in remedy(Hardware(num_gpus=1, seen_by="wsl"), failing)
+    assert "for Jetson" in remedy(Hardware(num_gpus=1, seen_by="tegra"), CPU_TORCH)
+    assert "supports CUDA 13.0" in remedy(Hardware(num_gpus=1, seen_by="tegra"), failing)
 
 
 def test_tool_findings():

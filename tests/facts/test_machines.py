@@ -1,0 +1,298 @@
+"""Machines that nobody here has: what a run, the link's verdict and the doctor tell of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.core.errors import Unavailable
+from hostbench.core.units import MIB
+from hostbench.device.link_counters import LinkCounters
+from hostbench.facts import collect
+from hostbench.facts.gpu import hash_bare
+from hostbench.facts.hardware import nvidia_hardware
+from hostbench.facts.record import Facts, Group, from_json, known, unknown
+from hostbench.facts.torch_probe import TorchState
+from hostbench.facts.watch import Watch
+from hostbench.limits.verdict import link_verdicts
+from hostbench.report.doctor import Diagnosis, findings
+from hostbench.testing import fake_nvml as fake
+from hostbench.testing.fake_nvml import MACHINES, FakeGpu, FakeNvml
+
+FILES = {
+    "library_missing": {"dev/nvidia0": ""},
+    "cut_off": {"dev/nvidia0": ""},
+    "wsl2": {"proc/sys/kernel/osrelease": "5.15.153.1-microsoft-standard-WSL2", "dev/dxg": ""},
+}
+"""What the kernel shows there; elsewhere nothing."""
+
+UUIDS = {"mig_slice": (fake.MIG_UUID,), "one_lost": ("GPU-1",), "needs_reset": ()}
+"""Of the devices that CUDA shows there; elsewhere the one that there is."""
+
+NOT_HERE = "not supported by this GPU or VM"
+FORBIDDEN = "no permission: run as root, or ask the administrator"
+NO_LIBRARY = (
+    "libnvidia-ml.so.1 is missing: install the NVIDIA driver, or start the container with GPUs and "
+    "NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+)
+CUT_OFF = (
+    "NVML fails without a reason: in a container, start it again, as systemd's daemon-reload takes "
+    "its GPUs away; else look at `dmesg`"
+)
+LOST = "the GPU is lost: reset it or restart the machine, and look at `dmesg`"
+RESET = (
+    "the GPU needs a reset: `nvidia-smi --gpu-reset` while nothing uses it, or restart the machine"
+)
+OLD = "this driver is too old for it: upgrade the driver"
+
+
+class Machine:
+    """One of MACHINES, its files, and torch's view of it."""
+
+    def __init__(self, name: str, root: Path) -> None:
+        self.root, self.nvml = root, MACHINES[name]()
+        for path, text in FILES.get(name, {}).items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        uuids = UUIDS.get(name, (FakeGpu().uuid,))
+        self.torch = TorchState(
+            installed=True,
+            importable=True,
+            version="2.13.0",
+            cuda_runtime="11.4",
+            cuda_works=bool(uuids),
+            devices=("a GPU",) * len(uuids),
+            uuid_hashes=tuple(map(hash_bare, uuids)),
+            error=None if uuids else "CUDA error: unknown",
+        )
+
+    def facts(self) -> Facts:
+        found = collect(root=self.root, nvml=self.nvml, environ={}, torch_state=self.torch)
+        return found | {"software": {"asv": known("0.6.6")}}
+
+    def during(self) -> Facts:
+        """Of a run in which the first GPU copies all the time."""
+        kept: dict[str, Any] = {}
+
+        class ByHand(Watch):
+            def _run(self) -> None:
+                pass  # the test says when to read
+
+        with ByHand(kept.__setitem__, "cuda", self.facts(), self.nvml, root=self.root) as watch:
+            for _ in range(3):
+                if watch._nvml is not None:
+                    watch.sample()
+                self.nvml.copy(into=MIB // 2, out_of=MIB // 2)
+        return from_json(kept["during"])
+
+    def doctor(self) -> list[tuple[str, str, str]]:
+        """Level, text and remedy of each line."""
+        hardware = nvidia_hardware(self.root, self.nvml, {})
+        found: list[Diagnosis] = findings(self.facts(), hardware, self.torch)
+        return [(each.level, each.text, each.remedy) for each in found]
+
+
+@pytest.fixture
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
+    return Machine(request.param, tmp_path)
+
+
+def machines(names: Any = MACHINES) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("machine", names, indirect=True)
+
+
+@machines()
+def test_every_fact_has_a_value_or_a_reason_in_words(machine: Machine) -> None:
+    healthy = collect(root=machine.root, nvml=FakeNvml(), environ={})
+    facts, during = machine.facts(), machine.during()
+    assert {"nvml", "gpu0"} <= set(facts) and len(during) == 2
+    for group in (*facts.values(), *during.values()):
+        for fact in group.values():
+            assert "NVML error" not in str(fact) and "own argument" not in str(fact)
+    assert list(facts["gpu0"]) == list(healthy["gpu0"])
+    assert list(facts["nvml"]) == list(healthy["nvml"])
+    assert not machine.nvml.is_open
+
+
+def reasons(group: Group, *names: str) -> set[str | None]:
+    return {group[name].why for name in names}
+
+
+LOADED = ("sm_clock_mhz", "memory_clock_mhz", "throttle_reasons")
+LINK = ("pcie_generation", "pcie_width")
+
+
+@pytest.mark.parametrize(
+    ("machine", "names", "why"),
+    [
+        ("library_missing", LINK + LOADED, NO_LIBRARY),
+        ("cut_off", LINK + LOADED, CUT_OFF),
+        ("no_permission", LINK + LOADED, FORBIDDEN),
+        ("old_driver", LINK + LOADED, None),
+        ("vgpu", LINK, NOT_HERE),
+        ("vgpu", LOADED, None),
+        ("mig_slice", LINK + LOADED, None),
+        ("wsl2", LINK + LOADED, None),
+        ("jetson", LINK + LOADED, NOT_HERE),
+        ("lost_midway", LINK, None),
+        ("lost_midway", LOADED, LOST),
+        ("needs_reset", LINK + LOADED, RESET),
+        ("one_lost", LINK, None),
+    ],
+    indirect=["machine"],
+)
+def test_what_a_run_tells_of_its_gpu(machine: Machine, names: tuple[str, ...], why: str) -> None:
+    during = machine.during()
+    last = [group for group in during if group.startswith("gpu")][-1]
+    assert reasons(during[last], *names) == {why}
+
+
+@machines(["lost_midway"])
+def test_a_gpu_that_is_lost_midway(machine: Machine) -> None:
+    """What was read until then is kept; afterwards every fact says why there is none."""
+    before, during, after = machine.facts(), machine.during(), machine.facts()
+    assert before["gpu0"]["name"] == known("NVIDIA H200")
+    assert during["gpu0"]["pcie_generation"] == known(5)
+    assert after["gpu0"]["name"] == after["gpu0"]["sm_clock_mhz"] == unknown(LOST)
+    with pytest.raises(Unavailable, match="the GPU is lost"):
+        LinkCounters(FakeGpu().uuid, machine.nvml).read()
+
+
+@machines(["mig_slice"])
+def test_a_slice_has_the_facts_of_its_gpu(machine: Machine) -> None:
+    found = machine.facts()["gpu0"]
+    assert (found["cuda_index"], found["num_mig_devices"]) == (known(0), known(1))
+    assert found["memory_bytes"] == found["num_other_processes"] == unknown(FORBIDDEN)
+    with pytest.raises(Unavailable, match="fields 197 and 198: not supported"):
+        LinkCounters(fake.MIG_UUID, machine.nvml).read()
+
+
+@machines(["one_lost"])
+def test_a_lost_gpu_is_not_counted_on(machine: Machine) -> None:
+    assert nvidia_hardware(machine.root, machine.nvml, {}).num_gpus == 1
+    facts = machine.facts()
+    assert facts["gpu0"]["name"] == unknown(LOST)
+    assert facts["gpu1"]["cuda_index"] == known(0)
+    assert list(machine.during()) == ["host", "gpu1"]
+
+
+@machines(["wsl2"])
+def test_wsl2_is_told_by_the_kernel(machine: Machine) -> None:
+    facts = machine.facts()
+    assert facts["host"]["hypervisor"] == known("wsl")
+    assert facts["gpu0"]["pci_iommu"].why == "sysfs does not show the GPU's PCI device"
+    assert reasons(facts["gpu0"], "num_other_processes", "ecc", "persistence") == {NOT_HERE}
+
+
+SLOT = "the link is fine: PCIe Gen{} x16, at most {} GB/s each way"
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ("library_missing", [("unknown", f"the link cannot be read: {NO_LIBRARY}")]),
+        ("cut_off", [("unknown", f"the link cannot be read: {CUT_OFF}")]),
+        ("no_permission", []),
+        ("old_driver", [("fine", SLOT.format(5, 57.6))]),
+        ("vgpu", [("virtualized", "a virtual GPU; link and counters stay unknown")]),
+        ("mig_slice", [("fine", SLOT.format(4, 28.8) + " for all slices together")]),
+        ("wsl2", [("fine", SLOT.format(4, 28.8))]),
+        ("jetson", [("integrated", "no link: an integrated GPU shares the host's memory")]),
+        ("lost_midway", [("fine", SLOT.format(5, 57.6))]),
+        ("needs_reset", []),
+        ("one_lost", [("fine", SLOT.format(5, 57.6))]),
+    ],
+    indirect=["machine"],
+)
+def test_the_verdict_on_the_link_of_a_run(machine: Machine, said: list[tuple[str, str]]) -> None:
+    found = link_verdicts(machine.facts(), machine.during())
+    assert [(one.kind, one.text.partition(": ")[2]) for one in found] == said
+
+
+NO_NVML = "no NVML: GPU facts, link ceilings and throttling are unknown"
+MUTE = "gpu0 does not answer NVML, though CUDA works: its facts are unknown"
+NOTHING_WRONG = ("ok", "nothing looks wrong", "")
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ("library_missing", [("warn", NO_NVML, NO_LIBRARY)]),
+        ("cut_off", [("warn", NO_NVML, CUT_OFF)]),
+        ("no_permission", [("warn", MUTE, FORBIDDEN)]),
+        (
+            "old_driver",
+            [
+                ("note", "gpu0: the driver is too old for some facts", "upgrade the NVIDIA driver"),
+                ("ok", f"gpu0: {SLOT.format(5, 57.6)}", ""),
+                NOTHING_WRONG,
+            ],
+        ),
+        (
+            "vgpu",
+            [
+                (
+                    "note",
+                    "gpu0: a virtual GPU; link and counters stay unknown",
+                    "ask who runs the host for PCIe generation and width; compare measured rates",
+                ),
+                NOTHING_WRONG,
+            ],
+        ),
+        (
+            "mig_slice",
+            [
+                (
+                    "note",
+                    "gpu0: MIG is on; figures are those of a slice",
+                    "nvidia-smi -mig 0 for the whole GPU",
+                ),
+                ("ok", f"gpu0: {SLOT.format(4, 28.8)} for all slices together", ""),
+                NOTHING_WRONG,
+            ],
+        ),
+        (
+            "wsl2",
+            [
+                ("note", "WSL2: Windows' driver has the GPU, and pinned memory may be scarce", ""),
+                (
+                    "note",
+                    "gpu0: the PCIe link is at generation 1 of 4 now: asleep, which is harmless",
+                    "none needed: it wakes under load; `hostbench run` looks at it then",
+                ),
+                ("ok", f"gpu0: {SLOT.format(4, 28.8)}", ""),
+                NOTHING_WRONG,
+            ],
+        ),
+        (
+            "jetson",
+            [
+                ("ok", "gpu0: no link: an integrated GPU shares the host's memory", ""),
+                NOTHING_WRONG,
+            ],
+        ),
+        ("lost_midway", [("ok", f"gpu0: {SLOT.format(5, 57.6)}", ""), NOTHING_WRONG]),
+        (
+            "needs_reset",
+            [
+                (
+                    "broken",
+                    "1 NVIDIA GPU(s) visible (nvml), but torch.cuda does not work: "
+                    "CUDA error: unknown",
+                    f"{RESET}; to leave the GPU out on purpose: CUDA_VISIBLE_DEVICES=''",
+                ),
+                ("broken", "gpu0 does not answer", RESET),
+            ],
+        ),
+        (
+            "one_lost",
+            [
+                ("broken", "gpu0 does not answer", LOST),
+                ("ok", f"gpu1: {SLOT.format(5, 57.6)}", ""),
+            ],
+        ),
+    ],
+    indirect=["machine"],
+)
+def test_what_the_doctor_says(machine: Machine, said: list[tuple[str, str, str]]) -> None:
+    assert machine.doctor() == said
