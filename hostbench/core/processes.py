@@ -82,13 +82,24 @@ def kill_group(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def state_of(pid: int) -> str | None:
-    """The kernel's letter for what a process does: R runs, S sleeps, T is stopped, t is traced, D
-    waits inside the kernel; None when there is no such process."""
+def state_of(thread: int, pid: int | None = None) -> str | None:
+    """The kernel's letter for what a process, or a thread of the process `pid`, does: R runs, S
+    sleeps, T is stopped, t is traced, D waits inside the kernel; None when there is no such."""
+    path = Path(f"/proc/{thread}/stat" if pid is None else f"/proc/{pid}/task/{thread}/stat")
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return path.read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return None
+
+
+def why_alive(pid: int) -> str:
+    """Why a process that was killed, or closed its pipes, may still be there: `it waits inside the
+    kernel (a driver or a disk)`; empty where that cannot be seen. All its threads are looked at:
+    the first is a zombie while the driver holds another."""
+    threads = {state_of(int(task.name), pid) for task in Path(f"/proc/{pid}/task").glob("*")}
+    if "D" in threads:
+        return "it waits inside the kernel (a driver or a disk)"
+    return "it is stopped (SIGSTOP or a debugger)" if threads & {"T", "t"} else ""
 
 
 def describe_exit(status: int) -> str:

@@ -16,13 +16,15 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.processes import state_of
+from hostbench.core.processes import state_of, why_alive
 from hostbench.ranks.group import Seat
 from hostbench.ranks.rank import serve
 from hostbench.ranks.replies import Done, Lost, Raised, Reply, Skipped, Standing, failure
 
 GRACE_S = 0.5
 """After the first bad reply: how long the other ranks may still tell who is to blame."""
+ENDING_S = 5.0
+"""After its pipe closed: how long a rank may take to give back its device and end."""
 REAP_S = 2.0
 """A rank that is stuck in a driver dies when the driver lets it go: nobody waits longer for it."""
 _POLL_S = 0.001
@@ -137,18 +139,29 @@ class Pool:
             for channel in ready:
                 assert isinstance(channel, Connection)
                 rank = waiting.pop(channel)
-                replies[rank] = reply = self._receive(self._members[rank])
+                replies[rank] = reply = self._receive(self._members[rank], until)
                 if isinstance(reply, Raised | Lost):
                     until = min(until, time.monotonic() + GRACE_S)
         return replies
 
-    def _receive(self, member: _Member) -> Reply:
+    def _receive(self, member: _Member, until: float) -> Reply:
         try:
             reply: Reply = member.channel.recv()
         except (EOFError, OSError):
-            self._reaped.add(member.pid)
-            return Lost(os.waitpid(member.pid, 0)[1])
+            return self._lost(member.pid, until)
         return reply
+
+    def _lost(self, pid: int, until: float) -> Lost:
+        """How a rank ended whose pipe is closed. A driver may hold it for seconds, or for good."""
+        until = min(until, time.monotonic() + ENDING_S)
+        while True:
+            reaped, status = os.waitpid(pid, os.WNOHANG)
+            if reaped:
+                self._reaped.add(pid)
+                return Lost(status)
+            if time.monotonic() >= until:
+                return Lost(None, why_alive(pid))
+            time.sleep(_POLL_S)
 
 
 def _counts(num: int) -> memoryview:

@@ -41,10 +41,17 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The process ended."""
+    """The process ended, or closed its pipe and does not end."""
 
-    status: int
-    """A wait status."""
+    status: int | None
+    """A wait status; None of one that does not end."""
+    why: str = ""
+    """Why it does not, where that can be seen."""
+
+    def __str__(self) -> str:
+        if self.status is not None:
+            return describe_exit(self.status)
+        return "it closed its pipe, and its process does not end" + (self.why and f": {self.why}")
 
 
 Reply = Done | Skipped | Raised | Lost
@@ -87,7 +94,7 @@ def failure(replies: Replies, standings: Sequence[Standing], waited_s: float) ->
     lost = [(rank, reply) for rank, reply in replies.items() if isinstance(reply, Lost)]
     if lost:  # NCCL's watchdog aborts the ranks that wait for a lost one
         rank, reply = min(lost, key=lambda pair: _is_abort(pair[1].status))
-        return RankFailure(f"rank {rank} was lost: {describe_exit(reply.status)}")
+        return RankFailure(f"rank {rank} was lost: {reply}")
     raised = [(rank, reply) for rank, reply in replies.items() if isinstance(reply, Raised)]
     silent = {rank: each for rank, each in enumerate(standings) if rank not in replies}
     stopped = [rank for rank, each in silent.items() if each.state in _STOPPED]
@@ -124,5 +131,6 @@ def _named(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
-def _is_abort(status: int) -> bool:
-    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT
+def _is_abort(status: int | None) -> bool:
+    """Or may be one: how it will end is not known."""
+    return status is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGABRT)

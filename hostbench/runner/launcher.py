@@ -17,7 +17,7 @@ from msgspec.structs import replace
 import hostbench
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError
-from hostbench.core.processes import children, describe_exit, kill_group, kill_strays
+from hostbench.core.processes import children, describe_exit, kill_group, kill_strays, why_alive
 from hostbench.core.records import (
     EVENTS,
     AnyMessage,
@@ -33,6 +33,8 @@ from hostbench.runner.boot import BOOT, environment
 
 _SERVE = BOOT + "from hostbench.runner.server import main; main()"
 _START_DEADLINE_S = 120.0
+_KILLED_S = 10.0
+"""How long a killed worker may take to give back its device and end: then it is left behind."""
 _TICK_S = 1.0
 
 
@@ -94,14 +96,17 @@ class Launcher:
         late = False
         while True:
             message = self._next(deadline)
-            if message is None and late:  # killed a deadline ago and still there: leave it behind
+            if message is None and late:  # killed, and still there: leave it behind
+                why = why_alive(self.worker) if self.worker is not None else ""
                 self._stop()
                 if current is not None:
-                    yield _lost(current, done, "hung, and cannot be killed")
+                    missed = f"missed its deadline of {launch.deadline_s:g} s"
+                    ends = f"{missed}, and its process cannot be killed{why and f': {why}'}"
+                    yield _lost(current, done, ends)
                 return
             if message is None:
                 late = True
-                deadline = time.monotonic() + launch.deadline_s
+                deadline = time.monotonic() + min(_KILLED_S, launch.deadline_s)
                 self._kill_worker()
             elif isinstance(message, Started):
                 current = message

@@ -46,6 +46,11 @@ def test_ranks_that_are_done_or_skip_are_no_failure() -> None:
         ({0: TORN, 1: TORN, 2: Lost(KILLED), 3: TORN}, "rank 2 was lost: killed by SIGKILL"),
         ({0: TORN, 2: Lost(EXITED_7)}, "rank 2 was lost: exit code 7"),
         ({1: Lost(ABORTED), 3: Lost(KILLED)}, "rank 3 was lost: killed by SIGKILL"),
+        ({1: Lost(None), 3: Lost(KILLED)}, "rank 3 was lost: killed by SIGKILL"),
+        (
+            {0: TORN, 1: Lost(None, "it waits")},
+            "rank 1 was lost: it closed its pipe, and its process does not end: it waits",
+        ),
         ({0: TORN, 1: TORN, 3: OWN}, "rank 3: ValueError: own"),
         ({3: OWN, 1: OWN}, "rank 1: ValueError: own"),
         ({2: TORN, 1: TORN}, "rank 1: RuntimeError: Connection closed by peer"),

@@ -12,7 +12,7 @@ from hostbench.device.base import Device
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import Workload
-from hostbench.runner import worker
+from hostbench.runner import launcher, worker
 from hostbench.runner.launcher import Launcher
 
 BUSY_S = 100.0
@@ -187,6 +187,48 @@ def test_the_server_imports_torch_for_what_is_not_simulated(
             launch = Launch(family="asking", settings={}, device=device, cases=cases)
             (done,) = launcher.run(launch)
             assert done.reason == f"data failed: imported: {there}"
+
+
+HANGING = """
+import os
+import signal
+import time
+
+from hostbench import DEVICES, workload
+
+
+@workload(axes={"device": DEVICES, "kind": ("hangs", "stops", "fine")}, version="1")
+def go(device, kind):
+    if kind == "stops":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if kind != "fine":
+        time.sleep(60)
+    return lambda: None
+"""
+
+
+def test_a_worker_that_cannot_be_killed_is_told_and_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a driver may hold it: SIGKILL does nothing. The next case has another worker."""
+    (tmp_path / "hanging.py").write_text(HANGING)
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
+    monkeypatch.setattr(launcher, "kill_group", lambda pid: None)
+    monkeypatch.setattr(launcher, "_KILLED_S", 0.2)
+    cases = [
+        Case.of("hanging.go", {"device": "cpu", "kind": k}) for k in ("hangs", "stops", "fine")
+    ]
+    launch = Launch(
+        family="hanging", settings={}, device="simulated", cases=tuple(cases), deadline_s=1.0
+    )
+    with Launcher() as held:
+        found = [(one.status, one.reason) for one in held.run(launch)]
+    left = "missed its deadline of 1 s, and its process cannot be killed"
+    assert found == [
+        ("failed", left),
+        ("failed", f"{left}: it is stopped (SIGSTOP or a debugger)"),
+        ("ok", None),
+    ]
 
 
 def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
