@@ -3,16 +3,15 @@
 CUDA code is mostly written where there is no GPU. This is what to run on the day there is one: each
 file of these tests in a process of its own, so that neither a CUDA error nor a call that hangs
 spoils the others, in order of worth, in under ten minutes. It writes DIR/report.md and
-DIR/report.json; the log of each file lies beside them. Needs a Python with torch and pytest, and no
-network.
+DIR/report.json; the log of each file lies beside them. It says first what this Python lacks, runs
+what can be run without, and needs no network.
 
-Exit codes: 0 all is well, 2 DIR cannot be written, 3 there is no GPU, 4 a test failed or CUDA does
-not work.
+Exit codes: 0 all is well, 2 DIR cannot be written, 3 there is no GPU, 4 a test failed, a file could
+not be run for want of a package, or CUDA does not work.
 """
 
 import argparse
 import contextlib
-import importlib.util
 import os
 import signal
 import subprocess
@@ -22,32 +21,33 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
-from hostbench.facts import collect, nvidia_hardware, probe_torch, to_json
-from tests.gpu import report
+from tests.gpu import needs, report
+from tests.gpu.budget import BUDGETS, GRACE_S, OTHERS_S, TOTAL_S
 
 HERE = Path(__file__).parent
-TOTAL_S = 570.0
+ROOT = HERE.parent.parent
+SETTINGS = HERE / "check.ini"
 LEAST_S = 3.0
 """With less time than this left, a file is not started."""
-BUDGETS = {"test_cuda_device": 120.0, "test_run": 320.0, "test_nccl": 90.0}
-"""Seconds of a file, the ones of most worth first; the others follow."""
-OTHERS_S = 60.0
-_GRACE_S = 5.0
+PRIVATE = ("HOSTBENCH_IDENTIFY", "HOSTBENCH_MACHINE")
+"""Variables that would put a name into the report, which is there to be sent."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    began_s = time.monotonic()
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.check", description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     folder: Path = parser.parse_args(argv).output.resolve()
-    hardware = nvidia_hardware()
-    if not hardware.visible:
-        print(f"gpu-check: nothing measured: no NVIDIA GPU here: {hardware.why}")
+    lacking = needs.lacking()
+    names = [lack.name for lack in lacking]
+    if "msgspec" not in names and (why := _no_gpu()):
+        unasked = [lack.remedy for lack in lacking if lack.name in needs.MODULES]
+        why = "; NVML was not asked: ".join([why, *unasked])
+        print(f"gpu-check: nothing measured: no NVIDIA GPU here: {why}")
         return EXIT_NOTHING_MEASURED
-    torch = probe_torch()
-    missing = not importlib.util.find_spec("pytest")
-    if missing or not torch.cuda_works:
-        why = "pytest is not installed" if missing else f"torch.cuda does not work: {torch.error}"
-        print(f"gpu-check: {why}; `make gpu-check` installs what it needs", file=sys.stderr)
+    for lack in lacking:
+        print(f"gpu-check: {lack}", file=sys.stderr, flush=True)
+    if any(lack.stops is None for lack in lacking):
         return EXIT_FAILED
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,8 +55,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"gpu-check: cannot write to {folder}: {error}; choose another -o", file=sys.stderr)
         return EXIT_USAGE
-    facts = to_json(collect(torch_state=torch))
-    return check(sorted(HERE.glob("test_*.py"), key=_worth), folder, facts)
+    for name in PRIVATE:
+        os.environ.pop(name, None)
+    facts, why = _facts()
+    if why:
+        print(f"gpu-check: torch.cuda does not work: {why}", file=sys.stderr)
+        return EXIT_FAILED
+    stopped = {file: str(lack) for lack in lacking for file in lack.stops or ()}
+    files = sorted(HERE.glob("test_*.py"), key=_worth)
+    print(f"gpu-check: {len(files)} files in under {TOTAL_S / 60:.0f} minutes", flush=True)
+    code = check(files, folder, facts, stopped=stopped, began_s=began_s)
+    print(f"to send it: tar -czf {folder.name}.tar.gz -C {folder.parent} {folder.name}")
+    return code
+
+
+def _no_gpu() -> str | None:
+    """Why none is visible. Its packages are imported once they are known to be there."""
+    from hostbench.facts import nvidia_hardware
+
+    hardware = nvidia_hardware()
+    return None if hardware.visible else str(hardware.why)
+
+
+def _facts() -> tuple[Mapping[str, object], str | None]:
+    """The facts of this machine, without names; and why torch.cuda does not work."""
+    from hostbench.facts import collect, probe_torch, to_json
+
+    torch = probe_torch()
+    if not torch.cuda_works:
+        return {}, torch.error or "torch does not say why"
+    return to_json(collect(torch_state=torch, identify=False)), None
 
 
 def check(
@@ -65,15 +93,19 @@ def check(
     facts: Mapping[str, object],
     total_s: float = TOTAL_S,
     others_s: float = OTHERS_S,
+    stopped: Mapping[str, str] | None = None,
+    began_s: float | None = None,
 ) -> int:
-    """Run the files in order, and write the report anew after each."""
-    began_s = time.monotonic()
+    """Run the files in order, but those that something stops, and write the report after each."""
+    began_s = time.monotonic() if began_s is None else began_s
     os.environ[report.FOLDER] = str(folder)
-    found: list[report.Outcome] = []
+    stopped, found = stopped or {}, list[report.Outcome]()
     for path in files:
         left_s = total_s - (time.monotonic() - began_s)
         limit_s = min(BUDGETS.get(path.stem, others_s), left_s)
-        if limit_s < LEAST_S and left_s < others_s:
+        if why := stopped.get(path.stem):
+            report.note(path.name, "skipped", 0.0, why)
+        elif limit_s < LEAST_S and left_s < others_s:
             report.note(path.name, "skipped", 0.0, "not reached: the time was spent")
         else:
             _run(path, folder, limit_s)
@@ -82,7 +114,7 @@ def check(
         print(f"{path.stem}: {report.in_words(found[before:])}", flush=True)
     print(f"report: {folder / 'report.md'}")
     outcomes = {outcome["outcome"] for outcome in found}
-    if "failed" in outcomes:
+    if "failed" in outcomes or stopped:
         return EXIT_FAILED
     return EXIT_OK if "passed" in outcomes else EXIT_NOTHING_MEASURED
 
@@ -90,11 +122,13 @@ def check(
 def _run(path: Path, folder: Path, limit_s: float) -> None:
     """One file in a process group of its own; its output goes to `NAME.log`."""
     began_s = time.monotonic()
-    argv = [sys.executable, "-m", "pytest", "-p", "tests.gpu.report", "-ra", str(path)]
-    with (folder / f"{path.stem}.log").open("wb") as log:
+    settings = ["-c", str(SETTINGS), "--rootdir", str(ROOT), "-p", "tests.gpu.report"]
+    argv = [sys.executable, "-m", "pytest", *settings, "-ra", "--no-header", str(path)]
+    place = folder / f"{path.stem}.log"
+    with place.open("wb") as log:
         child = subprocess.Popen(
             argv,
-            cwd=HERE.parent.parent,
+            cwd=ROOT,
             env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             stdout=log,
             stderr=log,
@@ -107,6 +141,7 @@ def _run(path: Path, folder: Path, limit_s: float) -> None:
             why = f"ended after {limit_s:.0f} s: the tests from here on were not reached"
         finally:
             _end(child)
+    place.write_text(report.without_names(place.read_text(errors="replace")))
     if why:
         report.note(path.name, "failed", time.monotonic() - began_s, why)
 
@@ -116,7 +151,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(_GRACE_S)
+        child.wait(GRACE_S)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

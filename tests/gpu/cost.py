@@ -7,16 +7,17 @@ run when they were written. `scripts/gpu-cost` prints them and takes others.
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hostbench.core.case import Case
+from hostbench.core.case import Case, parse_selector
 from hostbench.core.records import Launch, Measurement, Outcome
 from hostbench.measure.measure import PROBE_DELAY_S, PROBES, Settings
 from hostbench.measure.workload import Workload
 from hostbench.ranks.backends import BACKENDS
 from hostbench.runner import session
-from hostbench.runner.plan import Plan
+from hostbench.runner.plan import QUICK, STANDARD, Plan, choose
 from hostbench.runner.progress import Bar
+from tests.gpu.budget import BUDGETS, OWN_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,55 @@ def count(plan: Plan, workloads: Mapping[str, Workload], num_gpus: int) -> Count
     for _ in session.records(plan, workloads, counting, Bar(io.StringIO())):  # type: ignore[arg-type]
         pass
     return counting.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What `make gpu-check` runs: a process for each file, and these runs of hostbench."""
+
+    every: Count
+    quick: Count
+    nccl: Count
+    num_others: int = len(BUDGETS) + 2
+    """The files, the probe of `check` itself, and a process whose CUDA is broken on purpose."""
+
+    @property
+    def runs(self) -> tuple[Count, ...]:
+        return self.every, self.quick, self.nccl
+
+    @property
+    def processes(self) -> int:
+        return self.num_others + sum(run.processes for run in self.runs)
+
+    @property
+    def cuda_starts(self) -> int:
+        return self.num_others + sum(run.cuda_starts for run in self.runs)
+
+    @property
+    def cases(self) -> int:
+        return sum(run.cases for run in self.runs)
+
+    def seconds(self, costs: Costs, settings: Settings) -> float:
+        start_s = costs.import_s + costs.cuda_start_s + costs.settle_s
+        own_s = self.num_others * start_s + sum(OWN_S.values())
+        return own_s + sum(run.seconds(costs, settings) for run in self.runs)
+
+
+def of_check(workloads: Mapping[str, Workload], num_gpus: int) -> Check:
+    once = replace(STANDARD, launches=1)
+    every = Plan(profile=once, cases=choose(workloads, "cuda"))
+    quick = Plan(profile=replace(QUICK, launches=1), cases=choose(workloads, "cuda", quick=True))
+    two = parse_selector("collectives.all_reduce[nbytes=1MiB]")
+    ranks = [
+        case
+        for case in choose(workloads, "cuda", selectors=[two])
+        if case.values["num_ranks"] in (1, 2)
+    ]
+    return Check(
+        every=count(every, workloads, num_gpus),
+        quick=count(quick, workloads, num_gpus),
+        nccl=count(Plan(profile=once, cases=tuple(ranks)), workloads, 1),
+    )
 
 
 class _Counting:

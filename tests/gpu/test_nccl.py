@@ -1,37 +1,45 @@
 """nccl through the real ranks, as far as one GPU goes: one rank on it, and no second one."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from hostbench.device.cuda import CudaDevice
-from tests import scratch
 from tests.stored import runs_of
 
 pytestmark = pytest.mark.gpu
 
+ROOT = Path(__file__).parent.parent.parent
+
 
 def test_one_rank_has_its_sum_and_two_do_not_share_a_gpu(cuda: CudaDevice, tmp_path: Path) -> None:
-    checkout = scratch.make(tmp_path)
-    checkout.only_families("collectives")
-    checkout.commit("collectives alone")
     cases = [
         arg
         for num_ranks in (1, 2)
         for arg in ("--case", f"collectives.all_reduce[nbytes=1MiB,num_ranks={num_ranks}]")
     ]
-    results = tmp_path / "results"
-    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
-    done = checkout.hostbench(
-        "run", *cases, "--device", "cuda", "--launches", "1", "--no-asv",
-        "--results", str(results), CUDA_VISIBLE_DEVICES=first,
-    )  # fmt: skip
+    argv = [sys.executable, "-m", "hostbench", "run", *cases, "--results", str(tmp_path)]
+    done = subprocess.run(
+        [*argv, "--device", "cuda", "--launches", "1", "--no-asv"],
+        cwd=ROOT,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": _first()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout
-    (run,) = runs_of(results)
+    (run,) = runs_of(tmp_path)
     records = {int(record.case.values["num_ranks"]): record for record in run.parts[0].records}
     one, two = records[1], records[2]
     assert one.status == "ok" and one.measurement.proofs == {"data": "passed"}, one
     assert list(one.measurement.ranks) == ["0"] and one.nbytes == 0
     assert one.seconds is not None and one.seconds > 0
     assert (two.status, two.reason) == ("skipped", "needs 2 GPUs, this machine has 1")
+
+
+def _first() -> str:
+    """The first GPU that this process may use."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]

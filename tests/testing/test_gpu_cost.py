@@ -7,12 +7,32 @@ from pathlib import Path
 
 import pytest
 
+from hostbench.device import cuda
 from hostbench.families import load
 from hostbench.runner.plan import QUICK, STANDARD, Plan, Profile, choose
-from tests.gpu.cost import Costs, Count, count
+from tests.gpu.budget import (
+    BEFORE_S,
+    BUDGETS,
+    CUDA_START_S,
+    GRACE_S,
+    IMPORT_S,
+    NCCL_S,
+    OTHERS_S,
+    OWN_S,
+    PROBE_S,
+    QUICK_S,
+    RUN_S,
+    SETTLE_S,
+    START_S,
+    STICKY_S,
+    TOTAL_S,
+)
+from tests.gpu.cost import Costs, Count, count, of_check
 
 ROOT = Path(__file__).parent.parent.parent
 PROMISE_S = 120.0
+SLOW = Costs(cuda_start_s=CUDA_START_S, import_s=IMPORT_S, settle_s=SETTLE_S)
+"""What the limits of gpu-check are reckoned with."""
 
 
 def counted(profile: Profile, num_gpus: int, *families: str) -> Count:
@@ -63,14 +83,49 @@ def test_seconds_are_the_constants_times_the_counts() -> None:
     assert found.seconds(nothing, replace(settings, budget_s=1.0)) - still_s == pytest.approx(12)
 
 
+def test_gpu_check_ends_within_ten_minutes_whatever_hangs() -> None:
+    """Each file to its limit and then to its grace, after the probe of `check` itself."""
+    files = {path.stem for path in (ROOT / "tests/gpu").glob("test_*.py")}
+    assert files == set(BUDGETS)
+    most_s = PROBE_S + sum(BUDGETS.values()) + GRACE_S * len(BUDGETS)
+    assert TOTAL_S - OTHERS_S < most_s <= TOTAL_S < 600
+    assert cuda._SETTLE_LIMIT_S == SETTLE_S
+
+
+@pytest.mark.parametrize("num_gpus", [1, 2, 4, 8])
+def test_no_limit_of_gpu_check_cuts_off_what_it_promises(num_gpus: int) -> None:
+    """Every case once, and each observed, where CUDA starts as usual; where it starts slowly that
+    run ends by itself, and all else still fits."""
+    found = of_check(load(), num_gpus)
+    assert found.every.seconds(Costs(), STANDARD.settings) <= BEFORE_S + RUN_S
+    assert found.quick.seconds(SLOW, STANDARD.settings) <= BEFORE_S + QUICK_S
+    assert found.nccl.seconds(SLOW, STANDARD.settings) <= BEFORE_S + NCCL_S
+    assert BUDGETS["test_run"] > START_S + BEFORE_S + QUICK_S + BEFORE_S + RUN_S
+    assert BUDGETS["test_nccl"] >= START_S + BEFORE_S + NCCL_S
+    assert all(BUDGETS[name] >= START_S + own_s for name, own_s in OWN_S.items())
+    assert found.seconds(SLOW, STANDARD.settings) < TOTAL_S
+
+
+def test_the_processes_of_gpu_check() -> None:
+    """On one GPU: 7 files, the probe of `check`, the process that breaks CUDA, and three runs."""
+    found = of_check(load(), 1)
+    assert found.num_others == len(BUDGETS) + 2
+    assert (found.every.starting, found.every.ranks) == (3 + 3, 1)
+    assert (found.quick.starting, found.quick.ranks) == (1 + 1, 0)
+    assert (found.nccl.workers, found.nccl.ranks, found.nccl.skipped) == (1, 1, 1)
+    assert found.cuda_starts == found.num_others + 3 + 6 + 1 + 2 + 1
+    assert STICKY_S >= IMPORT_S + CUDA_START_S
+
+
 def test_the_script_prints_a_row_for_each_run_and_takes_other_constants() -> None:
     argv = [sys.executable, str(ROOT / "scripts/gpu-cost"), "--gpus", "2,8", "--cuda-start"]
     tables = [
         subprocess.run([*argv, start], capture_output=True, text=True, check=True).stdout
         for start in ("3", "8")
     ]
-    rows = [[line.split() for line in table.splitlines()[2:]] for table in tables]
-    assert [row[:2] for row in rows[0]][:4] == [
-        [name, gpus] for name in ("quick", "standard") for gpus in ("2", "8")
+    rows = [[line.split() for line in table.splitlines()[2:-1]] for table in tables]
+    assert [row[:2] for row in rows[0]] == [
+        [name, gpus] for name in ("quick", "standard", "gpu-check") for gpus in ("2", "8")
     ]
+    assert f"test_run {BUDGETS['test_run']:.0f}" in tables[0].splitlines()[-1]
     assert all(int(slow[-1]) > int(fast[-1]) for fast, slow in zip(*rows, strict=True))
