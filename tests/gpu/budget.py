@@ -11,13 +11,13 @@ IMPORT_S = 4.0
 SETTLE_S = 2.0
 """A device settles no longer (device/cuda.py)."""
 START_S = IMPORT_S + CUDA_START_S + SETTLE_S
-"""Before the first test of a file."""
+"""Before the first test of a file that works on the GPU itself, which those of runs do not."""
 PROBE_S = IMPORT_S + CUDA_START_S
 """A process that asks torch whether CUDA works: of `check` itself, and of each `hostbench run`."""
 BEFORE_S = PROBE_S + IMPORT_S + 1.0
 """Of a run, before its first worker: the probe, facts, the fork server."""
 
-RUN_S = 195.0
+RUN_S = 215.0
 """How long the run of every case may measure and observe; it ends with the case in hand."""
 DEADLINE_S = 25.0
 """Of one case there, which a start of CUDA or of ranks may be part of."""
@@ -38,8 +38,8 @@ GRACE_S = 5.0
 """A file that is ended has so long to end by itself."""
 BUDGETS = {
     "test_cuda_device": START_S + OWN_S["test_cuda_device"] + STICKY_S,
-    "test_run": START_S + BEFORE_S + QUICK_S + BEFORE_S + RUN_S + LATE_S,
-    "test_nccl": START_S + BEFORE_S + NCCL_S,
+    "test_run": IMPORT_S + BEFORE_S + QUICK_S + BEFORE_S + RUN_S + LATE_S,
+    "test_nccl": IMPORT_S + BEFORE_S + NCCL_S,
     "test_copies": START_S + OWN_S["test_copies"],
     "test_delay_probe": START_S + OWN_S["test_delay_probe"],
     "test_facts": START_S + OWN_S["test_facts"],

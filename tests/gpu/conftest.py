@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
+import torch
 
 from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.device.cuda import CudaDevice
@@ -29,6 +30,13 @@ def cuda(opened: CudaDevice | str) -> Iterator[CudaDevice]:
     opened.reset()
     yield opened
     opened.synchronize()
+
+
+@pytest.fixture
+def gpu() -> None:
+    """For a test whose work on the GPU is another process's, which has it to itself, as in life."""
+    if not torch.cuda.is_available():
+        pytest.skip("torch.cuda.is_available() is false")
 
 
 @pytest.fixture

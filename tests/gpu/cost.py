@@ -101,8 +101,11 @@ class Check:
     every: Count
     quick: Count
     nccl: Count
-    num_others: int = len(BUDGETS) + 2
-    """The files, the probe of `check` itself, and a process whose CUDA is broken on purpose."""
+    num_starting: int = len(OWN_S) + 2
+    """The files that start CUDA themselves, the probe of `check`, and a process that breaks its
+    CUDA on purpose."""
+    num_waiting: int = len(BUDGETS) - len(OWN_S)
+    """The files that wait for runs."""
 
     @property
     def runs(self) -> tuple[Count, ...]:
@@ -110,11 +113,11 @@ class Check:
 
     @property
     def processes(self) -> int:
-        return self.num_others + sum(run.processes for run in self.runs)
+        return self.num_starting + self.num_waiting + sum(run.processes for run in self.runs)
 
     @property
     def cuda_starts(self) -> int:
-        return self.num_others + sum(run.cuda_starts for run in self.runs)
+        return self.num_starting + sum(run.cuda_starts for run in self.runs)
 
     @property
     def cases(self) -> int:
@@ -122,7 +125,8 @@ class Check:
 
     def seconds(self, costs: Costs, settings: Settings) -> float:
         start_s = costs.import_s + costs.cuda_start_s + costs.settle_s
-        own_s = self.num_others * start_s + sum(OWN_S.values())
+        own_s = self.num_starting * start_s + self.num_waiting * costs.import_s
+        own_s += sum(OWN_S.values())
         return own_s + sum(run.seconds(costs, settings) for run in self.runs)
 
 

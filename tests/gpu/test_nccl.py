@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.device.cuda import CudaDevice
 from tests.stored import runs_of
 
 pytestmark = pytest.mark.gpu
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parent.parent.parent
 
 
-def test_one_rank_has_its_sum_and_two_do_not_share_a_gpu(cuda: CudaDevice, tmp_path: Path) -> None:
+def test_one_rank_has_its_sum_and_two_do_not_share_a_gpu(gpu: None, tmp_path: Path) -> None:
     cases = [
         arg
         for num_ranks in (1, 2)

@@ -263,7 +263,7 @@ def test_the_run_of_every_case_ends_within_its_budget(
     asked: list[tuple[str, ...]] = []
     monkeypatch.setattr(test_run, "measured", lambda folder, *args: asked.append(args))
     monkeypatch.setattr(test_run, "told", lambda run: "")
-    test_run.test_every_case_is_measured(None, lambda text: None, tmp_path)  # type: ignore[arg-type]
+    test_run.test_every_case_is_measured(None, lambda text: None, tmp_path)
     (words,) = asked
     given = dict(zip(words[::2], words[1::2], strict=True))
     assert given == {

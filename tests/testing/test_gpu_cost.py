@@ -1,5 +1,6 @@
 """What runs cost on machines with GPUs, counted from their plans: quick keeps its promise."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 from hostbench.device import cuda
 from hostbench.families import load
 from hostbench.runner.plan import QUICK, STANDARD, Plan, Profile, choose
+from tests.gpu import needs
 from tests.gpu.budget import (
     BEFORE_S,
     BUDGETS,
@@ -100,20 +102,34 @@ def test_no_limit_of_gpu_check_cuts_off_what_it_promises(num_gpus: int) -> None:
     assert found.every.seconds(Costs(), STANDARD.settings) <= BEFORE_S + RUN_S
     assert found.quick.seconds(SLOW, STANDARD.settings) <= BEFORE_S + QUICK_S
     assert found.nccl.seconds(SLOW, STANDARD.settings) <= BEFORE_S + NCCL_S
-    assert BUDGETS["test_run"] > START_S + BEFORE_S + QUICK_S + BEFORE_S + RUN_S
-    assert BUDGETS["test_nccl"] >= START_S + BEFORE_S + NCCL_S
+    assert BUDGETS["test_run"] > IMPORT_S + BEFORE_S + QUICK_S + BEFORE_S + RUN_S
+    assert BUDGETS["test_nccl"] >= IMPORT_S + BEFORE_S + NCCL_S
     assert all(BUDGETS[name] >= START_S + own_s for name, own_s in OWN_S.items())
     assert found.seconds(SLOW, STANDARD.settings) < TOTAL_S
 
 
+def test_the_guide_says_how_long_each_file_may_take_and_what_to_carry() -> None:
+    guide = (ROOT / "docs/gpu.md").read_text()
+    said = re.findall(r"^\| `(test_\w+)` \|.*\| (\d+) s \|$", guide, flags=re.M)
+    assert {name: int(limit) for name, limit in said} == {
+        name: round(limit_s) for name, limit_s in BUDGETS.items()
+    }
+    carried = dict(re.findall(r"'([\w-]+)>=([\d.]+)'", guide))
+    assert carried == {
+        name: least for name, least in needs.bounds().items() if name not in ("torch", "pluggy")
+    }
+
+
 def test_the_processes_of_gpu_check() -> None:
-    """On one GPU: 7 files, the probe of `check`, the process that breaks CUDA, and three runs."""
+    """On one GPU: 5 files that work on it, the probe of `check`, the process that breaks CUDA, and
+    the three runs that 2 more files wait for."""
     found = of_check(load(), 1)
-    assert found.num_others == len(BUDGETS) + 2
+    assert (found.num_starting, found.num_waiting) == (5 + 1 + 1, 2)
+    assert found.num_starting + found.num_waiting == len(BUDGETS) + 2
     assert (found.every.starting, found.every.ranks) == (3 + 3, 1)
     assert (found.quick.starting, found.quick.ranks) == (1 + 1, 0)
     assert (found.nccl.workers, found.nccl.ranks, found.nccl.skipped) == (1, 1, 1)
-    assert found.cuda_starts == found.num_others + 3 + 6 + 1 + 2 + 1
+    assert found.cuda_starts == found.num_starting + 3 + 6 + 1 + 2 + 1
     assert STICKY_S >= IMPORT_S + CUDA_START_S
 
 
