@@ -84,7 +84,7 @@ def _facts() -> tuple[Mapping[str, object], str | None]:
     torch = probe_torch()
     if not torch.cuda_works:
         return {}, torch.error or "torch does not say why"
-    return to_json(collect(torch_state=torch, identify=False)), None
+    return to_json(collect(torch_state=torch)), None
 
 
 def check(
