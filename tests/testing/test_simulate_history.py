@@ -65,7 +65,7 @@ kind = "code"
 at = 15
 until = 45
 effect = 0.20
-series = "overlap.ratio"
+series = "overlap.pipeline"
 
 [[event]]
 kind = "environment"
@@ -327,7 +327,7 @@ def test_the_command(
     ("args", "parts"),
     [
         (("--seed", "1", "--story", "s.toml"), ("--seed", "leave one")),
-        (("--series", "1000"), ("--series 1000", "1 to 312")),
+        (("--series", "1000"), ("--series 1000 is not within 1 to ",)),
         (("--commits", "5"), ("--commits 5", "40 to")),
         (("--machines", "0"), ("--machines 0", "1 to 100")),
         (("--story", "none.toml"), ("none.toml cannot be read",)),

@@ -1,0 +1,266 @@
+"""Memory of the stand-in for CUDA: the caching allocator of each GPU, and pinned memory.
+
+The rules are torch's (CUDACachingAllocator, CachingHostAllocator): a freed block goes back to the
+stream that it was allocated on and is handed out again there at once, unless `record_stream` named
+other streams; then once these are done. What is freed is overwritten, so that whoever still reads
+it reads nonsense; what a stream may still use when it is freed is reported as a race.
+"""
+
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from ctypes import c_ubyte
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from hostbench.testing.fake_cuda.timeline import MIB, Block, Gpu, Machine, Queue
+
+_ROUND, _SEGMENT, _SMALL = 512, 2 * MIB, MIB
+_POISON, _POISONED_BYTES = 0xA5, 4096
+
+Stats = Counter[str]
+"""`allocated`, `peak_allocated`, `reserved`, `peak_reserved`, in bytes."""
+
+
+@dataclass(eq=False, slots=True)
+class Backed(Block):
+    """A block with real bytes behind it."""
+
+    queue: Queue | None = None
+    """The stream that it belongs to; None for host memory."""
+    uses: dict[Queue, float] = field(default_factory=dict)
+    """Streams named by `record_stream`, and those that copy from or to pinned memory."""
+    bytes: torch.Tensor = field(init=False)
+    is_free: bool = False
+    owed: Callable[[], None] | None = None
+    """What has been written to it by the clock, and is done when somebody reads it."""
+    holds: tuple[object, int] | None = None
+    """What the first so many bytes are a copy of, or were copied from; see `copy_bytes`."""
+
+    def __post_init__(self) -> None:
+        self.bytes = torch.from_numpy(np.empty(max(1, self.nbytes), dtype=np.uint8))
+
+    @property
+    def address(self) -> int:
+        return self.bytes.data_ptr()
+
+    def pay(self) -> None:
+        """Before anybody reads or writes the bytes."""
+        if self.owed is not None:
+            owed, self.owed = self.owed, None
+            owed()
+
+    def poison(self) -> None:
+        """Both ends and the middle: where checks look first."""
+        self.holds = self.owed = None
+        middle = self.nbytes // 2
+        for start in (0, middle, max(0, self.nbytes - _POISONED_BYTES)):
+            self.bytes[start : start + _POISONED_BYTES] = _POISON
+
+    def handle(self, freed: Callable[["Backed"], None]) -> torch.Tensor:
+        """All its bytes as a tensor whose memory is freed with the last view of it."""
+        array = self.bytes.numpy()[:]
+        ending = weakref.finalize(array, freed, self)
+        ending.atexit = False
+        return torch.from_numpy(array)
+
+
+def copy_bytes(target: Backed, start: int, source: Backed, origin: int, nbytes: int) -> None:
+    """Copy now, unless these bytes are there already from the copy before: benchmarks copy the same
+    bytes a thousand times, there and back."""
+    source.pay()
+    target.pay()
+    from_the_start = start == origin == 0
+    if from_the_start and source.holds is not None and source.holds == target.holds:
+        if source.holds[1] == nbytes:
+            return
+    target.bytes[start : start + nbytes] = source.bytes[origin : origin + nbytes]
+    if from_the_start and (source.holds is None or source.holds[1] != nbytes):
+        source.holds = object(), nbytes
+    target.holds = source.holds if from_the_start else None
+
+
+@dataclass(eq=False, slots=True)
+class DeviceMemory:
+    """The caching allocator of one GPU. Blocks are not split: each is a segment of its own."""
+
+    machine: Machine
+    gpu: Gpu
+    stats: Stats = field(default_factory=Stats)
+    workspaces: dict[Queue, torch.Tensor] = field(default_factory=dict)
+    """Of cuBLAS, one per stream that has multiplied matrices."""
+    _cached: list[Backed] = field(default_factory=list)
+    _held: list[Backed] = field(default_factory=list)
+    """Freed, but a stream that `record_stream` named has not finished."""
+    _num: int = 0
+
+    def allocate(self, nbytes: int) -> Backed:
+        """A block for the current stream. Raises torch's OutOfMemoryError."""
+        self.machine.call()
+        self._take_back()
+        rounded = max(_ROUND, -(-nbytes // _ROUND) * _ROUND)
+        queue = self.gpu.queue
+        block = self._from_cache(rounded, queue)
+        if block is None:
+            if self._reserved(rounded) + self.stats["reserved"] > self.machine.memory_bytes:
+                self.empty_cache()
+            if self._reserved(rounded) + self.stats["reserved"] > self.machine.memory_bytes:
+                raise torch.OutOfMemoryError(
+                    f"CUDA out of memory. Tried to allocate {nbytes / 2**30:.2f} GiB. GPU "
+                    f"{self.gpu.index} has a total capacity of "
+                    f"{self.machine.memory_bytes / 2**30:.2f} GiB"
+                )
+            self.machine.call(self.machine.costs.allocate_s)
+            self._num += 1
+            name = f"block {self._num} of GPU {self.gpu.index}"
+            block = Backed(self.machine, name, rounded, queue=queue)
+            self._count("reserved", self._reserved(rounded))
+        self._count("allocated", block.nbytes)
+        block.is_free = False
+        return block
+
+    def freed(self, block: Backed) -> None:
+        """The last tensor on a block is gone."""
+        self.stats["allocated"] -= block.nbytes
+        block.is_free = True
+        assert block.queue is not None
+        for access in block.touched:
+            if access.queue not in block.uses and not self.machine.is_ordered(access, block.queue):
+                self.machine.report(
+                    f"{block.name} of stream {block.queue.number} is freed while stream "
+                    f"{access.queue.number} uses it: record_stream is missing"
+                )
+        if block.uses:
+            self._held.append(block)
+        else:
+            self._give(block)
+
+    def empty_cache(self) -> None:
+        self._take_back()
+        if self._cached:
+            self.machine.wait_device(self.gpu, "implicit")  # cudaFree waits
+        for block in self._cached:
+            self.stats["reserved"] -= self._reserved(block.nbytes)
+        self._cached.clear()
+
+    def reset_peaks(self) -> None:
+        for name in ("allocated", "reserved"):
+            self.stats[f"peak_{name}"] = self.stats[name]
+
+    def _count(self, name: str, nbytes: int) -> None:
+        self.stats[name] += nbytes
+        self.stats[f"peak_{name}"] = max(self.stats[name], self.stats[f"peak_{name}"])
+
+    def _give(self, block: Backed) -> None:
+        block.uses.clear()
+        self._cached.append(block)
+        assert block.queue is not None
+        self.machine.behind(block.queue, block.poison)
+
+    def _take_back(self) -> None:
+        """Of the held blocks those whose streams have come to where they were when it was freed."""
+        for block in list(self._held):
+            if max(block.uses.values()) <= self.machine.now_s:
+                self._held.remove(block)
+                block.touched = [a for a in block.touched if a.queue not in block.uses]
+                self._give(block)
+
+    def _from_cache(self, nbytes: int, queue: Queue) -> Backed | None:
+        fits = [b for b in self._cached if b.queue is queue and nbytes <= b.nbytes <= nbytes + MIB]
+        if not fits:
+            return None
+        best = min(fits, key=lambda block: block.nbytes)
+        self._cached.remove(best)
+        return best
+
+    @staticmethod
+    def _reserved(nbytes: int) -> int:
+        return nbytes if nbytes < _SMALL else -(-nbytes // _SEGMENT) * _SEGMENT
+
+
+@dataclass(eq=False, slots=True)
+class PinnedMemory:
+    """Page-locked host memory: what the pinned allocator gives and caches, and what was registered.
+
+    Sizes are rounded up to powers of two. A block that is freed while copies from or to it are
+    enqueued comes back when they are done.
+    """
+
+    machine: Machine
+    stats: Stats = field(default_factory=Stats)
+    _by_address: dict[int, Backed] = field(default_factory=dict)
+    _cached: list[Backed] = field(default_factory=list)
+    _held: list[Backed] = field(default_factory=list)
+
+    def allocate(self, nbytes: int) -> torch.Tensor:
+        """Uninitialized bytes. Raises as CUDA does where it cannot lock them."""
+        rounded = 1 << max(9, (nbytes - 1).bit_length())
+        self._take_back()
+        block = next((each for each in self._cached if each.nbytes == rounded), None)
+        if block is None:
+            most = self.machine.refusals.pinned_bytes
+            if most is not None and self.stats["allocated"] + rounded > most:
+                raise self.machine.error("CUDA error: out of memory")
+            costs = self.machine.costs
+            self.machine.call(costs.allocate_s + rounded * costs.pin_s_per_byte)
+            block = Backed(self.machine, f"{rounded} bytes of pinned memory", rounded)
+            self._by_address[block.address] = block
+            self.stats["allocated"] += rounded
+        else:
+            self._cached.remove(block)
+        return block.handle(self._freed)[:nbytes]
+
+    def register(self, address: int, nbytes: int) -> int:
+        """cudaHostRegister: 0, or CUDA's code, which stays behind as the last error too."""
+        self.machine.call(nbytes * self.machine.costs.pin_s_per_byte)
+        if self.machine.refusals.registered:
+            self.machine.latched = "CUDA error: operation not supported"
+            return 801
+        if address in self._by_address:
+            self.machine.latched = "CUDA error: part or all of the requested memory range is mapped"
+            return 712
+        block = _Registered(self.machine, f"{nbytes} bytes of registered memory", nbytes)
+        block.bytes = torch.frombuffer((c_ubyte * nbytes).from_address(address), dtype=torch.uint8)
+        self._by_address[address] = block
+        return 0
+
+    def unregister(self, address: int) -> int:
+        self.machine.call()
+        if not isinstance(self._by_address.get(address), _Registered):
+            self.machine.latched = "CUDA error: pointer does not correspond to a registered memory"
+            return 713
+        block = self._by_address.pop(address)
+        if any(not self.machine.is_ordered(access, None) for access in block.touched):
+            self.machine.report(f"{block.name} are unregistered while a stream uses them")
+        block.bytes = torch.empty_like(block.bytes)  # what is still enqueued touches nobody's bytes
+        return 0
+
+    def block_of(self, address: int) -> Backed | None:
+        """By the address of a tensor's storage; None for pageable memory."""
+        return self._by_address.get(address)
+
+    def empty_cache(self) -> None:
+        self._take_back()
+        for block in self._cached:
+            del self._by_address[block.address]
+            self.stats["allocated"] -= block.nbytes
+        self._cached.clear()
+
+    def _freed(self, block: Backed) -> None:
+        (self._held if block.uses else self._cached).append(block)
+
+    def _take_back(self) -> None:
+        for block in list(self._held):
+            if max(block.uses.values()) <= self.machine.now_s:
+                block.uses.clear()
+                self._held.remove(block)
+                self._cached.append(block)
+
+
+class _Registered(Backed):
+    """Somebody else's bytes."""
+
+    def __post_init__(self) -> None:
+        self.bytes = torch.empty(0, dtype=torch.uint8)

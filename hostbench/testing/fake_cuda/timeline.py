@@ -1,0 +1,379 @@
+"""The virtual machine under the stand-in for CUDA: one host clock, GPUs, queues, and who may touch
+what. Knows no torch.
+
+Each call costs the host time. What it enqueues gets its start and end at once, by the rules of a
+stream and of the engine that runs it; what it does to memory is done later, in the order of the
+ends, when the host waits or asks. Whether two accesses of one memory are ordered is decided as a
+race detector does it, by what each queue has waited for (vector clocks), never by
+their times: a missing wait is found also where the times happened to be right.
+"""
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+POOL = 32
+"""Streams per GPU that torch hands out, one after the other, over and over."""
+
+
+class DataRace(Exception):
+    """Two accesses of one memory, one of which writes, that nothing orders. No RuntimeError: what
+    handles CUDA's errors does not handle it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Costs:
+    """Seconds of the host and of the GPU. Round figures, in the range of a Hopper in a PCIe Gen5
+    slot; they are no measurement."""
+
+    call_s: float = 1e-6
+    """Of the host, for any call that enqueues nothing."""
+    launch_s: float = 4e-6
+    """Of the host, for enqueueing a kernel, a copy or an event."""
+    allocate_s: float = 200e-6
+    """Of the host, for memory that no cache had; pinned memory takes `pin_s_per_byte` besides."""
+    pin_s_per_byte: float = 1 / 5e9
+    kernel_s: float = 3e-6
+    """Of the GPU: the least that a kernel takes."""
+    copy_s: float = 2e-6
+    """Of the GPU: the least that a copy over the link takes."""
+    link_bytes_per_s: float = 50e9
+    """Each way, from and to pinned memory."""
+    pageable_bytes_per_s: float = 10e9
+    peer_bytes_per_s: float = 100e9
+    memory_bytes_per_s: float = 2e12
+    flops: float = 40e12
+    sm_hz: float = 1.5e9
+    """What `_sleep` counts."""
+    collective_s: float = 20e-6
+
+
+@dataclass(slots=True, kw_only=True)
+class Refusals:
+    """What this machine does not give."""
+
+    pinned_bytes: int | None = None
+    """More pinned memory than this is refused; None: no limit."""
+    registered: bool = False
+    peers: bool = False
+    profiler: bool = False
+    """CUPTI is missing or not permitted: the profiler sees nothing of the GPU."""
+    peer_copies_unlisted: bool = False
+    """The profiler does not list copies between GPUs."""
+    lost_after_s: float | None = None
+    """From this moment of the virtual clock on every call fails: the GPU fell off the bus."""
+
+
+@dataclass(eq=False, slots=True)
+class Queue:
+    """A stream of one GPU."""
+
+    gpu: "Gpu"
+    number: int
+    """0 is the default stream."""
+    free_s: float = 0.0
+    """When everything enqueued so far will be done."""
+    last: int = 0
+    """Ticket of what was enqueued last."""
+    known: dict["Queue", int] = field(default_factory=dict)
+    """By queue, up to which ticket everything is done before what this one does next."""
+
+    def learn(self, known: dict["Queue", int]) -> None:
+        for queue, ticket in known.items():
+            if ticket > self.known.get(queue, 0):
+                self.known[queue] = ticket
+
+    def all_known(self) -> dict["Queue", int]:
+        return {**self.known, self: self.last}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What somebody does to a part of a block."""
+
+    queue: Queue
+    ticket: int
+    start: int
+    stop: int
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GpuWork:
+    """One thing that a GPU did, for the profiler and for tests."""
+
+    gpu: int
+    what: str
+    """`kernel mm`, or a copy: `H2D pinned`, `D2H pageable`, `D2D`, `P2P`."""
+    queue: int
+    start_s: float
+    end_s: float
+    nbytes: int
+
+
+@dataclass(eq=False, slots=True)
+class Mark:
+    """A recorded event."""
+
+    at_s: float
+    """The later of the host's clock and the stream's."""
+    known: dict[Queue, int]
+
+
+@dataclass(eq=False, slots=True)
+class Gpu:
+    """One GPU."""
+
+    index: int
+    uuid: str
+    counts: Counter[str] = field(default_factory=Counter)
+    """Of waits (`device`, `stream`, `event`, `implicit`), `launches`, and bytes by kind of copy."""
+    log: list[GpuWork] = field(default_factory=list)
+    engines: dict[str, float] = field(default_factory=dict)
+    """When each is free."""
+    waited: int = 0
+    """The ticket up to which a device-wide wait has seen everything done."""
+    queues: list[Queue] = field(default_factory=list)
+    current: int = 0
+    _handed_out: Iterator[int] = field(default_factory=lambda: itertools.cycle(range(1, POOL + 1)))
+
+    def __post_init__(self) -> None:
+        self.queues = [Queue(self, number) for number in range(POOL + 1)]
+
+    def new_queue(self) -> Queue:
+        return self.queues[next(self._handed_out)]
+
+    @property
+    def queue(self) -> Queue:
+        """The current stream."""
+        return self.queues[self.current]
+
+
+@dataclass(eq=False, slots=True)
+class Machine:
+    """The host, its GPUs and the clock that they share."""
+
+    num_gpus: int = 1
+    costs: Costs = field(default_factory=Costs)
+    refusals: Refusals = field(default_factory=Refusals)
+    name: str = "NVIDIA H200 (stand-in)"
+    memory_bytes: int = 80 * GIB
+    """Of each GPU."""
+    uuids: tuple[str, ...] = ()
+    broken: str = ""
+    """What CUDA says instead of starting; empty where it starts."""
+    process: int | None = None
+    """That started CUDA."""
+    now_s: float = 0.0
+    device: int = 0
+    """The current device."""
+    moved: Callable[[int, int, int], None] = lambda gpu, into, out_of: None
+    """Told of bytes over a GPU's link: the GPU, bytes into it, bytes out of it."""
+    gpus: list[Gpu] = field(init=False)
+    known: dict[Queue, int] = field(default_factory=dict)
+    """What the host has waited for."""
+    latched: str | None = None
+    """CUDA's last error: the next launch of a kernel raises it."""
+    sticky: str | None = None
+    """Every call raises it from now on."""
+    reported: list[str] = field(default_factory=list)
+    """Races found where nothing can be raised: the next call raises the first."""
+    has_raced: bool = False
+    """Since the last device-wide wait: what a race leaves behind is no other race."""
+    error: type[Exception] = RuntimeError
+    behind_the_scenes: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """Around what enqueued work does to memory."""
+    _waiting: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _tickets: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def __post_init__(self) -> None:
+        uuids = self.uuids or [f"{n:08x}-1111-2222-3333-444444444444" for n in range(self.num_gpus)]
+        self.gpus = [Gpu(index, uuids[index]) for index in range(self.num_gpus)]
+
+    # ---- the host ---------------------------------------------------------------------------
+
+    def call(self, seconds: float | None = None) -> None:
+        """The host makes a call into CUDA. Raises what has gone wrong before."""
+        self.now_s += self.costs.call_s if seconds is None else seconds
+        lost_s = self.refusals.lost_after_s
+        if lost_s is not None and self.now_s >= lost_s:
+            self.sticky = "CUDA error: unspecified launch failure"
+        if self.sticky:
+            raise self.error(self.sticky)
+        if self.reported:
+            said, self.reported = self.reported[0], []
+            raise DataRace(said)
+
+    def wait_device(self, gpu: Gpu, why: str = "device") -> None:
+        self.call()
+        gpu.counts[why] += 1
+        self._wait_until(max(queue.free_s for queue in gpu.queues))
+        self._now_everything_is_done(gpu)
+        self.call(0.0)
+
+    def wait_queue(self, queue: Queue, why: str = "stream") -> None:
+        self.call()
+        queue.gpu.counts[why] += 1
+        self._wait_until(queue.free_s)
+        self.learn(queue.all_known())
+        self.call(0.0)
+
+    def wait_mark(self, mark: Mark, gpu: Gpu) -> None:
+        self.call()
+        gpu.counts["event"] += 1
+        self._wait_until(mark.at_s)
+        self.learn(mark.known)
+        self.call(0.0)
+
+    def ask(self, at_s: float, known: dict[Queue, int]) -> bool:
+        """Whether that moment has come: then the host knows what was done before it."""
+        self.call()
+        self._do_what_is_due()
+        if at_s > self.now_s:
+            return False
+        self.learn(known)
+        return True
+
+    def learn(self, known: dict[Queue, int]) -> None:
+        for queue, ticket in known.items():
+            if ticket > self.known.get(queue, 0):
+                self.known[queue] = ticket
+
+    # ---- queues -----------------------------------------------------------------------------
+
+    def enqueue(
+        self,
+        queue: Queue,
+        what: str,
+        seconds: float,
+        engine: str | None = None,
+        do: Callable[[], None] | None = None,
+        touches: Iterable["Touch"] = (),
+        nbytes: int = 0,
+    ) -> None:
+        """Enqueue work that takes `engine` for so long; `do` is what it does to memory."""
+        self.call(self.costs.launch_s)
+        gpu = queue.gpu
+        if what.startswith("kernel"):
+            gpu.counts["launches"] += 1
+            if self.latched:
+                said, self.latched = self.latched, None
+                raise self.error(said)
+        elif nbytes:
+            gpu.counts[what] += nbytes
+        queue.learn(self.known)
+        queue.last = ticket = next(self._tickets)
+        for block, start, stop, writes in touches:
+            block.touch(Access(queue, ticket, start, stop, writes))
+        start_s = max(self.now_s, queue.free_s, gpu.engines.get(engine or "", 0.0))
+        queue.free_s = end_s = start_s + seconds
+        if engine is not None:
+            gpu.engines[engine] = end_s
+        if seconds:
+            gpu.log.append(GpuWork(gpu.index, what, queue.number, start_s, end_s, nbytes))
+        if do is not None:
+            heapq.heappush(self._waiting, (end_s, ticket, do))
+
+    def behind(self, queue: Queue, do: Callable[[], None]) -> None:
+        """Do something, in no time, once everything enqueued so far is done."""
+        heapq.heappush(self._waiting, (queue.free_s, next(self._tickets), do))
+
+    def report(self, said: str) -> None:
+        """A race where nothing can be raised."""
+        if not self.has_raced:
+            self.has_raced = True
+            self.reported.append(said)
+
+    def record(self, queue: Queue) -> Mark:
+        self.call(self.costs.launch_s)
+        queue.learn(self.known)
+        return Mark(max(self.now_s, queue.free_s), queue.all_known())
+
+    def let_wait(self, queue: Queue, mark: Mark) -> None:
+        self.call()
+        queue.free_s = max(queue.free_s, mark.at_s)
+        queue.learn(mark.known)
+
+    def is_ordered(self, access: Access, queue: Queue | None) -> bool:
+        """Whether an earlier access is done before what `queue` (or the host) does next."""
+        if access.ticket <= access.queue.gpu.waited or access.queue is queue:
+            return True
+        if access.ticket <= self.known.get(access.queue, 0):
+            return True
+        return queue is not None and access.ticket <= queue.known.get(access.queue, 0)
+
+    def _wait_until(self, moment_s: float) -> None:
+        self.now_s = max(self.now_s, moment_s)
+        self._do_what_is_due()
+
+    def _do_what_is_due(self) -> None:
+        if not self._waiting or self._waiting[0][0] > self.now_s:
+            return
+        with self.behind_the_scenes():
+            while self._waiting and self._waiting[0][0] <= self.now_s:
+                heapq.heappop(self._waiting)[2]()
+
+    def _now_everything_is_done(self, gpu: Gpu) -> None:
+        self.has_raced = False
+        gpu.waited = max(queue.last for queue in gpu.queues)
+        self.known = _about_others(self.known, gpu)
+        for queue in (queue for each in self.gpus for queue in each.queues):
+            queue.known = _about_others(queue.known, gpu)
+
+
+def _about_others(known: dict[Queue, int], gpu: Gpu) -> dict[Queue, int]:
+    return {queue: ticket for queue, ticket in known.items() if queue.gpu is not gpu}
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A piece of memory, and who has touched it."""
+
+    machine: Machine
+    name: str
+    nbytes: int
+    last_read: int = 0
+    """Ticket."""
+    touched: list[Access] = field(default_factory=list)
+
+    def touch(self, access: Access) -> None:
+        """Raises DataRace where an earlier access conflicts and nothing orders the two."""
+        self._check(access.start, access.stop, access.writes, access.queue)
+        if not access.writes:
+            self.last_read = access.ticket
+        kept = [
+            old
+            for old in self.touched
+            if not self.machine.is_ordered(old, access.queue)
+            or old.start < access.start
+            or old.stop > access.stop
+            or (old.writes and not access.writes)
+        ]
+        self.touched = [*kept, access]
+
+    def touch_by_host(self, start: int, stop: int, writes: bool) -> None:
+        self._check(start, stop, writes, None)
+        self.touched = [old for old in self.touched if not self.machine.is_ordered(old, None)]
+
+    def _check(self, start: int, stop: int, writes: bool, queue: Queue | None) -> None:
+        for old in self.touched:
+            overlaps = old.start < stop and start < old.stop
+            if not overlaps or not (old.writes or writes):
+                continue
+            if not self.machine.is_ordered(old, queue):
+                who = "the host" if queue is None else f"stream {queue.number}"
+                self.machine.has_raced = True
+                raise DataRace(
+                    f"{who} {'writes' if writes else 'reads'} {self.name} while stream "
+                    f"{old.queue.number} {'writes' if old.writes else 'reads'} it: nothing orders "
+                    "the two (an event's wait or a synchronize is missing)"
+                )
+
+
+Touch = tuple[Block, int, int, bool]
+"""A block, the first byte, the one after the last, and whether it is written."""

@@ -1,0 +1,98 @@
+"""A Python on a machine that nobody here has: torch.cuda and NVML are stand-ins in all it starts.
+
+`python_of(FOLDER, "2_gpus")` makes FOLDER/bin/python, a virtual environment on the packages of this
+Python (`scripts/gpu-stand-in` does it from the shell). Whatever runs on it, its children too
+(`FOLDER/bin/python -m hostbench run --device cuda`), meets that machine. Times are a virtual
+clock's, and no measurement; each GPU is called a stand-in.
+"""
+
+import atexit
+import importlib
+import importlib.abc
+import importlib.machinery
+import site
+import sys
+import venv
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import hostbench
+from hostbench.testing.fake_nvml import FakeNvml
+from hostbench.testing.gpu_machines import MACHINES
+
+_HOOK = "hostbench_stand_in"
+_HOOK_CODE = """\
+import sys
+sys.path.append({root!r})
+from hostbench.testing import stand_in
+stand_in.start({machine!r})
+"""
+_PYNVML_CODE = """\
+from hostbench.testing import stand_in
+
+
+def __getattr__(name):
+    return getattr(stand_in.nvml[0], name)
+"""
+
+
+nvml: list[FakeNvml] = []
+"""That of this process's machine, once it has started; `pynvml` asks it."""
+_STARTED = ExitStack()
+"""For the life of the process."""
+atexit.register(_STARTED.close)
+
+
+def python_of(folder: Path, machine: str) -> Path:
+    """The interpreter on that machine. Raises KeyError for an unknown one."""
+    MACHINES[machine]
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = folder / "lib" / version / "site-packages"
+    root = str(Path(hostbench.__file__).parent.parent)
+    (packages / f"{_HOOK}.py").write_text(_HOOK_CODE.format(root=root, machine=machine))
+    (packages / "pynvml.py").write_text(_PYNVML_CODE)
+    lines = [*site.getsitepackages(), f"import {_HOOK}"]
+    (packages / f"{_HOOK}.pth").write_text("".join(f"{line}\n" for line in lines))
+    return folder / "bin" / "python"
+
+
+def start(name: str) -> None:
+    """From here on this process is on that machine: NVML at once, CUDA when torch is imported."""
+    found, machine = MACHINES[name].make()
+    nvml[:] = [found]
+
+    def on_torch(_: ModuleType) -> None:
+        fake_cuda: Any = importlib.import_module("hostbench.testing.fake_cuda.bindings")
+        _STARTED.enter_context(fake_cuda.installed(machine))
+
+    def on_device(module: Any) -> None:
+        module.CudaDevice.now = lambda self: machine.now_s
+
+    sys.meta_path.insert(0, _After({"torch": on_torch, "hostbench.device.cuda": on_device}))
+
+
+class _After(importlib.abc.MetaPathFinder):
+    """Calls a function on a module once it has been imported."""
+
+    def __init__(self, then: dict[str, Callable[[ModuleType], None]]) -> None:
+        self._then = then
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        then = self._then.pop(name, None)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target) if then else None
+        if then is None or spec is None or spec.loader is None:
+            return None
+        loader, run = spec.loader, spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            run(module)
+            then(module)
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

@@ -1,0 +1,39 @@
+"""A CudaDevice on the stand-in for CUDA, in this process."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from hostbench.core.units import MIB
+from hostbench.device import cuda
+from hostbench.device.cuda import CudaDevice
+from hostbench.testing.fake_cuda.bindings import installed
+from hostbench.testing.fake_cuda.floor import Floor
+from hostbench.testing.fake_cuda.timeline import Costs, Machine, Refusals
+from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+
+
+@contextmanager
+def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **more: Any) -> Iterator[Floor]:
+    """`torch.cuda`, NVML and the device's clock of such a machine; `more` is of Machine."""
+    machine = Machine(num_gpus=num_gpus, **more)
+    uuids = [gpu.uuid for gpu in machine.gpus]
+    nvml = nvml or FakeNvml(gpus=tuple(FakeGpu(uuid=f"GPU-{uuid}") for uuid in uuids))
+    machine.moved = lambda gpu, into, out_of: nvml.copy(into, out_of, gpu)
+    gc.freeze()  # as the server does: what was imported need not be looked at between cases
+    try:
+        with (
+            installed(machine) as floor,
+            mock.patch.dict("sys.modules", {"pynvml": nvml}),
+            mock.patch.object(CudaDevice, "now", lambda self: machine.now_s),
+            mock.patch.object(cuda, "_SETTLE_BYTES", MIB),
+            mock.patch.object(cuda, "_SETTLE_LEAST_S", 0.02),
+        ):
+            yield floor
+    finally:
+        gc.unfreeze()
+
+
+__all__ = ["Costs", "Floor", "Machine", "Refusals", "cuda_machine"]

@@ -1,0 +1,54 @@
+"""hostbench on GPU machines that nobody here has, by the program that people use."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hostbench.testing.stand_in import python_of
+from tests.stored import runs_of
+
+ROOT = Path(__file__).parent.parent.parent
+CASES = (
+    "transfer.host_to_device[nbytes=64KiB,memory=pinned]",
+    "transfer.between_devices[nbytes=1MiB]",
+    "overlap.pipeline[batch_bytes=512KiB,memory=pinned,schedule=copy_stream]",
+    "allocation.create[nbytes=1MiB]",
+    "collectives.all_reduce[num_ranks=2,nbytes=64KiB]",
+    "collectives.all_reduce_queued[num_ranks=2,nbytes=64KiB]",
+)
+
+
+def hostbench(python: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(python), "-m", "hostbench", *args],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_a_run_on_two_gpus_from_facts_to_ranks(tmp_path: Path) -> None:
+    """Every family, observed too; nccl starts, its data carried by gloo."""
+    python, results = python_of(tmp_path / "python", "2_gpus"), tmp_path / "results"
+    cases = [word for case in CASES for word in ("--case", case)]
+    limits = ("--launches", "1", "--no-asv", "--results", str(results))
+    done = hostbench(python, "run", *cases, *limits)
+    assert done.returncode == 0, done.stdout
+    (run,) = runs_of(results)
+    found = run.results()
+    assert {result.case.family for result in found} == {case.partition(".")[0] for case in CASES}
+    for result in found:
+        assert (result.status, result.reason) == ("ok", None)
+        too_small = "unavailable: 64 KiB is too little for the link's counters"
+        assert set(result.proofs.values()) <= {"passed", too_small}, result
+        assert not result.unexpected, result
+    ranks = [result for result in found if result.case.family == "collectives"]
+    assert all(result.proofs == {"data": "passed"} for result in ranks)
+    assert run.header.machine == "2x-nvidia-h200-stand-in"
+
+
+def test_an_unknown_machine_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(KeyError, match="9_gpus"):
+        python_of(tmp_path, "9_gpus")
