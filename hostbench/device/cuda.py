@@ -5,6 +5,7 @@ streams come from a pool of 32; `compute` multiplies matrices that fill the devi
 the SM clock in one block; the first of each calibrates and therefore waits for the device.
 """
 
+import contextlib
 import gc
 import weakref
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import torch
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.samples import median
-from hostbench.core.units import MIB
+from hostbench.core.units import MIB, format_bytes
 from hostbench.device import kineto, numa
 from hostbench.device.activity import Activity
 from hostbench.device.base import SECOND_DEVICE, Buffer, Step, Where, lacking
@@ -32,6 +33,10 @@ _SETTLE_LEAST_S = 0.3
 _SETTLE_LIMIT_S = 2.0
 _STEADY_ROUNDS = 5
 _STEADY_SHARE = 0.02
+_HEAD_START_S = 0.001
+"""How long the device waits before work that is timed on it, so that enqueueing stays outside."""
+
+_LOCKED = "a limit on locked memory (`ulimit -l`), a container's or WSL's can be the reason"
 
 _cuda: Any = torch.cuda  # torch leaves these calls without types
 
@@ -80,7 +85,9 @@ class CudaDevice(TorchDevice):
         self.lacks = lacking("cuda", torch.cuda.device_count())
 
     def settle(self) -> None:
-        numa.bind_near(pci_address(self.torch_device))
+        cpus = numa.bind_near(pci_address(self.torch_device))
+        if cpus and torch.get_num_threads() > len(cpus):
+            torch.set_num_threads(len(cpus))  # torch took all of the machine's for its own
         source = self.host_buffer(_SETTLE_BYTES, pinned=True)
         target = self.buffer(_SETTLE_BYTES)
         rounds: list[float] = []
@@ -90,6 +97,10 @@ class CudaDevice(TorchDevice):
         del source, target
         self.reset()
 
+    def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
+        with self._pinning(nbytes if pinned else 0):
+            return super().host_buffer(nbytes, pinned=pinned)
+
     def registered_buffer(self, nbytes: int) -> Buffer:
         """Page-locked for as long as this tensor object lives: keep it while a view of it is in
         use. CUDA refuses under confidential computing and a limit on locked memory."""
@@ -97,7 +108,9 @@ class CudaDevice(TorchDevice):
         runtime = _cuda.cudart()
         code = runtime.cudaHostRegister(buffer.data_ptr(), nbytes, 1)  # cudaHostRegisterPortable
         if int(code) != 0:
-            raise Unavailable(f"cudaHostRegister refused {nbytes} bytes: {code}; see `ulimit -l`")
+            self._forget_last_error()
+            said = f"cudaHostRegister refused {format_bytes(nbytes)} (CUDA error {int(code)})"
+            raise Unavailable(f"{said}; {_LOCKED}")
         weakref.finalize(buffer, runtime.cudaHostUnregister, buffer.data_ptr())
         return buffer
 
@@ -128,13 +141,15 @@ class CudaDevice(TorchDevice):
         target.copy_(source, non_blocking=not blocking)
 
     def pin(self, source: Buffer) -> Buffer:
-        return source.pin_memory()
+        with self._pinning(source.nbytes):
+            return source.pin_memory()
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:
         return source.to(self.torch_device, non_blocking=not blocking)
 
     def fetch(self, source: Buffer, *, blocking: bool = True) -> Buffer:
-        return source.to("cpu", non_blocking=not blocking)
+        with self._pinning(0 if blocking else source.nbytes):
+            return source.to("cpu", non_blocking=not blocking)
 
     def drop_caches(self) -> None:
         self.synchronize()
@@ -169,10 +184,12 @@ class CudaDevice(TorchDevice):
         torch.cuda.synchronize(self.torch_device)
 
     def memory_stats(self) -> dict[str, int]:
+        """Without what `compute` holds, so that the order of the cases does not count."""
         stats = torch.cuda.memory_stats(self.torch_device)
+        held = self._filler.nbytes if "_filler" in self.__dict__ else 0
         return {
-            "allocated": stats.get("allocated_bytes.all.current", 0),
-            "peak_allocated": stats.get("allocated_bytes.all.peak", 0),
+            "allocated": stats.get("allocated_bytes.all.current", 0) - held,
+            "peak_allocated": stats.get("allocated_bytes.all.peak", 0) - held,
             "reserved": stats.get("reserved_bytes.all.current", 0),
         }
 
@@ -181,27 +198,50 @@ class CudaDevice(TorchDevice):
 
     def observe(self, work: Step) -> list[Activity]:
         self.synchronize()
-        return kineto.observe(work, self.synchronize)
+        return kineto.observe(work, self.synchronize, partial(_cuda._sleep, 1))
 
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         return (self._second_counters if second else self._counters).read()
 
     def reset(self) -> None:
         gc.collect()
-        clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
-        if clear is not None:
-            clear()  # each stream that has multiplied matrices keeps one; streams are new each case
+        _clear_workspaces()  # streams are new each case
         self.drop_caches()
         torch.cuda.reset_peak_memory_stats(self.torch_device)
+
+    @contextmanager
+    def _pinning(self, nbytes: int) -> Iterator[None]:
+        """Around what pins `nbytes`: a refusal leaves CUDA as it was, any other error is raised."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not nbytes:
+                raise
+            try:
+                self.synchronize()
+            except RuntimeError:  # the device itself is broken, or was before
+                raise error from None
+            said = str(error).strip().partition("\n")[0]
+            raise Unavailable(f"CUDA pins no {format_bytes(nbytes)}: {said}; {_LOCKED}") from error
+
+    def _forget_last_error(self) -> None:
+        """CUDA keeps the error of a refused call, and the next launch of a kernel takes it for its
+        own: launch one. torch has no way to ask for the error alone."""
+        with contextlib.suppress(RuntimeError):
+            _cuda._sleep(1)
+        self.synchronize()
 
     def _settle_round(self, source: Buffer, target: Buffer) -> None:
         self.copy(target, source, blocking=False)
         self.copy(source, target, blocking=False)
         _cuda._sleep(_CALIBRATION_CYCLES)
 
-    def _seconds(self, work: Step) -> float:
-        """Device seconds of `work` on the current stream; waits for it."""
+    def _seconds(self, work: Step, head_start_s: float = 0.0) -> float:
+        """Device seconds of `work` on the current stream, which waits before it so that the host
+        can enqueue all of it; waits for it."""
         start, end = self.event(), self.event()
+        if head_start_s:
+            self.delay(head_start_s)
         start.record()
         work()
         end.record()
@@ -210,7 +250,10 @@ class CudaDevice(TorchDevice):
 
     @cached_property
     def _filler(self) -> Filler:
-        return Filler(self.torch_device, self._seconds)
+        made = Filler(self.torch_device, partial(self._seconds, head_start_s=_HEAD_START_S))
+        self.synchronize()
+        _clear_workspaces()  # else the first case that computes is counted as larger than others
+        return made
 
     @cached_property
     def _counters(self) -> LinkCounters:
@@ -233,6 +276,13 @@ class CudaDevice(TorchDevice):
         self._seconds(partial(_cuda._sleep, 10 * _CALIBRATION_CYCLES))
         readings = [self._seconds(spin) for _ in range(_CALIBRATION_READINGS)]
         return _CALIBRATION_CYCLES / median(readings)
+
+
+def _clear_workspaces() -> None:
+    """Of cuBLAS: each stream that has multiplied matrices keeps one."""
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is not None:
+        clear()
 
 
 def _is_settled(rounds: list[float], elapsed_s: float) -> bool:

@@ -19,28 +19,34 @@ _LEAST_DEPTH = 8
 _READINGS = 7
 
 SecondsOf = Callable[[Step], float]
+_Product = tuple[torch.Tensor, torch.Tensor]
 
 
 class Filler:
-    """Products on one device. `seconds` times a step on the device, and waits for it."""
+    """Products on one device. `seconds` times a step on the device, without the time that the host
+    takes to enqueue it, and waits for it."""
 
     def __init__(self, device: torch.device, seconds: SecondsOf) -> None:
         self._left = torch.ones(ROWS, DEPTH, device=device)
         self._right = torch.ones(DEPTH, ROWS, device=device)
-        self._out = torch.empty(ROWS, ROWS, device=device)
         self._short_s, self._whole_s = (
             self._calibrated(depth, seconds) for depth in (DEPTH // 8, DEPTH)
         )
 
     def step(self, seconds: float) -> Step:
         """Enqueues products that take about `seconds`, at least one short one."""
-        depths = self.depths(seconds)
+        factors = [self._factors(depth) for depth in self.depths(seconds)]
 
         def run() -> None:
-            for depth in depths:
-                self._product(depth)
+            for left, right in factors:
+                torch.mm(left, right)  # its result is dropped: streams share no output
 
         return run
+
+    @property
+    def nbytes(self) -> int:
+        """Of the device's memory, for as long as this object lives."""
+        return self._left.nbytes + self._right.nbytes
 
     def depths(self, seconds: float) -> list[int]:
         """Inner dimensions of the products: whole ones, then one that takes the rest."""
@@ -54,11 +60,13 @@ class Filler:
         return [DEPTH] * num_whole + [min(max(rest, _LEAST_DEPTH), DEPTH)]
 
     def _calibrated(self, depth: int, seconds: SecondsOf) -> float:
+        left, right = self._factors(depth)
+
         def step() -> None:
-            self._product(depth)
+            torch.mm(left, right)
 
         seconds(step)
         return median([seconds(step) for _ in range(_READINGS)])
 
-    def _product(self, depth: int) -> None:
-        torch.mm(self._left[:, :depth], self._right[:depth], out=self._out)
+    def _factors(self, depth: int) -> _Product:
+        return self._left[:, :depth], self._right[:depth]

@@ -14,7 +14,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> tuple[object, list[int]]:
     """A Filler on the CPU whose products take FIXED_S + depth * PER_DEPTH_S, and what it ran."""
     ran: list[int] = []
     monkeypatch.setattr(filler, "ROWS", 8)
-    monkeypatch.setattr(filler.Filler, "_product", lambda self, depth: ran.append(depth))
+    monkeypatch.setattr(torch, "mm", lambda left, right: ran.append(left.shape[1]))
 
     def seconds(step: Callable[[], None]) -> float:
         ran.clear()
@@ -43,7 +43,10 @@ def test_the_shortest_compute_is_one_short_product(monkeypatch: pytest.MonkeyPat
     assert ran == [8]
 
 
-def test_products_run_on_real_tensors() -> None:
+def test_products_run_on_real_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a product of ones: as large as its inner dimension."""
+    made, real = [], torch.mm
     one = filler.Filler(torch.device("cpu"), lambda step: (step(), 1e-3)[1])
+    monkeypatch.setattr(torch, "mm", lambda left, right: made.append(real(left, right)))
     one.step(2.5e-3)()
-    assert torch.equal(one._out, torch.full_like(one._out, float(one.depths(2.5e-3)[-1])))
+    assert [float(each.mean()) for each in made] == one.depths(2.5e-3)

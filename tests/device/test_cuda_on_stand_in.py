@@ -1,0 +1,253 @@
+"""The cuda device on the stand-in for CUDA: what it calibrates, what is refused, what it leaves."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from hostbench.core.case import Case
+from hostbench.core.errors import BrokenError
+from hostbench.core.records import Launch, Outcome
+from hostbench.core.units import KIB, MIB
+from hostbench.device import numa
+from hostbench.device.cuda import CudaDevice
+from hostbench.device.errors import fatal_reason
+from hostbench.families import load
+from hostbench.measure.workload import prepare
+from hostbench.runner.worker import walk
+from hostbench.testing.fake_nvml import FakeNvml
+from tests.gpu_stand_in import Costs, Floor, Refusals, cuda_machine
+
+COSTS = Costs()
+
+
+@pytest.fixture
+def floor() -> Iterator[Floor]:
+    with cuda_machine(2) as made:
+        yield made
+
+
+def case_of(workload: str, **axes: object) -> Case:
+    wanted = {"device": "cuda", **axes}
+    return next(c for c in load()[workload].cases() if wanted.items() <= c.values.items())
+
+
+def launched(*cases: Case) -> list[Outcome]:
+    said: list[object] = []
+    settings = {"budget_s": 0.0, "warmup_s": 0.0, "max_samples": 3}
+    family = cases[0].family
+    walk(Launch(family=family, number=0, cases=cases, settings=settings), said.append)
+    return [each for each in said if isinstance(each, Outcome)]
+
+
+# ---- calibration ------------------------------------------------------------------------------
+
+
+def device_seconds(device: CudaDevice, work: object) -> float:
+    """On the device, with the host's launches hidden."""
+    start, end = device.event(), device.event()
+    device.delay(0.01)
+    start.record()
+    work()  # type: ignore[operator]
+    end.record()
+    device.synchronize()
+    return end.seconds_since(start)
+
+
+@pytest.mark.parametrize("seconds", [20e-6, 50e-6, 200e-6, 1e-3, 5e-3])
+@pytest.mark.parametrize("launch_s", [4e-6, 20e-6])
+def test_compute_takes_what_was_asked_for_however_slow_the_host(
+    launch_s: float, seconds: float
+) -> None:
+    """The host's launch gap is no part of the calibration: 1:4 of 80 us is 20 us."""
+    with cuda_machine(costs=Costs(launch_s=launch_s)):
+        device = CudaDevice()
+        assert device_seconds(device, device.compute(seconds)) == pytest.approx(seconds, rel=0.1)
+
+
+def test_a_delay_takes_what_was_asked_for(floor: Floor) -> None:
+    device = CudaDevice()
+    device.delay(0.001)
+    device.synchronize()
+    assert device_seconds(device, lambda: device.delay(0.003)) == pytest.approx(0.003, rel=0.005)
+
+
+def test_a_compute_makes_no_tensor_but_its_result(floor: Floor) -> None:
+    """Slices are made once: each would cost the host time inside the step."""
+    device = CudaDevice()
+    step = device.compute(1e-3)
+    step()
+    device.synchronize()
+    start_s, launches = floor.machine.now_s, floor.machine.gpus[0].counts["launches"]
+    step()
+    num = floor.machine.gpus[0].counts["launches"] - launches
+    allocating_s = COSTS.call_s
+    assert floor.machine.now_s - start_s == pytest.approx(num * (COSTS.launch_s + allocating_s))
+
+
+def test_the_order_of_the_cases_does_not_count_in_the_peaks(floor: Floor) -> None:
+    """What `compute` calibrates with, and cuBLAS's workspace, are nobody's memory."""
+    copy_only = case_of("overlap.pipeline", schedule="copy_only", memory="pinned")
+    serial = case_of("overlap.pipeline", schedule="serial", memory="pinned")
+    peaks = [
+        {each.case: each.measurement.memory["peak_allocated"] for each in launched(*order)}
+        for order in ((copy_only, serial), (serial, copy_only))
+    ]
+    assert peaks[0] == peaks[1]
+
+
+# ---- what is refused ----------------------------------------------------------------------------
+
+
+def test_refused_registration_is_a_skip_and_the_next_case_is_well() -> None:
+    registered = case_of("transfer.host_to_device", memory="registered", nbytes=64 * KIB)
+    pinned = case_of("transfer.host_to_device", memory="pinned", nbytes=64 * KIB)
+    with cuda_machine(refusals=Refusals(registered=True)):
+        first, second = launched(registered, pinned)
+    assert first.status == "skipped"
+    assert str(first.reason).startswith("cudaHostRegister refused 64 KiB (CUDA error 801)")
+    assert (second.status, second.reason) == ("ok", None)
+
+
+def test_registered_memory_is_released_with_its_tensor(floor: Floor) -> None:
+    buffer = CudaDevice().registered_buffer(64)
+    view, address = buffer[:8].clone(), buffer.data_ptr()
+    assert buffer.is_pinned() and not view.is_pinned()
+    assert floor.pinned.block_of(address) is not None
+    del buffer
+    assert floor.pinned.block_of(address) is None
+
+
+@pytest.mark.parametrize(
+    ("workload", "axes"),
+    [
+        ("transfer.host_to_device", {"memory": "pinned", "nbytes": 4 * MIB}),
+        ("transfer.pin_and_copy", {"nbytes": 16 * MIB}),
+        ("transfer.to_host", {"nbytes": 16 * MIB, "blocking": False, "cache": "warm"}),
+        ("overlap.pipeline", {"memory": "pinned"}),
+    ],
+)
+def test_pinned_memory_that_is_refused_is_a_skip(workload: str, axes: dict[str, object]) -> None:
+    pageable = case_of("transfer.host_to_device", memory="pageable", nbytes=64 * KIB)
+    with cuda_machine(refusals=Refusals(pinned_bytes=2 * MIB)):
+        outcomes = launched(case_of(workload, **axes))
+        assert [each.status for each in outcomes] == ["skipped"], outcomes
+        assert "CUDA pins no " in str(outcomes[0].reason)
+        assert "ulimit -l" in str(outcomes[0].reason)
+        assert launched(pageable)[0].status == "ok", "the process is as good as new"
+
+
+def test_a_broken_device_is_not_taken_for_pinned_memory_that_is_refused(floor: Floor) -> None:
+    device = CudaDevice()
+    floor.machine.sticky = "CUDA error: an illegal memory access was encountered"
+    with pytest.raises(RuntimeError, match="illegal memory access") as caught:
+        device.host_buffer(MIB, pinned=True)
+    assert fatal_reason(caught.value)
+
+
+def test_a_gpu_that_is_lost_ends_the_worker() -> None:
+    with cuda_machine(refusals=Refusals(lost_after_s=0.15)):
+        outcomes = launched(
+            *(case_of("overlap.pipeline", memory="pinned", schedule=s) for s in ("serial",) * 3)
+        )
+    assert outcomes[-1].status == "failed" and outcomes[-1].fatal
+    assert "CUDA error, the process cannot use the device again" in str(outcomes[-1].reason)
+
+
+def test_without_peer_access_the_route_through_the_host_is_left() -> None:
+    peer, through = (
+        case_of("transfer.between_devices", route=route, nbytes=MIB)
+        for route in ("peer", "through_host")
+    )
+    with cuda_machine(2, refusals=Refusals(peers=True)):
+        first, second = launched(peer, through)
+    assert first.reason == "GPU 0 has no direct access to GPU 1: see nvidia-smi topo -p2p r"
+    assert second.status == "ok"
+
+
+def observed(workload: str, **axes: object) -> dict[str, str]:
+    from hostbench.measure import evidence
+
+    device = CudaDevice()
+    case = case_of(workload, **axes)
+    return evidence.gather(device, prepare(load()[workload], device, case)).proofs
+
+
+def test_a_profiler_that_sees_nothing_is_told_from_copies_that_it_does_not_list() -> None:
+    with cuda_machine(2, refusals=Refusals(profiler=True)):
+        said = observed("transfer.between_devices", route="peer", nbytes=MIB)
+        assert said["copies"].startswith("unavailable: the profiler saw no work of the GPU")
+    with cuda_machine(2, refusals=Refusals(peer_copies_unlisted=True)):
+        said = observed("transfer.between_devices", route="peer", nbytes=MIB)
+        assert said["copies"] == "unavailable: copies between GPUs are not listed"
+        said = observed("transfer.host_to_device", memory="pinned", nbytes=MIB)
+        assert said["copies"] == "passed"
+
+
+def test_bytes_through_the_host_are_counted_on_the_links_of_both_gpus(floor: Floor) -> None:
+    said = observed("transfer.between_devices", route="through_host", nbytes=16 * MIB)
+    assert said == {"copies": "passed", "link_bytes": "passed"}
+
+
+def test_link_bytes_that_did_not_cross_are_a_failure() -> None:
+    """NVML counts for another GPU than the one that copies."""
+    nvml = FakeNvml()
+    with cuda_machine(nvml=nvml, uuids=(nvml.gpus[0].uuid.removeprefix("GPU-"),)) as floor:
+        floor.machine.moved = lambda gpu, into, out_of: nvml.copy(into // 2, out_of)
+        said = observed("transfer.host_to_device", memory="pinned", nbytes=64 * MIB)
+    assert said["copies"] == "passed"
+    assert said["link_bytes"].startswith("failed: the link's counters saw 33554432 bytes into")
+
+
+# ---- where it settles -------------------------------------------------------------------------
+
+
+def slot(folder: Path, cpus: str) -> None:
+    place = folder / "0000:18:00.0"
+    place.mkdir()
+    (place / "numa_node").write_text("0\n")
+    (place / "local_cpulist").write_text(f"{cpus}\n")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "near", "kept"),
+    [
+        ({*range(16)}, "0-7", {*range(8)}),
+        ({*range(16)}, "0-1", {0, 1}),
+        ({*range(16)}, "0", {*range(16)}),
+        ({*range(32)}, "0-2", {*range(32)}),
+        ({0, 1}, "0-7", {0, 1}),
+        ({8, 9}, "0-7", {8, 9}),
+    ],
+)
+def test_it_binds_to_the_gpus_node_where_that_is_worth_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: set[int], near: str, kept: set[int]
+) -> None:
+    bound: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: allowed)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cpus: bound.append(cpus))
+    slot(tmp_path, near)
+    assert numa.bind_near("0000:18:00.0", tmp_path) == kept
+    assert bound == ([] if kept == allowed else [kept])
+
+
+def test_torch_gets_no_more_threads_than_the_node_has_cpus(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = torch.get_num_threads()
+    monkeypatch.setattr(numa, "bind_near", lambda address: {0})
+    try:
+        CudaDevice().settle()
+        assert torch.get_num_threads() == 1
+        monkeypatch.setattr(numa, "bind_near", lambda address: {0, 1, 2})
+        CudaDevice().settle()
+        assert torch.get_num_threads() == 1, "never raised"
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_rank_that_sees_no_gpu_says_so() -> None:
+    with cuda_machine(0), pytest.raises(BrokenError, match="No CUDA GPUs are available; check"):
+        CudaDevice()

@@ -1,0 +1,149 @@
+"""Every family on the stand-in for CUDA: whole launches of the cuda device, timed and observed.
+
+A wait, a `record_stream` or a stream that is missing from a workload is a DataRace here, a
+synchronize that is missing or one too many is a wrong count.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from hostbench.core.case import Case
+from hostbench.core.records import Launch, Outcome
+from hostbench.device.cuda import CudaDevice
+from hostbench.families import load
+from hostbench.measure.workload import Workload, prepare
+from hostbench.runner.worker import walk
+from tests.gpu_stand_in import Costs, Floor, cuda_machine
+
+COSTS = Costs()
+WORKS = {name: work for name, work in load().items() if work.ranks is None}
+SHORT = {"budget_s": 0.0, "warmup_s": 0.0, "min_samples": 3, "max_samples": 3}
+WAITS = ("device", "stream", "event", "implicit")
+
+
+def smallest(work: Workload) -> Iterator[Case]:
+    """One cuda case for each choice on the axes that are no size, the smallest there is; of those
+    with a thousand tensors one."""
+    found: dict[object, Case] = {}
+    for case in sorted(work.cases(), key=size):
+        if case.values["device"] == "cuda":
+            rest = tuple(v for name, v in case.values.items() if not name.endswith("bytes"))
+            found.setdefault(1000 if 1000 in rest else rest, case)
+    return iter(found.values())
+
+
+def size(case: Case) -> int:
+    return sum(int(value) for name, value in case.values.items() if name.endswith("bytes"))
+
+
+def outcomes(family: str, *, observe: bool) -> list[Outcome]:
+    cases = [case for work in WORKS.values() if work.family == family for case in smallest(work)]
+    launch = Launch(
+        family=family,
+        number=0,
+        cases=tuple(cases),
+        settings=SHORT,
+        device=None,
+        observe=observe,
+        deadline_s=60.0,
+    )
+    said: list[object] = []
+    walk(launch, said.append)
+    found = [each for each in said if isinstance(each, Outcome)]
+    assert [each.case for each in found] == cases
+    return found
+
+
+@pytest.mark.parametrize("observe", [False, True], ids=["timed", "observed"])
+@pytest.mark.parametrize("family", sorted({work.family for work in WORKS.values()}))
+def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bool) -> None:
+    """On two GPUs, so that nothing is skipped. What is sure of large copies alone is expected of
+    larger cases than these."""
+    with cuda_machine(2):
+        found = outcomes(family, observe=observe)
+    for outcome in found:
+        assert (outcome.status, outcome.reason) == ("ok", None), outcome
+        assert set(outcome.measurement.proofs.values()) <= {"passed", *TOO_SMALL}, outcome
+        expected = WORKS[outcome.case.workload].expected(outcome.case)
+        findings = outcome.measurement.findings
+        named = {name: findings[name] for name in expected if findings.get(name) is not None}
+        assert named == {name: expected[name] for name in named}, outcome
+
+
+TOO_SMALL = {
+    f"unavailable: {size} KiB is too little for the link's counters" for size in (1, 16, 64)
+}
+
+
+# ---- waits and times of the loops ---------------------------------------------------------------
+
+
+@pytest.fixture
+def floor() -> Iterator[Floor]:
+    with cuda_machine() as made:
+        yield made
+
+
+def stepped(floor: Floor, name: str, **axes: object) -> tuple[dict[str, int], float]:
+    """Waits inside one step, and the seconds from its start to a synchronize."""
+    work = WORKS[name]
+    wanted = {"device": "cuda", "memory": "pinned", **axes}
+    case = next(c for c in work.cases() if wanted.items() <= c.values.items())
+    device = CudaDevice()
+    prepared = prepare(work, device, case)
+    prepared.step()
+    device.synchronize()
+    counts, start_s = floor.machine.gpus[0].counts.copy(), floor.machine.now_s
+    prepared.step()
+    found = floor.machine.gpus[0].counts - counts
+    device.synchronize()
+    seconds = floor.machine.now_s - start_s
+    assert prepared.verify is None or prepared.verify() is None
+    device.reset()
+    return {what: num for what, num in Counter(found).items() if what in WAITS}, seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "waits"),
+    [
+        ("overlap.pipeline", {"schedule": "copy_only"}, {}),
+        ("overlap.pipeline", {"schedule": "compute_only"}, {}),
+        ("overlap.pipeline", {"schedule": "serial"}, {"implicit": 8, "device": 8}),
+        ("overlap.pipeline", {"schedule": "default_stream"}, {}),
+        ("overlap.pipeline", {"schedule": "copy_stream"}, {}),
+        ("overlap.pipeline", {"schedule": "streams_2"}, {}),
+        ("overlap.pipeline", {"schedule": "streams_4"}, {}),
+        ("overlap.ordered", {"ordering": "events"}, {}),
+        ("overlap.ordered", {"ordering": "record_stream"}, {}),
+        ("overlap.ordered", {"ordering": "stream_synchronize"}, {"stream": 16}),
+        ("overlap.ordered", {"ordering": "device_synchronize"}, {"device": 8}),
+        ("overlap.round_trip", {"schedule": "serial"}, {"implicit": 16}),
+        ("overlap.round_trip", {"schedule": "default_stream"}, {}),
+        ("overlap.round_trip", {"schedule": "three_streams"}, {}),
+        ("transfer.both_ways", {}, {}),
+        ("transfer.host_to_device", {"blocking": True}, {"implicit": 1}),
+        ("transfer.host_to_device", {"blocking": False}, {}),
+        ("transfer.device_to_host", {"blocking": True}, {"implicit": 1}),
+        ("transfer.device_to_host", {"blocking": False}, {}),
+    ],
+)
+def test_a_step_waits_as_often_as_its_name_says(
+    floor: Floor, name: str, axes: dict[str, object], waits: dict[str, int]
+) -> None:
+    assert stepped(floor, name, **axes)[0] == waits
+
+
+def test_side_streams_hide_the_copies_behind_the_compute(floor: Floor) -> None:
+    """By the virtual clock: all but the first copy, and what the host takes to enqueue."""
+    size = {"batch_bytes": 32 << 20}
+    serial_s = stepped(floor, "overlap.pipeline", schedule="serial", **size)[1]
+    one_stream_s = stepped(floor, "overlap.pipeline", schedule="default_stream", **size)[1]
+    copies_s = stepped(floor, "overlap.pipeline", schedule="copy_only", **size)[1]
+    overlapped_s = stepped(floor, "overlap.pipeline", schedule="copy_stream", **size)[1]
+    each_s = COSTS.copy_s + (32 << 20) / COSTS.link_bytes_per_s
+    assert copies_s == pytest.approx(8 * each_s, rel=0.01)
+    assert one_stream_s == pytest.approx(16 * each_s, rel=0.02)
+    assert serial_s > one_stream_s
+    assert overlapped_s == pytest.approx(9 * each_s, rel=0.02)
