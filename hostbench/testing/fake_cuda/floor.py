@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from hostbench.testing.fake_cuda.copies import copy
 from hostbench.testing.fake_cuda.memory import Backed, DeviceMemory, PinnedMemory
@@ -126,7 +126,7 @@ class Floor:
                 raise NotImplementedError(f"the stand-in for CUDA does not know {func}")
             return CudaTensor(each, of.block, of.gpu, self.dispatch)
 
-        made = func(*tree_map(on_host, args), **tree_map(on_host, kwargs))
+        made = func(*_mapped(on_host, args), **_mapped(on_host, kwargs))
         return tree_map_only(torch.Tensor, wrapped, made)
 
     def _answer(self, func: Any, args: Args, kwargs: Kwargs, gpu: Gpu) -> Any:
@@ -143,7 +143,7 @@ class Floor:
             made.host.copy_(each)
             return made
 
-        found = func(*tree_map(on_host, args), **tree_map(on_host, kwargs))
+        found = func(*_mapped(on_host, args), **_mapped(on_host, kwargs))
         return tree_map_only(torch.Tensor, there_again, found)
 
     def _enqueue(self, func: Any, args: Args, kwargs: Kwargs, gpu: Gpu) -> Any:
@@ -156,7 +156,7 @@ class Floor:
         made: Any = given[0] if len(given) == 1 else tuple(given)
         if not given:
             with _no_dynamo():
-                shapes = func(*tree_map(_meta, args), **_elsewhere(tree_map(_meta, kwargs), "meta"))
+                shapes = func(*_mapped(_meta, args), **_elsewhere(_mapped(_meta, kwargs), "meta"))
             made = tree_map_only(torch.Tensor, lambda each: self.new(each, gpu), shapes)
             if _is_empty(func):
                 return made
@@ -178,7 +178,7 @@ class Floor:
         seconds: float,
     ) -> None:
         there = _tensors(args, kwargs)
-        later = tree_map(_late, (args, _elsewhere(kwargs, "cpu")))
+        later = _mapped(_late, (args, _elsewhere(kwargs, "cpu")))
         late_outs = [Late(each) for each in outs]
         is_made_from_nothing = not there and len(outs) == 1  # as random numbers are
 
@@ -191,7 +191,7 @@ class Floor:
                 write()
 
         def write() -> None:
-            now_args, now_kwargs = tree_map(_now, later)
+            now_args, now_kwargs = _mapped(_now, later)
             found = func(*now_args, **now_kwargs)
             values = late_outs if are_given else tree_leaves(found)
             for late, value in zip(late_outs, values, strict=True):
@@ -296,7 +296,26 @@ _SPECIAL: dict[Any, Callable[[Floor, Any, Args, Kwargs], Any]] = {
 
 
 def _tensors(args: Args, kwargs: Kwargs) -> list[CudaTensor]:
-    return [each for each in tree_leaves((args, kwargs)) if isinstance(each, CudaTensor)]
+    return [each for each in _values(args, kwargs) if isinstance(each, CudaTensor)]
+
+
+def _values(args: Args, kwargs: Kwargs) -> Iterator[Any]:
+    """What was given, also in lists: an operation of ATen nests no deeper. torch's pytree does the
+    same in ten times the time."""
+    for each in (*args, *kwargs.values()):
+        if isinstance(each, list | tuple):
+            yield from each
+        else:
+            yield each
+
+
+def _mapped(function: Callable[[Any], Any], each: Any) -> Any:
+    """Of arguments, or of results."""
+    if isinstance(each, list | tuple):
+        return type(each)([_mapped(function, one) for one in each])
+    if isinstance(each, dict):
+        return {name: _mapped(function, one) for name, one in each.items()}
+    return function(each)
 
 
 def _arguments(func: Any, args: Args, kwargs: Kwargs) -> Iterator[tuple[Any, Any]]:
@@ -343,7 +362,7 @@ def _check_one_device(there: list[CudaTensor], args: Args, kwargs: Kwargs) -> No
     """Raises as torch does for tensors on several devices; CPU tensors of one number are fine."""
     others = [
         each
-        for each in tree_leaves((args, kwargs))
+        for each in _values(args, kwargs)
         if isinstance(each, torch.Tensor) and not isinstance(each, CudaTensor) and each.dim()
     ]
     devices = {str(each.device) for each in (*there, *others)}
