@@ -88,7 +88,10 @@ class CudaDevice(TorchDevice):
         cpus = numa.bind_near(pci_address(self.torch_device))
         if cpus and torch.get_num_threads() > len(cpus):
             torch.set_num_threads(len(cpus))  # torch took all of the machine's for its own
-        source = self.host_buffer(_SETTLE_BYTES, pinned=True)
+        try:
+            source = self.host_buffer(_SETTLE_BYTES, pinned=True)
+        except Unavailable:  # for the cases to say that need pinned memory
+            source = self.host_buffer(_SETTLE_BYTES, pinned=False)
         target = self.buffer(_SETTLE_BYTES)
         rounds: list[float] = []
         start_s = self.now()

@@ -1,5 +1,6 @@
 """Starting CUDA, with the remedy where it does not start."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -19,12 +20,17 @@ def require_cuda(index: int) -> None:
             "(pip install torch --index-url https://download.pytorch.org/whl/cu126, "
             "or make bench TORCH_INDEX=...) or choose --device cpu"
         )
+    if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
+        raise BrokenError(
+            "device cuda: CUDA_LAUNCH_BLOCKING is set: the host waits for each kernel, so that no "
+            "answer about waiting would be true; unset it"
+        )
     try:
         _init()
         num = torch.cuda.device_count()
         if index < num:
             torch.ones(1, device=torch.device("cuda", index)).add_(1).item()
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, torch.cuda.DeferredCudaCallError) as error:
         text = str(error).strip().partition("\n")[0]
         raise BrokenError(f"device cuda: {text}; {_remedy(text)}") from error
     if index >= num:

@@ -73,6 +73,7 @@ class _Rank:
         """Whether the case will check its data."""
         self.work = registry()[case.workload]
         self.prepared = prepare(self.work, self.device, case)
+        self.device.reset_peak()
         return self.prepared.verify is not None
 
     def iterate(self, count: int) -> list[RankReading]:
@@ -91,11 +92,12 @@ class _Rank:
         return readings
 
     def finish(self) -> tuple[str | None, dict[str, int]]:
-        """What is wrong with the data, and the memory used; then leave nothing of the case."""
+        """What is wrong with the data, and the memory that the steps used, without what it takes to
+        build and check; then leave nothing of the case."""
         assert self.prepared is not None
         self.device.synchronize()
-        wrong = self.prepared.verify() if self.prepared.verify else None
         memory = self.device.memory_stats()
+        wrong = self.prepared.verify() if self.prepared.verify else None
         self.prepared = None
         self.device.reset()
         return wrong, memory

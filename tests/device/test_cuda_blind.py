@@ -129,6 +129,29 @@ def test_a_cuda_that_does_not_start_names_the_remedy(
     assert "\n" not in str(caught.value)
 
 
+def test_what_torch_asks_of_each_gpu_when_it_starts_may_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own class of error, which is no RuntimeError: a GPU that only NVML counts is one way."""
+
+    def fail() -> None:
+        raise torch.cuda.DeferredCudaCallError("CUDA call failed lazily at initialization\nmore")
+
+    monkeypatch.setattr(torch.version, "cuda", "12.6")
+    monkeypatch.setattr(cuda_open, "_init", fail)
+    with pytest.raises(BrokenError, match="failed lazily at initialization; check nvidia-smi"):
+        cuda.CudaDevice()
+
+
+@pytest.mark.parametrize("value", ["1", "true"])
+def test_launches_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "12.6")
+    monkeypatch.setattr(cuda_open, "_init", lambda: pytest.fail("CUDA was started"))
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", value)
+    with pytest.raises(BrokenError, match=r"CUDA_LAUNCH_BLOCKING is set: .*; unset it"):
+        cuda.CudaDevice()
+
+
 @pytest.fixture
 def hollow(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A CudaDevice whose device is the CPU: its copies and its data are what they are on CUDA."""

@@ -248,6 +248,17 @@ def test_torch_gets_no_more_threads_than_the_node_has_cpus(
         torch.set_num_threads(before)
 
 
+def test_it_settles_without_pinned_memory_too() -> None:
+    """Else every case would be skipped, also those from pageable memory."""
+    pinned, pageable = (
+        case_of("transfer.host_to_device", memory=memory, nbytes=64 * KIB)
+        for memory in ("pinned", "pageable")
+    )
+    with cuda_machine(refusals=Refusals(pinned_bytes=0)):
+        outcomes = launched(pinned, pageable)
+    assert [each.status for each in outcomes] == ["skipped", "ok"], outcomes
+
+
 def test_a_rank_that_sees_no_gpu_says_so() -> None:
     with cuda_machine(0), pytest.raises(BrokenError, match="No CUDA GPUs are available; check"):
         CudaDevice()

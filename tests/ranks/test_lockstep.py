@@ -1,21 +1,25 @@
 """What the pool's parent decides: scripted ranks, no processes."""
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import Launch, Measurement, Message, Outcome
+from hostbench.core.units import MIB
 from hostbench.device.base import Device
-from hostbench.measure.measure import Settings
+from hostbench.device.cuda import CudaDevice
+from hostbench.measure.measure import Prepared, Settings
 from hostbench.measure.workload import Workload, workload
-from hostbench.ranks import group, lockstep, membership
+from hostbench.ranks import group, lockstep, membership, rank
 from hostbench.ranks.group import Seat
 from hostbench.ranks.pool import Deadline
 from hostbench.ranks.replies import RankFailure
 from hostbench.runner import worker
+from tests.gpu_stand_in import cuda_machine
 
 
 def test_per_iteration_the_slowest_rank_counts_on_each_clock() -> None:
@@ -180,6 +184,29 @@ def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> N
     worker.walk(launch, messages.append)
     (skip,) = [message for message in messages if isinstance(message, Outcome)]
     assert (skip.status, skip.reason) == ("skipped", "the simulated device has no ranks")
+
+
+def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of building the case, and not of checking its data."""
+
+    def prepare(work: object, device: Device, case: Case) -> Prepared:
+        device.buffer(32 * MIB)
+        return Prepared(
+            step=lambda: device.buffer(2 * MIB),
+            verify=lambda: None if device.buffer(16 * MIB).nbytes else "empty",
+        )
+
+    case = Case.of("made.up", {"device": "cuda"})
+    monkeypatch.setattr(rank, "registry", lambda: {case.workload: None})
+    monkeypatch.setattr(rank, "prepare", prepare)
+    with cuda_machine():
+        one = rank._Rank(cast(Seat, None))
+        one.device = CudaDevice()
+        one.group = cast(Any, SimpleNamespace(barrier=int, synchronize=one.device.synchronize))
+        assert one.build(case)
+        one.iterate(1)
+        wrong, memory = one.finish()
+        assert (wrong, memory["peak_allocated"]) == (None, 2 * MIB)
 
 
 def test_a_process_that_is_no_rank_has_no_group() -> None:
