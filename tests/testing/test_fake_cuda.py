@@ -181,6 +181,21 @@ def test_a_small_pageable_copy_is_taken_along(floor: Floor) -> None:
     assert there.peek()[0] == 7
 
 
+@pytest.mark.parametrize("way", ["H2D", "D2H"])
+def test_a_pageable_copy_to_the_gpu_is_staged_and_not_yet_there(floor: Floor, way: str) -> None:
+    """Another stream may not take it as done; what comes from the GPU is."""
+    pageable, (_, there), side = torch.ones(N, dtype=torch.uint8), buffers(), _cuda.Stream()
+    target, source = (there, pageable) if way == "H2D" else (pageable, there)
+    target.copy_(source, non_blocking=True)
+    assert _cuda.current_stream().query() is (way == "D2H")
+    with _cuda.stream(side):
+        if way == "D2H":
+            there.add_(1)
+            return
+        with pytest.raises(DataRace, match="nothing orders the two"):
+            there.add_(1)
+
+
 @pytest.mark.parametrize("non_blocking", [True, False])
 def test_a_cast_runs_where_torch_runs_it(floor: Floor, non_blocking: bool) -> None:
     host = torch.arange(N // 4, dtype=torch.float32).remainder_(1000).pin_memory()
@@ -240,6 +255,35 @@ def test_freeing_what_another_stream_uses_is_a_race_without_record_stream(floor:
             _cuda.synchronize()
     with pytest.raises(DataRace, match=r"freed while stream . uses it: record_stream is missing"):
         _cuda.synchronize()
+
+
+def test_a_freed_block_waits_for_all_that_its_streams_had_by_then(floor: Floor) -> None:
+    """`record_stream` before the use is right too: the event is recorded when it is freed."""
+    side, (_, there) = _cuda.Stream(), buffers()
+    address = there.data_ptr()
+    there.record_stream(side)
+    with _cuda.stream(side):
+        spin(0.01)
+        there.add_(1)
+    del there
+    other = torch.empty(N, dtype=torch.uint8, device="cuda")
+    assert other.data_ptr() != address
+    _cuda.synchronize()
+    assert torch.empty(N, dtype=torch.uint8, device="cuda").data_ptr() == address
+
+
+@pytest.mark.parametrize("non_blocking", [True, False])
+def test_pinned_memory_waits_only_for_copies_that_did_not_block(
+    floor: Floor, non_blocking: bool
+) -> None:
+    pinned, there = buffers()
+    address = pinned.data_ptr()
+    there.copy_(pinned, non_blocking=non_blocking)
+    _cuda.synchronize()
+    spin(0.01)
+    del pinned
+    again = torch.empty(N, dtype=torch.uint8, pin_memory=True)
+    assert (again.data_ptr() == address) is not non_blocking
 
 
 def test_statistics_count_as_torch_does(floor: Floor) -> None:

@@ -3,7 +3,9 @@
 A cast runs on the GPU where the copy does not block and on the host where it does. What is not
 dense is gathered first, on its own side, from or into pageable memory on the host. Copies from and
 to pinned memory are enqueued; those from and to pageable memory drain the stream first, but for
-small ones to the GPU, which are taken along with the command.
+small ones to the GPU, which are taken along with the command. One to the GPU that does not block
+returns when all of it is staged: the last part is still on its way (NVIDIA, "API synchronization
+behavior").
 """
 
 from collections.abc import Callable
@@ -97,8 +99,9 @@ def _over_the_link(
     do = _moves(Late(target, block), Late(source, block), nbytes)
     seconds = machine.costs.copy_s + nbytes / machine.costs.link_bytes_per_s
     machine.enqueue(queue, f"{way} pinned", seconds, way, do, touches, nbytes)
-    block.uses[queue] = queue.free_s
-    if not non_blocking:
+    if non_blocking:
+        block.uses[queue] = queue.free_s
+    else:
         machine.wait_queue(queue, "implicit")
 
 
@@ -122,7 +125,10 @@ def _pageable(
         return
     machine.wait_queue(queue, "implicit")
     machine.enqueue(queue, f"{way} pageable", seconds, way, None, touches, nbytes)
-    machine.wait_queue(queue, "implicit")
+    if into and non_blocking:
+        machine.call(seconds - machine.costs.copy_s)
+    else:
+        machine.wait_queue(queue, "implicit")
     there.block.pay()
     with machine.behind_the_scenes():
         if into:

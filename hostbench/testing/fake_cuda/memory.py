@@ -31,7 +31,8 @@ class Backed(Block):
     queue: Queue | None = None
     """The stream that it belongs to; None for host memory."""
     uses: dict[Queue, float] = field(default_factory=dict)
-    """Streams named by `record_stream`, and those that copy from or to pinned memory."""
+    """Streams named by `record_stream`, and those that non_blocking copies use pinned memory on:
+    when what they had when the block was freed will be done."""
     bytes: torch.Tensor = field(init=False)
     is_free: bool = False
     owed: Callable[[], None] | None = None
@@ -45,6 +46,12 @@ class Backed(Block):
     @property
     def address(self) -> int:
         return self.bytes.data_ptr()
+
+    def wait_for_its_streams(self) -> bool:
+        """The block is freed: it waits for all that its other streams have by now, as by an event
+        that is recorded then. Whether there are any."""
+        self.uses = {queue: queue.free_s for queue in self.uses}
+        return bool(self.uses)
 
     def pay(self) -> None:
         """Before anybody reads or writes the bytes."""
@@ -132,7 +139,7 @@ class DeviceMemory:
                     f"{block.name} of stream {block.queue.number} is freed while stream "
                     f"{access.queue.number} uses it: record_stream is missing"
                 )
-        if block.uses:
+        if block.wait_for_its_streams():
             self._held.append(block)
         else:
             self._give(block)
@@ -184,8 +191,8 @@ class DeviceMemory:
 class PinnedMemory:
     """Page-locked host memory: what the pinned allocator gives and caches, and what was registered.
 
-    Sizes are rounded up to powers of two. A block that is freed while copies from or to it are
-    enqueued comes back when they are done.
+    Sizes are rounded up to powers of two. A block that a non_blocking copy used comes back when all
+    is done that the copy's stream had when the block was freed.
     """
 
     machine: Machine
@@ -249,7 +256,7 @@ class PinnedMemory:
         self._cached.clear()
 
     def _freed(self, block: Backed) -> None:
-        (self._held if block.uses else self._cached).append(block)
+        (self._held if block.wait_for_its_streams() else self._cached).append(block)
 
     def _take_back(self) -> None:
         for block in list(self._held):
