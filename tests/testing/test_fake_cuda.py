@@ -330,6 +330,18 @@ def test_a_refused_registration_stays_behind_and_the_next_kernel_dies_of_it() ->
         torch.ones(1, device="cuda")
 
 
+def test_a_copy_inside_a_gpu_dies_of_it_too_one_over_the_link_does_not() -> None:
+    """torch asks for the last error behind the one, and looks at what CUDA returned of the other
+    (Copy.cu)."""
+    with cuda_machine(refusals=Refusals(registered=True)):
+        pinned, there = buffers()
+        other = torch.empty_like(there)
+        _cuda.cudart().cudaHostRegister(pinned.data_ptr(), KIB, 1)
+        there.copy_(pinned)
+        with pytest.raises(RuntimeError, match="CUDA error: operation not supported"):
+            other.copy_(there)
+
+
 def test_registered_memory_is_pinned_until_it_is_unregistered(floor: Floor) -> None:
     buffer = torch.zeros(KIB)
     runtime = _cuda.cudart()
@@ -413,6 +425,13 @@ def test_copies_between_gpus_wait_for_both(floor: Floor) -> None:
     assert floor.machine.gpus[0].counts["P2P"] == KIB
     with pytest.raises(RuntimeError, match="on the same device"):
         here.add_(there)
+
+
+def test_an_event_belongs_to_the_gpu_that_it_was_recorded_on_first(floor: Floor) -> None:
+    event = _cuda.Event()
+    event.record()
+    with _cuda.device(1), pytest.raises(RuntimeError, match="does not match recording stream"):
+        event.record()
 
 
 def test_a_gpu_can_fall_off_the_bus() -> None:

@@ -108,6 +108,13 @@ class EventBase:
         return 0 if self.mark is None else id(self)
 
     def record(self, stream: Any) -> None:
+        """Raises as torch does on another GPU than the first time."""
+        gpu = stream.queue.gpu
+        if self.mark is not None and self.queue.gpu is not gpu:
+            raise RuntimeError(
+                f"Event device {self.queue.gpu.index} does not match recording stream's device "
+                f"{gpu.index}."
+            )
         self.queue = stream.queue
         self.mark = self.machine.record(stream.queue)
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+_LOOK_AT_LAST_ERROR = ("kernel", "D2D", "P2P")
+"""After these torch asks for CUDA's last error."""
 POOL = 32
 """Streams per GPU that torch hands out, one after the other, over and over."""
 
@@ -178,7 +180,7 @@ class Machine:
     known: dict[Queue, int] = field(default_factory=dict)
     """What the host has waited for."""
     latched: str | None = None
-    """CUDA's last error: the next launch of a kernel raises it."""
+    """CUDA's last error: the next launch of a kernel raises it, or the next copy between GPUs."""
     sticky: str | None = None
     """Every call raises it from now on."""
     reported: list[str] = field(default_factory=list)
@@ -259,11 +261,11 @@ class Machine:
         """Enqueue work that takes `engine` for so long; `do` is what it does to memory."""
         self.call(self.costs.launch_s)
         gpu = queue.gpu
+        if self.latched and what.startswith(_LOOK_AT_LAST_ERROR):
+            said, self.latched = self.latched, None
+            raise self.error(said)
         if what.startswith("kernel"):
             gpu.counts["launches"] += 1
-            if self.latched:
-                said, self.latched = self.latched, None
-                raise self.error(said)
         elif nbytes:
             gpu.counts[what] += nbytes
         queue.learn(self.known)
