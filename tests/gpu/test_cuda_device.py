@@ -2,19 +2,26 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
 
-from hostbench.core.units import KIB, MIB
-from hostbench.device.base import Fill
+from hostbench.core.samples import median
+from hostbench.core.units import KIB, MIB, format_seconds
+from hostbench.device.base import Fill, Step
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
+from tests.gpu.conftest import Record
 from tests.gpu.delay import probe
 
 pytestmark = pytest.mark.gpu
 
 DELAY_S = 0.05
+QUEUE_DELAY_S = 0.2
+MOST_CALLS = 5000
+LOOP_CALLS = 500
+"""More than any loop of the family overlap enqueues."""
 ODD = 3 * MIB + 5
 
 
@@ -84,6 +91,53 @@ def test_events_measure_delay_and_compute(cuda: CudaDevice) -> None:
     end.synchronize()
     assert DELAY_S / 2 < between.seconds_since(start) < DELAY_S * 2
     assert DELAY_S / 2 < end.seconds_since(between) < DELAY_S * 2
+
+
+def between(cuda: CudaDevice, work: Step) -> float:
+    """Device seconds of the work, behind a delay; the median of several readings."""
+    readings = []
+    for _ in range(9):
+        start, end = cuda.event(), cuda.event()
+        cuda.delay(0.002)
+        start.record()
+        work()
+        end.record()
+        cuda.synchronize()
+        readings.append(end.seconds_since(start))
+    return median(readings)
+
+
+def test_computes_and_delays_take_what_was_asked_for(cuda: CudaDevice, record: Record) -> None:
+    """Of computes the short ones least: a product has a least time. What two events say with
+    nothing between them is the least that the device clock can tell."""
+    nothing_s = between(cuda, lambda: None)
+    lines = [f"two events, nothing between: {format_seconds(nothing_s)}"]
+    for asked_s in (20e-6, 100e-6, 1e-3, 5e-3):
+        found = between(cuda, cuda.compute(asked_s)), between(cuda, partial(cuda.delay, asked_s))
+        compute, delay = map(format_seconds, found)
+        lines.append(f"{format_seconds(asked_s)}: compute {compute}, delay {delay}")
+        if asked_s >= 100e-6:
+            assert all(asked_s / 2 < seconds < asked_s * 2 for seconds in found), lines
+    record("\n".join(lines), nothing_s=nothing_s)
+    assert nothing_s < 20e-6
+
+
+def test_calls_that_fit_into_the_queue(cuda: CudaDevice, record: Record) -> None:
+    """Behind a delay, until a call waits for it: longer loops than that are not asynchronous."""
+    host, there = cuda.host_buffer(KIB, pinned=True), cuda.buffer(KIB)
+    cuda.copy(there, host, blocking=False)
+    cuda.delay(0.001)
+    cuda.synchronize()
+    cuda.delay(QUEUE_DELAY_S)
+    slowest_s, num = 0.0, 0
+    while slowest_s < QUEUE_DELAY_S / 4 and num < MOST_CALLS:
+        start_s = cuda.now()
+        cuda.copy(there, host, blocking=False)
+        slowest_s, num = max(slowest_s, cuda.now() - start_s), num + 1
+    cuda.synchronize()
+    waits = slowest_s >= QUEUE_DELAY_S / 4
+    record(f"copy {num} of 1 KiB waited" if waits else f"none of {num} copies of 1 KiB waited")
+    assert num > LOOP_CALLS
 
 
 def test_query_tells_whether_the_mark_was_reached(cuda: CudaDevice) -> None:
