@@ -18,11 +18,12 @@ import torch
 from hostbench.core.errors import Unavailable
 from hostbench.core.samples import median
 from hostbench.core.units import MIB, format_bytes
-from hostbench.device import kineto, numa
+from hostbench.device import numa
 from hostbench.device.activity import Activity
 from hostbench.device.base import SECOND_DEVICE, Buffer, Step, Where, lacking
 from hostbench.device.cuda_compute import Filler
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
+from hostbench.device.kineto import Profiler
 from hostbench.device.link_counters import LinkCounters
 from hostbench.device.torch_device import TorchDevice
 
@@ -201,7 +202,7 @@ class CudaDevice(TorchDevice):
 
     def observe(self, work: Step) -> list[Activity]:
         self.synchronize()
-        return kineto.observe(work, self.synchronize, partial(_cuda._sleep, 1))
+        return self._profiler.observe(work)
 
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         return (self._second_counters if second else self._counters).read()
@@ -257,6 +258,11 @@ class CudaDevice(TorchDevice):
         self.synchronize()
         _clear_workspaces()  # else the first case that computes is counted as larger than others
         return made
+
+    @cached_property
+    def _profiler(self) -> Profiler:
+        self.delay(0.0)  # calibrates: not to be observed
+        return Profiler(self.delay, self.synchronize)
 
     @cached_property
     def _counters(self) -> LinkCounters:

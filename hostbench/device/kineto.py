@@ -3,7 +3,7 @@
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +22,55 @@ _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 _SPIN = "spin_kernel"
 """In the name of the kernel behind `torch.cuda._sleep` (aten/src/ATen/cuda/Sleep.cu)."""
 
+_SHORT_S = 1e-6
+_HEADS_S = (0.002, 0.05, 0.5)
+"""How long the GPU is kept busy before the first short wait, try by try."""
+
 _profiler: Any = torch.profiler
 
 
-def observe(work: Step, synchronize: Step, spin: Step) -> list[Activity]:
-    """Run `work` and a synchronize under the profiler, after `spin`, a kernel that only waits.
+class Profiler:
+    """Observes one device. That it sees nothing is remembered: each try takes time."""
 
-    Raises Unavailable where not even that kernel is seen: CUPTI is missing or not permitted. Work
-    that the profiler does not list (copies between GPUs, on some) is just not there.
-    """
-    kinds = [_profiler.ProfilerActivity.CPU, _profiler.ProfilerActivity.CUDA]
-    with _profiler.profile(activities=kinds) as profile:
-        spin()
-        work()
-        synchronize()
-    with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
-        path = Path(folder) / "trace.json"
-        profile.export_chrome_trace(str(path))
-        trace = json.loads(path.read_text())
-    if not any(event.get("cat") in _DEVICE_WORK for event in trace.get("traceEvents", [])):
-        raise Unavailable("the profiler saw no work of the GPU: CUPTI is missing or not permitted")
-    return sorted(activities(trace), key=lambda one: one.start_s)
+    def __init__(self, delay: Callable[[float], None], synchronize: Step) -> None:
+        """`delay` enqueues a kernel that only waits for so many seconds."""
+        self._delay, self._synchronize = delay, synchronize
+        self._refused: str | None = None
+
+    def observe(self, work: Step) -> list[Activity]:
+        """Run `work` and a synchronize under the profiler, between two short waits.
+
+        The profiler leaves out what it stamps before its beginning or after its end, and its stamps
+        of a GPU that has idled may be early (pytorch#192021). So work counts as seen where both
+        waits are, and is run again after a longer delay where they are not. Raises Unavailable
+        where that does not help, or nothing is seen: CUPTI is missing or not permitted. Work that
+        the profiler does not list (copies between GPUs) is just not there.
+        """
+        seen: list[Mapping[str, Any]] = []
+        for head_s in () if self._refused else _HEADS_S:
+            trace = self._trace(work, head_s)
+            seen = [event for event in trace["traceEvents"] if event.get("cat") in _DEVICE_WORK]
+            if sum(map(_is_short_wait, seen)) == 2:
+                return sorted(activities(trace), key=lambda one: one.start_s)
+        if seen:
+            raise Unavailable("the profiler lost part of what the GPU did")
+        self._refused = "the profiler saw no work of the GPU: CUPTI is missing or not permitted"
+        raise Unavailable(self._refused)
+
+    def _trace(self, work: Step, head_s: float) -> Any:
+        kinds = [_profiler.ProfilerActivity.CPU, _profiler.ProfilerActivity.CUDA]
+        with _profiler.profile(activities=kinds) as profile:
+            self._delay(head_s)
+            self._delay(_SHORT_S)
+            self._synchronize()
+            work()
+            self._synchronize()
+            self._delay(_SHORT_S)
+            self._synchronize()
+        with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
+            path = Path(folder) / "trace.json"
+            profile.export_chrome_trace(str(path))
+            return json.loads(path.read_text())
 
 
 def activities(trace: Mapping[str, Any]) -> Iterator[Activity]:
@@ -50,9 +78,7 @@ def activities(trace: Mapping[str, Any]) -> Iterator[Activity]:
     there are microseconds."""
     for event in trace.get("traceEvents", []):
         category = event.get("cat")
-        if event.get("ph") != "X" or category not in _DEVICE_WORK:
-            continue
-        if category == "kernel" and _SPIN in str(event["name"]):
+        if event.get("ph") != "X" or category not in _DEVICE_WORK or _is_wait(event):
             continue
         start_s = float(event["ts"]) / 1e6
         what = _what(str(event["name"])) if category == "gpu_memcpy" else COMPUTE
@@ -62,6 +88,14 @@ def activities(trace: Mapping[str, Any]) -> Iterator[Activity]:
             end_s=start_s + float(event["dur"]) / 1e6,
             nbytes=int(event.get("args", {}).get("bytes", 0)) if category == "gpu_memcpy" else 0,
         )
+
+
+def _is_wait(event: Mapping[str, Any]) -> bool:
+    return event.get("cat") == "kernel" and _SPIN in str(event["name"])
+
+
+def _is_short_wait(event: Mapping[str, Any]) -> bool:
+    return _is_wait(event) and float(event["dur"]) / 1e6 < _HEADS_S[0] / 2
 
 
 def _what(name: str) -> str:

@@ -186,6 +186,26 @@ def test_a_profiler_that_sees_nothing_is_told_from_copies_that_it_does_not_list(
         assert said["copies"] == "passed"
 
 
+@pytest.mark.parametrize(
+    ("early_s", "proof"),
+    [
+        (30e-6, "passed"),
+        (0.01, "passed"),
+        (0.2, "passed"),
+        (0.5001, "unavailable: the profiler lost part of what the GPU did"),
+        (9.0, "unavailable: the profiler saw no work of the GPU"),
+    ],
+)
+def test_what_a_profiler_leaves_out_is_no_copy_that_was_not_made(
+    early_s: float, proof: str
+) -> None:
+    """Its stamps of a GPU that has idled are early, and what it stamps before its beginning is
+    left out (pytorch#192021)."""
+    with cuda_machine(refusals=Refusals(profiler_early_s=early_s)):
+        said = observed("transfer.host_to_device", memory="pinned", nbytes=64 * MIB)
+    assert said["copies"].startswith(proof)
+
+
 def test_bytes_through_the_host_are_counted_on_the_links_of_both_gpus(floor: Floor) -> None:
     said = observed("transfer.between_devices", route="through_host", nbytes=16 * MIB)
     assert said == {"copies": "passed", "link_bytes": "passed"}

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.gpu
 NBYTES = 256 * MIB
 PUBLISHED_GB_PER_S = {"H2D": 55.43, "D2H": 55.06}
 """8x H200, PCIe Gen5: ml-engineering, network/README."""
+IDLE_S = 3.0
 _COPIES, _READINGS = 8, 9
 
 
@@ -75,6 +76,22 @@ def test_the_profiler_names_each_copy(
     record(", ".join(f"{one.what} of {one.nbytes} bytes" for one in seen))
     assert {one.what for one in seen} == {f"{way} {memory}"}
     assert sum(one.nbytes for one in seen) == MIB
+
+
+def test_the_profiler_misses_nothing_after_an_idle_while(cuda: CudaDevice, record: Record) -> None:
+    """pytorch#192021: records at the beginning are left out, the more the longer the GPU idled."""
+    target, source = ends(cuda, "H2D", "pinned", MIB)
+    tries: list[int] = []
+
+    def copies() -> None:
+        tries.append(len(tries))
+        for _ in range(_COPIES):
+            cuda.copy(target, source, blocking=False)
+
+    time.sleep(IDLE_S)
+    seen = cuda.observe(copies)
+    record(f"{len(seen)} of {_COPIES} copies after {IDLE_S:g} s, in try {len(tries)}")
+    assert len(seen) == _COPIES
 
 
 @pytest.mark.parametrize("way", ["H2D", "D2H"])

@@ -22,10 +22,11 @@ def of(machine: Machine) -> type:
 
     class GpuProfile:
         def __init__(self, *, activities: Any = None, **_: Any) -> None:
-            self._from: list[int] = []
+            self._start_s, self._from = 0.0, list[int]()
             self._seen: list[GpuWork] = []
 
         def __enter__(self) -> "GpuProfile":
+            self._start_s = machine.now_s
             self._from = [len(gpu.log) for gpu in machine.gpus]
             return self
 
@@ -39,6 +40,9 @@ def of(machine: Machine) -> type:
 
         def _events(self) -> Iterator[dict[str, Any]]:
             for done in self._seen:
+                start_s = done.start_s - machine.refusals.profiler_early_s
+                if start_s < self._start_s:
+                    continue
                 if done.what == "P2P" and machine.refusals.peer_copies_unlisted:
                     continue
                 is_copy = done.what in _COPIES
@@ -47,7 +51,7 @@ def of(machine: Machine) -> type:
                     "ph": "X",
                     "cat": "gpu_memcpy" if is_copy else "kernel",
                     "name": _COPIES.get(done.what, done.what.removeprefix("kernel ")),
-                    "ts": done.start_s * 1e6,
+                    "ts": start_s * 1e6,
                     "dur": (done.end_s - done.start_s) * 1e6,
                     "args": args | ({"bytes": done.nbytes} if is_copy else {}),
                 }

@@ -65,6 +65,8 @@ class Refusals:
     peers: bool = False
     profiler: bool = False
     """CUPTI is missing or not permitted: the profiler sees nothing of the GPU."""
+    profiler_early_s: float = 0.0
+    """The profiler's stamps are so much too early; it leaves out what is before its beginning."""
     peer_copies_unlisted: bool = False
     """The profiler does not list copies between GPUs."""
     lost_after_s: float | None = None
