@@ -194,7 +194,7 @@ class CudaDevice(TorchDevice):
         return {
             "allocated": stats.get("allocated_bytes.all.current", 0) - held,
             "peak_allocated": stats.get("allocated_bytes.all.peak", 0) - held,
-            "reserved": stats.get("reserved_bytes.all.current", 0),
+            "reserved": stats.get("reserved_bytes.all.current", 0) - held,
         }
 
     def reset_peak(self) -> None:

@@ -98,6 +98,19 @@ def test_the_order_of_the_cases_does_not_count_in_the_peaks(floor: Floor) -> Non
     assert peaks[0] == peaks[1]
 
 
+def test_what_compute_holds_is_nobodys_memory_and_splits_no_segment(floor: Floor) -> None:
+    """What is left of a split segment would serve a case whose caches are to be cold."""
+    device = CudaDevice()
+    device.reset()
+    before = device.memory_stats()
+    device.compute(1e-3)()
+    device.reset()
+    assert device.memory_stats() == {**before, "peak_allocated": before["allocated"]}
+    block = device._filler._left.block  # type: ignore[attr-defined]
+    assert block is device._filler._right.block  # type: ignore[attr-defined]
+    assert block.nbytes >= 10 * MIB and block.nbytes % (2 * MIB) == 0
+
+
 # ---- what is refused ----------------------------------------------------------------------------
 
 

@@ -91,7 +91,8 @@ def copy_bytes(target: Backed, start: int, source: Backed, origin: int, nbytes: 
 
 @dataclass(eq=False, slots=True)
 class DeviceMemory:
-    """The caching allocator of one GPU. Blocks are not split: each is a segment of its own."""
+    """The caching allocator of one GPU. Blocks are not split: each is a segment of its own, where
+    torch packs those up to 1 MiB into segments of 2 MiB and those under 10 MiB into 20 MiB."""
 
     machine: Machine
     gpu: Gpu
