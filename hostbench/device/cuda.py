@@ -201,8 +201,9 @@ class CudaDevice(TorchDevice):
         torch.cuda.reset_peak_memory_stats(self.torch_device)
 
     def observe(self, work: Step) -> list[Activity]:
+        profiler = self._profiler
         self.synchronize()
-        return self._profiler.observe(work)
+        return profiler.observe(work)
 
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         return (self._second_counters if second else self._counters).read()
@@ -261,7 +262,7 @@ class CudaDevice(TorchDevice):
 
     @cached_property
     def _profiler(self) -> Profiler:
-        self.delay(0.0)  # calibrates: not to be observed
+        self.delay(1e-3)  # calibrates: not to be observed
         return Profiler(self.delay, self.synchronize)
 
     @cached_property

@@ -12,8 +12,11 @@ from hostbench.core.errors import BrokenError
 from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import KIB, MIB
 from hostbench.device import numa
+from hostbench.device.activity import Activity
+from hostbench.device.base import Step
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
+from hostbench.device.kineto import Profiler
 from hostbench.families import load
 from hostbench.measure.workload import prepare
 from hostbench.runner.worker import walk
@@ -217,6 +220,21 @@ def test_what_a_profiler_leaves_out_is_no_copy_that_was_not_made(
     with cuda_machine(refusals=Refusals(profiler_early_s=early_s)):
         said = observed("transfer.host_to_device", memory="pinned", nbytes=64 * MIB)
     assert said["copies"].startswith(proof)
+
+
+def test_nothing_is_enqueued_when_observing_begins(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be taken for a part of what is observed."""
+    pending: list[bool] = []
+
+    def observe(self: Profiler, work: Step) -> list[Activity]:
+        pending.append(floor.machine.gpus[0].queue.free_s > floor.machine.now_s)
+        return []
+
+    monkeypatch.setattr(Profiler, "observe", observe)
+    CudaDevice().observe(lambda: None)
+    assert pending == [False]
 
 
 def test_bytes_through_the_host_are_counted_on_the_links_of_both_gpus(floor: Floor) -> None:
