@@ -13,6 +13,7 @@ from hostbench.testing.fake_cuda.bindings import installed
 from hostbench.testing.fake_cuda.floor import Floor
 from hostbench.testing.fake_cuda.timeline import Costs, Machine, Refusals
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+from hostbench.testing.gpu_machines import MACHINES
 
 
 @contextmanager
@@ -22,6 +23,20 @@ def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **more: Any) -
     uuids = [gpu.uuid for gpu in machine.gpus]
     nvml = nvml or FakeNvml(gpus=tuple(FakeGpu(uuid=f"GPU-{uuid}") for uuid in uuids))
     machine.moved = lambda gpu, into, out_of: nvml.copy(into, out_of, gpu)
+    with _here(machine, nvml) as floor:
+        yield floor
+
+
+@contextmanager
+def on_machine(name: str) -> Iterator[Floor]:
+    """This process on one of `gpu_machines.MACHINES`, but for what its kernel shows."""
+    nvml, machine = MACHINES[name].make()
+    with _here(machine, nvml) as floor:
+        yield floor
+
+
+@contextmanager
+def _here(machine: Machine, nvml: FakeNvml) -> Iterator[Floor]:
     gc.freeze()  # as the server does: what was imported need not be looked at between cases
     try:
         with (
@@ -36,4 +51,4 @@ def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **more: Any) -
         gc.unfreeze()
 
 
-__all__ = ["Costs", "Floor", "Machine", "Refusals", "cuda_machine"]
+__all__ = ["Costs", "Floor", "Machine", "Refusals", "cuda_machine", "on_machine"]

@@ -138,6 +138,7 @@ class FakeGpu:
     nvlinks_up: int = 18
     c2c_mb_per_s: tuple[int, ...] = ()
     """Of each C2C link."""
+    memory_bytes: int = 150_754_820_096
     nodes_mask: int = 0b1
     ecc: bool = True
     ecc_uncorrected: int = 0
@@ -209,6 +210,8 @@ class FakeNvml:
     """As often as it was initialised and not yet shut down."""
     loads: dict[int, Load] = field(default_factory=lambda: defaultdict(Load))
     """By the GPU's number."""
+    are_lost: Callable[[], bool] = lambda: False
+    """Whether all GPUs have been lost, as another process can tell."""
     NVMLError: type[NVMLError] = NVMLError
     NVMLLibraryMismatchError: type[NVMLLibraryMismatchError] = NVMLLibraryMismatchError
     nvmlMemory_v2: int = 0x02000028
@@ -267,7 +270,7 @@ class FakeNvml:
         if not 0 <= handle < len(self.gpus):
             raise NVMLError(NOT_FOUND)
         gpu: FakeGpu = self.gpus[handle]
-        if code := gpu.state(self.loads[handle]):
+        if code := GPU_IS_LOST if self.are_lost() else gpu.state(self.loads[handle]):
             raise NVMLError(code)
         if function in gpu.errors:
             raise _error(function, gpu.errors[function])
@@ -354,7 +357,7 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetSerial": lambda load, gpu: "1654000000000",
     "nvmlDeviceGetPciInfo": lambda load, gpu: SimpleNamespace(busId="00000000:18:00.0"),
     "nvmlDeviceGetVbiosVersion": lambda load, gpu: "96.00.A5.00.01",
-    "nvmlDeviceGetMemoryInfo": lambda load, gpu, version=0: SimpleNamespace(total=150_754_820_096),
+    "nvmlDeviceGetMemoryInfo": lambda load, gpu, version=0: SimpleNamespace(total=gpu.memory_bytes),
     "nvmlDeviceGetMemoryBusWidth": lambda load, gpu: 6144,
     "nvmlDeviceGetMaxClockInfo": lambda load, gpu, clock: (1980, 3201)[clock == 2],
     "nvmlDeviceGetClockInfo": _clock,

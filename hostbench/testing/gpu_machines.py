@@ -1,26 +1,30 @@
-"""GPU machines that nobody here has, by name: what NVML answers there, and what CUDA does.
+"""GPU machines that nobody here has, by name: what NVML answers there, what CUDA does, and what the
+kernel shows.
 
-A process starts on one of them by `start(name)`; a Python that always does is made by
+A process starts on one of them by `make`; a Python that always does is made by
 `hostbench.testing.stand_in`.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from hostbench.testing import fake_nvml
 from hostbench.testing.fake_cuda.timeline import GIB, MIB, Machine, Refusals
 from hostbench.testing.fake_nvml import MIG_UUID, FakeGpu, FakeNvml
 
-_NO_DRIVER = (
+NO_DRIVER = (
     "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed "
     "a driver from http://www.nvidia.com/Download/index.aspx"
 )
-_TOO_OLD = (
+TOO_OLD = (
     "The NVIDIA driver on your system is too old (found version 11040). Please update your GPU "
-    "driver by downloading and installing a new version"
+    "driver by downloading and installing a new version from the URL: "
+    "http://www.nvidia.com/Download/index.aspx Alternatively, go to: https://pytorch.org to "
+    "install a PyTorch version that has been compiled with your version of the CUDA driver."
 )
-_UNKNOWN = (
+UNKNOWN = (
     "CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env "
     "variable CUDA_VISIBLE_DEVICES after program start. Setting the available devices to be zero."
 )
@@ -28,6 +32,9 @@ _UNKNOWN = (
 
 STAND_IN = " (stand-in)"
 """In the name of each GPU: no figure from here can be taken for a GPU's."""
+LOST = "lost"
+"""A file in the folder of a machine whose GPUs have fallen off the bus: for every process of it,
+until it is removed, as a reset would do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +48,18 @@ class GpuMachine:
     """Of CUDA's devices, where they are not NVML's GPUs."""
     broken: str = ""
     """What CUDA says instead of starting."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What the kernel shows besides, below /."""
 
-    def make(self) -> tuple[FakeNvml, Machine]:
+    def make(self, folder: Path | None = None) -> tuple[FakeNvml, Machine]:
         """NVML and CUDA of it; copies of the one count in the other. CUDA shows the GPUs that
-        CUDA_VISIBLE_DEVICES names, by number or by UUID, up to the first that is none."""
+        CUDA_VISIBLE_DEVICES names, by number or by UUID, up to the first that is none. `folder` is
+        what the machine's processes share: a GPU that one of them loses is lost to all."""
         nvml = self.nvml()
-        nvml.gpus = tuple(replace(gpu, name=gpu.name + STAND_IN) for gpu in nvml.gpus)
+        nvml.gpus = tuple(
+            replace(gpu, name=gpu.name + STAND_IN, memory_bytes=self.memory_bytes)
+            for gpu in nvml.gpus
+        )
         owners = [gpu.uuid.removeprefix("GPU-") for gpu in nvml.gpus]
         uuids = self.uuids or tuple(owners)
         chosen = _visible(uuids)
@@ -58,12 +71,16 @@ class GpuMachine:
             refusals=replace(self.refusals),
             broken=self.broken,
         )
-        num_owners = len(owners)
+        of = [owners.index(each) if each in owners else 0 for each in machine.uuids]
 
         def moved(gpu: int, into: int, out_of: int) -> None:
-            nvml.copy(into, out_of, gpu=min(chosen[gpu], num_owners - 1))
+            nvml.copy(into, out_of, gpu=of[gpu])
 
         machine.moved = moved
+        if folder is not None:
+            mark = folder / LOST
+            nvml.are_lost = machine.are_lost = mark.exists
+            machine.lost = mark.touch
         return nvml, machine
 
 
@@ -87,30 +104,40 @@ def gpus(num: int) -> GpuMachine:
     return GpuMachine(nvml=lambda: FakeNvml(gpus=each))
 
 
-def _of(name: str, **cuda: object) -> GpuMachine:
-    return GpuMachine(nvml=fake_nvml.MACHINES[name], **cuda)  # type: ignore[arg-type]
+def _of(name: str, **more: object) -> GpuMachine:
+    return GpuMachine(nvml=fake_nvml.MACHINES[name], **more)  # type: ignore[arg-type]
 
 
 MACHINES: dict[str, GpuMachine] = {
     **{f"{num}_gpu{'s' * (num > 1)}": gpus(num) for num in (1, 2, 4, 8)},
-    "library_missing": _of("library_missing", broken=_NO_DRIVER),
-    "cut_off": _of("cut_off", broken=_UNKNOWN),
+    "library_missing": _of("library_missing", broken=NO_DRIVER, files={"dev/nvidia0": ""}),
+    "cut_off": _of("cut_off", broken=UNKNOWN, files={"dev/nvidia0": ""}),
     "no_permission": _of("no_permission"),
-    "old_driver": _of("old_driver", broken=_TOO_OLD),
+    "old_driver": _of("old_driver", broken=TOO_OLD),
     "vgpu": _of("vgpu", memory_bytes=48 * GIB, refusals=Refusals(profiler=True)),
-    "mig_slice": _of(
-        "mig_slice",
-        memory_bytes=10 * GIB,
-        uuids=(MIG_UUID.removeprefix("MIG-"),),
-        refusals=Refusals(profiler=True),
-    ),
+    "mig_slice": _of("mig_slice", memory_bytes=10 * GIB, uuids=(MIG_UUID.removeprefix("MIG-"),)),
     "wsl2": _of(
         "wsl2",
         memory_bytes=24 * GIB,
-        refusals=Refusals(pinned_bytes=64 * MIB, registered=True, profiler=True),
+        refusals=Refusals(pinned_bytes=512 * MIB),
+        files={
+            "proc/sys/kernel/osrelease": "5.15.153.1-microsoft-standard-WSL2",
+            "dev/dxg": "",
+        },
     ),
-    "jetson": _of("jetson", memory_bytes=8 * GIB, refusals=Refusals(registered=True)),
-    "lost_midway": _of("lost_midway", refusals=Refusals(lost_after_s=2.0)),
-    "needs_reset": _of("needs_reset", broken=_UNKNOWN),
+    "jetson": _of("jetson", memory_bytes=8 * GIB, refusals=Refusals(nccl=True)),
+    "lost_midway": GpuMachine(nvml=FakeNvml, refusals=Refusals(lost_after_s=0.5)),
+    "needs_reset": _of("needs_reset", broken=UNKNOWN),
     "one_lost": _of("one_lost", uuids=("1",)),
 }
+"""The fakes of the same name in `fake_nvml`, and what CUDA does there:
+
+- vgpu: CUPTI traces nothing unless the VM's vGPU was made with profiling on.
+- mig_slice: CUPTI traces it like a GPU of its own, also where other slices share memory with it
+  (https://docs.nvidia.com/cupti/special-configurations/special-configurations.html).
+- wsl2: about 512 MiB of pinned memory, registered memory included; more is "out of memory"
+  (https://github.com/microsoft/WSL/issues/14078, https://github.com/microsoft/WSL/issues/8447).
+- jetson: Orin registers memory, as it is I/O coherent; NVIDIA's torch for it has no nccl
+  (https://github.com/NVIDIA/nccl/issues/1561).
+- lost_midway: the calls of the process fail, one that starts later finds no GPU.
+"""

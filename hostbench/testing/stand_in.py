@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import hostbench
+from hostbench.facts import files as facts_files
 from hostbench.testing.fake_nvml import FakeNvml
 from hostbench.testing.gpu_machines import MACHINES
 
@@ -28,8 +29,10 @@ _HOOK_CODE = """\
 import sys
 sys.path.append({root!r})
 from hostbench.testing import stand_in
-stand_in.start({machine!r})
+stand_in.start({machine!r}, {folder!r})
 """
+_FILES = "files"
+"""Folder of what the kernel shows on the machine, where that is not what it shows here."""
 _PYNVML_CODE = """\
 from hostbench.testing import stand_in
 
@@ -53,16 +56,21 @@ def python_of(folder: Path, machine: str) -> Path:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = folder / "lib" / version / "site-packages"
     root = str(Path(hostbench.__file__).parent.parent)
-    (packages / f"{_HOOK}.py").write_text(_HOOK_CODE.format(root=root, machine=machine))
+    code = _HOOK_CODE.format(root=root, machine=machine, folder=str(folder))
+    (packages / f"{_HOOK}.py").write_text(code)
+    for path, text in MACHINES[machine].files.items():
+        shown = folder / _FILES / path
+        shown.parent.mkdir(parents=True, exist_ok=True)
+        shown.write_text(text)
     (packages / "pynvml.py").write_text(_PYNVML_CODE)
     lines = [*site.getsitepackages(), f"import {_HOOK}"]
     (packages / f"{_HOOK}.pth").write_text("".join(f"{line}\n" for line in lines))
     return folder / "bin" / "python"
 
 
-def start(name: str) -> None:
+def start(name: str, folder: str) -> None:
     """From here on this process is on that machine: NVML at once, CUDA when torch is imported."""
-    found, machine = MACHINES[name].make()
+    found, machine = MACHINES[name].make(Path(folder))
     nvml[:] = [found]
 
     def on_torch(_: ModuleType) -> None:
@@ -72,7 +80,25 @@ def start(name: str) -> None:
     def on_device(module: Any) -> None:
         module.CudaDevice.now = lambda self: machine.now_s
 
+    _show(Path(folder) / _FILES)
     sys.meta_path.insert(0, _After({"torch": on_torch, "hostbench.device.cuda": on_device}))
+
+
+def _show(files: Path) -> None:
+    """Have the facts read these files before this machine's."""
+
+    def of(path: Path) -> Path:
+        own = files / path.relative_to("/")
+        return own if own.exists() else path
+
+    read_text, entries = facts_files.read_text, facts_files.entries
+    shown = {
+        "read_text": lambda path: read_text(of(path)),
+        "entries": lambda path, pattern: entries(of(path), pattern),
+    }
+    for module in [m for name, m in sys.modules.items() if name.startswith("hostbench.facts.")]:
+        for name in shown.keys() & vars(module).keys():
+            setattr(module, name, shown[name])
 
 
 class _After(importlib.abc.MetaPathFinder):

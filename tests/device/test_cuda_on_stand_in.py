@@ -290,6 +290,7 @@ def test_torch_gets_no_more_threads_than_the_node_has_cpus(
     before = torch.get_num_threads()
     monkeypatch.setattr(numa, "bind_near", lambda address: {0})
     try:
+        torch.set_num_threads(4)
         CudaDevice().settle()
         assert torch.get_num_threads() == 1
         monkeypatch.setattr(numa, "bind_near", lambda address: {0, 1, 2})

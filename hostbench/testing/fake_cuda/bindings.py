@@ -148,6 +148,10 @@ def installed(machine: Machine, *, cuda: str | None = CUDA_VERSION) -> Iterator[
     accelerator_error = getattr(_torch, "AcceleratorError", RuntimeError)
     machine.error = accelerator_error
     with ExitStack() as stack:
+        # Real work is spread over many small operations: sharing each out among all cores costs
+        # more than it saves, and much more where a core is busy.
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(1)
 
         def put(owner: Any, **values: Any) -> None:
             for name, value in values.items():
@@ -197,13 +201,14 @@ class _Core:
         }
 
     def init(self) -> None:
-        if self._machine.broken or not self._machine.gpus:
+        if self._machine.broken or not self.getDeviceCount():
             raise RuntimeError(self._machine.broken or "No CUDA GPUs are available")
         self._machine.process = os.getpid()
         self._machine.call(self._machine.costs.allocate_s)
 
     def getDeviceCount(self) -> int:
-        return 0 if self._machine.broken else len(self._machine.gpus)
+        has_none = self._machine.broken or self._machine.are_lost()
+        return 0 if has_none else len(self._machine.gpus)
 
     def getArchFlags(self) -> str:
         return "sm_90"

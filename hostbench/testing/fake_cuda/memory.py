@@ -83,7 +83,9 @@ def copy_bytes(target: Backed, start: int, source: Backed, origin: int, nbytes: 
     if from_the_start and source.holds is not None and source.holds == target.holds:
         if source.holds[1] == nbytes:
             return
-    target.bytes[start : start + nbytes] = source.bytes[origin : origin + nbytes]
+    # By numpy, in this thread: torch would share even small ones out among all cores, and wait long
+    # for one that is busy.
+    target.bytes.numpy()[start : start + nbytes] = source.bytes.numpy()[origin : origin + nbytes]
     if from_the_start and (source.holds is None or source.holds[1] != nbytes):
         source.holds = object(), nbytes
     target.holds = source.holds if from_the_start else None
@@ -208,8 +210,7 @@ class PinnedMemory:
         self._take_back()
         block = next((each for each in self._cached if each.nbytes == rounded), None)
         if block is None:
-            most = self.machine.refusals.pinned_bytes
-            if most is not None and self.stats["allocated"] + rounded > most:
+            if self._is_too_much(rounded):
                 raise self.machine.error("CUDA error: out of memory")
             costs = self.machine.costs
             self.machine.call(costs.allocate_s + rounded * costs.pin_s_per_byte)
@@ -226,12 +227,16 @@ class PinnedMemory:
         if self.machine.refusals.registered:
             self.machine.latched = "CUDA error: operation not supported"
             return 801
+        if self._is_too_much(nbytes):
+            self.machine.latched = "CUDA error: out of memory"
+            return 2
         if address in self._by_address:
             self.machine.latched = "CUDA error: part or all of the requested memory range is mapped"
             return 712
         block = _Registered(self.machine, f"{nbytes} bytes of registered memory", nbytes)
         block.bytes = torch.frombuffer((c_ubyte * nbytes).from_address(address), dtype=torch.uint8)
         self._by_address[address] = block
+        self.stats["registered"] += nbytes
         return 0
 
     def unregister(self, address: int) -> int:
@@ -240,6 +245,7 @@ class PinnedMemory:
             self.machine.latched = "CUDA error: pointer does not correspond to a registered memory"
             return 713
         block = self._by_address.pop(address)
+        self.stats["registered"] -= block.nbytes
         if any(not self.machine.is_ordered(access, None) for access in block.touched):
             self.machine.report(f"{block.name} are unregistered while a stream uses them")
         block.bytes = torch.empty_like(block.bytes)  # what is still enqueued touches nobody's bytes
@@ -255,6 +261,11 @@ class PinnedMemory:
             del self._by_address[block.address]
             self.stats["allocated"] -= block.nbytes
         self._cached.clear()
+
+    def _is_too_much(self, nbytes: int) -> bool:
+        most = self.machine.refusals.pinned_bytes
+        used = self.stats["allocated"] + self.stats["registered"]
+        return most is not None and used + nbytes > most
 
     def _freed(self, block: Backed) -> None:
         (self._held if block.wait_for_its_streams() else self._cached).append(block)

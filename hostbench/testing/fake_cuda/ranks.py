@@ -24,14 +24,17 @@ class Nccl:
         self._join, self._all_reduce = _dist.init_process_group, _dist.all_reduce
 
     def install(self, put: Callable[..., None]) -> None:
+        has_nccl = not self._floor.machine.refusals.nccl
         put(_dist, init_process_group=self.join, all_reduce=self.all_reduce)
-        put(_dist, is_nccl_available=lambda: True)
+        put(_dist, is_nccl_available=lambda: has_nccl)
 
     def join(self, backend: str | None = None, *args: Any, **kwargs: Any) -> None:
         """Raises as torch does without a GPU."""
         if backend != "nccl":
             self._join(backend, *args, **kwargs)
             return
+        if self._floor.machine.refusals.nccl:
+            raise RuntimeError("Distributed package doesn't have NCCL built in")
         device = kwargs.pop("device_id", None)
         if not self._floor.machine.gpus:
             raise ValueError("ProcessGroupNCCL is only supported with GPUs, no GPUs found!")

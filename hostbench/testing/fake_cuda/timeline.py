@@ -60,7 +60,7 @@ class Refusals:
     """What this machine does not give."""
 
     pinned_bytes: int | None = None
-    """More pinned memory than this is refused; None: no limit."""
+    """More pinned and registered memory than this is refused; None: no limit."""
     registered: bool = False
     peers: bool = False
     profiler: bool = False
@@ -69,6 +69,8 @@ class Refusals:
     """The profiler's stamps are so much too early; it leaves out what is before its beginning."""
     peer_copies_unlisted: bool = False
     """The profiler does not list copies between GPUs."""
+    nccl: bool = False
+    """This torch is built without nccl, as NVIDIA's for Jetson."""
     lost_after_s: float | None = None
     """From this moment of the virtual clock on every call fails: the GPU fell off the bus."""
 
@@ -176,6 +178,10 @@ class Machine:
     now_s: float = 0.0
     device: int = 0
     """The current device."""
+    lost: Callable[[], None] = lambda: None
+    """Told when the GPUs fall off the bus."""
+    are_lost: Callable[[], bool] = lambda: False
+    """Whether they have, as another process saw: then CUDA starts without any."""
     moved: Callable[[int, int, int], None] = lambda gpu, into, out_of: None
     """Told of bytes over a GPU's link: the GPU, bytes into it, bytes out of it."""
     gpus: list[Gpu] = field(init=False)
@@ -205,8 +211,9 @@ class Machine:
         """The host makes a call into CUDA. Raises what has gone wrong before."""
         self.now_s += self.costs.call_s if seconds is None else seconds
         lost_s = self.refusals.lost_after_s
-        if lost_s is not None and self.now_s >= lost_s:
+        if lost_s is not None and self.now_s >= lost_s and not self.sticky:
             self.sticky = "CUDA error: unspecified launch failure"
+            self.lost()
         if self.sticky:
             raise self.error(self.sticky)
         if self.reported:
