@@ -18,7 +18,7 @@ from hostbench import __version__
 from hostbench.core.asv_names import asv_name
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.clock import now
-from hostbench.core.errors import UsageError
+from hostbench.core.errors import DeviceLost, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
 from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
@@ -72,9 +72,9 @@ def measure(family: str) -> Cache:
     recorded = os.environ.get(RECORDED)
     if recorded:
         found: Iterable[CaseRecord] = _recorded(Path(recorded)).records
-    else:
-        found = _measure(family)
-    return {"records": summarize(r for r in found if r.case.family == family)}
+        return {"records": summarize(r for r in found if r.case.family == family)}
+    measured, left = _measure(family)
+    return {"records": summarize(measured) | left}
 
 
 def summarize(found: Iterable[CaseRecord]) -> dict[str, dict[str, Any]]:
@@ -171,7 +171,9 @@ def _recorded(path: Path) -> Run:
     return journal
 
 
-def _measure(family: str) -> list[CaseRecord]:
+def _measure(family: str) -> tuple[list[CaseRecord], dict[str, dict[str, Any]]]:
+    """What was measured, and an entry of each case that was not reached: failed, as its device does
+    not start."""
     workloads = load((family,))
     device = default_device(nvidia_hardware())
     torch_state = probe_torch() if device == "cuda" else None
@@ -180,17 +182,32 @@ def _measure(family: str) -> list[CaseRecord]:
         profile=profile, cases=choose(workloads, device), seed=random.SystemRandom().getrandbits(32)
     )
     bar = Bar(sys.stdout)
-    found = []
+    found: list[CaseRecord] = []
+    lost = ""
     with bar, Launcher(bar.tick, bar.started) as launcher, _journal(plan, device) as journal:
         before = with_memory_copy(collect(torch_state=torch_state))
         journal.facts("before", to_json(before))
         with Watch(journal.facts, device, before):
-            for record in records(plan, workloads, launcher, bar):
-                journal.case(record)
-                found.append(record)
+            try:
+                for record in records(plan, workloads, launcher, bar):
+                    journal.case(record)
+                    found.append(record)
+            except DeviceLost as error:
+                lost = str(error)
         journal.facts("after", to_json(collect(torch_state=torch_state)))
-        journal.finish("complete", now())
-    return found
+        journal.finish("interrupted" if lost else "complete", now())
+    reached = {record.case for record in found}
+    left = [case for case in plan.cases if lost and case not in reached]
+    entries = {
+        _key(case): {
+            "status": "failed",
+            "reason": lost,
+            "version": workloads[case.workload].version,
+            "samples": [],
+        }
+        for case in left
+    }
+    return found, entries
 
 
 def _asv_command() -> list[str]:

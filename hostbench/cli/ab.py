@@ -68,7 +68,8 @@ def execute(options: AbOptions) -> int:
         pair = measure_pair(setup, sides, replace(plan, cases=cases))
     verdict = _compared(options, setup, (_called(sides[0]), _called(sides[1])), pair, notes)
     failed = any(one.status == "failed" for records in pair.records for one in records)
-    return EXIT_FAILED if failed or pair.end == "interrupted" else verdict
+    cut_off = pair.end in ("interrupted", "device lost")
+    return EXIT_FAILED if failed or cut_off else verdict
 
 
 def _compared(

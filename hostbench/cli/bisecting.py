@@ -11,7 +11,13 @@ from hostbench.cli.output import warn
 from hostbench.cli.program import program
 from hostbench.cli.run_setup import Measuring, Setup, adopt_left_over, planned
 from hostbench.core.case import Case
-from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HostbenchError, NothingMeasured
+from hostbench.core.errors import (
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    DeviceLost,
+    HostbenchError,
+    NothingMeasured,
+)
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.units import one_line
 from hostbench.judge.bisect import half, side_of
@@ -125,6 +131,8 @@ def trial_of(bench: Bench, commit: str, threshold: float) -> Trial:
     for _ in range(1 + MORE):
         try:
             lies = side_of(_measured(bench, trial), threshold)
+        except DeviceLost:  # no other commit would have a number either
+            raise
         except HostbenchError as error:
             trial.why = str(error)
             break
@@ -144,7 +152,7 @@ def _measured(bench: Bench, trial: Trial) -> Comparison:
         raise NothingMeasured("; ".join(notes))
     seed = bench.plan.seed + len(trial.seconds[0])
     pair = measure_pair(bench.setup, sides, replace(bench.plan, seed=seed), scratch="bisect")
-    if pair.end == "interrupted":
+    if pair.end in ("interrupted", "device lost"):
         raise KeyboardInterrupt
     for runs, records in zip(trial.seconds, pair.records, strict=True):
         bad = next((one for one in records if one.status != "ok"), None)

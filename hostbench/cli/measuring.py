@@ -9,9 +9,10 @@ from typing import Any, Literal
 from msgspec import structs
 
 from hostbench import facts
+from hostbench.cli.output import warn
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup, header_of
-from hostbench.core.errors import NothingMeasured
+from hostbench.core.errors import DeviceLost, NothingMeasured
 from hostbench.core.records import CaseRecord
 from hostbench.device.simulated_file import SIDE
 from hostbench.runner import places, session
@@ -22,8 +23,9 @@ from hostbench.runner.progress import Bar
 from hostbench.store import adopt
 from hostbench.vcs.side import Side
 
-End = Literal["complete", "interrupted", "stopped"]
-"""How a run ended: walked to its end, cut off, or after the time that it was given."""
+End = Literal["complete", "interrupted", "stopped", "device lost"]
+"""How a run ended: walked to its end, cut off, after the time that it was given, or with a device
+that does not start any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ def walk(
     """Measure the plan with the code of this process into one journal, or with those of two sides,
     interleaved, into two; an interrupt ends it early and keeps the rest. Finishing the journals is
     left to the caller. Raises JournalLost, which says where the records are, where no more can be
-    kept."""
+    kept, and DeviceLost where there was nothing to keep."""
     try:
         return _walk(setup, plan, journals, sides)
     except JournalLost as error:
@@ -84,6 +86,13 @@ def _walk(
                     break
     except KeyboardInterrupt:
         end = "interrupted"
+    except DeviceLost as error:
+        if not all(records):
+            for journal in journals:
+                journal.path.unlink(missing_ok=True)
+            raise
+        warn(str(error))
+        end = "device lost"
     tell("after", facts.to_json(setup.collect()))
     return end, records
 

@@ -45,8 +45,9 @@ class RunOptions(Measuring):
 
 
 def execute(options: RunOptions) -> int:
-    """Measure, archive, record, answer. Exit code 4 if a case failed or the run was interrupted, 3
-    if none has a number, else 0: also of a part that stopped as it was asked to."""
+    """Measure, archive, record, answer. Exit code 4 if a case failed, the run was interrupted or
+    its device lost, 3 if none has a number, else 0: also of a part that stopped as it was asked
+    to."""
     become_subreaper()
     setup = set_up(options)
     handed_over = None if options.no_asv else _hand_over_left(setup)
@@ -152,6 +153,6 @@ def _answer(options: RunOptions, results: Path, run: WholeRun, end: End) -> int:
     if end != "complete":
         rest = f"{program()} run --resume{given(options, 'machine', 'results')}"
         warn(f"{end}; what was measured is kept, `{rest}` does the rest")
-    if end == "interrupted" or "failed" in statuses:
+    if end in ("interrupted", "device lost") or "failed" in statuses:
         return EXIT_FAILED
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED

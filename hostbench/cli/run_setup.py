@@ -24,7 +24,7 @@ from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.families import broken, check_selects, load, names, of_project, sources
 from hostbench.measure.workload import Workload
-from hostbench.report.doctor import without_torch
+from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.runner import places
 from hostbench.runner.plan import (
     QUICK,
@@ -96,7 +96,7 @@ class Setup:
 def set_up(options: Measuring, *, measures: bool = True) -> Setup:
     """Look at the machine and the checkout; without torch where nothing is measured by this setup,
     or on the simulated device alone. Raises UsageError for what cannot be run, before torch is
-    asked, which takes seconds; BrokenError without torch."""
+    asked, which takes seconds; BrokenError without torch, or where it cannot use the GPUs."""
     if options.resume:
         _check_alone(options)
     workloads = load(_families(options))
@@ -111,7 +111,11 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
         needs_torch = measures and device != MARK
         torch_state = _working(facts.probe_torch()) if needs_torch else None
         collect = partial(facts.collect, torch_state=torch_state, identify=options.identify or None)
-        found = facts.with_memory_copy(collect()) if measures else collect()
+        found = collect()
+        if torch_state is not None and device == "cuda" and not torch_state.cuda_works:
+            wrong = without_cuda(found, facts.nvidia_hardware(), torch_state)
+            raise BrokenError(f"{wrong.text}; {wrong.remedy}")
+        found = facts.with_memory_copy(found) if measures else found
     else:
         found = simulation.all_facts()
         collect = partial(dict, found)

@@ -46,6 +46,10 @@ class BrokenError(HostbenchError):
     exit_code = EXIT_FAILED
 
 
+class DeviceLost(BrokenError):
+    """The device does not start, or no longer: no case that is left can be measured."""
+
+
 class DataError(HostbenchError):
     """A stored file is damaged; nothing is deleted, the message names the file."""
 

@@ -223,6 +223,19 @@ class Started(Message, frozen=True, kw_only=True, tag="start"):
     """Seconds since the epoch."""
 
 
+class Opening(Message, frozen=True, kw_only=True, tag="opening"):
+    """A worker starts a device, which may take long or never end."""
+
+    device: str
+
+
+class Opened(Message, frozen=True, kw_only=True, tag="opened"):
+    """It has started, or refuses."""
+
+    lost: str | None = None
+    """Why it does not work, though this machine has it: the worker ends."""
+
+
 class Outcome(Message, frozen=True, kw_only=True, tag="case"):
     """What one case came to in one launch."""
 
@@ -246,7 +259,7 @@ class Exited(Message, frozen=True, kw_only=True, tag="exit"):
     """A wait status."""
 
 
-AnyMessage = Ready | Forked | Started | Outcome | Exited
+AnyMessage = Ready | Forked | Started | Opening | Opened | Outcome | Exited
 EVENTS: Mapping[str, type[AnyMessage]] = {
     str(kind.__struct_config__.tag): kind for kind in get_args(AnyMessage)
 }

@@ -4,6 +4,8 @@ import re
 import traceback
 from collections.abc import Iterator
 
+from hostbench.core.errors import BrokenError
+
 _STICKY_TEXTS = (
     "CUDA error",
     "CUDA driver error",
@@ -18,8 +20,9 @@ _NCCL_NO_ROOM = ("creating shared memory segment", "No space left on device")
 
 
 def in_words(error: BaseException, where: str, kind: str = "") -> str:
-    """In one line why the process must be left, or what kind of error it was, and where."""
-    fatal = fatal_reason(error)
+    """In one line why the process must be left, or what kind of error it was, and where; what says
+    its remedy says all."""
+    fatal = str(error) if isinstance(error, BrokenError) else fatal_reason(error)
     text = fatal or f"{kind or type(error).__name__}: {error}"
     return " ".join(text.split())[:500] + ("" if fatal else where)
 
@@ -46,7 +49,8 @@ def fatal_reason(error: BaseException) -> str | None:
         if _is_named(link, "AcceleratorError") or (
             isinstance(link, RuntimeError) and any(part in text for part in _STICKY_TEXTS)
         ):
-            return f"CUDA error, the process cannot use the device again: {_first_line(link)}"
+            said = _first_line(link).removeprefix("CUDA error: ")
+            return f"CUDA error, the process cannot use the device again: {said}"
     return None
 
 

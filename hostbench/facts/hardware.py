@@ -12,7 +12,7 @@ from hostbench.facts.nvml import NvmlUnavailable, open_nvml
 from hostbench.facts.record import Fact
 
 _NVIDIA, _DISPLAY_CLASS = "0x10de", "0x03"
-_UNNAMED = "NVIDIA GPU"
+UNNAMED = "NVIDIA GPU"
 _OTHER_SIGNS = {
     "wsl": ("usr/lib/wsl/lib/libcuda.so.1",),
     "tegra": ("dev/nvgpu", "dev/nvhost-gpu"),
@@ -74,7 +74,7 @@ def _nvml_names(library: Any) -> tuple[str, ...]:
         handles = [nvml.handle(index) for index in range(count.value)]
         opened = [each for each in handles if not isinstance(each, Fact)]
         names = [nvml.read(partial(nvml.library.nvmlDeviceGetName, each)) for each in opened]
-        return tuple(str(fact.value or _UNNAMED) for fact in names) or (_UNNAMED,) * len(handles)
+        return tuple(str(fact.value or UNNAMED) for fact in names) or (UNNAMED,) * len(handles)
     finally:
         nvml.close()
 
@@ -83,15 +83,15 @@ def _from_kernel(root: Path, why: str) -> Hardware:
     folders = entries(root / "proc/driver/nvidia/gpus", "*")
     if folders:
         models = [read_fields(folder / "information").get("Model") for folder in folders]
-        names = tuple(model or _UNNAMED for model in models)
+        names = tuple(model or UNNAMED for model in models)
         return Hardware(num_gpus=len(names), seen_by="proc", names=names, why=why)
     nodes = entries(root / "dev", "nvidia[0-9]*")
     if nodes:
-        names = (_UNNAMED,) * len(nodes)
+        names = (UNNAMED,) * len(nodes)
         return Hardware(num_gpus=len(nodes), seen_by="dev", names=names, why=why)
     for seen_by, signs in _OTHER_SIGNS.items():
         if any((root / sign).exists() for sign in signs):
-            return Hardware(num_gpus=1, seen_by=seen_by, names=(_UNNAMED,), why=why)
+            return Hardware(num_gpus=1, seen_by=seen_by, names=(UNNAMED,), why=why)
     num_pci = sum(_is_ours(device) for device in entries(root / "sys/bus/pci/devices", "*"))
     if num_pci:
         return Hardware(num_gpus=num_pci, seen_by="pci", why=why)

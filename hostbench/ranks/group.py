@@ -83,7 +83,8 @@ class Seat:
 def take(seat: Seat) -> tuple[Device, TorchGroup]:
     """Open the rank's own device and join the others there.
 
-    Raises Unavailable where there are fewer devices than ranks and they cannot share.
+    Raises Unavailable where there are fewer devices than ranks and they cannot share, and where
+    torch is built without the backend.
     """
     backend = BACKENDS[seat.device]
     num = num_devices(seat.device)
@@ -94,6 +95,8 @@ def take(seat: Seat) -> tuple[Device, TorchGroup]:
     device.settle()
     one: torch.Tensor = device.create("zeros", 4, on_host=False)
     device.synchronize()
+    if not getattr(dist, f"is_{backend.name}_available", lambda: False)():
+        raise Unavailable(f"this torch is built without {backend.name}")
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     meeting = f"/proc/self/fd/{seat.rendezvous}"
     dist.init_process_group(

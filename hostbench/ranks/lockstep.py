@@ -18,6 +18,7 @@ from hostbench.measure.workload import Workload
 from hostbench.ranks.group import is_oversubscribed
 from hostbench.ranks.pool import Deadline, Pool
 from hostbench.ranks.rank import RankReading
+from hostbench.ranks.replies import RankFailure
 
 DEADLINE_SHARE = 0.8
 """Of the case's deadline: the rest is for ending the ranks and telling who is to blame."""
@@ -42,7 +43,8 @@ class Room:
     """Of a case, as its launcher holds it."""
     _pool: Pool | None = None
     _place: Address | None = None
-    _refused: dict[Address, str] = field(default_factory=dict)
+    _refused: dict[Address, Unavailable | RankFailure] = field(default_factory=dict)
+    """What ranks said instead of taking their seats: asked once, as it may be a long wait."""
 
     def measure(self, work: Workload, case: Case, settings: Settings) -> Measurement:
         """Raises RankFailure, which names the rank, and Unavailable."""
@@ -62,14 +64,14 @@ class Room:
 
     def _opened(self, place: Address, deadline: Deadline) -> Pool:
         if place in self._refused:
-            raise Unavailable(self._refused[place])
+            raise self._refused[place]
         if self._pool is None or place != self._place:
             self.close()
             self._pool, self._place = Pool(*place), place
             try:
                 self._pool.ask(deadline, "take_seat")
-            except Unavailable as reason:
-                self._refused[place] = str(reason)
+            except (Unavailable, RankFailure) as reason:
+                self._refused[place] = reason
                 raise
         return self._pool
 

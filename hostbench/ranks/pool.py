@@ -84,12 +84,15 @@ class Pool:
             with contextlib.suppress(OSError):  # a rank that is gone reads as lost below
                 member.channel.send((order, arguments))
         replies = self._gather(deadline)
+        skips = {n: reply.reason for n, reply in replies.items() if isinstance(reply, Skipped)}
+        if skips and not any(isinstance(reply, Raised | Lost) for reply in replies.values()):
+            rank, reason = min(skips.items())  # who is silent waits for it
+            raise Unavailable(
+                reason if len(skips) == len(self._members) else f"rank {rank}: {reason}"
+            )
         wrong = failure(replies, self._standings(replies), deadline.given_s)
         if wrong is not None:
             raise wrong
-        for reply in replies.values():
-            if isinstance(reply, Skipped):
-                raise Unavailable(reply.reason)
         done = (replies[rank] for rank in range(len(self._members)))
         return [reply.value for reply in done if isinstance(reply, Done)]
 
@@ -140,7 +143,7 @@ class Pool:
                 assert isinstance(channel, Connection)
                 rank = waiting.pop(channel)
                 replies[rank] = reply = self._receive(self._members[rank], until)
-                if isinstance(reply, Raised | Lost):
+                if isinstance(reply, Raised | Lost | Skipped):
                     until = min(until, time.monotonic() + GRACE_S)
         return replies
 

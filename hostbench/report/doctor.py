@@ -10,7 +10,7 @@ from typing import Literal
 from hostbench.core.case import Case
 from hostbench.core.errors import install
 from hostbench.core.units import GB, format_bytes, format_rate
-from hostbench.facts.hardware import Hardware
+from hostbench.facts.hardware import UNNAMED, Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
 from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.ceiling import ALL_CORES, ONE_THREAD
@@ -70,6 +70,15 @@ def without_torch(torch: TorchState) -> Diagnosis | None:
     return None
 
 
+def without_cuda(facts: Facts, hardware: Hardware, torch: TorchState) -> Diagnosis:
+    """That there are GPUs, that torch cannot use them, and what may help."""
+    text = (
+        f"{hardware.num_gpus} NVIDIA GPU(s) visible ({hardware.seen_by}), but torch.cuda does not "
+    )
+    text += f"work: {torch.error}"
+    return Diagnosis("broken", text, _cuda_remedy(facts, hardware, torch))
+
+
 def _torch(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
     if (lacking := without_torch(torch)) is not None:
         yield lacking
@@ -79,12 +88,7 @@ def _torch(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diag
         text = f"torch {torch.version} is older than {minimum}, the oldest that is supported"
         yield Diagnosis("warn", text, install("bench"))
     if hardware.visible and not torch.cuda_works:
-        yield Diagnosis(
-            "broken",
-            f"{hardware.num_gpus} NVIDIA GPU(s) visible ({hardware.seen_by}), but torch.cuda "
-            f"does not work: {torch.error}",
-            _cuda_remedy(facts, hardware, torch),
-        )
+        yield without_cuda(facts, hardware, torch)
 
 
 def _cuda_remedy(facts: Facts, hardware: Hardware, torch: TorchState) -> str:
@@ -97,6 +101,8 @@ def _cuda_remedy(facts: Facts, hardware: Hardware, torch: TorchState) -> str:
         remedy = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
     elif mute:
         remedy = mute[0]
+    elif hardware.seen_by in ("dev", "proc") and hardware.why:
+        remedy = hardware.why
     elif hardware.seen_by == "pci":
         remedy = "install the NVIDIA driver, or start the container with its GPUs (--gpus all)"
     else:
@@ -139,7 +145,7 @@ def _host(facts: Facts) -> Iterator[Diagnosis]:
 
 
 def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:
-    if hardware.visible and text_of(facts, "nvml", "driver") is None:
+    if torch.cuda_works and text_of(facts, "nvml", "driver") is None:
         fact = facts.get("nvml", {}).get("driver")
         text = "no NVML: GPU facts, link ceilings and throttling are unknown"
         yield Diagnosis("warn", text, (fact.why if fact else None) or "")
@@ -150,6 +156,10 @@ def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Dia
     if text_of(facts, "nvml", "confidential_computing") == "on":
         text = "confidential computing is on: every copy is encrypted through a bounce buffer"
         yield Diagnosis("warn", text, "compare only with machines like it")
+    models = {text_of(facts, group, "name") for group in gpu_groups(facts)}
+    if torch.cuda_works and models and models <= {None, UNNAMED}:
+        text = "nobody tells the GPU's model: another machine of such GPUs would have the same name"
+        yield Diagnosis("note", text, "name it: HOSTBENCH_MACHINE=NAME, or --machine NAME")
     if not hardware.visible:
         yield Diagnosis("note", f"no NVIDIA GPU is used: {hardware.why}")
 
@@ -261,6 +271,9 @@ def _skip_reason(work: Workload, case: Case, hardware: Hardware, torch: TorchSta
         return "torch.cuda does not work"
     if device == "cpu" and hardware.visible:
         return "measured only with --device cpu, as there is a GPU"
+    backend = BACKENDS[device].name
+    if work.ranks is not None and backend == "nccl" and torch.nccl is None:
+        return "this torch is built without nccl"
     return work.refusal(case, hardware.num_gpus) or BACKENDS[device].refusal(
         work.num_ranks(case) or 1, hardware.num_gpus
     )

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import convert
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 
 import hostbench
 from hostbench.core.case import Case
-from hostbench.core.errors import BrokenError
+from hostbench.core.errors import BrokenError, DeviceLost
 from hostbench.core.processes import children, describe_exit, kill_group, kill_strays, why_alive
 from hostbench.core.records import (
     EVENTS,
@@ -24,6 +25,8 @@ from hostbench.core.records import (
     Exited,
     Forked,
     Launch,
+    Opened,
+    Opening,
     Outcome,
     Ready,
     Started,
@@ -36,6 +39,7 @@ _START_DEADLINE_S = 120.0
 _KILLED_S = 10.0
 """How long a killed worker may take to give back its device and end: then it is left behind."""
 _TICK_S = 1.0
+_NOT_KILLED = "and its process cannot be killed"
 
 
 class Launcher:
@@ -74,7 +78,11 @@ class Launcher:
         self._log.close()
 
     def run(self, launch: Launch) -> Iterator[Outcome]:
-        """Run a launch; yields each case's outcome as it comes. Every case yields exactly once."""
+        """Run a launch; yields each case's outcome as it comes. Every case yields exactly once.
+
+        Raises DeviceLost where the device does not start: a worker for each case that is left would
+        only wait for it again.
+        """
         self._bystanders = children() - self._server_pids()  # another launcher's server too
         left = list(launch.cases)
         done = 0
@@ -91,7 +99,8 @@ class Launcher:
     def _attempt(self, launch: Launch, cases: Sequence[Case], done: int) -> Iterator[Outcome]:
         """One worker, until it has walked the cases or ended otherwise."""
         self._request(replace(launch, cases=tuple(cases)))
-        current: Started | None = None
+        step = _Step()
+        missed = f"missed its deadline of {launch.deadline_s:g} s"
         deadline = time.monotonic() + launch.deadline_s
         late = False
         while True:
@@ -99,33 +108,28 @@ class Launcher:
             if message is None and late:  # killed, and still there: leave it behind
                 why = why_alive(self.worker) if self.worker is not None else ""
                 self._stop()
-                if current is not None:
-                    missed = f"missed its deadline of {launch.deadline_s:g} s"
-                    ends = f"{missed}, and its process cannot be killed{why and f': {why}'}"
-                    yield _lost(current, done, ends)
+                yield from step.end(done, f"{missed}, {_NOT_KILLED}{why and f': {why}'}")
                 return
             if message is None:
                 late = True
                 deadline = time.monotonic() + min(_KILLED_S, launch.deadline_s)
                 self._kill_worker()
             elif isinstance(message, Started):
-                current = message
-                self._started(current.case)
+                step.case = message
+                self._started(message.case)
                 deadline = time.monotonic() + launch.deadline_s
             elif isinstance(message, Outcome):
-                assert current is not None
-                yield replace(message, case=current.case, position=done, started_at=current.at)
-                done, current = done + 1, None
+                assert step.case is not None
+                started = step.case
+                yield replace(message, case=started.case, position=done, started_at=started.at)
+                done, step.case = done + 1, None
             elif isinstance(message, Exited):
                 self.worker = None
-                if current is not None:
-                    why = (
-                        f"missed its deadline of {launch.deadline_s:g} s"
-                        if late
-                        else f"the worker process was lost: {describe_exit(message.status)}"
-                    )
-                    yield _lost(current, done, why)
+                lost = f"the worker process was lost: {describe_exit(message.status)}"
+                yield from step.end(done, missed if late else lost)
                 return
+            else:
+                step.device = message
 
     def _request(self, launch: Launch) -> None:
         if self._server is None or self._server.poll() is not None:
@@ -249,6 +253,26 @@ def _message(line: bytes) -> AnyMessage | None:
             raise
         failed = {"status": "failed", "reason": f"what the worker sent cannot be kept: {error}"}
         return convert({"case": values["case"], "position": 0, **failed}, Outcome)
+
+
+@dataclass(slots=True)
+class _Step:
+    """What a worker does now, by what it said last."""
+
+    case: Started | None = None
+    device: AnyMessage | None = None
+    """What it said of its device: that it starts it, or that it has."""
+
+    def end(self, position: int, why: str) -> Iterator[Outcome]:
+        """The worker is gone: the case in hand is failed, where there is one. Raises DeviceLost
+        where the device did not start."""
+        if isinstance(self.device, Opened) and self.device.lost:
+            raise DeviceLost(self.device.lost)
+        if isinstance(self.device, Opening):
+            look = "; look at nvidia-smi and `dmesg`" if self.device.device == "cuda" else ""
+            raise DeviceLost(f"device {self.device.device} does not start: {why}{look}")
+        if self.case is not None:
+            yield _lost(self.case, position, why)
 
 
 def _lost(current: Started, position: int, reason: str) -> Outcome:

@@ -10,8 +10,8 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable
-from hostbench.core.records import Launch, Measurement, Message, Outcome, Started
+from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
+from hostbench.core.records import Launch, Measurement, Message, Opened, Opening, Outcome, Started
 from hostbench.device import open_device
 from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
@@ -30,16 +30,20 @@ def walk(launch: Launch, emit: Emit) -> None:
     """Measure the cases of a launch in order.
 
     Before each case `Started` is emitted, after it its `Outcome`. Stops early with a fatal one when
-    the process can no longer be trusted.
+    the process can no longer be trusted, and without one where the device does not start.
     """
     workloads = load(tuple(dict.fromkeys(case.family for case in launch.cases)))
     # What stands in needs no warming up, and its clock may not see what a step does on the host.
     cold = {} if launch.device is None else {"warmup_s": 0.0}
     settings = convert({**launch.settings, **cold}, measure.Settings)
-    place = _Place(launch)
+    place = _Place(launch, emit)
     for position, case in enumerate(launch.cases):
         emit(Started(case=case, at=time.time()))
-        outcome = _one(workloads, place, case, position, settings)
+        try:
+            outcome = _one(workloads, place, case, position, settings)
+        except DeviceLost as lost:
+            emit(Opened(lost=str(lost)))
+            return
         outcome = _leave_nothing(place.devices, outcome)
         emit(outcome)
         if outcome.fatal:
@@ -61,6 +65,8 @@ def _one(
         found = measured(work, place, case, settings)
     except Unavailable as reason:
         return outcome(status="skipped", reason=str(reason))
+    except DeviceLost:
+        raise
     except RankFailure as failure:  # the ranks are gone, this process is as good as new
         return outcome(status="failed", reason=str(failure), traceback=failure.traceback)
     except Exception as error:
@@ -80,6 +86,7 @@ class _Place:
     """Where the cases of this launch run."""
 
     launch: Launch
+    emit: Emit
     devices: dict[str, Device | Unavailable] = field(default_factory=dict)
     _room: "Room | None" = field(default=None, init=False)
 
@@ -131,17 +138,33 @@ def _leave_nothing(devices: Mapping[str, Device | Unavailable], outcome: Outcome
 
 
 def _open(place: _Place, case: Case) -> Device:
-    """The opened device, the same for all cases of the launch; a refusal is remembered too."""
+    """The opened device, the same for all cases of the launch; a refusal is remembered too. Raises
+    DeviceLost where it should work and does not."""
     devices, name = place.devices, place.launch.device or str(case.values["device"])
     if name not in devices:
+        place.emit(Opening(device=name))
         try:
-            devices[name] = open_device(name, launch=place.launch.number)
-            devices[name].settle()  # type: ignore[union-attr]
+            devices[name] = _started(name, place.launch.number)
         except Unavailable as reason:
             devices[name] = reason
+        place.emit(Opened())
     device = devices[name]
     if isinstance(device, Unavailable):
         raise device
+    return device
+
+
+def _started(name: str, launch: int) -> Device:
+    """The device, settled."""
+    try:
+        device = open_device(name, launch=launch)
+        device.settle()
+    except BrokenError as error:
+        raise DeviceLost(str(error)) from error
+    except Exception as error:
+        if fatal_reason(error) is None:
+            raise
+        raise DeviceLost(f"device {name} does not start: {in_words(error, '')}") from error
     return device
 
 

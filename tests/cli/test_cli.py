@@ -31,6 +31,7 @@ from hostbench.core.errors import (
     EXIT_PIPE,
     EXIT_USAGE,
     BrokenError,
+    DeviceLost,
     HostbenchError,
 )
 from hostbench.core.records import Archived, Launch, Measurement, Outcome
@@ -392,6 +393,22 @@ class InterruptedAtOnce(Interrupted):
     after = 0
 
 
+class Losing(InProcess):
+    """The device does not start again after two cases."""
+
+    after = 2
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        for position, one in enumerate(super().run(launch)):
+            if position == self.after:
+                raise DeviceLost("device cuda: No CUDA GPUs are available; check nvidia-smi")
+            yield one
+
+
+class LosingAtOnce(Losing):
+    after = 0
+
+
 QUICK = ("run", "transfer", "allocation", "--device", "simulated", "--quick", "--seed", "1")
 LAUNCHES = plan.QUICK.launches
 
@@ -452,6 +469,31 @@ def test_interrupted_before_the_first_case(
     monkeypatch.setattr(measuring, "Launcher", InterruptedAtOnce)
     assert main(QUICK) == EXIT_NOTHING_MEASURED
     assert "before the first case" in capsys.readouterr().err
+    assert [path for path in results.rglob("*") if path.is_file()] == []
+
+
+def test_a_device_that_is_lost_ends_the_run_and_the_rest_is_for_later(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No case is failed for it: they were not measured, and --resume measures them."""
+    with monkeypatch.context() as patched:
+        patched.setattr(measuring, "Launcher", Losing)
+        assert main(QUICK) == EXIT_FAILED
+    one = only(results)
+    assert len(one.winners()) == 2 and not one.is_complete
+    said = capsys.readouterr().err
+    assert "hostbench: device cuda: No CUDA GPUs are available; check nvidia-smi\n" in said
+    assert "device lost; what was measured is kept, `" in said and "run --resume" in said
+    assert main(["run", "--resume"]) == EXIT_OK
+    assert only(results).is_complete
+
+
+def test_a_device_that_never_starts_is_said_and_nothing_is_kept(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measuring, "Launcher", LosingAtOnce)
+    assert main(QUICK) == EXIT_FAILED
+    assert "No CUDA GPUs are available; check nvidia-smi" in capsys.readouterr().err
     assert [path for path in results.rglob("*") if path.is_file()] == []
 
 

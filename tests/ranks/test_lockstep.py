@@ -42,7 +42,7 @@ class Script:
     """A pool of which two ranks answer: rank 0 takes 1 s a step, rank 1 2 s, the first time 9 s."""
 
     made: list["Script"]
-    refuses = False
+    refuses = hangs = False
 
     def __init__(self, device: str, num_ranks: int) -> None:
         assert device == "cpu"
@@ -66,6 +66,8 @@ class Script:
             raise RankFailure("rank 1 was lost")
         if order == "take_seat" and Script.refuses:
             raise Unavailable("needs 2 GPUs, this machine has 1")
+        if order == "take_seat" and Script.hangs:
+            raise RankFailure("rank 1 did not answer within 8 s")
         if order == "finish":
             return [(None, {"peak_allocated": 3}), ("it is wrong", {})]
         return [True, True]
@@ -147,6 +149,16 @@ def test_a_machine_that_refuses_is_asked_once(
     monkeypatch.setattr(Script, "refuses", True)
     for _ in range(2):
         with pytest.raises(Unavailable, match="needs 2 GPUs, this machine has 1"):
+            measured(room)
+    assert len(Script.made) == 1 and Script.made[0].is_killed
+
+
+def test_ranks_that_do_not_start_are_waited_for_once(
+    room: lockstep.Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Script, "hangs", True)
+    for _ in range(2):
+        with pytest.raises(RankFailure, match="rank 1 did not answer"):
             measured(room)
     assert len(Script.made) == 1 and Script.made[0].is_killed
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from hostbench.cli import doctor as command
 from hostbench.core.errors import UsageError
@@ -23,7 +24,12 @@ CPU_TORCH = TorchState(
     installed=True, importable=True, version="2.13.0+cpu", error="not compiled with CUDA enabled"
 )
 CUDA_TORCH = TorchState(
-    installed=True, importable=True, version="2.13.0", cuda_runtime="13.0", cuda_works=True
+    installed=True,
+    importable=True,
+    version="2.13.0",
+    cuda_runtime="13.0",
+    nccl="2.29.7",
+    cuda_works=True,
 )
 
 
@@ -173,6 +179,11 @@ def test_coverage_counts_every_case_once():
             "needs 2 GPUs, this machine has 1",
             "needs 4 GPUs, this machine has 1",
             "needs 8 GPUs, this machine has 1",
+        },
+        (H200, replace(CUDA_TORCH, nccl=None)): {
+            "measured only with --device cpu, as there is a GPU",
+            "needs 2 GPUs, this machine has 1",
+            "this torch is built without nccl",
         },
         (H200, CPU_TORCH): {
             "torch.cuda does not work",

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hostbench.core.case import Case
-from hostbench.core.errors import BrokenError, Unavailable, UsageError
-from hostbench.core.records import Launch, Message, Outcome, Started
+from hostbench.core.errors import BrokenError, DeviceLost, Unavailable, UsageError
+from hostbench.core.records import Launch, Message, Opened, Opening, Outcome, Started
 from hostbench.device.base import Device
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.measure.measure import Prepared
@@ -60,7 +60,8 @@ def outcomes(*kinds: str, device: str | None = "simulated") -> list[Outcome]:
 
 def test_each_case_starts_and_ends_in_order() -> None:
     messages = walk("fine", "fine")
-    assert [type(message) for message in messages] == [Started, Outcome] * 2
+    opened: list[type] = [Opening, Opened]  # the device, once
+    assert [type(each) for each in messages] == [Started, *opened, Outcome, Started, Outcome]
     done = [message for message in messages if isinstance(message, Outcome)]
     assert [message.position for message in done] == [0, 1]
     assert {message.status for message in done} == {"ok"}
@@ -137,6 +138,27 @@ def test_a_device_that_does_not_settle_is_refused_and_a_broken_one_fails(
     monkeypatch.setattr(worker, "open_device", broken)
     (outcome,) = outcomes("fine")
     assert outcome.status == "failed" and "UsageError: no driver" in str(outcome.reason)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (BrokenError("no driver; install it"), "no driver; install it"),
+        (
+            RuntimeError("CUDA error: the launch timed out"),
+            "device cuda does not start: CUDA error, the process cannot use the device again: the "
+            "launch timed out",
+        ),
+    ],
+)
+def test_a_device_that_is_lost_ends_the_walk_without_an_outcome(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+) -> None:
+    def lost(name: str, **_: int) -> Device:
+        raise error
+
+    monkeypatch.setattr(worker, "open_device", lost)
+    assert walk("fine", "fine", device=None)[1:] == [Opening(device="cuda"), Opened(lost=why)]
 
 
 def test_a_case_of_an_unknown_workload_is_failed() -> None:
@@ -229,6 +251,46 @@ def test_a_worker_that_cannot_be_killed_is_told_and_left_behind(
         ("failed", f"{left}: it is stopped (SIGSTOP or a debugger)"),
         ("ok", None),
     ]
+
+
+STARTING = """
+import os
+import time
+
+from hostbench import DEVICES, workload
+from hostbench.runner import worker
+
+worker.open_device = lambda name, **_: {start}
+
+
+@workload(axes={{"device": DEVICES, "size": (1, 2)}}, version="1")
+def go(device, size):
+    return lambda: None
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "why"),
+    [
+        ("time.sleep(60)", "device simulated does not start: missed its deadline of 1 s"),
+        (
+            "os._exit(7)",
+            "device simulated does not start: the worker process was lost: exit code 7",
+        ),
+    ],
+)
+def test_a_device_that_hangs_or_dies_at_its_start_is_not_waited_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str, why: str
+) -> None:
+    """One case would be failed after the other, each after its deadline."""
+    (tmp_path / "starting.py").write_text(STARTING.format(start=start))
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
+    cases = tuple(Case.of("starting.go", {"device": "cpu", "size": size}) for size in (1, 2))
+    launch = Launch(family="starting", settings={}, device="simulated", cases=cases, deadline_s=1.0)
+    found: list[Outcome] = []
+    with Launcher() as starting, pytest.raises(DeviceLost, match=f"^{why}$"):
+        found += starting.run(launch)
+    assert found == []
 
 
 def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
