@@ -57,28 +57,6 @@ def outcomes(family: str, *, observe: bool) -> list[Outcome]:
     return found
 
 
-@pytest.mark.parametrize("observe", [False, True], ids=["timed", "observed"])
-@pytest.mark.parametrize("family", sorted({work.family for work in WORKS.values()}))
-def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bool) -> None:
-    """On two GPUs, so that nothing is skipped. What is sure of large copies alone is expected of
-    larger cases than these."""
-    with cuda_machine(2):
-        found = outcomes(family, observe=observe)
-    for outcome in found:
-        assert (outcome.status, outcome.reason) == ("ok", None), outcome
-        assert all(
-            said == "passed" or said.endswith(TOO_SMALL)
-            for said in outcome.measurement.proofs.values()
-        ), outcome
-        expected = WORKS[outcome.case.workload].expected(outcome.case)
-        findings = outcome.measurement.findings
-        named = {name: findings[name] for name in expected if findings.get(name) is not None}
-        assert named == {name: expected[name] for name in named}, outcome
-
-
-TOO_SMALL = " KiB is too little for the link's counters"
-
-
 # ---- waits and times of the loops ---------------------------------------------------------------
 
 
@@ -151,3 +129,28 @@ def test_side_streams_hide_the_copies_behind_the_compute(floor: Floor) -> None:
     assert one_stream_s == pytest.approx(16 * each_s, rel=0.02)
     assert serial_s > one_stream_s
     assert overlapped_s == pytest.approx(9 * each_s, rel=0.02)
+
+
+# ---- whole launches -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("observe", [False, True], ids=["timed", "observed"])
+@pytest.mark.parametrize("family", sorted({work.family for work in WORKS.values()}))
+def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bool) -> None:
+    """On two GPUs, so that nothing is skipped. What is sure of large copies alone is expected of
+    larger cases than these."""
+    with cuda_machine(2):
+        found = outcomes(family, observe=observe)
+    for outcome in found:
+        assert (outcome.status, outcome.reason) == ("ok", None), outcome
+        assert all(
+            said == "passed" or said.endswith(TOO_SMALL)
+            for said in outcome.measurement.proofs.values()
+        ), outcome
+        expected = WORKS[outcome.case.workload].expected(outcome.case)
+        findings = outcome.measurement.findings
+        named = {name: findings[name] for name in expected if findings.get(name) is not None}
+        assert named == {name: expected[name] for name in named}, outcome
+
+
+TOO_SMALL = " KiB is too little for the link's counters"

@@ -14,7 +14,7 @@ from hostbench.device.base import Buffer, Device, Step
 NUM_BATCHES = 8
 _SLOTS = 3
 """Buffers of a round trip: one being filled, one computed on, one emptied."""
-_CALIBRATION_LOOPS = 5
+_CALIBRATION_LOOPS = 7
 _COPY_S: WeakKeyDictionary[Device, dict[tuple[int, bool], float]] = WeakKeyDictionary()
 """Seconds of one copy alone, for the life of a device: every case of a launch computes equally."""
 
@@ -63,8 +63,6 @@ class Loop:
     def _copy_s(self, nbytes: int, pinned: bool) -> float:
         known = _COPY_S.setdefault(self.device, {})
         if (nbytes, pinned) not in known:
-            self.copy_only()
-            self.device.synchronize()
             seconds = []
             for _ in range(_CALIBRATION_LOOPS):
                 start_s = self.device.now()
@@ -103,11 +101,11 @@ class Loop:
                 if batch >= 2:
                     copies.wait(self.computed[slot])
                 target = self.copy(batch, 2)
-                self.copied[slot].record(copies)
+                self.copied[slot].record()
             with self.device.on(computes):
                 computes.wait(self.copied[slot])
                 self.use(batch, target)
-                self.computed[slot].record(computes)
+                self.computed[slot].record()
 
     def round_robin(self, num_streams: int) -> Step:
         """Batch N on stream N modulo `num_streams`, copy and compute in order on each."""
@@ -190,7 +188,7 @@ class Orderings(Loop):
             slot = batch % 2
             with self.device.on(copies):
                 target = self.device.move(source, blocking=False)
-                self.copied[slot].record(copies)
+                self.copied[slot].record()
             with self.device.on(computes):
                 computes.wait(self.copied[slot])
                 self.use(batch, target)
@@ -260,11 +258,11 @@ class RoundTrip(Loop):
             with self.device.on(computes):
                 computes.wait(self.copied[slot])
                 self.use(batch, self.targets[slot])
-                self.computed[slot].record(computes)
+                self.computed[slot].record()
             with self.device.on(outs):
                 outs.wait(self.computed[slot])
                 self.fetch(batch)
-                self.fetched[slot].record(outs)
+                self.fetched[slot].record()
 
     def _bring(self, batch: int) -> None:
         ins, slot = self.streams[0], batch % _SLOTS
@@ -272,7 +270,7 @@ class RoundTrip(Loop):
             if batch >= _SLOTS:
                 ins.wait(self.fetched[slot])
             self.copy(batch, _SLOTS)
-            self.copied[slot].record(ins)
+            self.copied[slot].record()
 
     def fetch(self, batch: int, *, blocking: bool = False) -> None:
         self.device.copy(self.results[batch], self.targets[batch % _SLOTS], blocking=blocking)
