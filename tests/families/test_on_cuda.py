@@ -68,8 +68,9 @@ def floor() -> Iterator[Floor]:
 
 def stepped(
     floor: Floor, name: str, nbytes: int = SMALL, **axes: Any
-) -> tuple[dict[str, int], float]:
-    """Waits inside one step, and the seconds from its start to a synchronize."""
+) -> tuple[dict[str, int], float, dict[str, set[int]]]:
+    """Waits inside one step, the seconds from its start to a synchronize, and the streams that it
+    copied and computed on."""
     work = WORKS[name]
     wanted = {"device": "cuda", "memory": "pinned", **axes}
     case = next(c for c in work.cases() if wanted.items() <= c.values.items())
@@ -79,13 +80,18 @@ def stepped(
     prepared.step()
     device.synchronize()
     counts, start_s = floor.machine.gpus[0].counts.copy(), floor.machine.now_s
+    before = len(floor.machine.gpus[0].log)
     prepared.step()
     found = floor.machine.gpus[0].counts - counts
+    work_done = floor.machine.gpus[0].log[before:]
     device.synchronize()
     seconds = floor.machine.now_s - start_s
     assert prepared.verify is None or prepared.verify() is None
     device.reset()
-    return {what: num for what, num in Counter(found).items() if what in WAITS}, seconds
+    streams: dict[str, set[int]] = {}
+    for each in work_done:
+        streams.setdefault(each.what.partition(" ")[0], set()).add(each.queue)
+    return {what: num for what, num in Counter(found).items() if what in WAITS}, seconds, streams
 
 
 @pytest.mark.parametrize(
@@ -116,6 +122,29 @@ def test_a_step_waits_as_often_as_its_name_says(
     floor: Floor, name: str, axes: dict[str, Any], waits: dict[str, int]
 ) -> None:
     assert stepped(floor, name, **axes)[0] == waits
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "num_streams"),
+    [
+        ("overlap.pipeline", {"schedule": "copy_stream"}, 2),
+        ("overlap.pipeline", {"schedule": "streams_2"}, 2),
+        ("overlap.pipeline", {"schedule": "streams_4"}, 4),
+        ("overlap.ordered", {"ordering": "events"}, 2),
+        ("overlap.ordered", {"ordering": "record_stream"}, 2),
+        ("overlap.ordered", {"ordering": "stream_synchronize"}, 2),
+        ("overlap.ordered", {"ordering": "device_synchronize"}, 2),
+        ("overlap.round_trip", {"schedule": "three_streams"}, 3),
+        ("transfer.both_ways", {}, 2),
+    ],
+)
+def test_side_streams_leave_the_default_stream_alone(
+    floor: Floor, name: str, axes: dict[str, Any], num_streams: int
+) -> None:
+    """Else a copy would be beside the compute by luck."""
+    used = set[int]().union(*stepped(floor, name, **axes)[2].values())
+    assert 0 not in used
+    assert len(used) == num_streams
 
 
 def test_side_streams_hide_the_copies_behind_the_compute(floor: Floor) -> None:
