@@ -10,7 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -212,6 +212,8 @@ class FakeNvml:
     """By the GPU's number."""
     are_lost: Callable[[], bool] = lambda: False
     """Whether all GPUs have been lost, as another process can tell."""
+    copies_elsewhere: Callable[[int], bool] = lambda gpu: False
+    """Whether another process copies over that GPU's link now."""
     NVMLError: type[NVMLError] = NVMLError
     NVMLLibraryMismatchError: type[NVMLLibraryMismatchError] = NVMLLibraryMismatchError
     nvmlMemory_v2: int = 0x02000028
@@ -261,8 +263,10 @@ class FakeNvml:
             if function != "nvmlDeviceGetUUID":
                 raise NVMLError(NOT_SUPPORTED)
             return handle
-        gpu = self.gpu(handle, function)
-        return DEVICE[function](self.loads[handle], gpu, *arguments)
+        gpu, load = self.gpu(handle, function), self.loads[handle]
+        if self.copies_elsewhere(handle):
+            load = replace(load, busy=True)
+        return DEVICE[function](load, gpu, *arguments)
 
     def gpu(self, handle: Any, function: str) -> FakeGpu:
         """The GPU, where that function is answered for it."""

@@ -6,12 +6,13 @@ A process starts on one of them by `make`; a Python that always does is made by
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hostbench.testing import fake_nvml
-from hostbench.testing.fake_cuda.timeline import GIB, MIB, Machine, Refusals
+from hostbench.testing.fake_cuda.timeline import GIB, MIB, Costs, Machine, Refusals
 from hostbench.testing.fake_nvml import MIG_UUID, FakeGpu, FakeNvml
 
 NO_DRIVER = (
@@ -35,6 +36,10 @@ STAND_IN = " (stand-in)"
 LOST = "lost"
 """A file in the folder of a machine whose GPUs have fallen off the bus: for every process of it,
 until it is removed, as a reset would do."""
+_COPIES = "copies-{}"
+"""A file there, by the GPU's number: touched by each process that copies over its link."""
+_AWAKE_S = 1.0
+"""So long after a copy the link of its GPU is awake, and its clocks are up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +48,7 @@ class GpuMachine:
 
     nvml: Callable[[], FakeNvml]
     memory_bytes: int = 80 * GIB
+    costs: Costs = field(default_factory=Costs)
     refusals: Refusals = field(default_factory=Refusals)
     uuids: tuple[str, ...] = ()
     """Of CUDA's devices, where they are not NVML's GPUs."""
@@ -52,9 +58,10 @@ class GpuMachine:
     """What the kernel shows besides, below /."""
 
     def make(self, folder: Path | None = None) -> tuple[FakeNvml, Machine]:
-        """NVML and CUDA of it; copies of the one count in the other. CUDA shows the GPUs that
+        """NVML and CUDA of it; what CUDA copies counts in NVML. CUDA shows the GPUs that
         CUDA_VISIBLE_DEVICES names, by number or by UUID, up to the first that is none. `folder` is
-        what the machine's processes share: a GPU that one of them loses is lost to all."""
+        what the machine's processes share: a GPU that one of them loses is lost to all, and one to
+        which it copies is busy to all."""
         nvml = self.nvml()
         nvml.gpus = tuple(
             replace(gpu, name=gpu.name + STAND_IN, memory_bytes=self.memory_bytes)
@@ -62,40 +69,49 @@ class GpuMachine:
         )
         owners = [gpu.uuid.removeprefix("GPU-") for gpu in nvml.gpus]
         uuids = self.uuids or tuple(owners)
-        chosen = _visible(uuids)
+        visible = _visible(uuids)
         machine = Machine(
-            num_gpus=len(chosen),
+            num_gpus=len(visible),
             name=nvml.gpus[0].name if nvml.gpus else "",
             memory_bytes=self.memory_bytes,
-            uuids=tuple(uuids[index] for index in chosen),
+            uuids=tuple(uuids[index] for index in visible),
+            costs=self.costs,
             refusals=replace(self.refusals),
             broken=self.broken,
         )
-        of = [owners.index(each) if each in owners else 0 for each in machine.uuids]
+        in_nvml = [owners.index(each) if each in owners else 0 for each in machine.uuids]
 
         def moved(gpu: int, into: int, out_of: int) -> None:
-            nvml.copy(into, out_of, gpu=of[gpu])
+            nvml.copy(into, out_of, gpu=in_nvml[gpu])
+            if folder is not None:
+                (folder / _COPIES.format(in_nvml[gpu])).touch()
 
         machine.moved = moved
         if folder is not None:
             mark = folder / LOST
             nvml.are_lost = machine.are_lost = mark.exists
             machine.lost = mark.touch
+            nvml.copies_elsewhere = lambda gpu: _is_fresh(folder / _COPIES.format(gpu))
         return nvml, machine
 
 
+def _is_fresh(mark: Path) -> bool:
+    """Whether it was touched a moment ago."""
+    return mark.exists() and time.time() - mark.stat().st_mtime < _AWAKE_S
+
+
 def _visible(uuids: tuple[str, ...]) -> list[int]:
-    said = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if said is None:
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if listed is None:
         return list(range(len(uuids)))
-    found: list[int] = []
-    for word in (each.strip() for each in said.split(",")):
+    visible: list[int] = []
+    for word in (each.strip() for each in listed.split(",")):
         bare = word.removeprefix("GPU-").removeprefix("MIG-")
         index = uuids.index(bare) if bare in uuids else int(word) if word.isdecimal() else -1
         if not 0 <= index < len(uuids):
             break
-        found.append(index)
-    return found
+        visible.append(index)
+    return visible
 
 
 def gpus(num: int) -> GpuMachine:
@@ -108,16 +124,25 @@ def _of(name: str, **more: object) -> GpuMachine:
     return GpuMachine(nvml=fake_nvml.MACHINES[name], **more)  # type: ignore[arg-type]
 
 
+_GEN4 = Costs(link_bytes_per_s=25e9)
+"""What a PCIe Gen4 slot carries."""
+
 MACHINES: dict[str, GpuMachine] = {
     **{f"{num}_gpu{'s' * (num > 1)}": gpus(num) for num in (1, 2, 4, 8)},
     "library_missing": _of("library_missing", broken=NO_DRIVER, files={"dev/nvidia0": ""}),
     "cut_off": _of("cut_off", broken=UNKNOWN, files={"dev/nvidia0": ""}),
     "no_permission": _of("no_permission"),
     "old_driver": _of("old_driver", broken=TOO_OLD),
-    "vgpu": _of("vgpu", memory_bytes=48 * GIB, refusals=Refusals(profiler=True)),
-    "mig_slice": _of("mig_slice", memory_bytes=10 * GIB, uuids=(MIG_UUID.removeprefix("MIG-"),)),
+    "vgpu": _of("vgpu", costs=_GEN4, memory_bytes=48 * GIB, refusals=Refusals(profiler=True)),
+    "mig_slice": _of(
+        "mig_slice",
+        costs=_GEN4,
+        memory_bytes=10 * GIB,
+        uuids=(MIG_UUID.removeprefix("MIG-"),),
+    ),
     "wsl2": _of(
         "wsl2",
+        costs=_GEN4,
         memory_bytes=24 * GIB,
         refusals=Refusals(pinned_bytes=512 * MIB),
         files={

@@ -3,7 +3,8 @@
 `python_of(FOLDER, "2_gpus")` makes FOLDER/bin/python, a virtual environment on the packages of this
 Python (`scripts/gpu-stand-in` does it from the shell). Whatever runs on it, its children too
 (`FOLDER/bin/python -m hostbench run --device cuda`), meets that machine. Times are a virtual
-clock's, and no measurement; each GPU is called a stand-in.
+clock's, and no measurement; each GPU is called a stand-in, and so is torch, for NVML may tell no
+GPU's name.
 """
 
 import atexit
@@ -15,6 +16,7 @@ import sys
 import venv
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -70,18 +72,36 @@ def python_of(folder: Path, machine: str) -> Path:
 
 def start(name: str, folder: str) -> None:
     """From here on this process is on that machine: NVML at once, CUDA when torch is imported."""
-    found, machine = MACHINES[name].make(Path(folder))
-    nvml[:] = [found]
+    fake_nvml, machine = MACHINES[name].make(Path(folder))
+    nvml[:] = [fake_nvml]
 
-    def on_torch(_: ModuleType) -> None:
+    def on_torch(torch: Any) -> None:
+        torch.__version__ = type(torch.__version__)(_marked(torch.__version__))
         fake_cuda: Any = importlib.import_module("hostbench.testing.fake_cuda.bindings")
         _STARTED.enter_context(fake_cuda.installed(machine))
 
     def on_device(module: Any) -> None:
         module.CudaDevice.now = lambda self: machine.now_s
 
+    _mark_torch()
     _show(Path(folder) / _FILES)
     sys.meta_path.insert(0, _After({"torch": on_torch, "hostbench.device.cuda": on_device}))
+
+
+def _marked(version: str) -> str:
+    """The version with `stand-in` in its local part, so that it still reads as one."""
+    return f"{version}{'.' if '+' in version else '+'}stand-in"
+
+
+def _mark_torch() -> None:
+    """Also where the facts ask for the package's version."""
+    version = metadata.version
+
+    def marked(distribution_name: str) -> str:
+        own = version(distribution_name)
+        return _marked(own) if distribution_name == "torch" else own
+
+    metadata.version = marked
 
 
 def _show(files: Path) -> None:

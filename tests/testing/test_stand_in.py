@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hostbench.core.units import MIB
+from hostbench.testing.gpu_machines import MACHINES
 from hostbench.testing.stand_in import python_of
 from tests.stored import runs_of
 
@@ -47,6 +49,20 @@ def test_a_run_on_two_gpus_from_facts_to_ranks(tmp_path: Path) -> None:
     ranks = [result for result in found if result.case.family == "collectives"]
     assert all(result.proofs == {"data": "passed"} for result in ranks)
     assert run.header.machine == "2x-nvidia-h200-stand-in"
+    torch = run.parts[0].facts["before"]["software"]["torch"]
+    assert torch.endswith("stand-in"), "no GPU may have a name, and the user may name the machine"
+    assert f"torch {torch}" in done.stdout
+
+
+def test_a_copy_wakes_the_link_for_the_process_that_watches_it(tmp_path: Path) -> None:
+    """Copies run in a worker, and the run's own process looks at the link."""
+    watching, _ = MACHINES["wsl2"].make(tmp_path)
+    watching.nvmlInit()
+    assert watching.nvmlDeviceGetCurrPcieLinkGeneration(0) == 1, "asleep"
+    _, copying = MACHINES["wsl2"].make(tmp_path)
+    copying.moved(0, MIB, 0)
+    assert watching.nvmlDeviceGetCurrPcieLinkGeneration(0) == 4
+    assert watching.loads[0].into == 0, "it copied nothing itself"
 
 
 def test_an_unknown_machine_is_refused(tmp_path: Path) -> None:
