@@ -18,6 +18,7 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 from hostbench.device.kineto import Profiler
 from hostbench.families import load
+from hostbench.measure import measure
 from hostbench.measure.workload import prepare
 from hostbench.runner.worker import walk
 from hostbench.testing.fake_nvml import FakeNvml
@@ -314,3 +315,12 @@ def test_it_settles_without_pinned_memory_too() -> None:
 def test_a_rank_that_sees_no_gpu_says_so() -> None:
     with cuda_machine(0), pytest.raises(BrokenError, match="No CUDA GPUs are available; check"):
         CudaDevice()
+
+
+def test_the_delay_probe_leaves_nothing_enqueued(floor: Floor) -> None:
+    """Else the next reading begins behind the rest of the delay."""
+    device = CudaDevice()
+    case = case_of("transfer.host_to_device", memory="pinned", blocking=False, nbytes=64 * KIB)
+    run = measure._Run(device, prepare(load()[case.workload], device, case))
+    assert measure._returns_early(run, run.once()[1])
+    assert floor.machine.gpus[0].queue.free_s <= floor.machine.now_s
