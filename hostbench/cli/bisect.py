@@ -21,6 +21,7 @@ from hostbench.cli.run_setup import (
 from hostbench.core.case import Case, Selector, as_typed, parse_series
 from hostbench.core.errors import (
     EXIT_OK,
+    DeviceLost,
     HostbenchError,
     NothingMeasured,
     UsageError,
@@ -67,7 +68,7 @@ def execute(options: BisectOptions) -> int:
 
 def _checked(options: BisectOptions) -> int:
     """One step of `git bisect run`: HEAD against --good. A commit that cannot be measured is
-    skipped."""
+    skipped; without the device none can be, and the bisection stops."""
     try:
         good, threshold = options.good, options.threshold
         if good is None or threshold is None:
@@ -77,6 +78,9 @@ def _checked(options: BisectOptions) -> int:
         with bench_of(_setup(options, measures=True), root, good, options) as bench:
             trial = trial_of(bench, str(repo.commit_of(root, "HEAD")), threshold)
             print(line(bench, trial))
+    except DeviceLost as error:
+        warn(str(error))
+        return STOP
     except HostbenchError as error:
         warn(str(error))
         return SKIP

@@ -152,8 +152,10 @@ def _measured(bench: Bench, trial: Trial) -> Comparison:
         raise NothingMeasured("; ".join(notes))
     seed = bench.plan.seed + len(trial.seconds[0])
     pair = measure_pair(bench.setup, sides, replace(bench.plan, seed=seed), scratch="bisect")
-    if pair.end in ("interrupted", "device lost"):
+    if pair.end == "interrupted":
         raise KeyboardInterrupt
+    if pair.end == "device lost":
+        raise DeviceLost("the device is lost: no commit can be measured before it is back")
     for runs, records in zip(trial.seconds, pair.records, strict=True):
         bad = next((one for one in records if one.status != "ok"), None)
         if bad is not None:

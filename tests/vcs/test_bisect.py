@@ -1,7 +1,7 @@
 """Which commit it was: the range from history, the steps, and doing them."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +9,14 @@ import pytest
 
 from hostbench import facts
 from hostbench.cli.entry import main
-from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_USAGE,
+    DeviceLost,
+)
+from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.judge.bisect import half, newest_step, side_of
 from hostbench.judge.compare import Comparison
@@ -242,6 +249,25 @@ def test_one_step_of_git_bisect_run(root: Path) -> None:
         commit(root, speed, f"to {speed}")
         assert main(check) == code
     assert main([*BISECT, "--check"]) == 125
+
+
+@pytest.mark.parametrize("launch", [0, 1])
+def test_a_lost_device_skips_no_commit(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], launch: int
+) -> None:
+    """Before anything was measured, or midway."""
+    args = ends(root, "1", "1.2")
+    whole = turns.Toy.run
+
+    def lost(self: turns.Toy, wanted: Launch) -> Iterator[Outcome]:
+        if wanted.number == launch:
+            raise DeviceLost("device cuda does not start")
+        yield from whole(self, wanted)
+
+    monkeypatch.setattr(turns.Toy, "run", lost)
+    assert main([*BISECT, "--check", *args[:2], "--threshold", "0.1"]) == 130
+    assert main([*BISECT, *args, "--run"]) == EXIT_FAILED
+    assert "interrupted" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
