@@ -99,7 +99,7 @@ class Launcher:
     def _attempt(self, launch: Launch, cases: Sequence[Case], done: int) -> Iterator[Outcome]:
         """One worker, until it has walked the cases or ended otherwise."""
         self._request(replace(launch, cases=tuple(cases)))
-        step = _Step()
+        in_hand = _InHand()
         missed = f"missed its deadline of {launch.deadline_s:g} s"
         deadline = time.monotonic() + launch.deadline_s
         late = False
@@ -108,28 +108,28 @@ class Launcher:
             if message is None and late:  # killed, and still there: leave it behind
                 why = why_alive(self.worker) if self.worker is not None else ""
                 self._stop()
-                yield from step.end(done, f"{missed}, {_NOT_KILLED}{why and f': {why}'}")
+                yield from in_hand.end(done, f"{missed}, {_NOT_KILLED}{why and f': {why}'}")
                 return
             if message is None:
                 late = True
                 deadline = time.monotonic() + min(_KILLED_S, launch.deadline_s)
                 self._kill_worker()
             elif isinstance(message, Started):
-                step.case = message
+                in_hand.case = message
                 self._started(message.case)
                 deadline = time.monotonic() + launch.deadline_s
             elif isinstance(message, Outcome):
-                assert step.case is not None
-                started = step.case
+                assert in_hand.case is not None
+                started = in_hand.case
                 yield replace(message, case=started.case, position=done, started_at=started.at)
-                done, step.case = done + 1, None
+                done, in_hand.case = done + 1, None
             elif isinstance(message, Exited):
                 self.worker = None
                 lost = f"the worker process was lost: {describe_exit(message.status)}"
-                yield from step.end(done, missed if late else lost)
+                yield from in_hand.end(done, missed if late else lost)
                 return
             else:
-                step.device = message
+                in_hand.device = message
 
     def _request(self, launch: Launch) -> None:
         if self._server is None or self._server.poll() is not None:
@@ -256,8 +256,8 @@ def _message(line: bytes) -> AnyMessage | None:
 
 
 @dataclass(slots=True)
-class _Step:
-    """What a worker does now, by what it said last."""
+class _InHand:
+    """What a worker has in hand, by its last messages."""
 
     case: Started | None = None
     device: AnyMessage | None = None

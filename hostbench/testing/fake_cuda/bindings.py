@@ -267,9 +267,9 @@ class _Core:
         return "native"
 
     def memoryStats(self, device: int) -> dict[str, Any]:
-        found = self._floor.memories[device].stats
+        stats = self._floor.memories[device].stats
         return {
-            f"{name}_bytes": {"all": {"current": found[name], "peak": found[f"peak_{name}"]}}
+            f"{name}_bytes": {"all": {"current": stats[name], "peak": stats[f"peak_{name}"]}}
             for name in ("allocated", "reserved")
         }
 

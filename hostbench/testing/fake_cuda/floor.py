@@ -143,8 +143,8 @@ class Floor:
             made.host.copy_(each)
             return made
 
-        found = func(*_mapped(on_host, args), **_mapped(on_host, kwargs))
-        return tree_map_only(torch.Tensor, there_again, found)
+        answer = func(*_mapped(on_host, args), **_mapped(on_host, kwargs))
+        return tree_map_only(torch.Tensor, there_again, answer)
 
     def _enqueue(self, func: Any, args: Args, kwargs: Kwargs, gpu: Gpu) -> Any:
         there = _tensors(args, kwargs)
@@ -192,8 +192,8 @@ class Floor:
 
         def write() -> None:
             now_args, now_kwargs = _mapped(_now, later)
-            found = func(*now_args, **now_kwargs)
-            values = late_outs if are_given else tree_leaves(found)
+            result = func(*now_args, **now_kwargs)
+            values = late_outs if are_given else tree_leaves(result)
             for late, value in zip(late_outs, values, strict=True):
                 if not are_given:
                     late.now().copy_(value)
@@ -312,9 +312,9 @@ def _values(args: Args, kwargs: Kwargs) -> Iterator[Any]:
 def _mapped(function: Callable[[Any], Any], each: Any) -> Any:
     """Of arguments, or of results."""
     if isinstance(each, list | tuple):
-        return type(each)([_mapped(function, one) for one in each])
+        return type(each)([_mapped(function, item) for item in each])
     if isinstance(each, dict):
-        return {name: _mapped(function, one) for name, one in each.items()}
+        return {name: _mapped(function, item) for name, item in each.items()}
     return function(each)
 
 
@@ -344,8 +344,8 @@ def _is_made_of_others(func: Any) -> bool:
 @cache
 def _is_view(func: Any) -> bool:
     """It returns other looks at what it was given."""
-    found = (each.alias_info for each in func._schema.returns)
-    return any(alias is not None and not alias.is_write for alias in found)
+    aliases = (each.alias_info for each in func._schema.returns)
+    return any(alias is not None and not alias.is_write for alias in aliases)
 
 
 @cache

@@ -23,7 +23,7 @@ def of(machine: Machine) -> type:
     class GpuProfile:
         def __init__(self, *, activities: Any = None, **_: Any) -> None:
             self._start_s, self._from = 0.0, list[int]()
-            self._seen: list[GpuWork] = []
+            self._traced: list[GpuWork] = []
 
         def __enter__(self) -> "GpuProfile":
             self._start_s = machine.now_s
@@ -32,14 +32,14 @@ def of(machine: Machine) -> type:
 
         def __exit__(self, *_: object) -> None:
             logs = zip(machine.gpus, self._from, strict=True)
-            self._seen = [done for gpu, start in logs for done in gpu.log[start:]]
+            self._traced = [done for gpu, start in logs for done in gpu.log[start:]]
 
         def export_chrome_trace(self, path: str) -> None:
             events = [] if machine.refusals.profiler else list(self._events())
             Path(path).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
 
         def _events(self) -> Iterator[dict[str, Any]]:
-            for done in self._seen:
+            for done in self._traced:
                 start_s = done.start_s - machine.refusals.profiler_early_s
                 if start_s < self._start_s:
                     continue

@@ -217,8 +217,8 @@ class Machine:
         if self.sticky:
             raise self.error(self.sticky)
         if self.reported:
-            said, self.reported = self.reported[0], []
-            raise DataRace(said)
+            race, self.reported = self.reported[0], []
+            raise DataRace(race)
 
     def wait_device(self, gpu: Gpu, why: str = "device") -> None:
         self.call()
@@ -271,8 +271,8 @@ class Machine:
         self.call(self.costs.launch_s)
         gpu = queue.gpu
         if self.latched and what.startswith(_LOOK_AT_LAST_ERROR):
-            said, self.latched = self.latched, None
-            raise self.error(said)
+            error, self.latched = self.latched, None
+            raise self.error(error)
         if what.startswith("kernel"):
             gpu.counts["launches"] += 1
         elif nbytes:
@@ -294,11 +294,11 @@ class Machine:
         """Do something, in no time, once everything enqueued so far is done."""
         heapq.heappush(self._waiting, (queue.free_s, next(self._tickets), do))
 
-    def report(self, said: str) -> None:
+    def report(self, race: str) -> None:
         """A race where nothing can be raised."""
         if not self.has_raced:
             self.has_raced = True
-            self.reported.append(said)
+            self.reported.append(race)
 
     def record(self, queue: Queue) -> Mark:
         self.call(self.costs.launch_s)
