@@ -50,3 +50,11 @@ OTHERS_S = 60.0
 """Of a file that is not named here."""
 TOTAL_S = 590.0
 """All of it, with what `check` itself starts and the grace of every file."""
+
+
+def run_s(elapsed_s: float) -> float:
+    """How long the run of every case may measure and observe, so many seconds after its file was
+    imported: where the quick cases took longer than QUICK_S, it ends earlier by as much, by itself,
+    and not by the limit, which would keep nothing of it."""
+    left_s = BUDGETS["test_run"] - IMPORT_S - elapsed_s - BEFORE_S - LATE_S
+    return max(1.0, min(RUN_S, left_s))

@@ -6,6 +6,7 @@ import platform
 import subprocess
 import sys
 import textwrap
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import known
 from tests.gpu import check as gpu_check
 from tests.gpu import needs, report, test_copies, test_run
-from tests.gpu.budget import DEADLINE_S, RUN_S
+from tests.gpu.budget import BEFORE_S, DEADLINE_S, QUICK_S, RUN_S
 from tests.gpu.check import HERE, check
 from tests.gpu.delay import probe_all, table
 
@@ -257,9 +258,15 @@ def test_a_second_check_keeps_no_run_of_the_first(tmp_path: Path) -> None:
     assert test_run.emptied(folder) == folder
 
 
+@pytest.mark.parametrize(
+    ("elapsed_s", "lasts_s"),
+    [(0.0, RUN_S), (BEFORE_S + QUICK_S, RUN_S), (BEFORE_S + QUICK_S + 90.0, RUN_S - 90.0)],
+)
 def test_the_run_of_every_case_ends_within_its_budget(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elapsed_s: float, lasts_s: float
 ) -> None:
+    """By itself, also where the quick cases before it took longer than they should."""
+    monkeypatch.setattr(test_run, "BEGAN_S", time.monotonic() - elapsed_s)
     asked: list[tuple[str, ...]] = []
     monkeypatch.setattr(test_run, "measured", lambda folder, *args: asked.append(args))
     monkeypatch.setattr(test_run, "told", lambda run: "")
@@ -268,7 +275,7 @@ def test_the_run_of_every_case_ends_within_its_budget(
     given = dict(zip(words[::2], words[1::2], strict=True))
     assert given == {
         "--launches": "1",
-        "--stop-after": f"{RUN_S:g}",
+        "--stop-after": f"{lasts_s:g}",
         "--deadline": f"{DEADLINE_S:g}",
     }
 
