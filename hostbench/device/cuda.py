@@ -131,7 +131,6 @@ class CudaDevice(TorchDevice):
 
     def fill_pattern(self, buffer: Buffer, seed: int) -> None:
         super().fill_pattern(buffer, seed)
-        self.synchronize()
         if buffer.is_cuda:
             torch.cuda.synchronize(buffer.device)
 

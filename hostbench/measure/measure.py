@@ -97,7 +97,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         depth=prepared.depth,
         number=number,
         findings={"asynchronous": asynchronous},
-        proofs=_proofs(device, prepared),
+        proofs=_proofs(prepared),
         memory=memory,
     )
 
@@ -206,10 +206,10 @@ def _device_clock(run: _Run, settings: Settings, delay_s: float) -> tuple[float,
     return tuple(seconds)
 
 
-def _proofs(device: Device, prepared: Prepared) -> dict[str, str]:
+def _proofs(prepared: Prepared) -> dict[str, str]:
+    """After readings, each of which ends with a synchronize."""
     if prepared.verify is None:
         return {}
-    device.synchronize()
     wrong = prepared.verify()
     return {"data": "passed" if wrong is None else f"failed: {wrong}"}
 

@@ -324,3 +324,13 @@ def test_the_delay_probe_leaves_nothing_enqueued(floor: Floor) -> None:
     run = measure._Run(device, prepare(load()[case.workload], device, case))
     assert measure._returns_early(run, run.once()[1])
     assert floor.machine.gpus[0].queue.free_s <= floor.machine.now_s
+
+
+def test_a_pattern_is_there_when_it_was_written(floor: Floor) -> None:
+    """Also on a second GPU, whose streams are its own."""
+    device = CudaDevice()
+    for gpu, buffer in zip(
+        floor.machine.gpus, (device.buffer(MIB), device.target_buffer(MIB, "peer")), strict=True
+    ):
+        device.fill_pattern(buffer, seed=1)
+        assert gpu.queue.free_s <= floor.machine.now_s
