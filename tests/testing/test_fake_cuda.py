@@ -102,6 +102,13 @@ def test_query_does_not_wait(floor: Floor) -> None:
     assert event.query() and _cuda.current_stream().query()
 
 
+def test_torch_hands_out_32_streams_over_and_over_and_never_nccls(floor: Floor) -> None:
+    gpu = floor.machine.gpus[0]
+    streams = [_cuda.Stream() for _ in range(33)]
+    assert streams[32] == streams[0] and len({each.queue for each in streams}) == 32
+    assert not {gpu.queues[0], gpu.queues[-1]} & {each.queue for each in streams}
+
+
 def test_streams_run_side_by_side_and_copies_of_one_way_do_not(floor: Floor) -> None:
     streams = _cuda.Stream(), _cuda.Stream()
     ends = []

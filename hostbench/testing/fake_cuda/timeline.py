@@ -145,11 +145,12 @@ class Gpu:
     waited: int = 0
     """The ticket up to which a device-wide wait has seen everything done."""
     queues: list[Queue] = field(default_factory=list)
+    """The default stream, those that torch hands out, and nccl's own."""
     current: int = 0
     _handed_out: Iterator[int] = field(default_factory=lambda: itertools.cycle(range(1, POOL + 1)))
 
     def __post_init__(self) -> None:
-        self.queues = [Queue(self, number) for number in range(POOL + 1)]
+        self.queues = [Queue(self, number) for number in range(POOL + 2)]
 
     def new_queue(self) -> Queue:
         return self.queues[next(self._handed_out)]
