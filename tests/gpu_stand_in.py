@@ -1,8 +1,11 @@
-"""A CudaDevice on the stand-in for CUDA, in this process."""
+"""A CudaDevice on the stand-in for CUDA, and hostbench by a Python that is on such a machine."""
 
 import gc
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -51,4 +54,16 @@ def _here(machine: Machine, nvml: FakeNvml) -> Iterator[Floor]:
         gc.unfreeze()
 
 
-__all__ = ["Costs", "Floor", "Machine", "Refusals", "cuda_machine", "on_machine"]
+def hostbench(python: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """The program in this checkout; this machine's memory is not measured for it."""
+    return subprocess.run(
+        [str(python), "-m", "hostbench", *args],
+        cwd=Path(__file__).parent.parent,
+        env={**os.environ, "HOSTBENCH_MEMORY_COPY": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+__all__ = ["Costs", "Floor", "Machine", "Refusals", "cuda_machine", "hostbench", "on_machine"]

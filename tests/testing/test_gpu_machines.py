@@ -26,7 +26,7 @@ from hostbench.runner.worker import walk
 from hostbench.store.runs import WholeRun
 from hostbench.testing.gpu_machines import LOST, MACHINES
 from hostbench.testing.stand_in import python_of
-from tests.gpu_stand_in import Floor, Refusals, cuda_machine, on_machine
+from tests.gpu_stand_in import Floor, Refusals, cuda_machine, hostbench, on_machine
 from tests.stored import runs_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -216,16 +216,6 @@ def test_on_a_jetson_a_torch_without_nccl_is_a_skip() -> None:
 # ---- by the programs ----------------------------------------------------------------------------
 
 
-def hostbench(python: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(python), "-m", "hostbench", *args],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
 def run(python: Path, results: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return hostbench(python, "run", *args, "--no-asv", "--results", str(results))
 
@@ -235,9 +225,11 @@ def only(results: Path) -> WholeRun:
     return found
 
 
-def test_a_gpu_that_is_lost_ends_the_run_which_is_kept_and_resumed(tmp_path: Path) -> None:
+def lose(tmp_path: Path) -> tuple[Path, Path]:
+    """A run that loses its GPU: the Python and the results."""
     python, results = python_of(tmp_path / "python", "lost_midway"), tmp_path / "results"
-    cases = ("--case", "transfer.host_to_device[nbytes=64KiB]")
+    words = (f"transfer.{way}[nbytes=64KiB]" for way in ("host_to_device", "device_to_host"))
+    cases = [each for word in words for each in ("--case", word)]
     done = run(python, results, *cases, "--launches", "1")
     assert done.returncode == 4, done.stdout
     lost = only(results)
@@ -249,7 +241,16 @@ def test_a_gpu_that_is_lost_ends_the_run_which_is_kept_and_resumed(tmp_path: Pat
     assert "hostbench: device cuda: No CUDA GPUs are available; check nvidia-smi" in done.stdout
     assert "device lost; what was measured is kept" in done.stdout
     assert lost.parts[0].facts["after"]["gpu0"]["name"]["why"].startswith("the GPU is lost")
+    return python, results
 
+
+def test_a_gpu_that_is_lost_ends_the_run_which_is_kept(tmp_path: Path) -> None:
+    lose(tmp_path)
+
+
+@pytest.mark.soak
+def test_after_a_reset_the_run_is_resumed(tmp_path: Path) -> None:
+    python, results = lose(tmp_path)
     (tmp_path / "python" / LOST).unlink()  # a reset
     python_of(tmp_path / "python", "1_gpu")  # and no other loss
     rest = run(python, results, "--resume")

@@ -1,6 +1,5 @@
 """hostbench on GPU machines that nobody here has, by the program that people use."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,9 +7,9 @@ import pytest
 from hostbench.core.units import MIB
 from hostbench.testing.gpu_machines import MACHINES
 from hostbench.testing.stand_in import python_of
+from tests.gpu_stand_in import hostbench
 from tests.stored import runs_of
 
-ROOT = Path(__file__).parent.parent.parent
 CASES = (
     "transfer.host_to_device[nbytes=64KiB,memory=pinned]",
     "transfer.between_devices[nbytes=1MiB]",
@@ -19,16 +18,6 @@ CASES = (
     "collectives.all_reduce[num_ranks=2,nbytes=64KiB]",
     "collectives.all_reduce_queued[num_ranks=2,nbytes=64KiB]",
 )
-
-
-def hostbench(python: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(python), "-m", "hostbench", *args],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
 
 
 def test_a_run_on_two_gpus_from_facts_to_ranks(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hostbench.device.base import Buffer, Device, Step
 NUM_BATCHES = 8
 _SLOTS = 3
 """Buffers of a round trip: one being filled, one computed on, one emptied."""
-_CALIBRATION_LOOPS = 7
+_CALIBRATION_LOOPS = 5
 _COPY_S: WeakKeyDictionary[Device, dict[tuple[int, bool], float]] = WeakKeyDictionary()
 """Seconds of one copy alone, for the life of a device: every case of a launch computes equally."""
 
