@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hostbench.core.units import GIB, MIB
 from hostbench.testing import fake_nvml
-from hostbench.testing.fake_cuda.timeline import GIB, MIB, Costs, Machine, Refusals
+from hostbench.testing.fake_cuda.timeline import Costs, Machine, Refusals
 from hostbench.testing.fake_nvml import MIG_UUID, FakeGpu, FakeNvml
 
 NO_DRIVER = (

@@ -13,9 +13,10 @@ from typing import Protocol
 
 import torch
 
+from hostbench.core.units import KIB
 from hostbench.testing.fake_cuda.memory import Backed, copy_bytes
 from hostbench.testing.fake_cuda.tensors import CudaTensor, Late, byte_range, on_host, reads, writes
-from hostbench.testing.fake_cuda.timeline import KIB, Machine
+from hostbench.testing.fake_cuda.timeline import Machine
 
 STAGED_BYTES = 64 * KIB
 """Up to this size a pageable copy to the GPU is taken along."""

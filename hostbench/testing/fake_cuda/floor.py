@@ -17,6 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from hostbench.core.units import MIB
 from hostbench.testing.fake_cuda.copies import copy
 from hostbench.testing.fake_cuda.memory import Backed, DeviceMemory, PinnedMemory
 from hostbench.testing.fake_cuda.tensors import (
@@ -28,7 +29,7 @@ from hostbench.testing.fake_cuda.tensors import (
     span,
     writes,
 )
-from hostbench.testing.fake_cuda.timeline import MIB, Gpu, Machine
+from hostbench.testing.fake_cuda.timeline import Gpu, Machine
 
 WORKSPACE_BYTES = 32 * MIB
 """Of cuBLAS on Hopper, for each stream that multiplies matrices."""

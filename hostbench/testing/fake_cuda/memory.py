@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from hostbench.testing.fake_cuda.timeline import MIB, Block, Gpu, Machine, Queue
+from hostbench.core.units import MIB
+from hostbench.testing.fake_cuda.timeline import Block, Gpu, Machine, Queue
 
 _ROUND, _SEGMENT, _SMALL = 512, 2 * MIB, MIB
 _POISON, _POISONED_BYTES = 0xA5, 4096

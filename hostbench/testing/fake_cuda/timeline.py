@@ -16,7 +16,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+from hostbench.core.units import GIB
+
 _LOOK_AT_LAST_ERROR = ("kernel", "D2D", "P2P")
 """After these torch asks for CUDA's last error."""
 POOL = 32
