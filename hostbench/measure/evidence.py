@@ -1,8 +1,8 @@
 """What a case really did, gathered in a pass of its own: never in the same pass as its timing.
 
-The step runs once while the device is observed (Kineto on cuda, the streams' own clock on cpu, the
-log of the simulated device), and, where hardware counts the bytes on the link, once more between
-two readings of the counters.
+One reading of the step runs while the device is observed (Kineto on cuda, the streams' own clock on
+cpu, the log of the simulated device), and, where hardware counts the bytes on the link, the step
+once more between two readings of the counters.
 """
 
 import time
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.units import MIB, format_bytes
-from hostbench.device.activity import COMPUTE, Activity, busy, copied, shared
+from hostbench.device.activity import COMPUTE, Activity, busy, copied, length, shared
 from hostbench.device.base import Device
 from hostbench.measure.measure import Prepared
 
@@ -29,19 +29,40 @@ COUNTER_WAIT_S = 0.25
 
 
 def gather(device: Device, prepared: Prepared) -> Measurement:
-    """Observe one reading of the step: findings and proofs, no times. Raises what running the step
-    raises."""
+    """Observe one reading of the step, after its lead: findings and proofs, no times. Raises what
+    running the step raises."""
+    num_steps = prepared.lead + prepared.depth
+
+    def work() -> None:
+        for _ in range(num_steps):
+            prepared.step()
+
     prepared.get_ready(device)
     prepared.step()
     device.synchronize()
     try:
         prepared.get_ready(device)
-        seen = device.observe(prepared.step)
+        seen = device.observe(work)
     except Unavailable as reason:
         proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
         return Measurement(proofs=proofs | _link_proof(device, prepared))
-    proofs = _copies_proof(prepared, seen) | _link_proof(device, prepared)
-    return Measurement(findings=_findings(seen), proofs=proofs)
+    proofs = _copies_proof(prepared, seen, num_steps) | _link_proof(device, prepared)
+    led = len(seen) * prepared.lead // num_steps
+    return Measurement(findings=_findings(seen) | _idle(seen, led), proofs=proofs)
+
+
+def _idle(seen: Sequence[Activity], led: int) -> dict[str, FindingValue]:
+    """`idle_share`: of the time from the device's first piece of work to the end of its last, the
+    share in which it neither copied nor computed. The first `led` pieces are the lead's: time
+    begins with their end."""
+    ends = [one.end_s for one in seen]
+    start_s = max(ends[:led], default=min((one.start_s for one in seen), default=0.0))
+    span_s = max(ends, default=start_s) - start_s
+    if span_s <= 0:
+        return {}
+    at_work = ((max(start_s, begin), end) for begin, end in busy(seen, kinds=("",)))
+    worked_s = length((begin, end) for begin, end in at_work if end > begin)
+    return {"idle_share": max(0.0, 1 - worked_s / span_s)}
 
 
 def _findings(seen: Sequence[Activity]) -> dict[str, FindingValue]:
@@ -73,11 +94,11 @@ def _in_words(seen: Sequence[Activity]) -> str:
     return "; ".join(said) or "none"
 
 
-def _copies_proof(prepared: Prepared, seen: Sequence[Activity]) -> dict[str, str]:
+def _copies_proof(prepared: Prepared, seen: Sequence[Activity], num_steps: int) -> dict[str, str]:
     """The kinds of copy and their bytes are those that the workload declares."""
     if prepared.copies is None:
         return {}
-    declared = dict(prepared.copies)
+    declared = {what: num_steps * nbytes for what, nbytes in prepared.copies.items()}
     inner = "D2D" in declared  # what checks and caches copy inside the device is nobody's claim
     found = {what: num for what, num in copied(seen).items() if inner or what != "D2D"}
     if found == declared:

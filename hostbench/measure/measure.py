@@ -7,7 +7,7 @@ filling, the delay probe, the device clock's pass and the check of the data are 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hostbench.core.records import Measurement
+from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.samples import median, relative_iqr
 from hostbench.device.base import Device, Step
 
@@ -63,6 +63,11 @@ class Prepared:
     one_stream: bool = True
     """The step works on the current stream alone; else neither the delay probe nor the device
     clock, which act on that stream, can say anything about it."""
+    lead: int = 0
+    """Steps that run before an observed reading and are left out of what is found: they use up what
+    was made ready for the step while nothing ran."""
+    tells: Callable[[], Mapping[str, FindingValue]] | None = None
+    """Called once after timing: findings that the step has noted itself."""
 
     def get_ready(self, device: Device) -> None:
         """What has to be so before each reading."""
@@ -80,6 +85,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     device.reset_peak()
     timed = _sample(run, settings, number)
     memory = device.memory_stats()
+    told = dict(prepared.tells()) if prepared.tells is not None else {}
     device_reason = _no_device_clock(prepared)
     asynchronous: bool | None = None
     device_s: tuple[float, ...] = ()
@@ -96,7 +102,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
         first_s=first_s,
         depth=prepared.depth,
         number=number,
-        findings={"asynchronous": asynchronous},
+        findings={"asynchronous": asynchronous, **told},
         proofs=_proofs(prepared),
         memory=memory,
     )

@@ -32,7 +32,7 @@ class CaseResult:
     device_s: tuple[float, ...]
     nbytes: int | None
     findings: dict[str, Any]
-    """What all launches agree on; None where they do not."""
+    """What all launches agree on, and the median of numbers; None where they do not agree."""
     mixed: dict[str, tuple[int, int]]
     """Findings that launches contradict each other on: in how many of how many it is True."""
     proofs: dict[str, str]
@@ -247,12 +247,19 @@ def _medians(records: list[CaseRecord], clock: str) -> tuple[float, ...]:
 
 
 def _findings(records: list[CaseRecord]) -> dict[str, Any]:
-    """What all launches agree on; None where they do not."""
-    found: dict[str, Any] = {}
+    """What all launches agree on, and the median of numbers; None where they do not agree."""
+    said: dict[str, list[Any]] = {}
     for record in records:
         for name, value in record.measurement.findings.items():
-            found[name] = value if found.get(name, value) == value else None
-    return found
+            said.setdefault(name, []).append(value)
+    return {name: _together(values) for name, values in said.items()}
+
+
+def _together(values: list[Any]) -> Any:
+    if all(value == values[0] for value in values):
+        return values[0]
+    are_numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
+    return median(values) if are_numbers else None
 
 
 def _mixed(records: list[CaseRecord]) -> dict[str, tuple[int, int]]:

@@ -9,7 +9,7 @@ from hostbench.core.errors import Unavailable
 from hostbench.core.units import KIB, MIB
 from hostbench.device.activity import Activity, busy, copied, length, shared
 from hostbench.device.base import Step
-from hostbench.device.simulated import SimulatedBuffer, SimulatedDevice
+from hostbench.device.simulated import Link, SimulatedBuffer, SimulatedDevice
 from hostbench.families import load
 from hostbench.measure import evidence
 from hostbench.measure.measure import Prepared
@@ -169,6 +169,39 @@ def test_what_runs_before_a_step_is_not_observed_as_part_of_it() -> None:
         prepared.step()
 
     assert evidence.gather(device, replace(prepared, before=before)).proofs["copies"] == "passed"
+
+
+def fed_by_the_host(device: SimulatedDevice, host_s: float) -> Prepared:
+    """A step whose host takes so long for 1 ms of compute; what `ready` holds it finds done."""
+    compute, ready = device.compute(0.001), [0.0, 0.0]
+
+    def step() -> None:
+        device.spend(ready.pop() if ready else host_s)
+        compute()
+        device.synchronize()
+
+    return Prepared(step=step, depth=4)
+
+
+def test_idle_is_what_the_host_takes_between_two_computes() -> None:
+    """The first step that runs, before anything is observed, takes what was ready, and so does the
+    first that is."""
+    link = Link(launch_s=0.0, wait_s=0.0)
+    shares = [
+        evidence.gather(device, replace(fed_by_the_host(device, 0.003), lead=lead)).findings
+        for lead in (0, 1)
+        for device in [SimulatedDevice(link)]
+    ]
+    assert shares[0]["idle_share"] == pytest.approx(3 * 3 / (3 * 3 + 4 * 1))
+    assert shares[1]["idle_share"] == pytest.approx(3 / 4)
+
+
+def test_as_many_steps_are_observed_as_a_reading_has() -> None:
+    """And those of its lead: each copies what it declares."""
+    device = SimulatedDevice()
+    found = evidence.gather(device, replace(copy_case(device, MIB), depth=3, lead=2))
+    assert found.proofs["copies"] == "passed"
+    assert found.findings["copies"] == "5 x H2D pinned, 5 MiB in all"
 
 
 def test_a_device_that_cannot_be_observed_says_why() -> None:

@@ -239,6 +239,15 @@ def test_what_is_kept_has_seven_digits() -> None:
     assert replace(kept, **clocks) == result
 
 
+def test_what_a_step_has_noted_is_a_finding() -> None:
+    """Of the readings: the probe and the device's clock come after."""
+    calls: list[int] = []
+    prepared = Prepared(step=lambda: calls.append(1), tells=lambda: {"steps": len(calls)})
+    settings = Settings(warmup_s=0.0, min_samples=3, max_samples=3)
+    findings = measure.measure(SimulatedDevice(), prepared, settings).findings
+    assert findings == {"asynchronous": True, "steps": 5}
+
+
 def test_what_a_step_raises_comes_out() -> None:
     def step() -> None:
         raise ZeroDivisionError

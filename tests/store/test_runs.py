@@ -130,6 +130,13 @@ def test_unexpected_findings() -> None:
     assert unexpected(None) == {}
 
 
+def test_findings_are_what_launches_agree_on_and_the_median_of_numbers() -> None:
+    said = [{"asynchronous": n > 0, "copies": "none", "wait_s": n * 1e-3} for n in (0, 5, 1)]
+    records = [record(A, n, measurement={"findings": each}) for n, each in enumerate(said)]
+    (result,) = whole(run(records)).results()
+    assert result.findings == {"asynchronous": None, "copies": "none", "wait_s": 1e-3}
+
+
 def test_facts_are_those_before_the_first_part() -> None:
     first = run([record(A)], facts={"host": {"cpu_model": "one"}})
     second = replace(later(first, 10, 2, [record(B)]), facts={"before": {"host": {}}})
