@@ -1,0 +1,96 @@
+"""What ran when: spans in lanes, from a device to the picture and the file of them.
+
+A lane is one thing that does one piece of work after the other: the host's thread, a stream.
+"""
+
+from collections.abc import Container, Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+SpanKind = Literal["call", "wait", "H2D", "D2H", "copy", "compute", "collective", "other"]
+KINDS: dict[SpanKind, str] = {
+    "call": "host: call",
+    "wait": "host: waits",
+    "H2D": "copy to the device",
+    "D2H": "copy to the host",
+    "copy": "copy on or between devices",
+    "compute": "compute",
+    "collective": "collective",
+    "other": "other",
+}
+"""Every kind of span, in the order of a legend -> what it is called there."""
+
+
+class Span(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One piece of work, or one call of the host."""
+
+    name: str
+    """As the device or a trace calls it: text from anywhere."""
+    kind: SpanKind
+    start_s: float
+    end_s: float
+    """Seconds of one clock, the same for all lanes of a picture."""
+    nbytes: int = 0
+    """Bytes that a copy moved."""
+
+
+class Lane(Struct, frozen=True, kw_only=True):
+    """Spans in the order of their starts."""
+
+    name: str
+    """`host`, `stream 7`."""
+    place: str = ""
+    """Where that is, if there are several: `rank 1`, `GPU 0`."""
+    spans: tuple[Span, ...]
+
+
+def extent(lanes: Iterable[Lane]) -> tuple[float, float]:
+    """From the first start to the last end; (0, 0) where nothing ran."""
+    spans = [span for lane in lanes for span in lane.spans]
+    if not spans:
+        return 0.0, 0.0
+    return min(span.start_s for span in spans), max(span.end_s for span in spans)
+
+
+def from_zero(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
+    """The same on a clock that is 0 at the first start."""
+    start_s, _ = extent(lanes)
+    return tuple(_moved(lane, -start_s) for lane in lanes)
+
+
+def between(lanes: Iterable[Lane], start_s: float, end_s: float) -> tuple[Lane, ...]:
+    """What ran in a stretch of time, cut at its ends; a lane in which nothing did is left out."""
+    cut = (
+        replace(
+            lane,
+            spans=tuple(
+                replace(span, start_s=max(span.start_s, start_s), end_s=min(span.end_s, end_s))
+                for span in lane.spans
+                if span.start_s < end_s and span.end_s > start_s
+            ),
+        )
+        for lane in lanes
+    )
+    return tuple(lane for lane in cut if lane.spans)
+
+
+def busy_s(spans: Iterable[Span], kinds: Container[SpanKind] = KINDS) -> float:
+    """Seconds in which at least one span of these kinds ran."""
+    total_s, until_s = 0.0, float("-inf")
+    for span in sorted(spans, key=lambda one: one.start_s):
+        if span.kind in kinds and span.end_s > until_s:
+            total_s += span.end_s - max(span.start_s, until_s)
+            until_s = span.end_s
+    return total_s
+
+
+def _moved(lane: Lane, by_s: float) -> Lane:
+    return replace(
+        lane,
+        spans=tuple(
+            replace(span, start_s=span.start_s + by_s, end_s=span.end_s + by_s)
+            for span in lane.spans
+        ),
+    )

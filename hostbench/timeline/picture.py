@@ -1,0 +1,283 @@
+"""Lanes as one SVG document without script: a lane a row, time from left to right.
+
+Places and widths are percentages and texts are pixels, so that the same document reads on a wide
+screen and on a telephone. It is light or dark as its reader's screen is. Row and hue say what a
+span is, and hatching that the host only waits; the hues are those of the charts, which the
+colour-blind tell apart. A browser shows each span's name, time and bytes under the pointer.
+"""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Literal
+
+from hostbench.core.lanes import KINDS, Lane, Span, SpanKind, busy_s, extent
+from hostbench.core.units import format_bytes, format_seconds, number_of, one_line
+
+Scheme = Literal["auto", "light", "dark"]
+
+MAX_SPANS = 3000
+"""More are merged, neighbours that are short on the picture first."""
+MAX_LANES = 48
+_FINEST = 4000
+"""Parts of the whole time that a first merging tells apart."""
+_LINE, _BAR, _BETWEEN, _MARGIN = 16, 22, 10, 8
+"""Pixels."""
+_TITLE_LENGTH, _ABOUT_LENGTH, _NAME_LENGTH = 42, 52, 34
+"""Characters of a line: what 358 pixels hold."""
+_LEGEND_WIDTH, _SIGN_WIDTH = 350, 6.6
+_NAMED, _NAMED_ON_A_PHONE = 0.05, 0.16
+"""The share of the width from which on a span has its name on it."""
+_OPACITY = 0.7
+_STEPS = (1, 2, 5, 10)
+_TICKS = 5
+_COLORS: dict[SpanKind, str] = {
+    "call": "#7A828C",
+    "wait": "url(#wait)",
+    "H2D": "#1F83C6",
+    "D2H": "#B8639A",
+    "copy": "#8A6D00",
+    "compute": "#D1661C",
+    "collective": "#158F6B",
+    "other": "#A0A7B0",
+}
+_LIGHT = "--back:#FFFFFF;--ink:#1B1F24;--pale:#5A636E;--rule:#DDE1E6;--row:#F3F5F7"
+_DARK = "--back:#14171B;--ink:#E8EBEE;--pale:#A3ACB6;--rule:#343A42;--row:#1E2329"
+_STYLE = (
+    "text{font:12px system-ui,sans-serif;fill:var(--ink)}"
+    ".title{font-size:14px;font-weight:600}.pale{fill:var(--pale)}.end{text-anchor:end}"
+    ".mid{text-anchor:middle}.back{fill:var(--back)}.row{fill:var(--row)}"
+    f".rule{{stroke:var(--rule)}}.s{{fill-opacity:{_OPACITY};stroke-width:.75}}.n{{font-size:11px}}"
+    "@media(max-width:600px){.wide{display:none}}"
+)
+
+
+def svg(
+    lanes: Sequence[Lane], title: str, about: Sequence[str] = (), *, scheme: Scheme = "auto"
+) -> str:
+    """The picture. `about` are lines under the title: the hardware, what was observed. All texts
+    may come from anywhere. More spans or lanes than fit are merged or left out, and it says so."""
+    shown = lanes[:MAX_LANES]
+    drawn = _pieces(shown, *extent(shown))
+    window = _Window(*extent(shown))
+    parts, y = _head(title, [*about, *_notes(lanes, shown, drawn)])
+    legend, y = _legend(drawn, y + _BETWEEN)
+    rows, bottom = _rows(shown, drawn, window, y + _BETWEEN)
+    axis, height = _axis(window, y + _BETWEEN, bottom)
+    return "\n".join(
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{height}" '
+            f'role="img" aria-label="{_safe(title)}">',
+            f"<style>{_ground(scheme)}{_STYLE}</style>",
+            _HATCHING,
+            '<rect width="100%" height="100%" class="back"/>',
+            f'<svg x="2%" width="96%" height="{height}" overflow="visible">',
+            *(*parts, *legend, *axis, *rows),
+            "</svg></svg>\n",
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The time that is shown."""
+
+    start_s: float
+    end_s: float
+
+    @property
+    def length_s(self) -> float:
+        return max(self.end_s - self.start_s, 1e-12)
+
+    def share(self, at_s: float) -> float:
+        return (at_s - self.start_s) / self.length_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """A span, or several that were merged."""
+
+    span: Span
+    num: int = 1
+    share: float = 1.0
+    """Of its time in which one of them ran."""
+
+
+def _pieces(lanes: Sequence[Lane], start_s: float, end_s: float) -> list[list[_Merged]]:
+    """What is drawn, lane by lane: every span; where these are too many, those that lie together
+    in a short part of the whole time as one, in parts as short as it allows."""
+    pieces = [[_Merged(span) for span in lane.spans] for lane in lanes]
+    short_s = (end_s - start_s) / _FINEST
+    while sum(map(len, pieces)) > MAX_SPANS:
+        pieces = [[_piece(run) for run in _runs(lane.spans, short_s)] for lane in lanes]
+        short_s *= 2
+    return pieces
+
+
+def _runs(spans: Sequence[Span], short_s: float) -> Iterator[list[Span]]:
+    """Neighbours that take no longer than that from the first one's start to the last one's end."""
+    run: list[Span] = []
+    for span in spans:
+        if run and span.end_s - run[0].start_s > short_s:
+            yield run
+            run = []
+        run.append(span)
+    if run:
+        yield run
+
+
+def _piece(run: Sequence[Span]) -> _Merged:
+    """Its kind is the one that took the most of its time."""
+    if len(run) == 1:
+        return _Merged(run[0])
+    seconds = {kind: busy_s(run, (kind,)) for kind in KINDS}
+    start_s, end_s = run[0].start_s, max(span.end_s for span in run)
+    whole = Span(
+        name=f"{len(run):,} short spans",
+        kind=max(seconds, key=lambda kind: seconds[kind]),
+        start_s=start_s,
+        end_s=end_s,
+        nbytes=sum(span.nbytes for span in run),
+    )
+    return _Merged(whole, len(run), busy_s(run) / max(end_s - start_s, 1e-12))
+
+
+def _notes(
+    lanes: Sequence[Lane], shown: Sequence[Lane], drawn: Sequence[Sequence[_Merged]]
+) -> Iterator[str]:
+    merged = [piece.num for pieces in drawn for piece in pieces if piece.num > 1]
+    if merged:
+        yield (
+            f"{sum(merged):,} short neighbours are drawn as {number_of(len(merged), 'piece')}, "
+            "paler where they leave gaps, each as the kind that took the most of it."
+        )
+    if len(lanes) > len(shown):
+        yield f"Of {len(lanes)} lanes the first {len(shown)} are drawn."
+    if not any(drawn):
+        yield "Nothing ran."
+
+
+def _head(title: str, about: Sequence[str]) -> tuple[list[str], int]:
+    """The title and the lines under it, wrapped, and where they end."""
+    lines = [("title", line) for line in _wrapped(title.replace(",", ", "), _TITLE_LENGTH)]
+    lines += [("pale", line) for said in about for line in _wrapped(said, _ABOUT_LENGTH)]
+    parts = [
+        f'<text y="{_MARGIN + _LINE * number}" class="{kind}">{escape(line)}</text>'
+        for number, (kind, line) in enumerate(lines, 1)
+    ]
+    return parts, _MARGIN + _LINE * len(lines)
+
+
+def _wrapped(text: str, length: int) -> list[str]:
+    return textwrap.wrap(one_line(text), length, break_on_hyphens=False)
+
+
+def _rows(
+    lanes: Sequence[Lane], drawn: Sequence[Sequence[_Merged]], window: _Window, y: int
+) -> tuple[list[str], int]:
+    """The lanes from `y` on, and where they end."""
+    parts: list[str] = []
+    place = ""
+    for lane, pieces in zip(lanes, drawn, strict=True):
+        if lane.place != place:
+            place = lane.place
+            y += _LINE + _BETWEEN
+            parts.append(f'<text y="{y - 4}" class="title">{_safe(place, _NAME_LENGTH)}</text>')
+        y += _LINE
+        busy = busy_s(lane.spans, KINDS.keys() - {"wait"}) / window.length_s
+        said = f"{'working' if _is_host(lane) else 'busy'} {busy:.0%}"
+        parts.append(f'<text y="{y - 4}">{_safe(lane.name, _NAME_LENGTH)}</text>')
+        parts.append(f'<text x="100%" y="{y - 4}" class="pale end">{said}</text>')
+        parts.append(f'<rect y="{y}" width="100%" height="{_BAR}" class="row"/>')
+        for piece in pieces:
+            parts += _bar(piece, window, y)
+        y += _BAR + _BETWEEN
+    return parts, y
+
+
+def _is_host(lane: Lane) -> bool:
+    return all(span.kind in ("call", "wait") for span in lane.spans)
+
+
+def _bar(piece: _Merged, window: _Window, y: int) -> Iterator[str]:
+    span = piece.span
+    x, width = window.share(span.start_s), (span.end_s - span.start_s) / window.length_s
+    color = _COLORS[span.kind]
+    stroke = _COLORS["call"] if span.kind == "wait" else color
+    place = f'x="{x:.4%}" y="{y}" width="{width:.4%}" height="{_BAR}"'
+    moved = f", {format_bytes(span.nbytes)}" if span.nbytes else ""
+    tip = f"{_safe(span.name, 120)}: {format_seconds(span.end_s - span.start_s)}{moved}"
+    paint = f'fill="{color}" stroke="{stroke}" class="s"'
+    if piece.num > 1:
+        paint = f'fill="{color}" fill-opacity="{_OPACITY * piece.share:.2f}"'
+    yield f"<rect {place} {paint}><title>{tip}</title></rect>"
+    if width >= _NAMED:
+        kind = "n" if width >= _NAMED_ON_A_PHONE else "n wide"
+        yield (
+            f'<svg {place} class="{kind}" pointer-events="none">'
+            f'<text x="4" y="{_BAR - 7}" class="n">{_safe(span.name, 60)}</text></svg>'
+        )
+
+
+_HATCHING = (
+    '<defs><pattern id="wait" width="6" height="6" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><rect width="2" height="6" fill="#7A828C"/></pattern></defs>'
+)
+
+
+def _legend(drawn: Sequence[Sequence[_Merged]], y: int) -> tuple[list[str], int]:
+    """The kinds that are there, in lines that a telephone holds."""
+    there = {piece.span.kind for pieces in drawn for piece in pieces}
+    parts: list[str] = []
+    x = 0.0
+    for kind, words in KINDS.items():
+        if kind not in there:
+            continue
+        width = 16 + 20 + _SIGN_WIDTH * len(words)
+        if x and x + width > _LEGEND_WIDTH:
+            x, y = 0.0, y + _LINE + 2
+        color = _COLORS[kind]
+        stroke = _COLORS["call"] if kind == "wait" else color
+        parts.append(
+            f'<rect x="{x:g}" y="{y}" width="12" height="12" fill="{color}" '
+            f'stroke="{stroke}" class="s"/>'
+            f'<text x="{x + 16:g}" y="{y + 10}">{words}</text>'
+        )
+        x += width
+    return parts, y + _LINE
+
+
+def _axis(window: _Window, top: int, bottom: int) -> tuple[list[str], int]:
+    """Lines at round times, and their labels with the unit below the lanes."""
+    parts = []
+    for at_s in _ticks(window.length_s):
+        x = f"{at_s / window.length_s:.4%}"
+        parts.append(f'<line x1="{x}" x2="{x}" y1="{top}" y2="{bottom}" class="rule"/>')
+        place = "" if at_s == 0 else " mid"
+        said = format_seconds(at_s) if at_s else "0"
+        parts.append(f'<text x="{x}" y="{bottom + 14}" class="pale{place}">{said}</text>')
+    y = bottom + 14 + _LINE
+    parts.append(f'<text y="{y}" class="pale">time since the first start</text>')
+    return parts, y + _MARGIN // 2
+
+
+def _ticks(length_s: float) -> list[float]:
+    """0 and round times after it, not close to the right end, where a label has no room."""
+    power = 10.0**-12
+    while power * 10 <= length_s / _TICKS:
+        power *= 10
+    step_s = next(step * power for step in _STEPS if step * power * _TICKS >= length_s * 0.999)
+    return [n * step_s for n in range(_TICKS + 1) if n * step_s <= 0.96 * length_s]
+
+
+def _ground(scheme: Scheme) -> str:
+    if scheme != "auto":
+        return f":root{{{_DARK if scheme == 'dark' else _LIGHT}}}"
+    return f":root{{{_LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{_DARK}}}}}"
+
+
+def _safe(text: str, length: int = 200) -> str:
+    """Text from anywhere, for an element or an attribute."""
+    said = one_line(text)
+    return escape(said if len(said) <= length else f"{said[: length - 1]}\u2026")
