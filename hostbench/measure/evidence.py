@@ -39,7 +39,6 @@ def gather(device: Device, prepared: Prepared) -> Measurement:
 
     prepared.get_ready(device)
     prepared.step()
-    device.synchronize()
     try:
         prepared.get_ready(device)
         seen = device.observe(work)

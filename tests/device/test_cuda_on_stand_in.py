@@ -334,3 +334,20 @@ def test_a_pattern_is_there_when_it_was_written(floor: Floor) -> None:
     ):
         device.fill_pattern(buffer, seed=1)
         assert gpu.queue.free_s <= floor.machine.now_s
+
+
+def test_a_device_is_its_own_whichever_is_the_current_one(floor: Floor) -> None:
+    """A library may leave another current: streams, waits and counts stay with the device."""
+    device = CudaDevice()
+    device.delay(0.01)  # calibrates
+    device.synchronize()
+    start_s = floor.machine.now_s
+    torch.cuda.set_device(1)
+    kept = device.buffer(MIB)
+    with device.on(device.stream()):
+        assert torch.cuda.current_device() == 0
+        device.delay(0.01)
+    assert floor.machine.gpus[1].counts["launches"] == 0
+    device.synchronize()
+    assert floor.machine.now_s - start_s >= 0.01
+    assert device.memory_stats()["allocated"] >= kept.nbytes > torch.cuda.memory_allocated(1)
