@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hostbench.core.case import Case
-from hostbench.core.errors import BrokenError
+from hostbench.core.errors import BrokenError, Unavailable
 from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import KIB, MIB
 from hostbench.device import numa
@@ -161,7 +161,7 @@ def test_a_broken_device_is_not_taken_for_pinned_memory_that_is_refused(floor: F
     floor.machine.sticky = "CUDA error: an illegal memory access was encountered"
     with pytest.raises(RuntimeError, match="illegal memory access") as caught:
         device.host_buffer(MIB, pinned=True)
-    assert fatal_reason(caught.value)
+    assert fatal_reason(caught.value) and not isinstance(caught.value, Unavailable)
 
 
 def test_a_gpu_that_is_lost_ends_the_worker() -> None:
