@@ -296,13 +296,51 @@ def test_pinned_memory_waits_only_for_copies_that_did_not_block(
 def test_statistics_count_as_torch_does(floor: Floor) -> None:
     there = torch.empty(N + 1, dtype=torch.uint8, device="cuda")
     assert _cuda.memory_allocated() == N + 512
-    assert _cuda.memory_reserved() == N + 2 * MIB
+    assert _cuda.memory_reserved() == 20 * MIB, "a segment for what is under 10 MiB"
     del there
     assert _cuda.memory_allocated() == 0 and _cuda.max_memory_allocated() == N + 512
     _cuda.empty_cache()
     assert _cuda.memory_reserved() == 0
     _cuda.reset_peak_memory_stats()
     assert _cuda.max_memory_allocated() == 0
+
+
+def test_fragmentation_is_in_the_statistics(floor: Floor) -> None:
+    """A large block is split; what is left cannot be given back while the rest is in use."""
+    there = torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
+    stats = _cuda.memory_stats()
+    assert stats["inactive_split_bytes.all.current"] == 16 * MIB
+    assert stats["requested_bytes.all.peak"] == 4 * MIB
+    _cuda.empty_cache()
+    assert _cuda.memory_reserved() == 20 * MIB
+    del there
+
+
+def test_a_process_gets_no_more_than_its_share(floor: Floor) -> None:
+    """Before it fails, what is cached is given back, and the host waits for the device."""
+    gpu = floor.machine.gpus[0]
+    _cuda.set_per_process_memory_fraction(32 * MIB / floor.machine.memory_bytes)
+    there = torch.empty(12 * MIB, dtype=torch.uint8, device="cuda")
+    del there
+    before = gpu.counts["implicit"]
+    there = torch.empty(24 * MIB, dtype=torch.uint8, device="cuda")
+    assert _cuda.memory_stats()["num_alloc_retries"] == 1
+    assert gpu.counts["implicit"] == before + 1
+    with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 0\.02 GiB"):
+        torch.empty(20 * MIB, dtype=torch.uint8, device="cuda")
+    assert _cuda.memory_stats()["num_ooms"] == 1
+    del there
+
+
+def test_settings_are_read_when_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As its backend is; a later change of the environment changes nothing."""
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync")
+    with cuda_machine():
+        monkeypatch.delenv("PYTORCH_CUDA_ALLOC_CONF")
+        assert _cuda.get_allocator_backend() == "cudaMallocAsync"
+        there = torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
+        assert _cuda.memory_reserved() == 4 * MIB
+        del there
 
 
 def test_products_leave_a_workspace_on_their_stream(floor: Floor) -> None:

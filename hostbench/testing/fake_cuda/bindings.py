@@ -261,14 +261,20 @@ class _Core:
             memory.workspaces.clear()
 
     def getAllocatorBackend(self) -> str:
-        return "native"
+        return self._floor.memories[0].segments.settings.backend
+
+    def setMemoryFraction(self, fraction: float, device: int) -> None:
+        self._floor.memories[device].limit(fraction)
 
     def memoryStats(self, device: int) -> dict[str, Any]:
-        stats = self._floor.memories[device].stats
+        memory = self._floor.memories[device]
+        stats = memory.stats + memory.segments.stats
+        bytes_of = ("allocated", "active", "requested", "reserved", "inactive_split")
+        counts = ("num_alloc_retries", "num_ooms", "num_device_alloc", "num_device_free")
         return {
             f"{name}_bytes": {"all": {"current": stats[name], "peak": stats[f"peak_{name}"]}}
-            for name in ("allocated", "reserved")
-        }
+            for name in bytes_of
+        } | {name: stats[name] for name in counts}
 
     def resetPeakMemoryStats(self, device: int) -> None:
         self._floor.memories[device].reset_peaks()

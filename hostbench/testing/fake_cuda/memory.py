@@ -6,6 +6,7 @@ other streams; then once these are done. What is freed is overwritten, so that w
 it reads nonsense; what a stream may still use when it is freed is reported as a race.
 """
 
+import os
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -16,13 +17,13 @@ import numpy as np
 import torch
 
 from hostbench.core.units import MIB
+from hostbench.testing.fake_cuda.segments import OutOfMemory, Piece, Segments, Settings
 from hostbench.testing.fake_cuda.timeline import Block, Gpu, Machine, Queue
 
-_ROUND, _SEGMENT, _SMALL = 512, 2 * MIB, MIB
 _POISON, _POISONED_BYTES = 0xA5, 4096
 
 Stats = Counter[str]
-"""`allocated`, `peak_allocated`, `reserved`, `peak_reserved`, in bytes."""
+"""`allocated` and `peak_allocated` in bytes, `num_ooms`; of pinned memory `registered` too."""
 
 
 @dataclass(eq=False, slots=True)
@@ -94,47 +95,43 @@ def copy_bytes(target: Backed, start: int, source: Backed, origin: int, nbytes: 
 
 @dataclass(eq=False, slots=True)
 class DeviceMemory:
-    """The caching allocator of one GPU. Blocks are not split: each is a segment of its own, where
-    torch packs those up to 1 MiB into segments of 2 MiB and those under 10 MiB into 20 MiB."""
+    """The caching allocator of one GPU. Where blocks lie and what is reserved for them says
+    `segments`; the bytes behind a block are its own, for nobody looks at addresses."""
 
     machine: Machine
     gpu: Gpu
+    segments: Segments = field(init=False)
     stats: Stats = field(default_factory=Stats)
     workspaces: dict[Queue, torch.Tensor] = field(default_factory=dict)
     """Of cuBLAS, one per stream that has multiplied matrices."""
+    _pieces: dict[Backed, Piece] = field(default_factory=dict)
     _cached: list[Backed] = field(default_factory=list)
     _held: list[Backed] = field(default_factory=list)
     """Freed, but a stream that `record_stream` named has not finished."""
     _num: int = 0
 
+    def __post_init__(self) -> None:
+        self.segments = Segments(self.machine.memory_bytes, Settings.of(os.environ))
+
     def allocate(self, nbytes: int) -> Backed:
         """A block for the current stream. Raises torch's OutOfMemoryError."""
         self.machine.call()
         self._take_back()
-        rounded = max(_ROUND, -(-nbytes // _ROUND) * _ROUND)
         queue = self.gpu.queue
-        block = self._from_cache(rounded, queue)
+        piece = self._piece(nbytes, queue)
+        block = self._from_cache(piece.size, queue)
         if block is None:
-            if self._reserved(rounded) + self.stats["reserved"] > self.machine.memory_bytes:
-                self.empty_cache()
-            if self._reserved(rounded) + self.stats["reserved"] > self.machine.memory_bytes:
-                raise torch.OutOfMemoryError(
-                    f"CUDA out of memory. Tried to allocate {nbytes / 2**30:.2f} GiB. GPU "
-                    f"{self.gpu.index} has a total capacity of "
-                    f"{self.machine.memory_bytes / 2**30:.2f} GiB"
-                )
-            self.machine.call(self.machine.costs.allocate_s)
             self._num += 1
             name = f"block {self._num} of GPU {self.gpu.index}"
-            block = Backed(self.machine, name, rounded, queue=queue)
-            self._count("reserved", self._reserved(rounded))
-        self._count("allocated", block.nbytes)
+            block = Backed(self.machine, name, piece.size, queue=queue)
+        self._pieces[block] = piece
+        self._count("allocated", piece.size)
         block.is_free = False
         return block
 
     def freed(self, block: Backed) -> None:
         """The last tensor on a block is gone."""
-        self.stats["allocated"] -= block.nbytes
+        self.stats["allocated"] -= self._pieces[block].size
         block.is_free = True
         assert block.queue is not None
         for access in block.touched:
@@ -152,13 +149,34 @@ class DeviceMemory:
         self._take_back()
         if self._cached:
             self.machine.wait_device(self.gpu, "implicit")  # cudaFree waits
-        for block in self._cached:
-            self.stats["reserved"] -= self._reserved(block.nbytes)
+        self.segments.empty_cache()
         self._cached.clear()
 
     def reset_peaks(self) -> None:
-        for name in ("allocated", "reserved"):
-            self.stats[f"peak_{name}"] = self.stats[name]
+        self.stats["peak_allocated"] = self.stats["allocated"]
+        self.segments.reset_peaks()
+
+    def limit(self, fraction: float) -> None:
+        self.segments.limit = int(fraction * self.machine.memory_bytes)
+
+    def _piece(self, nbytes: int, queue: Queue) -> Piece:
+        """Where it lies; the host pays for each time that the device was asked for memory, and
+        waits where some was given back."""
+        before = self.segments.stats.copy()
+        try:
+            return self.segments.allocate(nbytes, queue.number)
+        except OutOfMemory:
+            self.stats["num_ooms"] += 1
+            raise torch.OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {nbytes / 2**30:.2f} GiB. GPU "
+                f"{self.gpu.index} has a total capacity of "
+                f"{self.machine.memory_bytes / 2**30:.2f} GiB"
+            ) from None
+        finally:
+            done = self.segments.stats - before
+            self.machine.call(done["num_device_alloc"] * self.machine.costs.allocate_s)
+            if done["num_device_free"]:
+                self.machine.wait_device(self.gpu, "implicit")
 
     def _count(self, name: str, nbytes: int) -> None:
         self.stats[name] += nbytes
@@ -166,6 +184,7 @@ class DeviceMemory:
 
     def _give(self, block: Backed) -> None:
         block.uses.clear()
+        self.segments.free(self._pieces.pop(block))
         self._cached.append(block)
         assert block.queue is not None
         self.machine.behind(block.queue, block.poison)
@@ -179,16 +198,13 @@ class DeviceMemory:
                 self._give(block)
 
     def _from_cache(self, nbytes: int, queue: Queue) -> Backed | None:
+        """Bytes that were freed, so that they hold nonsense."""
         fits = [b for b in self._cached if b.queue is queue and nbytes <= b.nbytes <= nbytes + MIB]
         if not fits:
             return None
         best = min(fits, key=lambda block: block.nbytes)
         self._cached.remove(best)
         return best
-
-    @staticmethod
-    def _reserved(nbytes: int) -> int:
-        return nbytes if nbytes < _SMALL else -(-nbytes // _SEGMENT) * _SEGMENT
 
 
 @dataclass(eq=False, slots=True)
