@@ -10,6 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 SpanKind = Literal["call", "wait", "H2D", "D2H", "copy", "compute", "collective", "other"]
+HOST = "host"
+"""The lane of the thread that made the calls."""
 KINDS: dict[SpanKind, str] = {
     "call": "host: call",
     "wait": "host: waits",

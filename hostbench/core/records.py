@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, convert, structs, to_builtins
 
 from hostbench.core.case import Case
 from hostbench.core.clock import YEARS, epoch_s, is_storable
+from hostbench.core.lanes import Lane
 
 FORMAT = 1
 """Of journals and archives."""
@@ -194,6 +195,9 @@ class Launch(Struct, frozen=True, kw_only=True):
     """A case that takes longer is killed and failed; the rest goes on in a new worker."""
     observe: bool = False
     """Gather evidence (`hostbench.measure.evidence`) instead of timing."""
+    trace: bool = False
+    """After measuring have one reading seen lane by lane (`hostbench.measure.trace`). The times
+    are those of a watched device, and no result."""
     cases: tuple[Case, ...]
 
 
@@ -246,6 +250,8 @@ class Outcome(Message, frozen=True, kw_only=True, tag="case"):
     seconds: Seconds | None = None
     measurement: Measurement = Measurement()
     traceback: str | None = None
+    lanes: tuple[Lane, ...] = ()
+    """Of a launch that traces."""
     fatal: bool = False
     """The worker can no longer be trusted, and ends."""
     started_at: float = 0.0

@@ -1,11 +1,17 @@
 """What a device did while it was observed: copies and computes with their times."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from hostbench.core.lanes import Lane, Span, SpanKind
 
 Interval = tuple[float, float]
 
 COMPUTE = "compute"
+DEFAULT_STREAM = "default stream"
+_COLLECTIVE = "nccl"
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +25,51 @@ class Activity:
     end_s: float
     nbytes: int = 0
     """Bytes that a copy moved."""
+    stream: str = ""
+    """The stream that it was enqueued on."""
+    place: str = ""
+    """Which of several devices it ran on."""
+    name: str = ""
+    """What the device calls it, where that is more than `what`: the name of a kernel."""
+
+
+def lanes(activities: Iterable[Activity]) -> list[Lane]:
+    """A lane for each stream that did something, in the order of their numbers; the places are
+    named where there are several."""
+    by_stream: dict[tuple[str, str], list[Span]] = {}
+    for one in activities:
+        by_stream.setdefault((one.place, one.stream), []).append(_span(one))
+    several = len({place for place, _ in by_stream}) > 1
+    return [
+        Lane(
+            name=stream,
+            place=place if several else "",
+            spans=tuple(sorted(spans, key=lambda span: span.start_s)),
+        )
+        for (place, stream), spans in sorted(by_stream.items(), key=lambda item: _order(*item[0]))
+    ]
+
+
+def _order(place: str, stream: str) -> tuple[str, int, str]:
+    number = _NUMBER.search(stream)
+    return place, int(number[0]) if number else -1, stream
+
+
+def _span(one: Activity) -> Span:
+    return Span(
+        name=one.name or one.what,
+        kind=_kind(one),
+        start_s=one.start_s,
+        end_s=one.end_s,
+        nbytes=one.nbytes,
+    )
+
+
+def _kind(one: Activity) -> SpanKind:
+    if one.what == COMPUTE:
+        return "collective" if one.name.startswith(_COLLECTIVE) else "compute"
+    kinds: dict[str, SpanKind] = {"H2D": "H2D", "D2H": "D2H", "D2D": "copy", "P2P": "copy"}
+    return kinds.get(one.what[:3], "other")
 
 
 def copied(activities: Iterable[Activity]) -> dict[str, int]:

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
-from hostbench.device.activity import Activity
+from hostbench.core.lanes import Lane
+from hostbench.device.activity import Activity, lanes
 
 Buffer = Any
 """Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer."""
@@ -233,6 +234,11 @@ class Device:
         """Run `work` and a synchronize, and tell what the device did meanwhile. Changes timings:
         never inside a timer. Raises Unavailable where it cannot be seen."""
         raise self.refusal("record of what it did")
+
+    def trace(self, work: Step) -> list[Lane]:
+        """As `observe`, a lane for each stream. Where the device itself sees the host's calls they
+        come first; else `hostbench.device.traced` has them."""
+        return lanes(self.observe(work))
 
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         """(into the device, out of it): bytes that the link has carried so far, by the hardware's

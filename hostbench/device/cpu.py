@@ -12,12 +12,12 @@ import gc
 import sys
 import time
 from functools import cached_property, partial
-from threading import Lock
+from threading import Lock, current_thread
 
 import torch
 
 from hostbench.core.samples import median
-from hostbench.device.activity import COMPUTE, Activity
+from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
 from hostbench.device.base import Buffer, DType, Fill, Step, lacking
 from hostbench.device.cpu_streams import CpuEvent, CpuStream
 from hostbench.device.scheduling import ask_for_short_slices
@@ -39,7 +39,7 @@ class CpuDevice(TorchDevice):
         _one_thread()
         ask_for_short_slices()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self.default = CpuStream(_one_thread)
+        self.default = CpuStream(_one_thread, DEFAULT_STREAM)
         self.current = self.default
         self._streams = [self.default]
         self._engines = {what: Lock() for what in ("H2D pageable", "D2H pageable", COMPUTE)}
@@ -94,7 +94,7 @@ class CpuDevice(TorchDevice):
         self.current.enqueue(lambda: time.sleep(seconds))
 
     def stream(self) -> CpuStream:
-        made = CpuStream(_one_thread)
+        made = CpuStream(_one_thread, f"stream {len(self._streams)}")
         self._streams.append(made)
         return made
 
@@ -148,7 +148,10 @@ class CpuDevice(TorchDevice):
                 start_s = time.perf_counter()
                 task()
                 end_s = time.perf_counter()
-                seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
+                stream = current_thread().name
+                seen.append(
+                    Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes, stream=stream)
+                )
 
         return run
 

@@ -59,15 +59,16 @@ class CpuEvent:
 
 
 class CpuStream:
-    """An ordered queue of callables, run by one daemon thread, which calls `prepare` first."""
+    """An ordered queue of callables, run by one daemon thread of that name, which calls `prepare`
+    first."""
 
-    def __init__(self, prepare: Step) -> None:
+    def __init__(self, prepare: Step, name: str) -> None:
         self._prepare = prepare
         self._tasks: queue.SimpleQueue[Step | _OneShot | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
         self._num_enqueued = 0  # written by the host's thread alone
         self._num_finished = 0  # written by the stream's thread alone
-        self._thread = threading.Thread(target=self._work, name="hostbench-stream", daemon=True)
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def enqueue(self, task: Step) -> None:

@@ -28,7 +28,7 @@ but that of a delay while a case is measured.
 from dataclasses import replace
 
 from hostbench.core.case import Case
-from hostbench.device.activity import COMPUTE, Activity
+from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
 from hostbench.device.base import SECOND_DEVICE, Device, DType, Fill, Step, Where, lacking
 from hostbench.device.simulated_pace import Pace
 from hostbench.device.simulated_parts import (
@@ -229,8 +229,19 @@ class SimulatedDevice(Device):
         start_s = max(self.host_s, stream.free_s, self._engine_free_s.get(engine, 0.0))
         end_s = stream.free_s = self._engine_free_s[engine] = start_s + seconds
         if what is not None:
-            self._seen.append(Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes))
+            seen = Activity(
+                what=what,
+                start_s=start_s,
+                end_s=end_s,
+                nbytes=nbytes,
+                stream=self._name_of(stream),
+            )
+            self._seen.append(seen)
         return start_s, end_s
+
+    def _name_of(self, stream: SimulatedStream) -> str:
+        number = self._streams.index(stream)
+        return f"stream {number}" if number else DEFAULT_STREAM
 
     def _converted(self, source: SimulatedBuffer, dtype: str) -> SimulatedBuffer:
         """The source gathered and cast, on the side it is on."""

@@ -4,19 +4,22 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import convert
 from msgspec.structs import replace
 
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
+from hostbench.core.lanes import Lane
 from hostbench.core.records import Launch, Measurement, Message, Opened, Opening, Outcome, Started
 from hostbench.device import open_device
 from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
+from hostbench.device.traced import CallLog, Traced
 from hostbench.families import load
 from hostbench.measure import evidence, measure
+from hostbench.measure.trace import trace
 from hostbench.measure.workload import Workload, prepare
 from hostbench.ranks.replies import RankFailure
 
@@ -62,7 +65,11 @@ def _one(
     try:
         work = workloads[case.workload]
         measured = _evidence if place.launch.observe else _measured
-        found = measured(work, place, case, settings)
+        lanes: tuple[Lane, ...] = ()
+        if place.launch.trace:
+            found, lanes = _traced(work, place, case, settings)
+        else:
+            found = measured(work, place, case, settings)
     except Unavailable as reason:
         return outcome(status="skipped", reason=str(reason))
     except DeviceLost:
@@ -78,6 +85,7 @@ def _one(
         reason="; ".join(broken) or None,
         seconds=None if place.launch.observe else measure.summary_s(found),
         measurement=found.rounded(),
+        lanes=lanes,
     )
 
 
@@ -119,6 +127,20 @@ def _measured(work: Workload, place: _Place, case: Case, settings: measure.Setti
     if place.launch.device is not None:
         raise Unavailable(f"the {place.launch.device} device has no ranks")
     return place.room().measure(work, case, settings)
+
+
+def _traced(
+    work: Workload, place: _Place, case: Case, settings: measure.Settings
+) -> tuple[Measurement, tuple[Lane, ...]]:
+    """Measured as ever, which warms up and checks the data, on a device that is watched; then one
+    reading lane by lane."""
+    if work.ranks is not None:
+        raise Unavailable("ranks")
+    opened = _open(place, case)
+    device = cast(Device, Traced(opened, CallLog(opened.now)))
+    prepared = prepare(work, device, case)
+    found = measure.measure(device, prepared, settings)
+    return found, trace(device, prepared)
 
 
 def _leave_nothing(devices: Mapping[str, Device | Unavailable], outcome: Outcome) -> Outcome:

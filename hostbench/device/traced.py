@@ -1,0 +1,100 @@
+"""A device whose calls by the host are noted while it is traced, for a picture of one reading.
+
+What is built on a watched device calls through it for good, which takes time: nothing that was
+built on one is ever timed for a result.
+"""
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hostbench.core.lanes import HOST, Lane, Span, SpanKind
+from hostbench.device.base import Step
+
+_NO_CALLS = frozenset(
+    "now enter require refusal lacks marks marked mark typed every_second on".split()
+)
+"""Of a device: what asks it nothing that takes time, and the switch of the current stream."""
+_WAITS = frozenset(("synchronize", "barrier"))
+
+
+class CallLog:
+    """The calls of the thread that it was made in, while it is on; of calls within calls the
+    outermost. `now` is the clock of whatever is traced."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now, self._thread = now, threading.get_ident()
+        self._spans: list[Span] | None = None
+        self._is_inside = False
+
+    @contextmanager
+    def on(self) -> Iterator[list[Span]]:
+        """Calls made within are in the list."""
+        spans: list[Span] = []
+        self._spans = spans
+        try:
+            yield spans
+        finally:
+            self._spans = None
+
+    def call(self, name: str, kind: SpanKind, work: Callable[[], Any]) -> Any:
+        """What `work` returns."""
+        spans = self._spans
+        if spans is None or self._is_inside or threading.get_ident() != self._thread:
+            return work()
+        self._is_inside = True
+        start_s = self._now()
+        try:
+            return work()
+        finally:
+            end_s, self._is_inside = self._now(), False
+            if end_s > start_s:
+                spans.append(Span(name=name, kind=kind, start_s=start_s, end_s=end_s))
+
+
+class Traced:
+    """Stands in front of a device, a stream, an event or a process group, and of what these make
+    that can be called or waited for."""
+
+    def __init__(self, target: Any, log: CallLog, what: str = "") -> None:
+        self._target, self._log, self._what = target, log, what
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._target, name)
+        if name.startswith("_") or not callable(value):
+            return value
+        if name in _NO_CALLS:
+            return lambda *args, **more: value(*map(_plain, args), **more)
+        return self._noted(value, f"{self._what} {name}".strip().replace("_", " "), name in _WAITS)
+
+    def trace(self, work: Step) -> list[Lane]:
+        """The target's, with the host's calls before them unless it has these itself."""
+        with self._log.on() as spans:
+            seen: list[Lane] = self._target.trace(work)
+        if any(lane.name == HOST for lane in seen):
+            return seen
+        return [Lane(name=HOST, spans=tuple(spans)), *seen]
+
+    def _noted(self, value: Callable[..., Any], name: str, waits: bool) -> Callable[..., Any]:
+        usual = inspect.signature(value).parameters.get("blocking")
+
+        def call(*args: Any, **more: Any) -> Any:
+            blocks = waits or bool(usual and more.get("blocking", usual.default) is True)
+            said = f"{name}, blocking" if blocks and not waits else name
+            kind: SpanKind = "wait" if blocks else "call"
+            plain = [_plain(one) for one in args]
+            made = self._log.call(said, kind, lambda: value(*plain, **more))
+            return self._watched(made, name)
+
+        return call
+
+    def _watched(self, made: Any, name: str) -> Any:
+        if hasattr(made, "synchronize"):
+            return Traced(made, self._log, name)
+        return self._noted(made, name, waits=False) if callable(made) else made
+
+
+def _plain(one: Any) -> Any:
+    return one._target if isinstance(one, Traced) else one

@@ -1,0 +1,172 @@
+"""A reading seen lane by lane: exact on the simulated device, its structure on the cpu device."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import pytest
+
+from hostbench.core.lanes import Lane, busy_s, extent
+from hostbench.core.records import Launch, Outcome
+from hostbench.device.activity import Activity, lanes
+from hostbench.device.base import Device
+from hostbench.device.cpu import CpuDevice
+from hostbench.device.traced import CallLog, Traced
+from hostbench.families import load
+from hostbench.measure.measure import Prepared
+from hostbench.measure.trace import trace
+from hostbench.runner import worker
+from tests.device.test_simulated import H2D, LAUNCH, PINNED_S, WAIT, N, device
+
+COMPUTE_S = 2.0**-2
+
+
+def watched(target: Any) -> Device:
+    return cast(Device, Traced(target, CallLog(target.now)))
+
+
+def seen(lane: Lane) -> list[tuple[str, str, float, float]]:
+    return [(one.name, one.kind, one.start_s, one.end_s) for one in lane.spans]
+
+
+def overlapping(dev: Device, *, pinned: bool = True) -> Callable[[], None]:
+    """A copy on one stream, a compute that waits for it on another."""
+    host, there = dev.host_buffer(N, pinned=pinned), dev.buffer(N)
+    copies, computes = dev.stream(), dev.stream()
+    arrived, compute = dev.event(), dev.compute(COMPUTE_S)
+
+    def step() -> None:
+        with dev.on(copies):
+            dev.copy(there, host, blocking=False)
+            arrived.record()
+        with dev.on(computes):
+            computes.wait(arrived)
+            compute()
+
+    return step
+
+
+def test_the_simulated_device_is_seen_to_the_last_digit() -> None:
+    dev = watched(device())
+    step = overlapping(dev)
+    dev._target.host_s = 16.0  # type: ignore[attr-defined]
+    host, copies, computes = trace(dev, Prepared(step=step))
+    copied_s = LAUNCH + PINNED_S
+    done_s = copied_s + COMPUTE_S
+    assert (host.name, copies.name, computes.name) == ("host", "stream 1", "stream 2")
+    assert seen(host) == [
+        ("copy", "call", 0.0, LAUNCH),
+        ("compute", "call", LAUNCH, 2 * LAUNCH),
+        ("synchronize", "wait", 2 * LAUNCH, done_s + WAIT),
+    ]
+    assert seen(copies) == [("H2D pinned", "H2D", LAUNCH, copied_s)]
+    assert copies.spans[0].nbytes == N
+    assert seen(computes) == [("compute", "compute", copied_s, done_s)]
+
+
+def test_a_reading_has_as_many_steps_as_are_timed() -> None:
+    dev = watched(device())
+    host, there = dev.host_buffer(N, pinned=True), dev.buffer(N)
+    step = partial(dev.copy, there, host, blocking=False)
+    calls, copies = trace(dev, Prepared(step=step, depth=3))
+    assert [one.name for one in calls.spans] == ["copy"] * 3 + ["synchronize"]
+    assert busy_s(copies.spans) == 3 * PINNED_S
+    assert copies.name == "default stream"
+    assert N / H2D < PINNED_S  # a latency is in each
+
+
+def test_a_call_that_blocks_is_a_wait() -> None:
+    dev = watched(device())
+    host, there = dev.host_buffer(N, pinned=True), dev.buffer(N)
+
+    def step() -> None:
+        dev.copy(there, host, blocking=True)
+        dev.move(host)
+        dev.fetch(there, blocking=False)
+        dev.stream().synchronize()
+
+    calls, *_ = trace(dev, Prepared(step=step))
+    assert [(one.name, one.kind) for one in calls.spans] == [
+        ("copy, blocking", "wait"),
+        ("move, blocking", "wait"),
+        ("fetch", "call"),
+        ("stream synchronize", "wait"),
+        ("synchronize", "wait"),
+    ]
+
+
+def test_nothing_is_noted_before_and_after() -> None:
+    dev = watched(device())
+    step = overlapping(dev)
+    step()
+    dev.synchronize()
+    first = trace(dev, Prepared(step=step))
+    assert first == trace(dev, Prepared(step=step))
+    assert extent(first)[0] == 0.0
+
+
+def test_the_cpu_device_has_its_threads_clock() -> None:
+    real = CpuDevice()
+    try:
+        dev = watched(real)
+        host, copies, computes = trace(dev, Prepared(step=overlapping(dev, pinned=False)))
+    finally:
+        real.close()
+    names = ["copy", "event record", "stream wait", "compute", "synchronize"]
+    assert [one.name for one in host.spans] == names
+    assert [(one.name, one.kind) for one in copies.spans] == [("H2D pageable", "H2D")]
+    assert [(one.name, one.kind) for one in computes.spans] == [("compute", "compute")]
+    assert copies.spans[0].end_s <= computes.spans[0].start_s
+    assert host.spans[-1].end_s >= computes.spans[0].end_s
+    assert host.spans[0].start_s == 0.0 < copies.spans[0].start_s
+
+
+def test_lanes_are_in_the_order_of_streams_and_places() -> None:
+    did = [
+        Activity(what="H2D pinned", start_s=0, end_s=1, stream="stream 20", place="GPU 1"),
+        Activity(what="compute", start_s=5, end_s=6, stream="stream 7", name="ncclDevKernel"),
+        Activity(what="compute", start_s=2, end_s=3, stream="stream 7", name="sgemm"),
+        Activity(what="Memset", start_s=0, end_s=1, stream="stream 13"),
+    ]
+    found = lanes(did)
+    assert [(lane.place, lane.name) for lane in found] == [
+        ("", "stream 7"),
+        ("", "stream 13"),
+        ("GPU 1", "stream 20"),
+    ]
+    kinds = [[(one.name, one.kind) for one in lane.spans] for lane in found]
+    assert kinds == [
+        [("sgemm", "compute"), ("ncclDevKernel", "collective")],
+        [("Memset", "other")],
+        [("H2D pinned", "H2D")],
+    ]
+    assert {lane.place for lane in lanes(did[1:])} == {""}
+
+
+@pytest.mark.parametrize("family", ["transfer", "overlap", "allocation"])
+def test_every_case_of_the_simulated_device_can_be_traced(family: str) -> None:
+    works = load((family,)).values()
+    cases = [case for work in works for case in work.cases() if case.values["device"] == "cuda"]
+    launch = Launch(
+        family=family,
+        settings={"max_samples": 3, "warmup_s": 0.0},
+        device="simulated",
+        trace=True,
+        cases=tuple(cases[::7]),
+    )
+    said: list[Any] = []
+    worker.walk(launch, said.append)
+    outcomes = [one for one in said if isinstance(one, Outcome)]
+    assert len(outcomes) == len(launch.cases)
+    for outcome in outcomes:
+        assert outcome.status == "ok", outcome.reason
+        assert outcome.lanes[0].name == "host"
+        assert outcome.lanes[0].spans[-1].name == "synchronize"
+
+
+def test_other_launches_bring_no_lanes() -> None:
+    case = next(iter(load(("overlap",))["overlap.pipeline"].cases()))
+    launch = Launch(family="overlap", settings={}, device="simulated", cases=(case,))
+    said: list[Any] = []
+    worker.walk(launch, said.append)
+    assert [one.lanes for one in said if isinstance(one, Outcome)] == [()]
