@@ -93,8 +93,7 @@ def take(seat: Seat) -> tuple[Device, TorchGroup]:
         raise Unavailable(reason)
     device = open_device(seat.device, seat.rank)
     device.settle()
-    one: torch.Tensor = device.create("zeros", 4, on_host=False)
-    device.synchronize()
+    one: torch.Tensor = device.create("empty", 4, on_host=False)  # nobody reads its value
     if not getattr(dist, f"is_{backend.name}_available", lambda: False)():
         raise Unavailable(f"this torch is built without {backend.name}")
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"

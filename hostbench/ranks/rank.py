@@ -95,7 +95,6 @@ class _Rank:
         """What is wrong with the data, and the memory that the steps used, without what it takes to
         build and check; then leave nothing of the case."""
         assert self.prepared is not None
-        self.device.synchronize()
         memory = self.device.memory_stats()
         wrong = self.prepared.verify() if self.prepared.verify else None
         self.prepared = None

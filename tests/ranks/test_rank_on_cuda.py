@@ -1,0 +1,81 @@
+"""A rank of nccl on the stand-in for CUDA, in this process: what it waits for, and when."""
+
+import os
+from array import array
+from collections.abc import Iterator
+
+import pytest
+import torch.distributed as dist
+
+from hostbench.core.case import AxisValue, Case
+from hostbench.core.units import MIB
+from hostbench.families import load
+from hostbench.ranks import membership
+from hostbench.ranks.group import Seat
+from hostbench.ranks.rank import _Rank
+from tests.gpu_stand_in import Costs, Floor, cuda_machine
+
+COUNT = 3
+BUSY_S = 0.01
+
+
+@pytest.fixture
+def floor() -> Iterator[Floor]:
+    with cuda_machine(1) as made:
+        yield made
+
+
+@pytest.fixture
+def rank(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Rank]:
+    monkeypatch.setattr(membership, "_JOINED", [])
+    rendezvous = os.memfd_create("rendezvous")
+    entered, left = (memoryview(array("q", [0])) for _ in range(2))
+    load()
+    rank = _Rank(
+        Seat(
+            rank=0,
+            num_ranks=1,
+            device="cuda",
+            rendezvous=rendezvous,
+            entered=entered,
+            left=left,
+        )
+    )
+    try:
+        rank.take_seat()
+        yield rank
+    finally:
+        dist.destroy_process_group()
+        os.close(rendezvous)
+
+
+def is_idle(floor: Floor) -> bool:
+    return all(queue.free_s <= floor.machine.now_s for queue in floor.machine.gpus[0].queues)
+
+
+def test_waiting_for_the_ranks_is_waiting_for_the_own_device(rank: _Rank, floor: Floor) -> None:
+    """nccl's call returns before the sum is there."""
+    for wait in (rank.group.barrier, rank.group.synchronize):
+        rank.device.delay(BUSY_S)
+        assert not is_idle(floor)
+        wait()
+        assert is_idle(floor)
+        assert rank.seat.left[0] == rank.seat.entered[0]
+
+
+@pytest.mark.parametrize("workload", ["all_reduce", "all_reduce_queued"])
+def test_a_reading_ends_with_the_sum_and_begins_when_all_are_there(
+    rank: _Rank, floor: Floor, workload: str
+) -> None:
+    axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 1, "nbytes": 16 * MIB}
+    rank.build(Case.of(f"collectives.{workload}", axes))
+    before = rank.seat.entered[0]
+    readings = rank.iterate(COUNT)
+    assert rank.prepared is not None
+    depth = rank.prepared.depth
+    assert rank.seat.entered[0] - before == COUNT * (1 + depth), "a barrier before each reading"
+    costs = Costs()
+    sum_s = costs.collective_s + 2 * 16 * MIB / costs.peer_bytes_per_s
+    assert all(depth * total_s >= depth * sum_s > depth * call_s for total_s, call_s in readings)
+    wrong, memory = rank.finish()
+    assert wrong is None and memory["peak_allocated"] >= 2 * 16 * MIB
