@@ -193,6 +193,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     """A device that stands in for the one each case names (`simulated`); None: as named."""
     deadline_s: float = 60.0
     """A case that takes longer is killed and failed; the rest goes on in a new worker."""
+    variables: Mapping[str, str] = {}
+    """Of the environment that its worker is started with; an empty text: without the variable."""
     observe: bool = False
     """Gather evidence (`hostbench.measure.evidence`) instead of timing."""
     trace: bool = False

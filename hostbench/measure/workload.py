@@ -49,6 +49,9 @@ class Workload:
     """Cases whose step enqueues nothing: they may be repeated inside one timer reading."""
     needs: Callable[..., Iterable[str]] | None = None
     """Abilities of `hostbench.device.base` without which a case is skipped, from the axes."""
+    environment: Callable[..., Mapping[str, str]] | None = None
+    """Environment variables of a case, from the axes, for what a library reads as it is loaded: the
+    case runs in a process that was started with them. An empty text: without that variable."""
     baseline: Mapping[str, AxisValue] = field(default_factory=dict)
     """What the other values of these axes are held against; the first value where it says none."""
     link: LinkName | Callable[..., LinkName | None] | None = None
@@ -118,6 +121,9 @@ class Workload:
 
     def num_ranks(self, case: Case) -> int | None:
         return self.ranks(**case.values) if self.ranks else None
+
+    def variables(self, case: Case) -> dict[str, str]:
+        return dict(self.environment(**case.values)) if self.environment else {}
 
     def is_quick(self, case: Case) -> bool:
         return self.quick is not None and self.quick(**case.values)

@@ -58,12 +58,13 @@ class Launcher:
     ) -> None:
         """`tick` is called about once a second while a worker is busy, `started` per case. `root`
         holds the `hostbench` that is measured; without it, the caller's own is. `variables` join
-        the environment of the workers."""
+        the environment of the workers; an empty one leaves it."""
         self._tick = tick
         self._started = started
         self._variables = dict(variables or {})
         self._root = root or Path(hostbench.__file__).parent.parent
         self._bystanders = children()
+        self._apart: dict[tuple[tuple[str, str], ...], Launcher] = {}
         self._log = tempfile.TemporaryFile()
         self._server: subprocess.Popen[bytes] | None = None
         self._pipe: _Pipe
@@ -73,6 +74,8 @@ class Launcher:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for other in self._apart.values():
+            other.__exit__()
         self._stop()
         kill_strays(keep=self._bystanders)
         self._log.close()
@@ -81,8 +84,13 @@ class Launcher:
         """Run a launch; yields each case's outcome as it comes. Every case yields exactly once.
 
         Raises DeviceLost where the device does not start: a worker for each case that is left would
-        only wait for it again.
+        only wait for it again. A launch with variables has a fork server that was started with
+        them, of a launcher of its own, kept for the next launch: the server has imported torch,
+        which reads some as it is loaded.
         """
+        if launch.variables:
+            yield from self._with(launch.variables).run(replace(launch, variables={}))
+            return
         self._bystanders = children() - self._server_pids()  # another launcher's server too
         left = list(launch.cases)
         done = 0
@@ -95,6 +103,13 @@ class Launcher:
             kill_strays(keep=self._bystanders | self._server_pids())
             if len(left) == before:
                 raise BrokenError(f"the worker ended before its first case: {self._tail()}")
+
+    def _with(self, variables: Mapping[str, str]) -> "Launcher":
+        key = tuple(sorted(variables.items()))
+        if key not in self._apart:
+            joined = {**self._variables, **variables}
+            self._apart[key] = Launcher(self._tick, self._started, self._root, joined)
+        return self._apart[key]
 
     def _attempt(self, launch: Launch, cases: Sequence[Case], done: int) -> Iterator[Outcome]:
         """One worker, until it has walked the cases or ended otherwise."""
@@ -151,7 +166,7 @@ class Launcher:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=environment() | self._variables,
+            env=_without_empty(environment() | self._variables, self._variables),
         )
         assert self._server.stdout is not None
         self._pipe = _Pipe(self._server.stdout.fileno())
@@ -235,6 +250,11 @@ class _Pipe:
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line + b"\n"
+
+
+def _without_empty(variables: Mapping[str, str], named: Mapping[str, str]) -> dict[str, str]:
+    """Of those that are named an empty one is left out."""
+    return {name: value for name, value in variables.items() if value or name not in named}
 
 
 def _message(line: bytes) -> AnyMessage | None:

@@ -1,7 +1,8 @@
 """What a run measures: profiles, the choice of cases, their random order."""
 
+import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hostbench.core.case import Case, Selector
@@ -62,6 +63,18 @@ class Plan:
         return all(
             case.values["device"] in SLOW_TO_START and not _num_ranks(case) for case in cases
         )
+
+    def workers(
+        self, families: Iterable[str], launch: int
+    ) -> Iterator[tuple[dict[str, str], tuple[Case, ...]]]:
+        """The cases of these families, those of one environment together: what of it differs from
+        this process's own, and the cases in the order that a worker walks them."""
+        found: dict[tuple[tuple[str, str], ...], list[Case]] = {}
+        for case in (case for family in families for case in self.order(family, launch)):
+            variables = () if self.stand_in is not None else _variables(case)
+            found.setdefault(variables, []).append(case)
+        for variables, cases in found.items():
+            yield dict(variables), tuple(cases)
 
     def order(self, family: str, launch: int) -> tuple[Case, ...]:
         """The family's cases of a launch in the order they are measured, shuffled by the seed.
@@ -133,6 +146,13 @@ def choose(
             + "; `hostbench list` names them all"
         )
     return tuple(chosen)
+
+
+def _variables(case: Case) -> tuple[tuple[str, str], ...]:
+    """Nothing where the environment is already as the case needs it."""
+    work = registry().get(case.workload)
+    wanted = work.variables(case) if work else {}
+    return tuple(pair for pair in sorted(wanted.items()) if os.environ.get(pair[0], "") != pair[1])
 
 
 def _num_ranks(case: Case) -> int:

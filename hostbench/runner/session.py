@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from itertools import chain
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -66,15 +66,16 @@ def _timed(
     sides each family has its own worker: a side may be a commit whose workers know one alone."""
     for launch in range(plan.profile.launches):
         apart = [(family,) for family in plan.families()]
-        for families in plan.walks(launch) if len(launchers) == 1 else apart:
-            ordered = _ordered(plan, families, launch)
+        walks = plan.walks(launch) if len(launchers) == 1 else apart
+        for families, variables, ordered in _workers(plan, walks, launch):
             cases = tuple(case for case in ordered if case not in out)
             progress.dropped((len(ordered) - len(cases)) * len(launchers))
             if not cases:
                 continue
+            asked = _launch(plan, launch, cases, variables=variables)
             for side in plan.turns(families[0], launch) if len(launchers) > 1 else (0,):
                 progress.walk(f"launch {launch + 1}/{plan.profile.launches}", families)
-                for outcome in launchers[side].run(_launch(plan, launch, cases)):
+                for outcome in launchers[side].run(asked):
                     record = _record(workloads[outcome.case.workload], launch, outcome)
                     if record.status != "ok":
                         out.add(record.case)
@@ -83,9 +84,11 @@ def _timed(
 
 
 def _observed(plan: Plan, workloads: Mapping[str, Workload]) -> set[Case]:
-    """Cases to observe: those that one process runs by itself and that were not observed yet."""
+    """Cases to observe: those that one process runs by itself, that enqueue anything, and that were
+    not observed yet."""
     number = plan.profile.launches
-    alone = (case for case in plan.cases if workloads[case.workload].ranks is None)
+    works = ((case, workloads[case.workload]) for case in plan.cases)
+    alone = (case for case, work in works if work.ranks is None and not work.is_host_only(case))
     return {case for case in alone if (case, number) not in plan.done}
 
 
@@ -100,12 +103,13 @@ def _observe(
     against the times: that is a proof which is unavailable. A profiler that breaks it again and
     again is left alone."""
     number, left, broken = plan.profile.launches, set(wanted), []
-    for families in plan.walks(number):
-        cases = tuple(case for case in _ordered(plan, families, number) if case in wanted)
+    for families, variables, ordered in _workers(plan, plan.walks(number), number):
+        cases = tuple(case for case in ordered if case in wanted)
         if not cases:
             continue
         progress.walk("observing", families)
-        for outcome in launcher.run(_launch(plan, number, cases, observe=True)):
+        asked = _launch(plan, number, cases, observe=True, variables=variables)
+        for outcome in launcher.run(asked):
             if outcome.status == "failed" and not outcome.measurement.proofs:
                 broken.append(outcome)
                 outcome = _unavailable(outcome, f"the observing pass failed: {outcome.reason}")
@@ -131,19 +135,24 @@ def _unavailable(outcome: Outcome, why: str) -> Outcome:
     return replace(outcome, status="ok", reason=None, traceback=None, measurement=measurement)
 
 
-def _ordered(plan: Plan, families: Iterable[str], launch: int) -> tuple[Case, ...]:
-    return tuple(chain.from_iterable(plan.order(family, launch) for family in families))
+def _workers(
+    plan: Plan, walks: Iterable[tuple[str, ...]], launch: int
+) -> Iterator[tuple[tuple[str, ...], dict[str, str], tuple[Case, ...]]]:
+    """The families, the environment and the cases of each worker of a launch."""
+    for families in walks:
+        for variables, cases in plan.workers(families, launch):
+            yield families, variables, cases
 
 
-def _launch(plan: Plan, launch: int, cases: tuple[Case, ...], *, observe: bool = False) -> Launch:
+def _launch(plan: Plan, launch: int, cases: tuple[Case, ...], **more: Any) -> Launch:
     return Launch(
         family=cases[0].family,
         number=launch,
         cases=cases,
         settings=asdict(plan.profile.settings),
         device=plan.stand_in,
-        observe=observe,
         deadline_s=plan.profile.deadline_s,
+        **more,
     )
 
 

@@ -57,6 +57,8 @@ class Count:
     skipped: int = 0
     starting: int = 0
     """Workers that start CUDA themselves."""
+    servers: int = 1
+    """Fork servers: one for each environment."""
 
     @property
     def processes(self) -> int:
@@ -76,7 +78,7 @@ class Count:
         sampling_s = settings.warmup_s + settings.budget_s + costs.build_s
         return (
             costs.once_s
-            + 2 * costs.import_s
+            + (1 + self.servers) * costs.import_s
             + (1 + self.starting + self.pools) * costs.cuda_start_s
             + (self.starting + self.pools) * costs.settle_s
             + self.pools * costs.nccl_start_s
@@ -153,10 +155,14 @@ class _Counting:
     def __init__(self, workloads: Mapping[str, Workload], num_gpus: int) -> None:
         self.count = Count()
         self._workloads, self._num_gpus = workloads, num_gpus
+        self._environments: list[dict[str, str]] = [{}]
 
     def run(self, launch: Launch) -> Iterator[Outcome]:
         count, pool = self.count, 0
         count.workers += 1
+        if dict(launch.variables) not in self._environments:
+            self._environments.append(dict(launch.variables))
+            count.servers += 1
         count.starting += any(self._num_ranks(case) is None for case in launch.cases)
         for position, case in enumerate(launch.cases):
             num_ranks = self._num_ranks(case)

@@ -1,5 +1,7 @@
 """One launch in a worker, walked in this process over workloads made for the test."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +9,16 @@ import pytest
 
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable, UsageError
+from hostbench.core.processes import children
 from hostbench.core.records import Launch, Message, Opened, Opening, Outcome, Started
 from hostbench.device.base import Device
 from hostbench.device.simulated import SimulatedDevice
+from hostbench.families import load
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import Workload
 from hostbench.runner import launcher, worker
 from hostbench.runner.launcher import Launcher
+from hostbench.runner.plan import QUICK, Plan, choose
 
 BUSY_S = 100.0
 STEPS: list[int] = []
@@ -209,6 +214,69 @@ def test_the_server_imports_torch_for_what_is_not_simulated(
             launch = Launch(family="asking", settings={}, device=device, cases=cases)
             (done,) = launcher.run(launch)
             assert done.reason == f"data failed: imported: {there}"
+
+
+READING = """
+import os
+
+from hostbench import DEVICES, Prepared, workload
+
+LOADED = {name: os.environ.get(name) for name in ("SETTING", "OTHER")}
+
+
+@workload(
+    axes={"device": DEVICES, "setting": ("as it is", "fast", "none")},
+    environment=lambda setting, **_: {
+        "as it is": {}, "fast": {"SETTING": "fast"}, "none": {"OTHER": ""}
+    }[setting],
+    version="1",
+)
+def read(device, setting):
+    said = f"{LOADED}, server {os.getppid()}"
+    return Prepared(step=lambda: None, verify=lambda: said, host_only=True)
+"""
+
+
+def test_an_environment_is_there_when_the_server_loads_what_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one launch each environment has a server of its own, which serves the next launch too;
+    what the environment is already needs none."""
+    (tmp_path / "reading.py").write_text(READING)
+    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(tmp_path))
+    monkeypatch.setenv("OTHER", "there")
+    cases = choose(load(("reading",)), "cpu")
+    planned = Plan(profile=replace(QUICK, launches=2), cases=cases)
+
+    def failing(launcher: Launcher) -> dict[str, set[str]]:
+        said: dict[str, set[str]] = {}
+        for number in range(2):
+            for variables, walked in planned.workers(("reading",), number):
+                launch = Launch(
+                    family="reading",
+                    settings={},
+                    device="simulated",
+                    cases=walked,
+                    variables=variables,
+                )
+                for done in launcher.run(launch):
+                    said.setdefault(str(done.case.values["setting"]), set()).add(str(done.reason))
+        return said
+
+    children_before = children()
+    with Launcher() as launcher:
+        said = failing(launcher)
+        monkeypatch.setenv("SETTING", "fast")
+        assert {len(walked) for _, walked in planned.workers(("reading",), 0)} == {2, 1}
+    assert os.environ["OTHER"] == "there"
+    assert children() == children_before
+    assert all(len(each) == 1 for each in said.values()), "one server for both launches"
+    loaded = {name: one.partition(", server")[0] for name, (one,) in said.items()}
+    assert loaded == {
+        "as it is": "data failed: {'SETTING': None, 'OTHER': 'there'}",
+        "fast": "data failed: {'SETTING': 'fast', 'OTHER': 'there'}",
+        "none": "data failed: {'SETTING': None, 'OTHER': None}",
+    }
 
 
 HANGING = """
