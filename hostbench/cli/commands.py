@@ -86,6 +86,24 @@ _command(
     options.results,
 )
 _command(
+    "trace",
+    "One reading of a case, lane by lane: a trace for Perfetto and chrome://tracing, and a picture "
+    "(SVG) of the host's calls and of each stream. CASE is family.workload[axis=value,...].",
+    click.argument("case", nargs=-1, metavar="CASE", shell_complete=options.complete_cases),
+    click.option(
+        "-o",
+        "output",
+        type=options.OUTPUT,
+        metavar="FILE",
+        help="write FILE.json (FILE.json.gz where it ends so) and FILE.svg",
+    ),
+    options.device,
+    options.deadline,
+    formats(),
+    options.machine,
+    options.results,
+)
+_command(
     "compare",
     "What became slower or faster from A to B. A side is a commit, branch or tag; or "
     "machine:NAME, torch:VERSION, driver:VERSION, run:ID.",

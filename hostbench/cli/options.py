@@ -159,21 +159,20 @@ stop_after = click.option(
     help="stop after so long (90s, 9m, 1.5h)",
 )
 
+device = click.option(
+    "--device",
+    type=click.Choice(("cuda", "cpu", "simulated")),
+    help="default: cuda where NVIDIA hardware is visible, else cpu",
+)
+deadline = click.option(
+    "--deadline", type=Number(0, min_open=True), metavar="S", help="seconds per case (60)"
+)
 measuring = several(
-    click.option(
-        "--device",
-        type=click.Choice(("cuda", "cpu", "simulated")),
-        help="default: cuda where NVIDIA hardware is visible, else cpu",
-    ),
+    device,
     click.option(
         "--launches", type=click.IntRange(1), metavar="N", help="fresh processes per family (10)"
     ),
-    click.option(
-        "--deadline",
-        type=Number(0, min_open=True),
-        metavar="S",
-        help="seconds per case (60)",
-    ),
+    deadline,
     click.option("--seed", type=int, metavar="N", help="of the random order of cases"),
     click.option(
         "--identify", is_flag=True, help="store host name, serial numbers, bus ids and UUIDs too"

@@ -7,7 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from hostbench.core.errors import BrokenError
+from hostbench.core.errors import BrokenError, UsageError
+from hostbench.core.files import write_atomic
 from hostbench.core.units import one_line
 
 _LINE_EVERY_S = 10.0
@@ -84,3 +85,26 @@ class Reading:
     def _write(text: str) -> None:
         with suppress(OSError):
             print(text, end="", file=sys.stderr, flush=True)
+
+
+def check_folder(path: Path) -> None:
+    """Before the work, not after. Raises UsageError where the folder of what `-o` names is not
+    there."""
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"cannot write {path}: there is no folder {path.parent}; name another file with -o"
+        )
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """What `-o` names. A link or a device (/dev/stdout) is written through, never replaced. Raises
+    UsageError."""
+    remedy = "name another file with -o"
+    check_folder(path)
+    if not path.is_symlink() and (path.is_file() or path.is_dir() or not path.exists()):
+        write_atomic(path, data, remedy)
+        return
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error

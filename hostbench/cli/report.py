@@ -8,10 +8,10 @@ from typing import TextIO
 import pandas as pd
 
 from hostbench import facts
+from hostbench.cli.output import write_file
 from hostbench.cli.page import terminal
 from hostbench.cli.results import check_machines, open_history
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
-from hostbench.core.files import write_atomic
 from hostbench.device.simulated_file import MARK
 from hostbench.report import html as static
 from hostbench.report.page import as_json, page, tracebacks
@@ -57,7 +57,7 @@ def execute(options: ReportOptions) -> int:
     if options.output is None:
         print(text)
     else:
-        _write(options.output, f"{text}\n".encode(errors="replace"))
+        write_file(options.output, f"{text}\n".encode(errors="replace"))
         print(f"wrote {options.output}")
     return EXIT_OK
 
@@ -79,20 +79,6 @@ def _form(options: ReportOptions) -> str:
             f"end it in {', '.join(_ENDINGS)}"
         )
     return form or _ENDINGS.get(ending, "text")
-
-
-def _write(path: Path, data: bytes) -> None:
-    """A link or a device (/dev/stdout) is written through, never replaced."""
-    remedy = "name another file with -o"
-    if not path.parent.is_dir():
-        raise UsageError(f"cannot write {path}: there is no folder {path.parent}; {remedy}")
-    if not path.is_symlink() and (path.is_file() or path.is_dir() or not path.exists()):
-        write_atomic(path, data, remedy)
-        return
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; {remedy}") from error
 
 
 def written(form: str, rows: pd.DataFrame, run: WholeRun, live: TextIO | None) -> str:

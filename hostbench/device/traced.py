@@ -17,7 +17,12 @@ _NO_CALLS = frozenset(
     "now enter require refusal lacks marks marked mark typed every_second on".split()
 )
 """Of a device: what asks it nothing that takes time, and the switch of the current stream."""
-_WAITS = frozenset(("synchronize", "barrier"))
+_KINDS: dict[str, SpanKind] = {
+    "synchronize": "wait",
+    "barrier": "wait",
+    "all_reduce": "collective",
+}
+"""Of a call, where it does not go by whether it blocks."""
 
 
 class CallLog:
@@ -67,7 +72,8 @@ class Traced:
             return value
         if name in _NO_CALLS:
             return lambda *args, **more: value(*map(_plain, args), **more)
-        return self._noted(value, f"{self._what} {name}".strip().replace("_", " "), name in _WAITS)
+        said = f"{self._what} {name}".strip().replace("_", " ")
+        return self._noted(value, said, _KINDS.get(name))
 
     def trace(self, work: Step) -> list[Lane]:
         """The target's, with the host's calls before them unless it has these itself."""
@@ -77,15 +83,18 @@ class Traced:
             return seen
         return [Lane(name=HOST, spans=tuple(spans)), *seen]
 
-    def _noted(self, value: Callable[..., Any], name: str, waits: bool) -> Callable[..., Any]:
+    def _noted(
+        self, value: Callable[..., Any], name: str, kind: SpanKind | None = None
+    ) -> Callable[..., Any]:
         usual = inspect.signature(value).parameters.get("blocking")
 
         def call(*args: Any, **more: Any) -> Any:
-            blocks = waits or bool(usual and more.get("blocking", usual.default) is True)
-            said = f"{name}, blocking" if blocks and not waits else name
-            kind: SpanKind = "wait" if blocks else "call"
+            blocks = usual is not None and more.get("blocking", usual.default) is True
+            said = f"{name}, blocking" if blocks else name
             plain = [_plain(one) for one in args]
-            made = self._log.call(said, kind, lambda: value(*plain, **more))
+            made = self._log.call(
+                said, kind or ("wait" if blocks else "call"), lambda: value(*plain, **more)
+            )
             return self._watched(made, name)
 
         return call
@@ -93,7 +102,7 @@ class Traced:
     def _watched(self, made: Any, name: str) -> Any:
         if hasattr(made, "synchronize"):
             return Traced(made, self._log, name)
-        return self._noted(made, name, waits=False) if callable(made) else made
+        return self._noted(made, name) if callable(made) else made
 
 
 def _plain(one: Any) -> Any:

@@ -9,8 +9,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
+from hostbench.core.lanes import Lane, from_zero
 from hostbench.core.records import Measurement
 from hostbench.core.samples import median
 from hostbench.measure.measure import MAX_WARMUPS, Settings, is_enough
@@ -56,6 +59,20 @@ class Room:
         except BaseException:
             self.close()
             raise
+
+    def trace(
+        self, work: Workload, case: Case, settings: Settings
+    ) -> tuple[Measurement, tuple[Lane, ...]]:
+        """The same, then one reading of all ranks on one clock. Raises as `measure`."""
+        measured = self.measure(work, case, settings)
+        assert self._pool is not None
+        try:
+            seen = self._pool.ask(Deadline.after(DEADLINE_SHARE * self.deadline_s), "trace", case)
+        except BaseException:
+            self.close()
+            raise
+        lanes = (replace(lane, place=f"rank {n}") for n, each in enumerate(seen) for lane in each)
+        return measured, from_zero(tuple(lanes))
 
     def close(self) -> None:
         if self._pool is not None:

@@ -4,15 +4,17 @@ import contextlib
 import os
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import torch
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
+from hostbench.core.lanes import Lane
 from hostbench.core.processes import die_with_parent
 from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, in_words
+from hostbench.device.traced import CallLog, Traced
 from hostbench.measure import measure
 from hostbench.measure.workload import Workload, prepare, registry
 from hostbench.ranks.group import CollectiveError, Seat, TorchGroup, take
@@ -90,6 +92,34 @@ class _Rank:
                 )
             )
         return readings
+
+    def trace(self, case: Case) -> list[Lane]:
+        """One reading of the case lane by lane, built anew on a device and in a group whose calls
+        are noted; it begins when all ranks are there. Then leave nothing of the case."""
+        assert self.work is not None
+        log = CallLog(self.device.now)
+        device, group = (cast(Any, Traced(one, log)) for one in (self.device, self.group))
+        join(group)
+        prepared = prepare(self.work, device, case)
+
+        def one_reading() -> None:
+            for _ in range(prepared.depth):
+                prepared.step()
+            group.synchronize()
+
+        def all_ready() -> None:
+            prepared.get_ready(self.device)
+            self.group.barrier()
+
+        try:
+            all_ready()
+            one_reading()
+            all_ready()
+            lanes: list[Lane] = device.trace(one_reading)
+        finally:
+            join(self.group)
+        self.device.reset()
+        return lanes
 
     def finish(self) -> tuple[str | None, dict[str, int]]:
         """What is wrong with the data, and the memory that the steps used, without what it takes to

@@ -124,9 +124,13 @@ def _measured(work: Workload, place: _Place, case: Case, settings: measure.Setti
     if work.ranks is None:
         device = _open(place, case)
         return measure.measure(device, prepare(work, device, case), settings)
+    return _room(place).measure(work, case, settings)
+
+
+def _room(place: _Place) -> "Room":
     if place.launch.device is not None:
         raise Unavailable(f"the {place.launch.device} device has no ranks")
-    return place.room().measure(work, case, settings)
+    return place.room()
 
 
 def _traced(
@@ -135,7 +139,7 @@ def _traced(
     """Measured as ever, which warms up and checks the data, on a device that is watched; then one
     reading lane by lane."""
     if work.ranks is not None:
-        raise Unavailable("ranks")
+        return _room(place).trace(work, case, settings)
     opened = _open(place, case)
     device = cast(Device, Traced(opened, CallLog(opened.now)))
     prepared = prepare(work, device, case)

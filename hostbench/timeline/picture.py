@@ -7,12 +7,13 @@ colour-blind tell apart. A browser shows each span's name, time and bytes under 
 """
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-from hostbench.core.lanes import KINDS, Lane, Span, SpanKind, busy_s, extent
+from hostbench.core.lanes import HOST, KINDS, Lane, Span, SpanKind, busy_s, extent
 from hostbench.core.units import format_bytes, format_seconds, number_of, one_line
 
 Scheme = Literal["auto", "light", "dark"]
@@ -179,15 +180,19 @@ def _rows(
     """The lanes from `y` on, and where they end."""
     parts: list[str] = []
     place = ""
+    sizes = Counter(lane.place for lane in lanes)
     for lane, pieces in zip(lanes, drawn, strict=True):
-        if lane.place != place:
-            place = lane.place
+        name = lane.name
+        if lane.place and sizes[lane.place] == 1:
+            name = f"{lane.place}: {name}"
+        elif lane.place != place:
             y += _LINE + _BETWEEN
-            parts.append(f'<text y="{y - 4}" class="title">{_safe(place, _NAME_LENGTH)}</text>')
+            said = _safe(lane.place, _NAME_LENGTH)
+            parts.append(f'<text y="{y - 4}" class="title">{said}</text>')
+        place = lane.place
         y += _LINE
-        busy = busy_s(lane.spans, KINDS.keys() - {"wait"}) / window.length_s
-        said = f"{'working' if _is_host(lane) else 'busy'} {busy:.0%}"
-        parts.append(f'<text y="{y - 4}">{_safe(lane.name, _NAME_LENGTH)}</text>')
+        parts.append(f'<text y="{y - 4}">{_safe(name, _NAME_LENGTH)}</text>')
+        said = _in_words(lane, window)
         parts.append(f'<text x="100%" y="{y - 4}" class="pale end">{said}</text>')
         parts.append(f'<rect y="{y}" width="100%" height="{_BAR}" class="row"/>')
         for piece in pieces:
@@ -196,8 +201,14 @@ def _rows(
     return parts, y
 
 
-def _is_host(lane: Lane) -> bool:
-    return all(span.kind in ("call", "wait") for span in lane.spans)
+def _in_words(lane: Lane, window: _Window) -> str:
+    """How much of the time a stream is busy, or the host waits."""
+    kinds: dict[str, tuple[SpanKind, ...]] = {"busy": tuple(KINDS)}
+    if lane.name == HOST:
+        kinds = {"waits": ("wait",), "in collectives": ("collective",), "in calls": ("call",)}
+    shares = {word: busy_s(lane.spans, of) / window.length_s for word, of in kinds.items()}
+    word = max(shares, key=lambda one: shares[one])
+    return f"{word} {shares[word]:.0%}"
 
 
 def _bar(piece: _Merged, window: _Window, y: int) -> Iterator[str]:

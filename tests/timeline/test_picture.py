@@ -47,7 +47,7 @@ def test_spans_lie_at_their_share_of_the_time() -> None:
     assert first.get("y") == waiting.get("y") != computing.get("y")
     assert [tip(one) for one in bars(made)] == ["mm: 1 s", "mm: 3 s", "mm: 2 s, 2 KiB"]
     said = texts(made)
-    assert {"a case", "host", "stream 1", "working 25%", "busy 50%", "0", "1 s", "3 s"} <= {*said}
+    assert {"a case", "host", "stream 1", "waits 75%", "busy 50%", "0", "1 s", "3 s"} <= {*said}
     assert "time since the first start" in said
 
 

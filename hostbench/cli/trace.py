@@ -1,0 +1,183 @@
+"""`hostbench trace`: one reading of a case, as a trace that Perfetto opens and as a picture."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec import to_builtins
+
+from hostbench import __version__
+from hostbench.cli.output import check_folder, warn, write_file
+from hostbench.cli.page import show_page
+from hostbench.cli.program import given, program
+from hostbench.cli.run_setup import Measuring, Setup, set_up
+from hostbench.core.case import Case, Selector, as_typed, parse_selector, typed_value
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_OK,
+    BrokenError,
+    NothingMeasured,
+    UsageError,
+)
+from hostbench.core.processes import become_subreaper
+from hostbench.core.records import Launch, Outcome
+from hostbench.device.simulated_file import MARK
+from hostbench.facts.record import text_of
+from hostbench.families import check_selects, load
+from hostbench.report.reading import about, picture, table
+from hostbench.report.table import Part
+from hostbench.runner.launcher import Launcher
+from hostbench.runner.plan import choose
+from hostbench.store import traces
+from hostbench.store.archive import packed
+from hostbench.store.limits import gpu_name
+from hostbench.store.traces import StoredTrace, TraceAbout
+
+_DEADLINE_S = 60.0
+_OPEN = "open it in https://ui.perfetto.dev or chrome://tracing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceOptions(Measuring):
+    output: Path | None = None
+    format: str = "text"
+
+
+def execute(options: TraceOptions) -> int:
+    """Run the case, keep its trace, draw it. Exit code 3 where it cannot run here, 4 where it
+    failed: also with a trace that shows how."""
+    selector = _selector(options.case)
+    check_selects(selector, load(), "")
+    if options.output is not None:
+        check_folder(options.output)
+    become_subreaper()
+    setup = set_up(options)
+    case = _only(selector, setup)
+    outcome = _run(case, setup, options.deadline or _DEADLINE_S)
+    trace = StoredTrace(about=_about(case, setup, outcome), lanes=outcome.lanes)
+    kept = traces.new_path(setup.results, trace.about)
+    traces.write(kept, trace)
+    drawn = kept.with_name(kept.name.removesuffix(traces.SUFFIX) + traces.PICTURE)
+    shown = kept
+    if options.output is not None:
+        shown, drawn = _outputs(options.output)
+        is_packed = shown.name.endswith(traces.SUFFIX)
+        document = trace.document()
+        write_file(shown, packed(document) if is_packed else json.dumps(document).encode())
+    write_file(drawn, picture(trace).encode())
+    _tell(options, trace, shown, drawn)
+    if outcome.status == "failed":
+        warn(f"{as_typed(str(case))} failed: {outcome.reason}")
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+def _selector(named: tuple[str, ...]) -> Selector:
+    if len(named) != 1:
+        raise UsageError(
+            f"name one case, not {len(named)}: family.workload[axis=value,...], as `hostbench list "
+            "--cases` prints it"
+        )
+    return parse_selector(named[0])
+
+
+def _only(selector: Selector, setup: Setup) -> Case:
+    """The one case that is selected on the device. Raises UsageError, which says what tells the
+    cases apart where there are several."""
+    cases = choose(setup.workloads, setup.device, selectors=[selector])
+    if len(cases) == 1:
+        return cases[0]
+    if len({case.workload for case in cases}) > 1:
+        names = ", ".join(dict.fromkeys(case.workload for case in cases))
+        raise UsageError(f"{selector.text!r} selects {len(cases)} cases: name one of {names}")
+    axes: dict[str, list[str]] = {}
+    for case in cases:
+        for axis, value in case.axes:
+            said = typed_value(axis, value)
+            if said not in axes.setdefault(axis, []):
+                axes[axis].append(said)
+    choices = "; ".join(
+        f"{axis} is {', '.join(values)}" for axis, values in axes.items() if len(values) > 1
+    )
+    raise UsageError(
+        f"{selector.text!r} selects {len(cases)} cases: name one, as "
+        f"'{as_typed(str(cases[0]))}'; {choices}"
+    )
+
+
+def _run(case: Case, setup: Setup, deadline_s: float) -> Outcome:
+    """The outcome with its lanes. Raises NothingMeasured or BrokenError where it has none."""
+    launch = Launch(
+        family=case.family,
+        settings={},
+        device=MARK if setup.device == MARK else None,
+        deadline_s=deadline_s,
+        trace=True,
+        cases=(case,),
+    )
+    with Launcher() as launcher:
+        (outcome,) = launcher.run(launch)
+    if outcome.status == "skipped":
+        raise NothingMeasured(f"{as_typed(str(case))} cannot run here: {outcome.reason}")
+    if not outcome.lanes:
+        raise BrokenError(f"{as_typed(str(case))} failed: {outcome.reason}")
+    return outcome
+
+
+def _about(case: Case, setup: Setup, outcome: Outcome) -> TraceAbout:
+    depth = outcome.measurement.depth or 1
+    return TraceAbout(
+        case=str(case),
+        machine=setup.machine,
+        hardware=_hardware(setup),
+        device=setup.device,
+        started_at=setup.now(),
+        hostbench=__version__,
+        torch=text_of(setup.facts, "software", "torch"),
+        median_s=None if outcome.seconds is None else outcome.seconds * depth,
+        wrong=outcome.reason if outcome.status == "failed" else None,
+    )
+
+
+def _hardware(setup: Setup) -> str:
+    gpu = gpu_name(setup.facts) if setup.device != "cpu" else None
+    name = gpu or text_of(setup.facts, "host", "cpu_model") or "unknown hardware"
+    if setup.device == "cpu":
+        return f"{name}, cpu device, no GPU"
+    is_simulated = setup.device == MARK and not name.startswith("Simulated")
+    return f"Simulated, on {name}" if is_simulated else name
+
+
+def _outputs(named: Path) -> tuple[Path, Path]:
+    """The trace and the picture: FILE.json or FILE.json.gz, as FILE ends, and FILE.svg."""
+    name = named.name
+    ending = next((end for end in (".json.gz", ".json", ".svg") if name.endswith(end)), "")
+    stem = name.removesuffix(ending)
+    trace = f"{stem}{'.json.gz' if ending == '.json.gz' else '.json'}"
+    return named.with_name(trace), named.with_name(f"{stem}.svg")
+
+
+def _tell(options: TraceOptions, trace: StoredTrace, shown: Path, drawn: Path) -> None:
+    def parts() -> list[Part]:
+        return [
+            as_typed(trace.about.case),
+            *about(trace),
+            "",
+            table(trace.lanes),
+            "",
+            f"trace: {shown} ({_OPEN})",
+            f"picture: {drawn}",
+            f"kept for the dashboard: `{program()} dashboard{given(options, 'results')}`",
+        ]
+
+    def document() -> dict[str, Any]:
+        lanes = to_builtins(trace.lanes)
+        return {
+            **to_builtins(trace.about),
+            "trace": str(shown),
+            "picture": str(drawn),
+            "lanes": lanes,
+        }
+
+    show_page(options.format, parts, lambda: table(trace.lanes), document)
