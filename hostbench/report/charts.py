@@ -191,6 +191,11 @@ def _y(chart: Chart, column: str = "y") -> alt.Y:
     values = [one.y for one in chart.points if one.y > 0]
     axis = alt.Axis(labelExpr=_LABELS[chart.y.unit]) if chart.y.unit in _LABELS else alt.Axis()
     scale = alt.Scale(zero=True, nice=True, clamp=True)
+    if chart.y.unit == "share":  # all of its range, so that nothing looks like something
+        ends = [
+            end for one in chart.points for end in (one.y, one.low, one.high) if end is not None
+        ]
+        scale = alt.Scale(domain=[min(0.0, *ends), max(1.0, *ends)], nice=True, clamp=True)
     if chart.y.is_log and values:
         tens = _tens(min(values), max(values))
         axis = alt.Axis(values=tens, labelExpr=_LABELS.get(chart.y.unit, _PLAIN))

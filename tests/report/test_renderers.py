@@ -268,5 +268,17 @@ def test_a_log_axis_spans_whole_powers_of_ten() -> None:
     assert (scale["type"], scale["domain"]) == ("log", [1.0, 10.0])
 
 
+@pytest.mark.parametrize(
+    ("values", "domain"), [((4e-5, 7e-5), [0, 1]), ((-0.2, 0.5), [-0.2, 1]), ((0.5, 1.1), [0, 1.1])]
+)
+def test_a_share_is_drawn_on_all_of_its_range(
+    values: tuple[float, ...], domain: list[float]
+) -> None:
+    """Else 0.00007 stands at the top of the chart, as 1 would."""
+    points = tuple(Point(x=2.0**n, y=value) for n, value in enumerate(values))
+    made = charts.drawn(line(y=Axis(title="asyncness", unit="share"), points=points)).to_dict()
+    assert made["layer"][-1]["encoding"]["y"]["scale"]["domain"] == domain
+
+
 def test_every_rule_of_a_bar_chart_is_drawn() -> None:
     assert marks(CHARTS["bar"]).count("rule") == 1 + 4
