@@ -34,6 +34,7 @@ LAYERS = (
     "store",
     "judge",
     "report questions",
+    "idle",
     "testing",
     "cli __main__",
 )

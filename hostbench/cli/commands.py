@@ -237,6 +237,20 @@ _command(
     formats(),
 )
 _command(
+    "idle",
+    "Is the GPU idle, and why? From traces of PyTorch's profiler.",
+    click.option(
+        "--trace",
+        type=options.PATH,
+        metavar="FILE",
+        multiple=True,
+        help="a trace that somebody recorded, .json or .json.gz, or a folder of them; once for "
+        "each rank",
+    ),
+    click.option("--all", "all", is_flag=True, help="list what costs little, too"),
+    formats(),
+)
+_command(
     "list",
     "Name the workloads and their cases.",
     options.families,

@@ -1,0 +1,144 @@
+"""Where a device's time went: busy, and each second of idleness with its one cause.
+
+A gap ends with a piece of work, and that with the call that launched it. Had the call begun before
+the device went idle, the work was `queued`. Else the device waited for the host. Then the part of
+the gap that the host would have been early by, had it not stood still in the waits before, goes to
+`synchronization`; of the rest the cause is `launch_bound` where the host had only just launched
+something else, and `host_late` where it had not.
+"""
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from hostbench.idle.host import Host
+from hostbench.idle.intervals import Intervals, union
+from hostbench.idle.trace import COPY, NONE, Trace
+
+HOST_LATE = "host_late"
+LAUNCH_BOUND = "launch_bound"
+SYNCHRONIZATION = "synchronization"
+QUEUED = "queued"
+OTHER = "other"
+COPY_NOT_HIDDEN = "copy_not_hidden"
+
+IDLE_CAUSES = (SYNCHRONIZATION, HOST_LATE, LAUNCH_BOUND, QUEUED, OTHER)
+"""These add up to the time in which a device did nothing."""
+
+LAUNCH_S = 50e-6
+"""What an operation of torch takes the host between two launches, at most: longer, and it did
+something else."""
+QUEUE_DEPTH = 1024
+"""Launches that CUDA takes before a launch waits: no host is further ahead of its device."""
+TINY_S = 5e-6
+"""A kernel shorter than the launch of the next cannot keep a device busy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceTime:
+    """One device of one trace, from its first activity to the end of its last."""
+
+    device: int
+    span_s: float
+    busy: Intervals
+    idle_s: dict[str, float]
+    """By cause."""
+    copy_not_hidden_s: float
+    """In which copies ran and nothing else did."""
+    late: Intervals
+    """The gaps of which the host being late has a part."""
+    wait_idle_s: dict[int, float]
+    """By the number of a wait of the host, the idleness that it caused."""
+
+
+def device_times(trace: Trace, host: Host) -> list[DeviceTime]:
+    return [_device_time(trace, host, device) for device in np.unique(trace.work[4]).tolist()]
+
+
+def _device_time(trace: Trace, host: Host, device: float) -> DeviceTime:
+    own = np.flatnonzero(trace.work[4] == device)
+    busy, firsts = union(trace.work[0, own], trace.work[1, own])
+    computes = own[trace.work[2, own] != COPY]
+    computing, _ = union(trace.work[0, computes], trace.work[1, computes])
+    gaps = _Gaps(trace, host)
+    next_work = own[firsts[1:]]
+    calls, is_copy = host.launch[next_work].tolist(), (trace.work[2, next_work] == COPY).tolist()
+    for start_s, end_s, call, copies in zip(
+        busy.ends[:-1].tolist(), busy.starts[1:].tolist(), calls, is_copy, strict=True
+    ):
+        gaps.add(start_s, end_s, call, copies)
+    late = np.array(gaps.late).reshape(-1, 2).T
+    return DeviceTime(
+        device=int(device),
+        span_s=float(busy.ends[-1] - busy.starts[0]),
+        busy=busy,
+        idle_s=gaps.idle_s,
+        copy_not_hidden_s=busy.length - computing.length,
+        late=Intervals(late[0], late[1]),
+        wait_idle_s=gaps.wait_idle_s,
+    )
+
+
+class _Gaps:
+    """Adds up the gaps of one device, in the order of time."""
+
+    def __init__(self, trace: Trace, host: Host) -> None:
+        self.idle_s = dict.fromkeys(IDLE_CAUSES, 0.0)
+        self.wait_idle_s: dict[int, float] = {}
+        self.late: list[tuple[float, float]] = []
+        self._starts, self._ends = trace.calls[0].tolist(), trace.calls[1].tolist()
+        self._launch_starts = trace.calls[0, host.launches].tolist()
+        self._launch_ends = np.maximum.accumulate(trace.calls[1, host.launches]).tolist()
+        self._waits = host.waits
+        self._num_over = 0
+        self._owed = deque[list[float]]()
+        """Of waits that are over: number, place among the launches, seconds not yet used up."""
+
+    def add(self, start_s: float, end_s: float, call: int, is_copy: bool) -> None:
+        """A gap, and the call that launched the work that ended it. The call of a copy may last
+        until the copy is done: it does not keep the device waiting."""
+        gap_s = end_s - start_s
+        if call == NONE:
+            self.idle_s[OTHER] += gap_s
+            return
+        called_s = min(self._starts[call], end_s)
+        if called_s < start_s:
+            in_flight = self._ends[call] > start_s and not is_copy
+            self.idle_s[LAUNCH_BOUND if in_flight else QUEUED] += gap_s
+            return
+        place = bisect_left(self._launch_starts, called_s)
+        self._settle(called_s, place)
+        rest_s = self._use_up(gap_s)
+        if rest_s <= 0:
+            return
+        before_s = [self._launch_ends[place - 1]] if place else []
+        before_s += [self._waits[self._num_over - 1].end_s] if self._num_over else []
+        is_late = called_s - max(before_s, default=-np.inf) > LAUNCH_S
+        self.idle_s[HOST_LATE if is_late else LAUNCH_BOUND] += rest_s
+        if is_late:
+            self.late.append((start_s, end_s))
+
+    def _settle(self, called_s: float, place: int) -> None:
+        """Take in the waits that are over, and forget those that lie too far back."""
+        while self._num_over < len(self._waits) and self._waits[self._num_over].end_s <= called_s:
+            wait = self._waits[self._num_over]
+            at = bisect_left(self._launch_starts, wait.end_s)
+            self._owed.append([self._num_over, at, wait.end_s - wait.start_s])
+            self._num_over += 1
+        while self._owed and place - self._owed[0][1] > QUEUE_DEPTH:
+            self._owed.popleft()
+
+    def _use_up(self, gap_s: float) -> float:
+        """Charge the gap to waits, the latest first; what is left of it."""
+        while self._owed and gap_s > 0:
+            number, _, owed_s = self._owed[-1]
+            used_s = min(gap_s, owed_s)
+            self.idle_s[SYNCHRONIZATION] += used_s
+            self.wait_idle_s[int(number)] = self.wait_idle_s.get(int(number), 0.0) + used_s
+            self._owed[-1][2] -= used_s
+            gap_s -= used_s
+            if self._owed[-1][2] <= 0:
+                self._owed.pop()
+        return gap_s

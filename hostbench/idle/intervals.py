@@ -1,0 +1,45 @@
+"""Sets of time on one line: disjoint intervals in order, as two columns of starts and ends."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hostbench.core.noise import Floats
+
+Ints = NDArray[np.int64]
+
+
+class Intervals(NamedTuple):
+    """Disjoint, in order of time."""
+
+    starts: Floats
+    ends: Floats
+
+    @property
+    def length(self) -> float:
+        return float((self.ends - self.starts).sum())
+
+    def before(self, moments: Floats) -> Floats:
+        """How much of them lies before each moment."""
+        whole = np.concatenate([[0.0], np.cumsum(self.ends - self.starts)])
+        place = np.searchsorted(self.starts, moments, side="right")
+        last = np.maximum(place - 1, 0)
+        inside = np.minimum(moments, self.ends[last]) - self.starts[last] if len(self.ends) else 0.0
+        return np.where(place > 0, whole[last] + inside, 0.0)
+
+    def within(self, starts: Floats, ends: Floats) -> Floats:
+        """How much of them lies in each of these."""
+        return self.before(ends) - self.before(starts)
+
+
+def union(starts: Floats, ends: Floats) -> tuple[Intervals, Ints]:
+    """The time in which anything ran, and for each interval which of the given began it."""
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
+    latest = np.maximum.accumulate(ends) if len(ends) else ends
+    is_first = np.ones(len(starts), bool)
+    is_first[1:] = starts[1:] > latest[:-1]
+    firsts = np.flatnonzero(is_first)
+    lasts = np.append(firsts[1:], len(starts))[: len(firsts)] - 1
+    return Intervals(starts[firsts], latest[lasts]), order[firsts]

@@ -1,0 +1,430 @@
+"""What one or several traces say together: devices, causes, waits by line, copies, and advice."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hostbench.core.errors import UsageError
+from hostbench.core.units import about_bytes, format_seconds, number_of
+from hostbench.idle.causes import (
+    COPY_NOT_HIDDEN,
+    HOST_LATE,
+    IDLE_CAUSES,
+    LAUNCH_BOUND,
+    QUEUED,
+    TINY_S,
+    DeviceTime,
+    device_times,
+)
+from hostbench.idle.host import Host, host_of
+from hostbench.idle.intervals import Intervals, union
+from hostbench.idle.marks import CodeLine
+from hostbench.idle.trace import COPY, KERNEL, Trace, read_trace
+
+_WAYS = re.compile(r"(HtoD|DtoH|PtoP)(?: \((\w+) -> (\w+)\))?")
+_SHORT = {"HtoD": "H2D", "DtoH": "D2H", "PtoP": "P2P"}
+_COLLECTIVE = re.compile("^(nccl|rccl)", re.IGNORECASE)
+
+_REMEDIES = (
+    (
+        r"item|_local_scalar_dense|is_nonzero|equal|allclose",
+        "keep the value on the device; read it every so many steps, or one step later",
+    ),
+    (
+        r"nonzero|unique|masked|index|repeat_interleave|argwhere",
+        "the size of its result depends on the data: torch.where or a fixed size needs no wait",
+    ),
+    (
+        r"aten::(_?to|copy|cpu|_to_copy|pin)|Memcpy",
+        "copy from or to pinned memory with non_blocking=True, and wait where the data is needed",
+    ),
+    (
+        r"Synchronize",
+        "leave it out; where streams must wait for each other, stream.wait_event holds no host up",
+    ),
+)
+_WAIT = "find out whether the host needs to wait here"
+_PIN = "pin the source (pin_memory=True of the DataLoader): from pageable memory it is not async"
+_LOADER = "the next batch was not there: more workers, prefetch_factor, less work for each item"
+_ALLOCATION = "memory was allocated or freed: keep buffers, and shapes, from step to step"
+_LATE = "the host did something else: move it to a thread, or enqueue the next step before it"
+_LAUNCHES = "fewer and larger kernels: a CUDA graph, torch.compile(mode='reduce-overhead'), batch"
+_QUEUED = "time between kernels that were queued: fewer and larger kernels; or streams that wait"
+_OVERLAP = "copy the next batch on a side stream, from pinned memory, while this one is computed"
+_ALONE = "collectives ran and nothing else did: overlap them with backward (buckets, async_op)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleDevice:
+    """One device of one process."""
+
+    device: int
+    rank: int | None
+    file: str
+    span_s: float
+    """From its first activity to the end of its last."""
+    busy_s: float
+    idle_fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleCause:
+    """Seconds add up over devices; those of the causes that are idle add up to the idle time."""
+
+    cause: str
+    is_idle: bool
+    """False: the device copied, and computed nothing."""
+    seconds: float
+    share: float
+    """Of the spans of all devices."""
+    ms_per_step: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingLine:
+    """A place at which the host waits for a device; all None where the trace does not tell it."""
+
+    file: str | None
+    line: int | None
+    function: str | None
+    line_of: str | None
+    """`call`: the line is that of the call; `function`: the trace has only where it begins."""
+    call: str
+    count: int
+    seconds: float
+    """That the host waited."""
+    idle_s: float
+    """That devices idled for it."""
+    nbytes: int
+    """Of copies to the device that were called with non_blocking; 0 for all other waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyWay:
+    """Copies of one way, as `H2D pageable`."""
+
+    way: str
+    count: int
+    nbytes: int
+    seconds: float
+    not_hidden_s: float
+    """While nothing was computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TinyKernels:
+    """Kernels that are shorter than `shorter_than_s`."""
+
+    shorter_than_s: float
+    count: int
+    num_kernels: int
+    median_s: float | None
+    """Of all kernels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One thing that costs time, and what helps."""
+
+    what: str
+    remedy: str
+    seconds: float
+    ms_per_step: float | None
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleReport:
+    """Of all traces together."""
+
+    devices: tuple[IdleDevice, ...]
+    num_steps: int
+    """Steps times devices: what a cost per step is divided by. 0: no steps are marked."""
+    causes: tuple[IdleCause, ...]
+    syncs: tuple[WaitingLine, ...]
+    pageable_non_blocking: tuple[WaitingLine, ...]
+    copies: tuple[CopyWay, ...]
+    tiny_kernels: TinyKernels
+    host_late_in_loader_s: float
+    host_late_in_allocation_s: float
+    collectives_alone_s: float
+    """In which collectives ran and no other kernel did."""
+    advice: tuple[Advice, ...]
+    """The worst first."""
+    num_host_operations: int
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Traced:
+    """One trace, looked through."""
+
+    trace: Trace
+    host: Host
+    times: list[DeviceTime]
+
+    @property
+    def num_steps(self) -> int:
+        return len(np.unique(self.trace.steps[2])) * len(self.times)
+
+
+def idle_report(
+    paths: Iterable[Path], told: Callable[[Path], None] = lambda path: None
+) -> IdleReport:
+    """Of one trace or of several ranks'; `told` hears of each before it is read. Raises UsageError,
+    DataError."""
+    return summary([read_trace(path, told) for path in paths])
+
+
+def summary(traces: Sequence[Trace]) -> IdleReport:
+    if not traces:
+        raise UsageError("no trace is given")
+    parts = []
+    for trace in traces:
+        host = host_of(trace)
+        parts.append(_Traced(trace, host, device_times(trace, host)))
+    return _Summary(parts).report()
+
+
+class _Summary:
+    """Adds up what was found in each trace."""
+
+    def __init__(self, parts: Sequence[_Traced]) -> None:
+        self._parts = [part for part in parts if part.times]
+        self._all = parts
+        self._times = [time for part in self._parts for time in part.times]
+        self._span_s = sum(time.span_s for time in self._times)
+        steps = [part.num_steps for part in self._parts]
+        self._num_steps = sum(steps) if all(steps) else 0
+
+    def report(self) -> IdleReport:
+        causes = tuple(self._causes())
+        lines = self._waits()
+        copies = tuple(self._copies())
+        tiny = self._tiny()
+        loader_s = self._late_in(lambda part: part.trace.loads[:2])
+        allocation_s = self._late_in(lambda part: part.host.allocating)
+        alone_s = self._alone_s()
+        advice = [*self._about_waits(lines), *self._about_copies(copies)]
+        advice += self._about_host(causes, loader_s, allocation_s)
+        advice += self._about_kernels(causes, tiny, alone_s)
+        return IdleReport(
+            devices=tuple(self._devices()),
+            num_steps=self._num_steps,
+            causes=causes,
+            syncs=tuple(line for line in lines if not line.nbytes),
+            pageable_non_blocking=tuple(line for line in lines if line.nbytes),
+            copies=copies,
+            tiny_kernels=tiny,
+            host_late_in_loader_s=loader_s,
+            host_late_in_allocation_s=allocation_s,
+            collectives_alone_s=alone_s,
+            advice=tuple(sorted(advice, key=lambda each: -each.seconds)),
+            num_host_operations=sum(part.trace.ops.shape[1] for part in self._all),
+            warnings=tuple(text for part in self._all for text in part.trace.warnings),
+        )
+
+    def _devices(self) -> Iterator[IdleDevice]:
+        for part in self._parts:
+            for time in part.times:
+                idle_s = time.span_s - time.busy.length
+                yield IdleDevice(
+                    device=time.device,
+                    rank=part.trace.rank,
+                    file=part.trace.file,
+                    span_s=time.span_s,
+                    busy_s=time.busy.length,
+                    idle_fraction=max(0.0, idle_s / time.span_s) if time.span_s else 0.0,
+                )
+
+    def _ms_per_step(self, seconds: float) -> float | None:
+        return seconds * 1e3 / self._num_steps if self._num_steps else None
+
+    def _share(self, seconds: float) -> float:
+        return seconds / self._span_s if self._span_s else 0.0
+
+    def _causes(self) -> Iterator[IdleCause]:
+        sums = {name: sum(time.idle_s[name] for time in self._times) for name in IDLE_CAUSES}
+        sums[COPY_NOT_HIDDEN] = sum(time.copy_not_hidden_s for time in self._times)
+        for name, seconds in sorted(sums.items(), key=lambda pair: -pair[1]):
+            yield IdleCause(
+                cause=name,
+                is_idle=name in IDLE_CAUSES,
+                seconds=seconds,
+                share=self._share(seconds),
+                ms_per_step=self._ms_per_step(seconds),
+            )
+
+    def _waits(self) -> list[WaitingLine]:
+        """By line and call, the costliest first."""
+        sums: dict[tuple[CodeLine | None, str, bool], list[float]] = {}
+        for part in self._parts:
+            for number, wait in enumerate(part.host.waits):
+                own = sums.setdefault((wait.line, wait.call, wait.nbytes > 0), [0, 0.0, 0.0, 0])
+                idle_s = sum(time.wait_idle_s.get(number, 0.0) for time in part.times)
+                for at, more in enumerate((1, wait.end_s - wait.start_s, idle_s, wait.nbytes)):
+                    own[at] += more
+        lines = [_waiting_line(*key, *values) for key, values in sums.items()]
+        return sorted(lines, key=lambda line: (-line.idle_s, -line.seconds))
+
+    def _copies(self) -> Iterator[CopyWay]:
+        sums: dict[str, list[float]] = {}
+        for trace, own, computing in self._each_device():
+            rows = own[trace.work[2, own] == COPY]
+            starts, ends = trace.work[:2, rows]
+            bare_s = ends - starts - computing.within(starts, ends)
+            names = trace.work[3, rows].astype(int).tolist()
+            for name, long_s, not_hidden_s, nbytes in zip(
+                names,
+                (ends - starts).tolist(),
+                bare_s.tolist(),
+                trace.work[7, rows].tolist(),
+                strict=True,
+            ):
+                way = sums.setdefault(_way(trace.names.texts[name]), [0, 0, 0.0, 0.0])
+                for at, more in enumerate((1, nbytes, long_s, not_hidden_s)):
+                    way[at] += more
+        for name, (count, nbytes, seconds, not_hidden_s) in sums.items():
+            yield CopyWay(
+                way=name,
+                count=int(count),
+                nbytes=int(nbytes),
+                seconds=seconds,
+                not_hidden_s=not_hidden_s,
+            )
+
+    def _each_device(self) -> Iterator[tuple[Trace, np.ndarray, Intervals]]:
+        """A trace, the rows of one device's work in it, and when that computed."""
+        for part in self._parts:
+            work = part.trace.work
+            for time in part.times:
+                own = np.flatnonzero(work[4] == time.device)
+                computes = own[work[2, own] != COPY]
+                yield part.trace, own, union(work[0, computes], work[1, computes])[0]
+
+    def _tiny(self) -> TinyKernels:
+        kernels = [part.trace.work[:, part.trace.work[2] == KERNEL] for part in self._parts]
+        long_s = np.concatenate([[], *(rows[1] - rows[0] for rows in kernels)])
+        return TinyKernels(
+            shorter_than_s=TINY_S,
+            count=int((long_s < TINY_S).sum()),
+            num_kernels=len(long_s),
+            median_s=float(np.median(long_s)) if len(long_s) else None,
+        )
+
+    def _late_in(self, spans: Callable[[_Traced], np.ndarray]) -> float:
+        """How much of the time in which a device waited for a late host these spans cover."""
+        total_s = 0.0
+        for part in self._parts:
+            covered, _ = union(*spans(part))
+            for time in part.times:
+                total_s += float(covered.within(time.late.starts, time.late.ends).sum())
+        return total_s
+
+    def _alone_s(self) -> float:
+        total_s = 0.0
+        for trace, own, _ in self._each_device():
+            collective = np.isin(trace.work[3, own], trace.names.matching(_COLLECTIVE))
+            others = own[~collective & (trace.work[2, own] == KERNEL)]
+            among = own[collective]
+            talking, _ = union(trace.work[0, among], trace.work[1, among])
+            computing, _ = union(trace.work[0, others], trace.work[1, others])
+            total_s += talking.length
+            total_s -= float(computing.within(talking.starts, talking.ends).sum())
+        return total_s
+
+    # ---- advice -----------------------------------------------------------------------------
+
+    def _advice(self, seconds: float, what: str, remedy: str) -> Iterator[Advice]:
+        if seconds > 0:
+            yield Advice(
+                what=what,
+                remedy=remedy,
+                seconds=seconds,
+                ms_per_step=self._ms_per_step(seconds),
+                share=self._share(seconds),
+            )
+
+    def _about_waits(self, lines: Iterable[WaitingLine]) -> Iterator[Advice]:
+        for line in lines:
+            times = number_of(line.count, "time", "times")
+            if self._num_steps:
+                times = f"{line.count / self._num_steps:.3g} a step"
+            where = f"{line.file}:{line.line}" if line.file else "a line that the trace lacks"
+            where += f" ({line.function})" if line.function else ""
+            if line.nbytes:
+                size = about_bytes(line.nbytes / line.count)
+                what = f"{where}: {line.call}, non_blocking from pageable memory, {size}, {times}"
+            else:
+                what = f"{where}: {line.call} waits for the device, {times}"
+            yield from self._advice(line.idle_s, what, _PIN if line.nbytes else _remedy(line.call))
+
+    def _about_copies(self, copies: Iterable[CopyWay]) -> Iterator[Advice]:
+        for copy in copies:
+            size = about_bytes(copy.nbytes / copy.count)
+            what = f"copies not hidden: {copy.way}, {copy.count:,} of {size} on average"
+            yield from self._advice(copy.not_hidden_s, what, _OVERLAP)
+
+    def _about_host(
+        self, causes: Iterable[IdleCause], loader_s: float, allocation_s: float
+    ) -> Iterator[Advice]:
+        late_s = next(each.seconds for each in causes if each.cause == HOST_LATE)
+        loader_s = min(loader_s, late_s)
+        allocation_s = min(allocation_s, late_s - loader_s)
+        rest_s = late_s - loader_s - allocation_s
+        yield from self._advice(loader_s, "host late: waiting for the DataLoader", _LOADER)
+        yield from self._advice(allocation_s, "host late: allocating memory", _ALLOCATION)
+        yield from self._advice(
+            rest_s, "host late: the launch came after the queue was empty", _LATE
+        )
+
+    def _about_kernels(
+        self, causes: Iterable[IdleCause], tiny: TinyKernels, alone_s: float
+    ) -> Iterator[Advice]:
+        seconds = {each.cause: each.seconds for each in causes}
+        size = f"median kernel {format_seconds(tiny.median_s)}" if tiny.median_s else "no kernels"
+        share = f"{tiny.count / max(1, tiny.num_kernels):.0%} under {format_seconds(TINY_S)}"
+        what = f"launch-bound: the device waits for each launch; {size}, {share}"
+        yield from self._advice(seconds[LAUNCH_BOUND], what, _LAUNCHES)
+        what = f"between kernels that were queued; {size}"
+        yield from self._advice(seconds[QUEUED], what, _QUEUED)
+        yield from self._advice(alone_s, "collectives not hidden", _ALONE)
+
+
+def _waiting_line(
+    line: CodeLine | None,
+    call: str,
+    is_pageable: bool,
+    count: float,
+    seconds: float,
+    idle_s: float,
+    nbytes: float,
+) -> WaitingLine:
+    return WaitingLine(
+        file=line.file if line else None,
+        line=line.line if line else None,
+        function=line.function if line else None,
+        line_of=("call" if line.is_exact else "function") if line else None,
+        call=call,
+        count=int(count),
+        seconds=seconds,
+        idle_s=idle_s,
+        nbytes=int(nbytes) if is_pageable else 0,
+    )
+
+
+def _remedy(call: str) -> str:
+    return next((text for pattern, text in _REMEDIES if re.search(pattern, call)), _WAIT)
+
+
+def _way(name: str) -> str:
+    """`Memcpy HtoD (Pageable -> Device)` is `H2D pageable`; what is not known keeps its name."""
+    match = _WAYS.search(name)
+    if match is None:
+        return name
+    way = _SHORT[match[1]]
+    host = {"H2D": match[2], "D2H": match[3]}.get(way)
+    return f"{way} {host.lower()}" if host else way

@@ -1,0 +1,230 @@
+"""What counts of a trace, as columns of numbers: some 50 bytes for each event that counts."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from sys import stdlib_module_names
+from typing import Any
+
+import numpy as np
+
+from hostbench.core.noise import Floats
+from hostbench.idle.intervals import Ints
+from hostbench.idle.marks import MARK, CodeLine, read_mark
+from hostbench.idle.reading import TraceEvent, TraceFile
+
+NONE = -1
+"""In a column of numbers: there is none."""
+KERNEL, COPY, INSIDE = 0, 1, 2
+"""What a device did: a kernel, a copy from or to elsewhere, a memset or a copy inside it."""
+
+STEP = "ProfilerStep#"
+_LOADER = "enumerate(DataLoader)"
+_FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")
+_TORCH = re.compile(r"(^|[/\\])(torch|functorch|torchvision|torchaudio|torchdata)[/\\]|^<")
+_PACKAGE = re.compile(r"[/\\](site|dist)-packages[/\\]")
+
+
+class Names:
+    """Texts by number, each kept once."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        number = self._numbers.setdefault(text, len(self.texts))
+        if number == len(self.texts):
+            self.texts.append(text)
+        return number
+
+    def matching(self, pattern: re.Pattern[str]) -> Ints:
+        """The numbers of the texts in which it is found."""
+        return np.array([n for n, text in enumerate(self.texts) if pattern.search(text)], int)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """One process's trace. Times are seconds from its first event; columns of one kind of event
+    have the same length, in the order of the file."""
+
+    file: str
+    rank: int | None
+    num_bytes: int
+    warnings: tuple[str, ...]
+    names: Names
+    threads: Names
+    lines: tuple[CodeLine, ...]
+    work: Floats
+    """start, end, what, name, device, stream, correlation, bytes: what devices did."""
+    calls: Floats
+    """start, end, name, thread, correlation: the host's calls of CUDA's runtime and driver."""
+    ops: Floats
+    """start, end, name, thread, line: operations of torch."""
+    frames: Floats
+    """start, end, thread, line: Python functions that are neither torch's nor Python's own."""
+    marks: Floats
+    """start, thread, line: what hostbench writes into a trace beside a wait."""
+    steps: Floats
+    """start, end, number: of the annotations ProfilerStep#N."""
+    loads: Floats
+    """start, end: waits for the next batch of a DataLoader."""
+
+
+class _Reader:
+    """Adds up one file."""
+
+    def __init__(self) -> None:
+        self.names, self.threads = Names(), Names()
+        self.lines: dict[CodeLine, int] = {}
+        self._base: float | None = None
+        self._rows: dict[str, list[tuple[float, ...]]] = {}
+        self._pieces: dict[str, list[Floats]] = {}
+        self._frame_line = cache(self._line_of_frame)
+        self._stack_line = cache(self._line_of_stack)
+        self._kinds: dict[str | None, Callable[[TraceEvent, str, float, float], None]] = {
+            **dict.fromkeys(("kernel", "Kernel"), self._kernel),
+            **dict.fromkeys(("gpu_memcpy", "Memcpy"), self._copy),
+            **dict.fromkeys(("gpu_memset", "Memset"), self._set),
+            **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime"), self._call),
+            **dict.fromkeys(("cpu_op", "Operator", "user_annotation"), self._op),
+            "python_function": self._frame,
+        }
+
+    def take(self, events: Iterable[TraceEvent]) -> None:
+        for event in events:
+            add = self._kinds.get(event.cat)
+            ts, dur = event.ts, event.dur
+            if add is None or event.ph != "X" or isinstance(ts, str | None):
+                continue
+            if self._base is None:
+                self._base = ts
+            start_s = (ts - self._base) / 1e6
+            long_s = 0.0 if isinstance(dur, str | None) else max(dur, 0) / 1e6
+            add(event, str(event.name), start_s, start_s + long_s)
+        for kind, rows in self._rows.items():
+            self._pieces.setdefault(kind, []).append(np.array(rows))
+        self._rows = {}
+
+    def columns(self, kind: str, num: int) -> Floats:
+        pieces = self._pieces.pop(kind, [])
+        return np.concatenate(pieces).T if pieces else np.zeros((num, 0))
+
+    def _add(self, kind: str, *row: float) -> None:
+        self._rows.setdefault(kind, []).append(row)
+
+    def _kernel(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
+        self._work(event, name, KERNEL, start_s, end_s)
+
+    def _copy(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
+        self._work(event, name, INSIDE if "DtoD" in name else COPY, start_s, end_s)
+
+    def _set(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
+        self._work(event, name, INSIDE, start_s, end_s)
+
+    def _work(self, event: TraceEvent, name: str, what: int, start_s: float, end_s: float) -> None:
+        args = event.args
+        device, stream = (args.device, args.stream) if args else (None, None)
+        self._add(
+            "work",
+            start_s,
+            end_s,
+            what,
+            self.names.number(name),
+            _number(event.pid if device is None else device, 0),
+            self.threads.number(f"stream {event.tid if stream is None else stream}"),
+            _number(args and args.correlation),
+            _number(args and args.nbytes, 0),
+        )
+
+    def _call(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
+        correlation = _number(event.args and event.args.correlation)
+        thread = self.threads.number(f"{event.pid}/{event.tid}")
+        self._add("calls", start_s, end_s, self.names.number(name), thread, correlation)
+
+    def _op(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
+        if name.startswith(STEP):
+            self._add("steps", start_s, end_s, _number(name.removeprefix(STEP)))
+            return
+        if name.startswith(_LOADER):
+            self._add("loads", start_s, end_s)
+        thread = self.threads.number(f"{event.pid}/{event.tid}")
+        if name.startswith(MARK):
+            line = read_mark(name)
+            if line is not None:
+                self._add("marks", start_s, thread, self._line(line))
+        elif event.cat != "user_annotation":
+            stack = event.args.call_stack if event.args else None
+            line_number = self._stack_line(stack) if isinstance(stack, str) else NONE
+            self._add("ops", start_s, end_s, self.names.number(name), thread, line_number)
+
+    def _frame(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
+        line = self._frame_line(name)
+        if line != NONE:
+            thread = self.threads.number(f"{event.pid}/{event.tid}")
+            self._add("frames", start_s, end_s, thread, line)
+
+    def _line(self, line: CodeLine) -> int:
+        return self.lines.setdefault(line, len(self.lines))
+
+    def _line_of_frame(self, name: str) -> int:
+        """The profiler names a function by the line where it begins."""
+        line = _code_line(name, is_exact=False)
+        return NONE if line is None else self._line(line)
+
+    def _line_of_stack(self, stack: str) -> int:
+        """Older profilers have the calls with an operation: `file(line): function;...`, the
+        innermost first. Chosen is the innermost of no installed package, if there is one."""
+        lines = [_code_line(each, is_exact=True) for each in stack.split(";")]
+        users = [line for line in lines if line is not None]
+        own = [line for line in users if not _PACKAGE.search(line.file)]
+        return self._line((own or users)[0]) if users else NONE
+
+
+def read_trace(path: Path, told: Callable[[Path], None] = lambda path: None) -> Trace:
+    """One file; `told` hears of it first. Raises UsageError, DataError."""
+    told(path)
+    file, reader = TraceFile(path), _Reader()
+    for events in file.events():
+        reader.take(events)
+    return Trace(
+        file=path.name,
+        rank=file.rank,
+        num_bytes=file.num_bytes,
+        warnings=tuple(file.warnings),
+        names=reader.names,
+        threads=reader.threads,
+        lines=tuple(reader.lines),
+        work=reader.columns("work", 8),
+        calls=reader.columns("calls", 5),
+        ops=reader.columns("ops", 5),
+        frames=reader.columns("frames", 4),
+        marks=reader.columns("marks", 3),
+        steps=reader.columns("steps", 3),
+        loads=reader.columns("loads", 2),
+    )
+
+
+def _number(value: Any, other: int = NONE) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return other
+
+
+def _code_line(text: str, *, is_exact: bool) -> CodeLine | None:
+    """`train.py(12): step`; None for what is torch's, Python's own, or no line of Python."""
+    match = _FRAME.fullmatch(text.strip())
+    if match is None or _TORCH.search(match["file"]) or _is_python_own(match["file"]):
+        return None
+    return CodeLine(match["file"], int(match["line"]), match["function"], is_exact)
+
+
+def _is_python_own(file: str) -> bool:
+    """A module of the standard library, as the profiler writes it: from `sys.path` on."""
+    if re.search(r"[/\\]lib[/\\]python3\.\d+[/\\](?!site-packages|dist-packages)", file):
+        return True
+    first = re.split(r"[/\\]", file)[0].removesuffix(".py")
+    return first in stdlib_module_names

@@ -1,0 +1,172 @@
+"""What `hostbench idle` says: a page, a table, a document."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from hostbench.core.units import format_seconds, number_of
+from hostbench.idle.causes import (
+    COPY_NOT_HIDDEN,
+    HOST_LATE,
+    LAUNCH_BOUND,
+    OTHER,
+    QUEUED,
+    SYNCHRONIZATION,
+)
+from hostbench.idle.summary import Advice, IdleDevice, IdleReport
+from hostbench.report.table import Cell, Column, Heading, Part, Table
+
+_SHOWN = 8
+_WORTH = 0.001
+"""Of the span: less is left out of text."""
+
+_CAUSES = {
+    SYNCHRONIZATION: "synchronization: the host had waited for the device",
+    HOST_LATE: "host late: the launch came after the queue was empty",
+    LAUNCH_BOUND: "launch-bound: launches back to back, and the device waits for each",
+    QUEUED: "queued: the work was launched, and had not begun",
+    OTHER: "other: the trace lacks the launch",
+    COPY_NOT_HIDDEN: "copy not hidden: copies ran, and nothing was computed",
+}
+
+
+def page(report: IdleReport, *, every: bool = False) -> list[Part]:
+    if not report.devices:
+        return [*_nothing(report), *report.warnings]
+    return [
+        *_headlines(report),
+        "",
+        Heading("Where the time goes"),
+        causes_table(report),
+        "",
+        Heading("What to do, the worst first"),
+        *_advice_parts(report, every),
+        *_notes(report),
+        *report.warnings,
+    ]
+
+
+def document(report: IdleReport) -> dict[str, Any]:
+    return asdict(report)
+
+
+def _nothing(report: IdleReport) -> Iterator[str]:
+    yield "No work of a GPU is in the trace: whether one idled cannot be seen."
+    if report.num_host_operations:
+        num = number_of(report.num_host_operations, "operation")
+        yield (
+            f"It has {num} of torch on the host. Idle time, copies and waits need a run on a GPU, "
+            "with ProfilerActivity.CUDA, where CUPTI is installed and permitted."
+        )
+
+
+def _headlines(report: IdleReport) -> Iterator[Part]:
+    if len(report.devices) == 1:
+        yield _headline(report.devices[0], report.num_steps)
+        return
+    idle_s = sum(each.span_s - each.busy_s for each in report.devices)
+    share = idle_s / sum(each.span_s for each in report.devices)
+    yield f"{len(report.devices)} GPUs: idle {share:.1%} of their time."
+    yield Table(columns=_DEVICE_COLUMNS, rows=tuple(map(_device_row, report.devices)))
+
+
+def _headline(device: IdleDevice, num_steps: int) -> str:
+    idle_s = device.span_s - device.busy_s
+    text = (
+        f"GPU {device.device}: idle {device.idle_fraction:.1%} of {format_seconds(device.span_s)}"
+    )
+    if not num_steps:
+        return f"{text} (no steps are marked)."
+    steps = number_of(num_steps, "step")
+    step, idle = format_seconds(device.span_s / num_steps), format_seconds(idle_s / num_steps)
+    return f"{text}: {steps} of {step}, {idle} idle in each."
+
+
+_DEVICE_COLUMNS = (
+    Column(title="rank", keys=("rank",), right=True),
+    Column(title="GPU", keys=("device",), right=True),
+    Column(title="idle", keys=("idle_fraction",), right=True),
+    Column(title="span", keys=("span_s",), right=True),
+    Column(title="busy", keys=("busy_s",), right=True),
+    Column(title="trace", keys=("file",)),
+)
+
+
+def _device_row(device: IdleDevice) -> tuple[str | Cell, ...]:
+    return (
+        Cell("" if device.rank is None else str(device.rank), (device.rank,)),
+        Cell(str(device.device), (device.device,)),
+        Cell(f"{device.idle_fraction:.1%}", (device.idle_fraction,)),
+        Cell(format_seconds(device.span_s), (device.span_s,)),
+        Cell(format_seconds(device.busy_s), (device.busy_s,)),
+        device.file,
+    )
+
+
+def _cost(per_step_ms: float | None, seconds: float) -> str:
+    if per_step_ms is None:
+        return format_seconds(seconds)
+    return f"{format_seconds(per_step_ms / 1e3)}/step"
+
+
+def causes_table(report: IdleReport) -> Table:
+    columns = (
+        Column(title="cost", keys=("seconds", "ms_per_step"), right=True),
+        Column(title="share", keys=("share",), right=True),
+        Column(title="cause", keys=("cause",)),
+    )
+    rows = tuple(
+        (
+            Cell(_cost(each.ms_per_step, each.seconds), (each.seconds, each.ms_per_step)),
+            Cell(f"{each.share:.1%}", (each.share,)),
+            Cell(_CAUSES[each.cause], (each.cause,)),
+        )
+        for each in report.causes
+        if each.seconds > 0
+    )
+    return Table(columns=columns, rows=rows)
+
+
+def advice_table(advice: tuple[Advice, ...]) -> Table:
+    columns = (
+        Column(title="cost", keys=("seconds", "ms_per_step"), right=True),
+        Column(title="share", keys=("share",), right=True),
+        Column(title="what", keys=("what",)),
+        Column(title="what to do", keys=("remedy",), below=True),
+    )
+    rows = tuple(
+        (
+            Cell(_cost(each.ms_per_step, each.seconds), (each.seconds, each.ms_per_step)),
+            Cell(f"{each.share:.1%}", (each.share,)),
+            each.what,
+            each.remedy,
+        )
+        for each in advice
+    )
+    return Table(columns=columns, rows=rows)
+
+
+def _advice_parts(report: IdleReport, every: bool) -> Iterator[Part]:
+    worth = [each for each in report.advice if each.share >= _WORTH][:_SHOWN]
+    chosen = report.advice if every else tuple(worth)
+    if chosen:
+        yield advice_table(chosen)
+    else:
+        yield f"Nothing costs {_WORTH:.1%} of the time."
+    left = len(report.advice) - len(chosen)
+    if left:
+        yield f"{left} more that cost less; --all lists them"
+
+
+def _notes(report: IdleReport) -> Iterator[str]:
+    yield ""
+    lines = {each.line_of for each in (*report.syncs, *report.pageable_non_blocking)}
+    if "function" in lines:
+        yield "Lines are those where a function begins: the profiler names no others."
+    if None in lines:
+        yield (
+            "Some waits have no line: record with `hostbench idle -- python SCRIPT`, or the "
+            "profiler with with_stack=True."
+        )
+    if not report.num_steps:
+        yield "No steps are marked: costs are of the whole trace. profile.step() marks them."

@@ -1,0 +1,125 @@
+"""`hostbench idle`: pages, formats, exit codes, and text from traces that is no text of ours."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from hostbench.cli import main
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from tests.made_trace import MadeTrace
+
+TRACES = Path(__file__).parent.parent / "data" / "traces"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Two steps: a value that is read in a helper function, and a loader that is late."""
+    made = MadeTrace(rank=0)
+    for at in (0, 1000):
+        made.note(f"ProfilerStep#{at}", (at, at + 1000))
+        made.kernel((at, at + 5), (at + 10, at + 410))
+        made.frame("train.py(30): main", (at, at + 990))
+        made.frame("helpers.py(7): is_large", (at + 20, at + 440))
+        made.frame("torch/_tensor.py(40): wrapped", (at + 21, at + 439))
+        made.op("aten::is_nonzero", (at + 25, at + 435))
+        made.sync((at + 30, at + 415))
+        made.kernel((at + 600, at + 605), (at + 610, at + 900))
+    return made.write(tmp_path / "trace.json")
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    code = main(["idle", *map(str, words)])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_the_page_names_the_line(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "--trace", trace)
+    assert (code, err) == (EXIT_OK, "")
+    assert out.startswith("GPU 0: idle ")
+    assert "2 steps of 945 us" in out
+    assert "helpers.py:7 (is_large): aten::is_nonzero waits for the device, 1 a step" in out
+    assert "keep the value on the device" in out
+    assert "Lines are those where a function begins" in out
+
+
+def test_json_has_the_shape_that_is_promised(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "--trace", trace, "--format", "json")
+    found = json.loads(out)
+    assert code == EXIT_OK
+    (device,) = found["devices"]
+    assert {"device", "span_s", "busy_s", "idle_fraction"} <= set(device)
+    (sync,) = found["syncs"]
+    assert sync == {
+        "file": "helpers.py",
+        "line": 7,
+        "function": "is_large",
+        "line_of": "function",
+        "call": "aten::is_nonzero",
+        "count": 2,
+        "seconds": pytest.approx(770e-6),
+        "idle_s": pytest.approx(510e-6),
+        "nbytes": 0,
+    }
+    assert {each["cause"] for each in found["causes"]} >= {"host_late", "synchronization"}
+
+
+@pytest.mark.parametrize("form", ("md", "csv"))
+def test_other_formats(form: str, trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--trace", trace, "--format", form)
+    assert code == EXIT_OK
+    assert "is_nonzero" in out or "is\\_nonzero" in out
+    if form == "csv":
+        rows = list(csv.DictReader(io.StringIO(out)))
+        costs = [float(row["seconds"]) for row in rows]
+        assert costs == sorted(costs, reverse=True)
+
+
+def test_a_folder_of_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--trace", TRACES)
+    assert code == EXIT_OK
+    assert out.startswith("3 GPUs: idle ")
+    assert "recommender-rank-3.json.gz" in out
+
+
+def test_without_work_of_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = MadeTrace()
+    made.op("aten::mm", (0, 10))
+    code, out, _ = run(capsys, "--trace", made.write(tmp_path / "trace.json"))
+    assert code == EXIT_NOTHING_MEASURED
+    assert "No work of a GPU is in the trace" in out
+    assert "1 operation of torch on the host" in out
+
+
+def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys)[0] == EXIT_USAGE
+    code, _, err = run(capsys, "--trace", tmp_path / "none.json")
+    assert (code, "none.json" in err) == (EXIT_USAGE, True)
+    code, _, err = run(capsys, "--trace", tmp_path)
+    assert (code, "has no traces" in err) == (EXIT_USAGE, True)
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    code, _, err = run(capsys, "--trace", other)
+    assert (code, "no trace of PyTorch's profiler" in err) == (EXIT_FAILED, True)
+
+
+def test_text_of_a_trace_stays_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "aten::\x1b[2J\u202e|`<b>\n# item"
+    made = MadeTrace()
+    made.kernel((0, 5), (10, 110))
+    made.op(hostile, (18, 120))
+    made.frame(f"{hostile}.py(3): {hostile}", (17, 121))
+    made.sync((20, 115))
+    made.kernel((170, 175), (180, 300), name=hostile)
+    path = made.write(tmp_path / "trace.json")
+    for form in ("text", "md"):
+        out = run(capsys, "--trace", path, "--format", form)[1]
+        assert "item waits for the device" in out.replace("\\", "")
+        assert all(sign.isprintable() or sign == "\n" for sign in out)
+        assert not any(line.startswith("# item") for line in out.splitlines())
+    assert "\\<b\\>" in out

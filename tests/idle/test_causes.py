@@ -1,0 +1,276 @@
+"""Each second of idleness has one cause: traces made by hand, in which the answer is known."""
+
+from pathlib import Path
+
+import pytest
+
+from hostbench.idle.causes import (
+    COPY_NOT_HIDDEN,
+    HOST_LATE,
+    IDLE_CAUSES,
+    LAUNCH_BOUND,
+    OTHER,
+    QUEUED,
+    SYNCHRONIZATION,
+)
+from hostbench.idle.summary import IdleReport, idle_report
+from tests.made_trace import D2H_PAGEABLE, H2D, H2D_PAGEABLE, MadeTrace
+
+
+@pytest.fixture
+def made() -> MadeTrace:
+    return MadeTrace()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def report(made: MadeTrace, folder: Path) -> IdleReport:
+    return idle_report([made.write(folder / "trace.json")])
+
+
+def idle_us(made: MadeTrace, folder: Path) -> dict[str, float]:
+    """By cause, those that have any; they add up to the idle time."""
+    found = report(made, folder)
+    idle_s = sum(each.span_s - each.busy_s for each in found.devices)
+    assert sum(each.seconds for each in found.causes if each.is_idle) == pytest.approx(idle_s)
+    assert {each.cause for each in found.causes if each.is_idle} == set(IDLE_CAUSES)
+    return {
+        each.cause: round(each.seconds * 1e6, 3) for each in found.causes if each.seconds > 1e-9
+    }
+
+
+def test_a_launch_that_comes_late(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.kernel((500, 505), (510, 610))
+    assert idle_us(made, folder) == {HOST_LATE: 400}
+    (device,) = report(made, folder).devices
+    assert (device.device, device.rank) == (0, None)
+    assert device.span_s == pytest.approx(600e-6)
+    assert device.busy_s == pytest.approx(200e-6)
+    assert device.idle_fraction == pytest.approx(2 / 3)
+
+
+def test_launches_back_to_back(made: MadeTrace, folder: Path) -> None:
+    """Kernels of 2 us, launched every 10 us."""
+    for start in range(0, 100, 10):
+        made.kernel((start, start + 5), (start + 7, start + 9))
+    assert idle_us(made, folder) == {LAUNCH_BOUND: 9 * 8}
+    tiny = report(made, folder).tiny_kernels
+    assert (tiny.count, tiny.num_kernels) == (10, 10)
+    assert tiny.median_s == pytest.approx(2e-6)
+
+
+def test_a_launch_under_way_when_the_device_went_idle(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.kernel((108, 115), (118, 200))
+    assert idle_us(made, folder) == {LAUNCH_BOUND: 8}
+
+
+def test_work_that_was_queued(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.kernel((6, 11), (113, 200))
+    assert idle_us(made, folder) == {QUEUED: 3}
+
+
+def test_a_launch_that_the_trace_lacks(made: MadeTrace, folder: Path) -> None:
+    made.kernel(None, (10, 110))
+    made.kernel(None, (150, 200))
+    assert idle_us(made, folder) == {OTHER: 40}
+
+
+def test_a_wait_that_let_the_queue_run_dry(made: MadeTrace, folder: Path) -> None:
+    """The host stood still for 95 us: without that the next launch would have been in time."""
+    made.kernel((0, 5), (10, 110))
+    made.sync((20, 115))
+    made.kernel((170, 175), (180, 300))
+    assert idle_us(made, folder) == {SYNCHRONIZATION: 70}
+    (line,) = report(made, folder).syncs
+    assert (line.call, line.count, line.file) == ("cudaStreamSynchronize", 1, None)
+    assert line.seconds == pytest.approx(95e-6)
+    assert line.idle_s == pytest.approx(70e-6)
+
+
+def test_a_wait_takes_no_more_blame_than_it_lasted(made: MadeTrace, folder: Path) -> None:
+    """It lasted 30 us. Had the host come so much earlier, it would still have been late."""
+    made.kernel((0, 5), (10, 110))
+    made.sync((85, 115))
+    made.kernel((600, 605), (610, 700))
+    assert idle_us(made, folder) == {HOST_LATE: 470, SYNCHRONIZATION: 30}
+
+
+def test_a_wait_is_to_blame_until_the_host_is_ahead_again(made: MadeTrace, folder: Path) -> None:
+    """50 us lost; four gaps of 8 us, and 18 of the fifth and the sixth, are on its account."""
+    made.kernel((0, 5), (10, 110))
+    made.sync((62, 112))
+    for start in range(115, 215, 10):
+        made.kernel((start, start + 3), (start + 3, start + 5))
+    # the first gap is 8 us, and so are the others
+    assert idle_us(made, folder) == {LAUNCH_BOUND: 30, SYNCHRONIZATION: 50}
+
+
+def test_a_wait_long_ago_is_not_to_blame(made: MadeTrace, folder: Path) -> None:
+    """No host is more than 1,024 launches ahead, whatever it lost before."""
+    made.kernel((0, 5), (10, 1_000_010))
+    made.sync((20, 1_000_020))
+    start = 1_000_021
+    for number in range(2000):
+        made.kernel((start, start + 1), (start + 1, start + 2))
+        start += 10 if number >= 1500 else 1
+    found = idle_us(made, folder)
+    assert found[LAUNCH_BOUND] == 499 * 9
+    assert found[SYNCHRONIZATION] == 12
+
+
+def test_the_wait_for_a_value_is_one_wait(made: MadeTrace, folder: Path) -> None:
+    """`.item()`: a copy into pageable memory, in which the host stands still, and a synchronize."""
+    made.kernel((0, 5), (10, 110))
+    made.op("aten::item", (18, 125))
+    made.op("aten::_local_scalar_dense", (19, 124))
+    made.copy((20, 116), (111, 113), D2H_PAGEABLE)
+    made.sync((117, 119))
+    made.kernel((140, 145), (150, 300))
+    assert idle_us(made, folder) == {SYNCHRONIZATION: 37, QUEUED: 1, COPY_NOT_HIDDEN: 2}
+    (line,) = report(made, folder).syncs
+    assert (line.call, line.count) == ("aten::item", 1)
+    assert line.seconds == pytest.approx(99e-6)
+
+
+def test_a_copy_that_nothing_hides(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.copy((6, 9), (100, 150), H2D, 1000)
+    made.kernel((9, 11), (150, 200))
+    assert idle_us(made, folder) == {COPY_NOT_HIDDEN: 40}
+    (way,) = report(made, folder).copies
+    assert (way.way, way.count, way.nbytes) == ("H2D pinned", 1, 1000)
+    assert way.seconds == pytest.approx(50e-6)
+    assert way.not_hidden_s == pytest.approx(40e-6)
+
+
+def test_a_copy_inside_the_device_is_its_work(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.copy((6, 9), (110, 150), "Memcpy DtoD (Device -> Device)")
+    made.kernel((9, 11), (150, 200))
+    assert idle_us(made, folder) == {}
+    assert report(made, folder).copies == ()
+
+
+def test_non_blocking_from_pageable_memory(made: MadeTrace, folder: Path) -> None:
+    """No synchronize follows it, and it stands still all the same. The second one blocks."""
+    made.kernel((0, 5), (10, 110))
+    made.op("aten::to", (18, 200))
+    made.copy((20, 180), (115, 190), H2D_PAGEABLE, 1 << 20)
+    made.kernel((210, 215), (220, 300))
+    made.op("aten::to", (216, 400))
+    made.copy((220, 380), (315, 390), H2D_PAGEABLE, 1 << 20)
+    made.sync((385, 395))
+    found = report(made, folder)
+    (unpinned,) = found.pageable_non_blocking
+    assert (unpinned.call, unpinned.count, unpinned.nbytes) == ("aten::to", 1, 1 << 20)
+    assert unpinned.seconds == pytest.approx(160e-6)
+    (blocking,) = found.syncs
+    assert (blocking.count, blocking.nbytes) == (1, 0)
+    assert blocking.seconds == pytest.approx(175e-6)
+
+
+def test_waits_of_a_thread_that_launches_nothing_do_not_count(
+    made: MadeTrace, folder: Path
+) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.event("cuda_runtime", "cudaStreamSynchronize", (20, 115), tid=2)
+    made.kernel((170, 175), (180, 300))
+    assert idle_us(made, folder) == {HOST_LATE: 70}
+    assert report(made, folder).syncs == ()
+
+
+def test_the_wait_at_the_end_is_the_profilers(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.sync((20, 115), "cudaDeviceSynchronize")
+    assert report(made, folder).syncs == ()
+
+
+def test_backward_in_its_own_thread(made: MadeTrace, folder: Path) -> None:
+    """The main thread's wait is to blame for a launch of autograd's thread."""
+    made.kernel((0, 5), (10, 110))
+    made.sync((20, 115))
+    made.kernel((170, 175), (180, 300))
+    made.events[-1]["tid"] = 2
+    assert idle_us(made, folder) == {SYNCHRONIZATION: 70}
+
+
+def test_devices_and_ranks(folder: Path) -> None:
+    paths = []
+    for rank in (0, 1):
+        made = MadeTrace(rank)
+        made.kernel((0, 5), (10, 110), device=2 * rank)
+        made.kernel((500, 505), (510, 610), device=2 * rank)
+        made.kernel((0, 5), (10, 210), device=2 * rank + 1)
+        made.note("ProfilerStep#7", (0, 300))
+        made.note("ProfilerStep#8", (300, 600))
+        paths.append(made.write(folder / f"rank{rank}.json"))
+    found = idle_report(paths)
+    assert [(each.rank, each.device, each.file) for each in found.devices] == [
+        (0, 0, "rank0.json"),
+        (0, 1, "rank0.json"),
+        (1, 2, "rank1.json"),
+        (1, 3, "rank1.json"),
+    ]
+    assert [each.idle_fraction for each in found.devices] == pytest.approx([2 / 3, 0, 2 / 3, 0])
+    assert found.num_steps == 8
+    late = next(each for each in found.causes if each.cause == HOST_LATE)
+    assert late.ms_per_step == pytest.approx(2 * 0.4 / 8)
+    assert late.share == pytest.approx(800 / 1600)
+
+
+def test_a_late_host_is_asked_what_it_did(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.note("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", (50, 310))
+    made.event("cuda_runtime", "cudaMalloc", (320, 420), args={"correlation": 99})
+    made.kernel((500, 505), (510, 610))
+    found = report(made, folder)
+    assert found.host_late_in_loader_s == pytest.approx(200e-6)
+    assert found.host_late_in_allocation_s == pytest.approx(100e-6)
+    assert [(each.what.split(":")[0], round(each.seconds * 1e6)) for each in found.advice] == [
+        ("host late", 200),
+        ("host late", 100),
+        ("host late", 100),
+    ]
+    assert "DataLoader" in found.advice[0].what
+
+
+def test_collectives_that_nothing_hides(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.kernel((1, 2), (50, 160), "ncclDevKernel_AllReduce_Sum_f32_RING_LL", stream=20)
+    assert report(made, folder).collectives_alone_s == pytest.approx(50e-6)
+
+
+def test_old_names_of_categories(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.copy((6, 9), (110, 150), H2D)
+    made.sync((200, 210))
+    made.kernel((220, 225), (230, 300))
+    old = {"kernel": "Kernel", "gpu_memcpy": "Memcpy", "cuda_runtime": "Runtime"}
+    before = report(made, folder)
+    for event in made.events:
+        event |= {"cat": old[event["cat"]], "pid": "1", "tid": "stream 7"}
+    assert report(made, folder) == before
+
+
+def test_no_work_of_a_device(made: MadeTrace, folder: Path) -> None:
+    made.op("aten::mm", (0, 10))
+    found = report(made, folder)
+    assert (found.devices, found.num_steps, found.num_host_operations) == ((), 0, 1)
+
+
+def test_what_is_no_number_is_left_out(made: MadeTrace, folder: Path) -> None:
+    """Some writers leave fields out, or write text."""
+    made.kernel((0, 5), (10, 110))
+    made.kernel((500, 505), (510, 610))
+    before = report(made, folder)
+    made.event("kernel", "k", (0, 5), ts=None)
+    made.event("kernel", "k", (0, 5), ts="soon")
+    made.event("cuda_runtime", "cudaLaunchKernel", (0, 5), args=None)
+    made.event("cuda_runtime", "cudaLaunchKernel", (0, 5), args={"correlation": "x"})
+    assert report(made, folder) == before

@@ -1,0 +1,78 @@
+"""Public traces of GPU training, beside a slow and independent computation on the same files."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hostbench.idle.causes import HOST_LATE, SYNCHRONIZATION
+from hostbench.idle.summary import idle_report
+
+FOLDER = Path(__file__).parent.parent / "data" / "traces"
+WORK = ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
+
+
+def events(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(gzip.decompress((FOLDER / name).read_bytes()))[
+        "traceEvents"
+    ]
+    return found
+
+
+def slow_idle_fraction(name: str) -> float:
+    """Between any two neighbours of all starts and ends: did anything run? In microseconds."""
+    work = [(e["ts"], e["ts"] + e["dur"]) for e in events(name) if e["cat"] in WORK]
+    marks = np.unique(np.array(work))
+    starts, ends = np.array(work).T
+    middles = (marks[1:] + marks[:-1]) / 2
+    runs = np.array([bool(((starts <= at) & (at < ends)).any()) for at in middles])
+    return 1 - float(np.diff(marks)[runs].sum() / (marks[-1] - marks[0]))
+
+
+@pytest.mark.parametrize(
+    "name", ("resnet50.json.gz", "recommender-rank-3.json.gz", "distributed-rank-0.json.gz")
+)
+def test_idle_fraction_is_that_of_the_slow_computation(name: str) -> None:
+    report = idle_report([FOLDER / name])
+    (device,) = report.devices
+    assert device.idle_fraction == pytest.approx(slow_idle_fraction(name), abs=1e-4)
+    idle_s = sum(each.seconds for each in report.causes if each.is_idle)
+    assert idle_s == pytest.approx(device.span_s - device.busy_s, abs=1e-9)
+    assert report.num_steps == 1
+    assert not report.warnings
+
+
+def test_calls_that_led_to_an_operation_name_the_users_line() -> None:
+    report = idle_report([FOLDER / "resnet50.json.gz"])
+    (line,) = report.syncs
+    assert (line.file, line.line, line.line_of) == ("resnet50_profiler_api.py", 44, "call")
+    assert (line.call, line.count) == ("aten::to", 2)
+    assert [copy.way for copy in report.copies] == ["H2D pageable"]
+    worst = max(report.causes, key=lambda each: each.seconds)
+    assert worst.cause == HOST_LATE
+
+
+def test_every_item_of_a_step_is_counted() -> None:
+    report = idle_report([FOLDER / "recommender-rank-3.json.gz"])
+    items = [line for line in report.syncs if line.call == "aten::item"]
+    calls = [e for e in events("recommender-rank-3.json.gz") if e["name"] == "aten::item"]
+    waits = [e for e in events("recommender-rank-3.json.gz") if "Synchronize" in e["name"]]
+    held = [
+        call
+        for call in calls
+        if any(call["ts"] <= wait["ts"] <= call["ts"] + call["dur"] for wait in waits)
+    ]
+    assert sum(line.count for line in items) == len(held) == 4
+    assert max(report.causes, key=lambda each: each.seconds).cause == SYNCHRONIZATION
+    assert report.devices[0].rank == 3
+
+
+def test_several_ranks_are_one_report() -> None:
+    both = idle_report(
+        [FOLDER / "recommender-rank-3.json.gz", FOLDER / "distributed-rank-0.json.gz"]
+    )
+    assert [(each.rank, each.device) for each in both.devices] == [(3, 3), (0, 0)]
+    assert both.num_steps == 2
