@@ -19,6 +19,33 @@ class Create(suite.Suite):
     params = (
         ("cuda", "cpu"),
         (1048576, 16777216, 67108864),
-        ("empty", "zeros", "randn"),
+        ("empty", "zeros", "randn", "full", "arange"),
         ("cpu_then_move", "direct"),
+    )
+
+
+class Part(suite.Suite):
+    """One part of creating on the CPU and moving, alone. Timed: a fill in place or the copy."""
+
+    workload = "allocation.part"
+    version = "1"
+    param_names = ("device", "nbytes", "part")
+    params = (
+        ("cuda", "cpu"),
+        (16777216,),
+        ("zeros", "randn", "full", "arange", "copy"),
+    )
+
+
+class Memory(suite.Suite):
+    """New memory, every page of it there. Timed: allocating, dropping the last one."""
+
+    workload = "allocation.memory"
+    version = "1"
+    param_names = ("device", "nbytes", "memory", "cache")
+    params = (
+        ("cuda", "cpu"),
+        (65536, 1048576, 16777216, 67108864),
+        ("pageable", "pinned", "device"),
+        ("cold", "warm"),
     )

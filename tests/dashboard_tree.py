@@ -55,11 +55,15 @@ source = "https://example.org/{HOSTILE}"
 )
 START = datetime(2026, 11, 1, 3, 0, tzinfo=UTC)
 CHANGED_MACHINE = "simulated-a"
-CHANGES = Story(
+_PLAIN = Story(
     seed=3,
     commits=90,
     series=8,
     machines=(StoryMachine(name=CHANGED_MACHINE, noise=HistoryNoise(sigma=0.004)),),
+)
+NEW_VERSION = next(work.name for work, _ in reversed(_PLAIN.cases()) if work.version == "1")
+CHANGES = replace(
+    _PLAIN,
     events=(
         StoryEvent(
             kind="environment",
@@ -71,7 +75,7 @@ CHANGES = Story(
         ),
         StoryEvent(kind="code", at=60, effect=0.10, series="transfer.host_to_device"),
         StoryEvent(kind="code", at=65, effect=-0.10, series="transfer.device_to_host"),
-        StoryEvent(kind="version", at=77, series="allocation.create"),
+        StoryEvent(kind="version", at=77, series=NEW_VERSION),
     ),
 )
 """A driver that slows the machine, a commit that slows two series, one that makes one faster, and a

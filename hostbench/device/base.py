@@ -20,11 +20,12 @@ from hostbench.device.activity import Activity, lanes
 Buffer = Any
 """Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer."""
 
-Fill = Literal["empty", "zeros", "randn"]
+Fill = Literal["empty", "zeros", "randn", "full", "arange"]
 DType = Literal["uint8", "float16", "float32"]
 Where = Literal["here", "peer", "through_host"]
 """Where the target of a copy inside the device's memory, or from there to a second device, lies:
 `peer` is reached directly, `through_host` by way of pinned host memory."""
+Memory = Literal["pageable", "pinned", "device"]
 Step = Callable[[], None]
 
 PINNED = "pinned memory"
@@ -171,6 +172,15 @@ class Device:
     def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
         """A new float32 tensor of `nbytes` in host memory, or directly on the device."""
         raise self.refusal("tensors")
+
+    def fill(self, buffer: Buffer, fill: Fill) -> None:
+        """Write into a float32 buffer in host memory what `create` writes into a new one."""
+        raise self.refusal("fills in place")
+
+    def new_memory(self, nbytes: int, memory: Memory) -> Buffer:
+        """New memory with every page of it there, and nothing written into it. Raises Unavailable
+        where it cannot be pinned, or the device has none of its own."""
+        raise self.refusal("memory")
 
     def pin(self, source: Buffer) -> Buffer:
         """`tensor.pin_memory()`: a copy in newly allocated pinned memory, from the cache where it

@@ -21,7 +21,7 @@ from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
 from hostbench.device.base import Buffer, DType, Fill, Step, lacking
 from hostbench.device.cpu_streams import CpuEvent, CpuStream
 from hostbench.device.scheduling import ask_for_short_slices
-from hostbench.device.torch_device import TorchDevice
+from hostbench.device.torch_device import TorchDevice, fill_in_place
 
 _MATRIX = 128
 _CALIBRATION_PRODUCTS = 100
@@ -67,10 +67,8 @@ class CpuDevice(TorchDevice):
         if on_host:
             return super().create(fill, nbytes, on_host=True)
         made = _on_device(torch.empty(nbytes // 4))
-        if fill == "zeros":
-            self.current.enqueue(self._task(lambda: _ignore(made.zero_())))
-        elif fill == "randn":
-            self.current.enqueue(self._task(lambda: _ignore(made.normal_())))
+        if fill != "empty":
+            self.current.enqueue(self._task(partial(fill_in_place, made, fill)))
         return made
 
     def move(self, source: Buffer, *, blocking: bool = True) -> Buffer:

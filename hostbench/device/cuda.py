@@ -20,7 +20,7 @@ from hostbench.core.samples import median
 from hostbench.core.units import MIB, format_bytes
 from hostbench.device import numa
 from hostbench.device.activity import Activity
-from hostbench.device.base import SECOND_DEVICE, Buffer, Step, Where, lacking
+from hostbench.device.base import SECOND_DEVICE, Buffer, Memory, Step, Where, lacking
 from hostbench.device.cuda_compute import Filler
 from hostbench.device.cuda_open import pci_address, require_cuda, uuid_of
 from hostbench.device.kineto import Profiler
@@ -142,6 +142,10 @@ class CudaDevice(TorchDevice):
 
     def copy(self, target: Buffer, source: Buffer, *, blocking: bool) -> None:
         target.copy_(source, non_blocking=not blocking)
+
+    def new_memory(self, nbytes: int, memory: Memory) -> Buffer:
+        with self._pinning(nbytes if memory == "pinned" else 0):
+            return super().new_memory(nbytes, memory)
 
     def pin(self, source: Buffer) -> Buffer:
         with self._pinning(source.nbytes):

@@ -29,7 +29,16 @@ from dataclasses import replace
 
 from hostbench.core.case import Case
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
-from hostbench.device.base import SECOND_DEVICE, Device, DType, Fill, Step, Where, lacking
+from hostbench.device.base import (
+    SECOND_DEVICE,
+    Device,
+    DType,
+    Fill,
+    Memory,
+    Step,
+    Where,
+    lacking,
+)
 from hostbench.device.simulated_pace import Pace
 from hostbench.device.simulated_parts import (
     Contents,
@@ -126,12 +135,24 @@ class SimulatedDevice(Device):
         self.allocate(nbytes, on_host=on_host)
         link = self.link
         if on_host:
-            rates = {"zeros": link.host_bytes_per_s, "randn": link.host_randn_bytes_per_s}
-            self.spend(nbytes / rates[fill] if fill in rates else 0.0)
+            self.fill(made, fill)
         elif fill != "empty":
-            rates = {"zeros": link.device_bytes_per_s, "randn": link.device_randn_bytes_per_s}
-            self.enqueue("compute", nbytes / rates[fill], what=COMPUTE)
+            is_random = fill == "randn"
+            rate = link.device_randn_bytes_per_s if is_random else link.device_bytes_per_s
+            self.enqueue("compute", nbytes / rate, what=COMPUTE)
         return made
+
+    def fill(self, buffer: SimulatedBuffer, fill: Fill) -> None:
+        link = self.link
+        rate = link.host_randn_bytes_per_s if fill == "randn" else link.host_bytes_per_s
+        self.spend(buffer.nbytes / rate if fill != "empty" else 0.0)
+
+    def new_memory(self, nbytes: int, memory: Memory) -> SimulatedBuffer:
+        on_host, pinned = memory != "device", memory == "pinned"
+        self.allocate(nbytes, on_host=on_host, pinned=pinned)
+        if memory == "pageable":
+            self.spend(nbytes / self.link.host_bytes_per_s)
+        return SimulatedBuffer(nbytes, on_host=on_host, pinned=pinned)
 
     def pin(self, source: SimulatedBuffer) -> SimulatedBuffer:
         self.allocate(source.nbytes, on_host=True, pinned=True)

@@ -1,13 +1,17 @@
 """What the devices on torch tensors share: buffers, views, patterns, comparisons and marks."""
 
+import mmap
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import torch
 
 from hostbench.core.units import MIB
-from hostbench.device.base import PINNED, Buffer, Device, DType, Fill
+from hostbench.device.base import OWN_MEMORY, PINNED, Buffer, Device, DType, Fill, Memory
 
+FULL = 1.0
+"""What `full` writes."""
 _MARK_SHAPE = (2, 8)
 _DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
 _PATTERN_BYTES = MIB - 3  # the largest prime under 1 MiB: a misplaced block does not match
@@ -30,9 +34,32 @@ class TorchDevice(Device):
 
     def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> Buffer:
         makers: dict[str, Callable[..., Buffer]]
-        makers = {"empty": torch.empty, "zeros": torch.zeros, "randn": torch.randn}
+        makers = {
+            "empty": torch.empty,
+            "zeros": torch.zeros,
+            "randn": torch.randn,
+            "full": partial(torch.full, fill_value=FULL),
+            "arange": _arange,
+        }
         where = torch.device("cpu") if on_host else self.torch_device
-        return makers[fill](nbytes // 4, dtype=torch.float32, device=where)
+        return makers[fill]((nbytes // 4,), dtype=torch.float32, device=where)
+
+    def fill(self, buffer: Buffer, fill: Fill) -> None:
+        fill_in_place(buffer, fill)
+
+    def new_memory(self, nbytes: int, memory: Memory) -> Buffer:
+        """A page of pageable memory comes when it is first touched: each is, once. Others are there
+        when they are allocated."""
+        if memory == "pinned":
+            self.require(PINNED)
+        if memory == "device":
+            self.require(OWN_MEMORY)
+            return torch.empty(nbytes, dtype=torch.uint8, device=self.torch_device)
+        made = torch.empty(nbytes, dtype=torch.uint8, pin_memory=memory == "pinned")
+        if memory == "pageable":
+            made[:: mmap.PAGESIZE].zero_()
+            made[-1:].zero_()
+        return made
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
         return buffer.view(_DTYPES[dtype])
@@ -64,6 +91,22 @@ class TorchDevice(Device):
 
     def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
         return torch.equal(marks[place].cpu(), _ends(source).cpu())
+
+
+def fill_in_place(buffer: torch.Tensor, fill: Fill) -> None:
+    """With the kernels that `create` fills a new tensor with."""
+    if fill == "arange":
+        torch.arange(buffer.numel(), out=buffer)
+    elif fill == "randn":
+        buffer.normal_()
+    elif fill == "zeros":
+        buffer.zero_()
+    elif fill == "full":
+        buffer.fill_(FULL)
+
+
+def _arange(size: tuple[int], **where: Any) -> torch.Tensor:
+    return torch.arange(*size, **where)
 
 
 @lru_cache(maxsize=_KEPT_PATTERNS)

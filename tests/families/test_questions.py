@@ -561,6 +561,87 @@ def test_created_on_the_device_or_moved(tmp_path: Path) -> None:
     assert figure(empty, "direct").note == "nothing is enqueued or touched"
 
 
+@pytest.fixture(scope="module")
+def allocations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
+    records = repeated(simulated_records("allocation", launches=1))
+    return asked_of(tmp_path_factory.mktemp("allocation"), records)
+
+
+WHERE = "Where does the time go of {} that is created on the CPU and moved?"
+
+
+def test_the_parts_of_creating_on_the_cpu_and_moving(allocations: dict[str, Answer]) -> None:
+    """At the one size at which all of them were measured; with the figures of the default link."""
+    link, nbytes = Link(), 16 * MIB
+    answer = allocations[WHERE.format("randn")]
+    fill_s = nbytes / link.host_randn_bytes_per_s
+    copy_s = link.launch_s + link.latency_s + nbytes / link.pageable_bytes_per_s + link.wait_s
+    # Of the whole: both allocations and all waits; of the host's memory there is no touch in it.
+    whole_s = 2 * link.alloc_s + fill_s + copy_s + link.wait_s
+    touch_s = link.alloc_s + nbytes / link.host_bytes_per_s
+    assert answer.notes == ("At 16 MiB.",)
+    assert value(answer, "the whole") == pytest.approx(whole_s)
+    shares = {
+        "randn": fill_s,
+        "the host's memory": touch_s,
+        "the device's memory": link.alloc_s,
+        "the copy": copy_s,
+    }
+    for name, seconds in shares.items():
+        assert value(answer, name) == pytest.approx(seconds / whole_s, abs=2e-4)
+    assert answer.verdict == (
+        "randn 95%, the host's memory 2%, the device's memory 0% and the copy 5%; "
+        "-2% in none of them alone"
+    )
+    assert figure(answer, "randn").low == pytest.approx(value(answer, "randn"))
+    assert answer.chart is not None and len(answer.chart.points) == 5
+
+
+def test_parts_that_were_not_measured_are_named(tmp_path: Path) -> None:
+    records = repeated(simulated_records("allocation", launches=1))
+    wanted = ("allocation.create", "allocation.part")
+    found = asked_of(tmp_path, [one for one in records if one.case.workload in wanted])
+    answer = found[WHERE.format("zeros")]
+    assert figure(answer, "the host's memory").status == "not measured"
+    assert value(answer, "zeros") + value(answer, "the copy") == pytest.approx(1.0, rel=0.01)
+    only = [one for one in records if one.case.workload == "allocation.create"]
+    (tmp_path / "other").mkdir()
+    answer = asked_of(tmp_path / "other", only)[WHERE.format("zeros")]
+    assert (answer.state, answer.verdict) == (
+        "undecided",
+        "undecided: no part of it was measured alone",
+    )
+
+
+def test_where_the_device_works_in_host_memory_its_memory_is_the_hosts(tmp_path: Path) -> None:
+    """As the cpu device does, which skips what is its own."""
+    records = [
+        skipped(one.case, launch=one.launch) if one.case.values.get("memory") == "device" else one
+        for one in repeated(simulated_records("allocation", launches=1))
+    ]
+    answer = asked_of(tmp_path, records)[WHERE.format("zeros")]
+    assert value(answer, "the device's memory") == value(answer, "the host's memory") > 0
+
+
+def test_what_a_cold_cache_costs(allocations: dict[str, Answer]) -> None:
+    """A warm one is asked so often that its one wait is next to nothing."""
+    question = "What does new memory on the device cost where the allocator's cache is cold?"
+    link = Link()
+    warm_s, cold_s = link.alloc_s, link.alloc_s + link.malloc_s + link.wait_s
+    said, factor = verdict(allocations[question], "cold cache")
+    assert said == "slower" and factor == pytest.approx(warm_s / cold_s, rel=0.02)
+
+
+def test_what_pinning_costs(allocations: dict[str, Answer]) -> None:
+    link = Link()
+    pinned = allocations["What does pinned memory cost to allocate?"]
+    touched_s = link.alloc_s + 64 * MIB / link.host_bytes_per_s
+    locked_s = link.alloc_s + 64 * MIB / link.pin_bytes_per_s
+    said, factor = verdict(pinned, "cold cache")
+    assert said == "slower" and factor == pytest.approx(touched_s / locked_s, rel=0.01)
+    assert verdict(pinned, "warm cache")[0] == "faster"
+
+
 # is my link fine?
 
 NBYTES = 1 << 28
