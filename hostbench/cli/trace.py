@@ -28,7 +28,7 @@ from hostbench.families import check_selects, load
 from hostbench.report.reading import about, picture, table
 from hostbench.report.table import Part
 from hostbench.runner.launcher import Launcher
-from hostbench.runner.plan import choose
+from hostbench.runner.plan import STANDARD, Plan, choose
 from hostbench.store import traces
 from hostbench.store.archive import packed
 from hostbench.store.limits import gpu_name
@@ -108,10 +108,14 @@ def _only(selector: Selector, setup: Setup) -> Case:
 
 def _run(case: Case, setup: Setup, deadline_s: float) -> Outcome:
     """The outcome with its lanes. Raises NothingMeasured or BrokenError where it has none."""
+    stand_in = MARK if setup.device == MARK else None
+    plan = Plan(profile=STANDARD, cases=(case,), stand_in=stand_in)
+    ((variables, _),) = plan.workers((case.family,), 0)
     launch = Launch(
         family=case.family,
         settings={},
-        device=MARK if setup.device == MARK else None,
+        device=stand_in,
+        variables=variables,
         deadline_s=deadline_s,
         trace=True,
         cases=(case,),

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from hostbench.core.errors import Unavailable
+from hostbench.core.lanes import Lane
 from hostbench.core.samples import median
 from hostbench.core.units import MIB, format_bytes
 from hostbench.device import numa
@@ -207,6 +208,11 @@ class CudaDevice(TorchDevice):
         profiler = self._profiler
         self.synchronize()
         return profiler.observe(work)
+
+    def trace(self, work: Step) -> list[Lane]:
+        profiler = self._profiler
+        self.synchronize()
+        return profiler.trace(work)
 
     def bytes_counted(self, *, second: bool = False) -> tuple[int, int]:
         return (self._second_counters if second else self._counters).read()

@@ -10,7 +10,8 @@ from typing import Any
 import torch.profiler
 
 from hostbench.core.errors import Unavailable
-from hostbench.device.activity import COMPUTE, Activity
+from hostbench.core.lanes import HOST, Lane, Span, SpanKind
+from hostbench.device.activity import COMPUTE, Activity, lanes
 from hostbench.device.base import Step
 
 _MEMCPY = re.compile(
@@ -19,6 +20,10 @@ _MEMCPY = re.compile(
 _WAYS = {"HtoD": "H2D", "DtoH": "D2H", "DtoD": "D2D", "PtoP": "P2P"}
 
 _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
+_CALLS = ("cuda_runtime", "cuda_driver")
+_WAITS = "Synchronize"
+"""In the names of the functions in which the host waits, and of no others."""
+_READING = "hostbench: one reading"
 _SPIN = "spin_kernel"
 """In the name of the kernel behind `torch.cuda._sleep` (aten/src/ATen/cuda/Sleep.cu)."""
 
@@ -46,12 +51,27 @@ class Profiler:
         where that does not help, or nothing is seen: CUPTI is missing or not permitted. Work that
         the profiler does not list (copies between GPUs) is just not there.
         """
+        return sorted(activities(self._seen(work)), key=lambda one: one.start_s)
+
+    def trace(self, work: Step) -> list[Lane]:
+        """The same as lanes: the functions of CUDA's runtime and driver that the host was in while
+        `work` ran, a lane for each thread, and the device's streams."""
+
+        def named() -> None:
+            with _profiler.record_function(_READING):
+                work()
+
+        trace = self._seen(named)
+        return [*host_lanes(trace), *lanes(activities(trace))]
+
+    def _seen(self, work: Step) -> Any:
+        """The whole trace of `work`; see `observe`."""
         seen: list[Mapping[str, Any]] = []
         for head_s in () if self._refused else _HEADS_S:
             trace = self._trace(work, head_s)
             seen = [event for event in trace["traceEvents"] if event.get("cat") in _DEVICE_WORK]
             if sum(map(_is_short_wait, seen)) == 2:
-                return sorted(activities(trace), key=lambda one: one.start_s)
+                return trace
         if seen:
             raise Unavailable("the profiler lost part of what the GPU did")
         self._refused = "the profiler saw no work of the GPU: CUPTI is missing or not permitted"
@@ -82,12 +102,43 @@ def activities(trace: Mapping[str, Any]) -> Iterator[Activity]:
             continue
         start_s = float(event["ts"]) / 1e6
         what = _what(str(event["name"])) if category == "gpu_memcpy" else COMPUTE
+        args = event.get("args", {})
         yield Activity(
             what=what,
             start_s=start_s,
             end_s=start_s + float(event["dur"]) / 1e6,
-            nbytes=int(event.get("args", {}).get("bytes", 0)) if category == "gpu_memcpy" else 0,
+            nbytes=int(args.get("bytes", 0)) if category == "gpu_memcpy" else 0,
+            stream=f"stream {args.get('stream', '?')}",
+            place=f"GPU {args.get('device', '?')}",
+            name=str(event["name"]) if what == COMPUTE else "",
         )
+
+
+def host_lanes(trace: Mapping[str, Any]) -> list[Lane]:
+    """What the host called within the reading, the thread that made it first."""
+    named = (one for one in trace["traceEvents"] if one.get("name") == _READING)
+    reading = next((one for one in named if one.get("cat") == "user_annotation"), None)
+    if reading is None:
+        return []
+    start, end = float(reading["ts"]), float(reading["ts"]) + float(reading["dur"])
+    by_thread: dict[Any, list[Span]] = {reading["tid"]: []}
+    for event in trace["traceEvents"]:
+        if event.get("cat") in _CALLS and start <= float(event["ts"]) <= end:
+            by_thread.setdefault(event["tid"], []).append(_call(event))
+    return [
+        Lane(
+            name=HOST if thread == reading["tid"] else f"thread {thread}",
+            spans=tuple(sorted(spans, key=lambda span: span.start_s)),
+        )
+        for thread, spans in by_thread.items()
+    ]
+
+
+def _call(event: Mapping[str, Any]) -> Span:
+    name, start_s = str(event["name"]), float(event["ts"]) / 1e6
+    end_s = start_s + float(event["dur"]) / 1e6
+    kind: SpanKind = "wait" if _WAITS in name else "call"
+    return Span(name=name, kind=kind, start_s=start_s, end_s=end_s)
 
 
 def _is_wait(event: Mapping[str, Any]) -> bool:

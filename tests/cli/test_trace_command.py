@@ -27,6 +27,7 @@ from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.store import check, traces
 from hostbench.testing.builders import InProcess
+from hostbench.testing.stand_in import python_of
 from hostbench.timeline import read_trace
 
 ROOT = Path(__file__).parent.parent.parent
@@ -170,10 +171,10 @@ def test_a_case_that_failed_shows_how_where_it_can(
     assert [one.about.wrong for one in kept(stage)] == ["data failed: torn"] * has_lanes
 
 
-def program(stage: Path, *args: str) -> dict[str, Any]:
+def program(stage: Path, *args: str, python: Path | str = sys.executable) -> dict[str, Any]:
     """What the real program says in JSON, with real processes."""
     done = subprocess.run(
-        [sys.executable, "-m", "hostbench", "trace", *args, "--format", "json"],
+        [str(python), "-m", "hostbench", "trace", *args, "--format", "json"],
         cwd=stage,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
@@ -196,3 +197,16 @@ def test_ranks_have_a_lane_each_on_one_clock(stage: Path) -> None:
     assert [len(one) for one in sums] == [20, 20]
     for first, second in zip(*sums, strict=True):  # none ends before all have begun
         assert first["start_s"] < second["end_s"] and second["start_s"] < first["end_s"]
+
+
+def test_ranks_on_gpus_have_their_hosts_and_streams(
+    stage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    case = "collectives.all_reduce_queued[num_ranks=2,nbytes=64KiB]"
+    lanes = program(stage, case, python=python_of(stage / "python", "2_gpus"))["lanes"]
+    assert [lane["place"] for lane in lanes] == ["rank 0", "rank 0", "rank 1", "rank 1"]
+    for host, stream in (lanes[:2], lanes[2:]):
+        assert host["name"] == "host"
+        assert host["spans"][-1]["name"] == "cudaDeviceSynchronize"
+        assert [one["kind"] for one in stream["spans"]] == ["collective"] * 20

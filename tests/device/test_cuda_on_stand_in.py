@@ -3,12 +3,14 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, Unavailable
+from hostbench.core.lanes import Lane
 from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import KIB, MIB
 from hostbench.device import numa
@@ -18,7 +20,10 @@ from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
 from hostbench.device.kineto import Profiler
 from hostbench.families import load
+from hostbench.families.overlap.loops import NUM_BATCHES, Loop
 from hostbench.measure import measure
+from hostbench.measure.measure import Prepared
+from hostbench.measure.trace import trace
 from hostbench.measure.workload import prepare
 from hostbench.runner.worker import walk
 from hostbench.testing.fake_nvml import FakeNvml
@@ -351,3 +356,45 @@ def test_a_device_is_its_own_whichever_is_the_current_one(floor: Floor) -> None:
     device.synchronize()
     assert floor.machine.now_s - start_s >= 0.01
     assert device.memory_stats()["allocated"] >= kept.nbytes > torch.cuda.memory_allocated(1)
+
+
+def traced(**more: Any) -> tuple[Lane, ...]:
+    """A reading of copies on one stream and of computes on another that wait for them."""
+    with cuda_machine(**more):
+        device = CudaDevice()
+        loop = Loop(device, MIB, pinned=True)
+        copy_stream = loop.ways()["copy_stream"]
+        return trace(device, Prepared(step=copy_stream.step))
+
+
+def test_a_trace_has_the_host_and_each_stream() -> None:
+    host, copies, computes = traced()
+    assert host.name == "host"
+    assert [one.name for one in host.spans].count("cudaMemcpyAsync") == NUM_BATCHES
+    assert host.spans[-1].name == "cudaDeviceSynchronize"
+    assert [one.name for one in host.spans if one.kind == "wait"] == ["cudaDeviceSynchronize"]
+    assert [(one.name, one.kind, one.nbytes) for one in copies.spans] == [
+        ("H2D pinned", "H2D", MIB)
+    ] * NUM_BATCHES
+    assert {one.kind for one in computes.spans} == {"compute"}
+    assert {one.name for one in computes.spans} == {"aten::mm"}
+    assert copies.name != computes.name and copies.name.startswith("stream ")
+    assert host.spans[0].start_s == 0.0
+    assert host.spans[-1].end_s >= computes.spans[-1].end_s
+
+
+def test_the_host_of_a_trace_begins_with_the_reading_and_ends_with_it() -> None:
+    """What brackets an observed reading (short waits and a synchronize) is not in the picture."""
+    names = [span.name for lane in traced() for span in lane.spans]
+    assert not any("spin" in name for name in names)
+    assert names.count("cudaDeviceSynchronize") == 1
+
+
+def test_a_profiler_that_is_early_is_tried_again_for_a_trace_too() -> None:
+    host, copies, _ = traced(refusals=Refusals(profiler_early_s=0.01))
+    assert len(copies.spans) == NUM_BATCHES and host.name == "host"
+
+
+def test_a_trace_that_cannot_be_seen_is_a_reason() -> None:
+    with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
+        traced(refusals=Refusals(profiler=True))

@@ -72,7 +72,7 @@ class StreamBase:
         return _CUDA_TYPE
 
     def query(self) -> bool:
-        return self.machine.ask(self.queue.free_s, self.queue.all_known())
+        return self.machine.ask(self.queue.free_s, self.queue.all_known(), "cudaStreamQuery")
 
     def synchronize(self) -> None:
         self.machine.wait_queue(self.queue)
@@ -175,7 +175,7 @@ def installed(machine: Machine, *, cuda: str | None = CUDA_VERSION) -> Iterator[
             stack.callback(setattr, _torch.accelerator, "Graph", _torch.accelerator.Graph)
             del _torch.accelerator.Graph
         put(_torch.Tensor, to=_to(machine, _torch.Tensor.to), cuda=_cuda(machine))
-        put(_torch.profiler, profile=profiler.of(machine))
+        put(_torch.profiler, **profiler.of(machine))
         Nccl(floor).install(put)
         stack.enter_context(Mode(floor))
         yield floor

@@ -124,11 +124,14 @@ def _pageable(
         if not non_blocking:
             machine.wait_queue(queue, "implicit")
         return
-    machine.wait_queue(queue, "implicit")
-    machine.enqueue(queue, f"{way} pageable", seconds, way, None, touches, nbytes)
-    if into and non_blocking:
-        machine.call(seconds - machine.costs.copy_s)
-    else:
+    with machine.api("cudaMemcpyAsync"):
+        machine.wait_queue(queue, "implicit")
+        machine.enqueue(queue, f"{way} pageable", seconds, way, None, touches, nbytes)
+        if into and non_blocking:
+            machine.call(seconds - machine.costs.copy_s)
+        elif non_blocking:
+            machine.wait_queue(queue, "implicit")
+    if not non_blocking:
         machine.wait_queue(queue, "implicit")
     there.block.pay()
     with machine.behind_the_scenes():

@@ -1,11 +1,15 @@
-"""The stand-in's side of `torch.profiler`: a trace as Kineto writes it, of what the GPUs did."""
+"""The stand-in's side of `torch.profiler`: a trace as Kineto writes it, of what the GPUs did, which
+functions of CUDA's runtime the host was in, and what the program named by `record_function`."""
 
 import json
+import os
+import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostbench.testing.fake_cuda.timeline import GpuWork, Machine
+from hostbench.testing.fake_cuda.timeline import GpuWork, Machine, RuntimeCall
 
 _COPIES = {
     "H2D pinned": "Memcpy HtoD (Pinned -> Device)",
@@ -15,45 +19,113 @@ _COPIES = {
     "D2D": "Memcpy DtoD (Device -> Device)",
     "P2P": "Memcpy PtoP (Device -> Device)",
 }
+Fields = dict[str, Any]
 
 
-def of(machine: Machine) -> type:
-    """`torch.profiler.profile` for that machine."""
+@dataclass(slots=True)
+class Annotated:
+    """What a program named: from the host's clock, in the thread that did."""
 
+    name: str
+    start_s: float
+    end_s: float
+    thread: int
+
+
+def of(machine: Machine) -> dict[str, type]:
+    """`profile` and `record_function` of `torch.profiler` for that machine."""
+    annotated: list[Annotated] = []
+    return {
+        "profile": _profile(machine, annotated),
+        "record_function": _record_function(machine, annotated),
+    }
+
+
+def _record_function(machine: Machine, annotated: list[Annotated]) -> type:
+    class RecordFunction:
+        def __init__(self, name: str, args: str | None = None) -> None:
+            self._name, self._start_s = name, 0.0
+
+        def __enter__(self) -> "RecordFunction":
+            self._start_s = machine.now_s
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            thread = threading.get_native_id()
+            annotated.append(Annotated(self._name, self._start_s, machine.now_s, thread))
+
+    return RecordFunction
+
+
+def _profile(machine: Machine, annotated: list[Annotated]) -> type:
     class GpuProfile:
         def __init__(self, *, activities: Any = None, **_: Any) -> None:
             self._start_s, self._from = 0.0, list[int]()
             self._traced: list[GpuWork] = []
+            self._calls: list[RuntimeCall] = []
+            self._annotated: list[Annotated] = []
 
         def __enter__(self) -> "GpuProfile":
             self._start_s = machine.now_s
             self._from = [len(gpu.log) for gpu in machine.gpus]
+            machine.calls = self._calls
+            annotated.clear()
             return self
 
         def __exit__(self, *_: object) -> None:
             logs = zip(machine.gpus, self._from, strict=True)
             self._traced = [done for gpu, start in logs for done in gpu.log[start:]]
+            machine.calls = None
+            self._annotated = list(annotated)
 
         def export_chrome_trace(self, path: str) -> None:
             events = [] if machine.refusals.profiler else list(self._events())
             Path(path).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
 
-        def _events(self) -> Iterator[dict[str, Any]]:
-            for done in self._traced:
-                start_s = done.start_s - machine.refusals.profiler_early_s
-                if start_s < self._start_s:
-                    continue
-                if done.what == "P2P" and machine.refusals.peer_copies_unlisted:
-                    continue
-                is_copy = done.what in _COPIES
-                args = {"device": done.gpu, "stream": done.queue}
-                yield {
-                    "ph": "X",
-                    "cat": "gpu_memcpy" if is_copy else "kernel",
-                    "name": _COPIES.get(done.what, done.what.removeprefix("kernel ")),
-                    "ts": start_s * 1e6,
-                    "dur": (done.end_s - done.start_s) * 1e6,
-                    "args": args | ({"bytes": done.nbytes} if is_copy else {}),
-                }
+        def _events(self) -> Iterator[Fields]:
+            yield from _of_gpus(machine, self._traced, self._start_s)
+            for call in self._calls:
+                args = {"correlation": call.correlation}
+                yield _of_host("cuda_runtime", call, {"args": args})
+            for named in self._annotated:
+                yield _of_host("user_annotation", named, {})
 
     return GpuProfile
+
+
+def _of_gpus(machine: Machine, traced: list[GpuWork], from_s: float) -> Iterator[Fields]:
+    """But for what the profiler leaves out."""
+    for done in traced:
+        start_s = done.start_s - machine.refusals.profiler_early_s
+        if start_s < from_s:
+            continue
+        if done.what != "P2P" or not machine.refusals.peer_copies_unlisted:
+            yield _of_gpu(done, start_s)
+
+
+def _of_gpu(done: GpuWork, start_s: float) -> Fields:
+    is_copy = done.what in _COPIES
+    args = {"device": done.gpu, "stream": done.queue, "correlation": done.correlation}
+    return {
+        "ph": "X",
+        "cat": "gpu_memcpy" if is_copy else "kernel",
+        "name": _COPIES.get(done.what, done.what.removeprefix("kernel ")),
+        "pid": done.gpu,
+        "tid": done.queue,
+        "ts": start_s * 1e6,
+        "dur": (done.end_s - done.start_s) * 1e6,
+        "args": args | ({"bytes": done.nbytes} if is_copy else {}),
+    }
+
+
+def _of_host(category: str, seen: RuntimeCall | Annotated, more: Fields) -> Fields:
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": seen.name,
+        "pid": os.getpid(),
+        "tid": seen.thread,
+        "ts": seen.start_s * 1e6,
+        "dur": (seen.end_s - seen.start_s) * 1e6,
+        **more,
+    }

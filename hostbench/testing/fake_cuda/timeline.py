@@ -10,9 +10,10 @@ their times: a missing wait is found also where the times happened to be right.
 
 import heapq
 import itertools
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,6 +122,19 @@ class GpuWork:
     start_s: float
     end_s: float
     nbytes: int
+    correlation: int = 0
+    """Of the host's call that enqueued it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeCall:
+    """One function of CUDA's runtime that the host was in, for the profiler and for tests."""
+
+    name: str
+    start_s: float
+    end_s: float
+    correlation: int
+    thread: int
 
 
 @dataclass(eq=False, slots=True)
@@ -197,10 +211,14 @@ class Machine:
     """Races found where nothing can be raised: the next call raises the first."""
     has_raced: bool = False
     """Since the last device-wide wait: what a race leaves behind is no other race."""
+    calls: list[RuntimeCall] | None = None
+    """While a profiler runs."""
     error: type[Exception] = RuntimeError
     behind_the_scenes: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Around what enqueued work does to memory."""
     _waiting: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _correlation: int = 0
+    """Of the call that the host is in."""
     _tickets: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -222,30 +240,50 @@ class Machine:
             race, self.reported = self.reported[0], []
             raise DataRace(race)
 
+    @contextmanager
+    def api(self, name: str) -> Iterator[int]:
+        """The host is in that function of CUDA's runtime: its correlation. A function that another
+        one uses inside counts as that one."""
+        if self._correlation:
+            yield self._correlation
+            return
+        self._correlation, start_s = next(self._tickets), self.now_s
+        try:
+            yield self._correlation
+        finally:
+            made, self._correlation = self._correlation, 0
+            if self.calls is not None:
+                thread = threading.get_native_id()
+                self.calls.append(RuntimeCall(name, start_s, self.now_s, made, thread))
+
     def wait_device(self, gpu: Gpu, why: str = "device") -> None:
-        self.call()
-        gpu.counts[why] += 1
-        self._wait_until(max(queue.free_s for queue in gpu.queues))
+        with self.api("cudaDeviceSynchronize" if why == "device" else "cudaFree"):
+            self.call()
+            gpu.counts[why] += 1
+            self._wait_until(max(queue.free_s for queue in gpu.queues))
         self._now_everything_is_done(gpu)
         self.call(0.0)
 
     def wait_queue(self, queue: Queue, why: str = "stream") -> None:
-        self.call()
-        queue.gpu.counts[why] += 1
-        self._wait_until(queue.free_s)
+        with self.api("cudaStreamSynchronize"):
+            self.call()
+            queue.gpu.counts[why] += 1
+            self._wait_until(queue.free_s)
         self.learn(queue.all_known())
         self.call(0.0)
 
     def wait_mark(self, mark: Mark, gpu: Gpu) -> None:
-        self.call()
-        gpu.counts["event"] += 1
-        self._wait_until(mark.at_s)
+        with self.api("cudaEventSynchronize"):
+            self.call()
+            gpu.counts["event"] += 1
+            self._wait_until(mark.at_s)
         self.learn(mark.known)
         self.call(0.0)
 
-    def ask(self, at_s: float, known: dict[Queue, int]) -> bool:
+    def ask(self, at_s: float, known: dict[Queue, int], api: str = "cudaEventQuery") -> bool:
         """Whether that moment has come: then the host knows what was done before it."""
-        self.call()
+        with self.api(api):
+            self.call()
         self._do_what_is_due()
         if at_s > self.now_s:
             return False
@@ -270,7 +308,8 @@ class Machine:
         nbytes: int = 0,
     ) -> None:
         """Enqueue work that takes `engine` for so long; `do` is what it does to memory."""
-        self.call(self.costs.launch_s)
+        with self.api("cudaLaunchKernel" if what.startswith("kernel") else "cudaMemcpyAsync") as by:
+            self.call(self.costs.launch_s)
         gpu = queue.gpu
         if self.latched and what.startswith(_LOOK_AT_LAST_ERROR):
             error, self.latched = self.latched, None
@@ -288,7 +327,7 @@ class Machine:
         if engine is not None:
             gpu.engines[engine] = end_s
         if seconds:
-            gpu.log.append(GpuWork(gpu.index, what, queue.number, start_s, end_s, nbytes))
+            gpu.log.append(GpuWork(gpu.index, what, queue.number, start_s, end_s, nbytes, by))
         if do is not None:
             heapq.heappush(self._waiting, (end_s, ticket, do))
 
@@ -303,12 +342,14 @@ class Machine:
             self.reported.append(race)
 
     def record(self, queue: Queue) -> Mark:
-        self.call(self.costs.launch_s)
+        with self.api("cudaEventRecord"):
+            self.call(self.costs.launch_s)
         queue.learn(self.known)
         return Mark(max(self.now_s, queue.free_s), queue.all_known())
 
     def let_wait(self, queue: Queue, mark: Mark) -> None:
-        self.call()
+        with self.api("cudaStreamWaitEvent"):
+            self.call()
         queue.free_s = max(queue.free_s, mark.at_s)
         queue.learn(mark.known)
 
