@@ -1,6 +1,7 @@
 """What each habit of feeding a GPU costs, on this machine and over time.
 
 For workloads of your own: `from hostbench import workload, DEVICES, MIB, Compare`.
+Around steps of a program of yours: `with hostbench.watch():`.
 Importing hostbench touches no torch, no NVML, no clock.
 """
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from hostbench.core.units import GIB as GIB
     from hostbench.core.units import KIB as KIB
     from hostbench.core.units import MIB as MIB
+    from hostbench.idle.watch import watch as watch
     from hostbench.measure.measure import Prepared as Prepared
     from hostbench.measure.workload import DEVICES as DEVICES
     from hostbench.measure.workload import workload as workload
@@ -27,6 +29,7 @@ _HOME = {
     **dict.fromkeys(("KIB", "MIB", "GIB"), "hostbench.core.units"),
     **dict.fromkeys(("DEVICES", "workload"), "hostbench.measure.workload"),
     "Prepared": "hostbench.measure.measure",
+    "watch": "hostbench.idle.watch",
     **dict.fromkeys(
         ("Compare", "Curve", "Finding", "Parts", "Question", "Scaling"), "hostbench.report.kinds"
     ),

@@ -49,10 +49,17 @@ def _work(module: str, **given: Any) -> Work:
     return partial(execute, execute.__annotations__["options"](**given))
 
 
-def _command(name: str, help: str, *params: Decorator, module: str = "") -> None:
+def _command(
+    name: str,
+    help: str,
+    *params: Decorator,
+    module: str = "",
+    context: dict[str, Any] | None = None,
+) -> None:
     """A command, done by the module of its name unless another is said."""
     start = partial(_work, module or name.replace("-", "_"))
-    COMMANDS.command(name, help=help)(several(*params)(lambda **given: start(**given)))
+    make = COMMANDS.command(name, help=help, context_settings=context)
+    make(several(*params)(lambda **given: start(**given)))
 
 
 _command(
@@ -238,17 +245,48 @@ _command(
 )
 _command(
     "idle",
-    "Is the GPU idle, and why? From traces of PyTorch's profiler.",
+    "Is the GPU idle, and why? COMMAND, as `python train.py`, is run, and some steps of it are "
+    "recorded by PyTorch's profiler; or --trace reads what somebody recorded.",
+    click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED),
     click.option(
         "--trace",
         type=options.PATH,
         metavar="FILE",
         multiple=True,
-        help="a trace that somebody recorded, .json or .json.gz, or a folder of them; once for "
-        "each rank",
+        help="a trace, .json or .json.gz, or a folder of them; once for each rank",
+    ),
+    click.option(
+        "--warmup",
+        type=click.IntRange(0),
+        default=5,
+        metavar="N",
+        help="steps of the optimizer that are left out first (5); 0: record from the start",
+    ),
+    click.option(
+        "--steps", type=click.IntRange(1), default=10, metavar="N", help="steps to record (10)"
+    ),
+    click.option(
+        "--seconds",
+        type=Number(0, min_open=True),
+        default=30,
+        metavar="S",
+        help="record no longer than that (30)",
+    ),
+    click.option(
+        "--after",
+        type=Number(0),
+        default=20,
+        metavar="S",
+        help="where no optimizer steps: begin so long after CUDA was started (20)",
+    ),
+    click.option("--stacks", is_flag=True, help="record Python's stacks too, which slows the host"),
+    click.option("--stop", is_flag=True, help="end the command once all is recorded"),
+    click.option(
+        "--keep", type=options.OUTPUT, metavar="DIR", help="keep the traces in that folder"
     ),
     click.option("--all", "all", is_flag=True, help="list what costs little, too"),
     formats(),
+    context={"allow_interspersed_args": False},
 )
 _command(
     "list",

@@ -1,35 +1,116 @@
 """`hostbench idle`: is the GPU idle, and why? From traces, or from a script that it records."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import join
 
-from hostbench.cli.output import Reading
+from hostbench.cli.output import Reading, warn
 from hostbench.cli.page import show_page
-from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
+from hostbench.core.errors import (
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    NothingMeasured,
+    UsageError,
+)
+from hostbench.core.units import number_of
+from hostbench.idle.child import RecordedRun, recorded
+from hostbench.idle.recording import RecordSettings
 from hostbench.idle.summary import idle_report
-from hostbench.idle.words import advice_table, document, page
+from hostbench.idle.words import advice_table, document, overhead, page
+
+_ENDINGS = (".json", ".json.gz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleOptions:
+    command: tuple[str, ...] = ()
     trace: tuple[Path, ...] = ()
+    warmup: int = 5
+    steps: int = 10
+    seconds: float = 30.0
+    after: float = 20.0
+    stacks: bool = False
+    stop: bool = False
+    keep: Path | None = None
     all: bool = False
     format: str = "text"
 
 
 def execute(options: IdleOptions) -> int:
-    """Print the page. 0, or 3 where no work of a GPU is seen."""
-    if not options.trace:
-        raise UsageError("say what to look at: --trace FILE")
+    """Print the page. 0, 3 where no work of a GPU is seen, or what the script ended with."""
+    if bool(options.trace) == bool(options.command):
+        raise UsageError(
+            "say what to look at: `hostbench idle -- python SCRIPT`, or --trace FILE, and not both"
+        )
+    if options.trace:
+        return _show(options, _files(options.trace), [])
+    with recorded(
+        options.command,
+        lambda folder: _settings(options, folder),
+        keep=options.keep,
+        stop=options.stop,
+        quiet=options.format != "text",
+    ) as run:
+        failed = run.exit_code and not run.was_stopped
+        if failed:
+            warn(f"`{join(options.command)}` ended with exit code {run.exit_code}")
+        if not run.traces:
+            if failed:
+                return run.exit_code
+            raise NothingMeasured(_why_nothing(run, options))
+        notes = [overhead(each.free_s, each.recorded_s) for each in run.processes]
+        code = _show(options, run.traces, [text for text in notes if text])
+    return run.exit_code if failed else code
+
+
+def _show(options: IdleOptions, files: Sequence[Path], notes: Sequence[str]) -> int:
     with Reading() as reading:
-        report = idle_report(_files(options.trace), reading)
+        report = idle_report(files, reading)
     show_page(
         options.format,
-        lambda: page(report, every=options.all),
+        lambda: [*page(report, every=options.all), *notes],
         lambda: advice_table(report.advice),
         lambda: document(report),
     )
     return EXIT_OK if report.devices else EXIT_NOTHING_MEASURED
+
+
+def _settings(options: IdleOptions, folder: str) -> RecordSettings:
+    return RecordSettings(
+        folder=folder,
+        warmup=options.warmup,
+        steps=options.steps,
+        seconds=options.seconds,
+        after_s=options.after,
+        stacks=options.stacks,
+    )
+
+
+def _why_nothing(run: RecordedRun, options: IdleOptions) -> str:
+    if not run.processes:
+        return (
+            "nothing was recorded: no Python process of the command imported torch, or none ended "
+            "by itself"
+        )
+    errors = [each.error for each in run.processes if each.error]
+    if errors:
+        return f"nothing was recorded: {errors[0]}"
+    steps = max(each.steps for each in run.processes)
+    if steps:
+        return (
+            f"nothing was recorded: it made {number_of(steps, 'step')} of an optimizer, and "
+            f"recording begins after {options.warmup}: --warmup {max(0, steps // 2)}"
+        )
+    if not any(each.has_cuda for each in run.processes):
+        return (
+            "nothing was recorded: torch sees no GPU here, and no optimizer made a step; idle time "
+            "needs a GPU"
+        )
+    return (
+        f"nothing was recorded: no optimizer made a step, and it ended within {options.after:g} s "
+        "of CUDA's start: --warmup 0 records from the start"
+    )
 
 
 def _files(paths: tuple[Path, ...]) -> list[Path]:

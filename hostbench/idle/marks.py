@@ -7,6 +7,8 @@ which slow the host down. A mark is an annotation without length, just behind th
 from typing import NamedTuple
 
 MARK = "hostbench line "
+BORDER = "hostbench step"
+"""Where one step ends and the next begins: a step that is under way at the end is none."""
 
 
 class CodeLine(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 
 from hostbench.core.noise import Floats
 from hostbench.idle.intervals import Ints
-from hostbench.idle.marks import MARK, CodeLine, read_mark
+from hostbench.idle.marks import BORDER, MARK, CodeLine, read_mark
 from hostbench.idle.reading import TraceEvent, TraceFile
 
 NONE = -1
@@ -68,7 +68,7 @@ class Trace:
     marks: Floats
     """start, thread, line: what hostbench writes into a trace beside a wait."""
     steps: Floats
-    """start, end, number: of the annotations ProfilerStep#N."""
+    """start, end, number: of the annotations ProfilerStep#N, or between our own marks."""
     loads: Floats
     """start, end: waits for the next batch of a DataLoader."""
 
@@ -112,6 +112,13 @@ class _Reader:
         pieces = self._pieces.pop(kind, [])
         return np.concatenate(pieces).T if pieces else np.zeros((num, 0))
 
+    def steps(self) -> Floats:
+        borders = np.sort(self.columns("borders", 1)[0])
+        steps = self.columns("steps", 3)
+        if len(borders) < 2:
+            return steps
+        return np.stack([borders[:-1], borders[1:], np.arange(len(borders) - 1.0)])
+
     def _add(self, kind: str, *row: float) -> None:
         self._rows.setdefault(kind, []).append(row)
 
@@ -147,6 +154,9 @@ class _Reader:
     def _op(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
         if name.startswith(STEP):
             self._add("steps", start_s, end_s, _number(name.removeprefix(STEP)))
+            return
+        if name == BORDER:
+            self._add("borders", start_s)
             return
         if name.startswith(_LOADER):
             self._add("loads", start_s, end_s)
@@ -202,7 +212,7 @@ def read_trace(path: Path, told: Callable[[Path], None] = lambda path: None) -> 
         ops=reader.columns("ops", 5),
         frames=reader.columns("frames", 4),
         marks=reader.columns("marks", 3),
-        steps=reader.columns("steps", 3),
+        steps=reader.steps(),
         loads=reader.columns("loads", 2),
     )
 

@@ -50,6 +50,17 @@ def document(report: IdleReport) -> dict[str, Any]:
     return asdict(report)
 
 
+def overhead(free_s: float | None, recorded_s: float | None) -> str:
+    """What recording cost; empty where too few steps tell."""
+    if free_s is None or recorded_s is None:
+        return ""
+    free, recorded = format_seconds(free_s), format_seconds(recorded_s)
+    return (
+        f"A step took {free} before the recording and {recorded} in it. The profiler slows the "
+        "host: host late and launch-bound are overestimated."
+    )
+
+
 def _nothing(report: IdleReport) -> Iterator[str]:
     yield "No work of a GPU is in the trace: whether one idled cannot be seen."
     if report.num_host_operations:

@@ -1,0 +1,67 @@
+"""`with hostbench.watch():` around some steps of a program: the answer of `hostbench idle`."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hostbench.core.errors import UsageError
+from hostbench.idle.recording import Session
+from hostbench.idle.summary import IdleReport, idle_report
+from hostbench.idle.words import page
+from hostbench.report.table import text
+
+
+class watch:
+    """Records what runs inside with torch's profiler, and prints whether the GPU idled and why.
+
+        with hostbench.watch() as watched:
+            for batch in loader:
+                train_step(batch)
+        watched.report.devices[0].idle_fraction
+
+    A step is one of the optimizer that steps first; `watched.step()` marks one where none does.
+    `show=False` prints nothing, `trace=FILE` keeps the trace, `stacks=True` records Python's
+    stacks too, which slows the host.
+    """
+
+    report: IdleReport
+    """Once the block has ended without an error."""
+
+    def __init__(
+        self, *, show: bool = True, trace: str | Path | None = None, stacks: bool = False
+    ) -> None:
+        self._show, self._trace, self._stacks = show, trace, stacks
+
+    def __enter__(self) -> "watch":
+        """Raises UsageError where a profiler runs already."""
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        try:
+            self._session = Session(stacks=self._stacks)
+            self._session.start()
+        except RuntimeError as error:
+            raise UsageError(f"torch's profiler does not start: {error}") from error
+        self._optimizer: int | None = None
+        self._hook = register_optimizer_step_post_hook(self._stepped)
+        return self
+
+    def step(self) -> None:
+        """A step ends here, and the next begins."""
+        self._session.step()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._hook.remove()
+        self._session.stop()
+        if kind is not None:
+            return
+        with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
+            path = Path(self._trace or Path(folder) / "trace.json")
+            self._session.write(path)
+            self.report = idle_report([path])
+        if self._show:
+            print(text(page(self.report)))
+
+    def _stepped(self, optimizer: Any, *_: Any) -> None:
+        self._optimizer = self._optimizer or id(optimizer)
+        if self._optimizer == id(optimizer):
+            self.step()

@@ -1,0 +1,181 @@
+"""A script under `hostbench idle`: it stays what it is, and some of its steps are recorded.
+
+Real processes, and torch's real profiler, on the CPU: what it sees of a GPU is in test_watch.py.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from hostbench.core.errors import UsageError
+from hostbench.idle.child import RecordedRun, recorded
+from hostbench.idle.recording import RecordSettings
+from hostbench.idle.trace import Trace, read_trace
+
+TRAIN = """
+import sys
+import torch
+from torch import nn
+
+def work(steps):
+    model = nn.Linear(8, 8)
+    one = torch.optim.SGD(model.parameters(), lr=0.1)
+    other = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        model(torch.ones(2, 8)).sum().backward()
+        one.step()
+        other.step()
+
+if __name__ == "__main__":
+    work(int(sys.argv[1]))
+    print(__name__, sys.argv[1:], __file__.endswith("train.py"))
+    sys.exit(int(sys.argv[2]))
+"""
+
+
+def run(
+    tmp_path: Path, *command: str, warmup: int = 2, steps: int = 3, stop: bool = False
+) -> tuple[RecordedRun, list[Trace]]:
+    def settings(folder: str) -> RecordSettings:
+        return RecordSettings(folder, warmup, steps, seconds=60.0, after_s=60.0, stacks=False)
+
+    with recorded(command, settings, keep=tmp_path / "kept", stop=stop) as done:
+        return done, [read_trace(path) for path in done.traces]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "train.py"
+    path.write_text(TRAIN)
+    return str(path)
+
+
+def test_a_script_keeps_its_main_its_arguments_and_its_exit_code(
+    tmp_path: Path, script: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done, (trace,) = run(tmp_path, sys.executable, script, "8", "7")
+    assert done.exit_code == 7
+    assert "__main__ ['8', '7'] True" in capfd.readouterr().out
+    (process,) = done.processes
+    assert process.steps == 5  # two to warm up, three that are recorded, and then nobody counts
+    assert process.error is None
+    assert trace.steps.shape[1] == 3
+    assert trace.ops.shape[1] > 0
+    assert sorted(path.suffix for path in (tmp_path / "kept").iterdir()) == [".json"]
+
+
+def test_a_module_and_a_script_that_fails_while_it_is_recorded(
+    tmp_path: Path, script: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It made three steps, of which one was recorded; its traceback is its own alone."""
+    monkeypatch.chdir(tmp_path)
+    Path(script).with_name("mine.py").write_text(
+        "import train, sys\nprint(sys.argv[1:])\ntrain.work(3)\nraise ValueError('broken')\n"
+    )
+    done, (trace,) = run(tmp_path, sys.executable, "-m", "mine", "--lr", "3")
+    said = capfd.readouterr()
+    assert (done.exit_code, trace.steps.shape[1]) == (1, 1)
+    assert "['--lr', '3']" in said.out
+    assert "ValueError: broken" in said.err
+    assert "hostbench" not in said.err
+
+
+def test_too_few_steps_are_told(tmp_path: Path, script: str) -> None:
+    done, traces = run(tmp_path, sys.executable, script, "1", "0")
+    (process,) = done.processes
+    assert (process.trace, process.steps, process.error, traces) == (None, 1, None, [])
+
+
+def test_a_profiler_of_the_scripts_own_stays_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(TRAIN.split("if __name__")[0] + "with torch.profiler.profile():\n    work(4)\n")
+    done, traces = run(tmp_path, sys.executable, str(path))
+    (process,) = done.processes
+    assert (done.exit_code, traces) == (0, [])
+    assert process.error is not None
+    assert "profiler does not start" in process.error
+
+
+def test_a_sitecustomize_that_was_there_runs_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('theirs')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done, _ = run(tmp_path, sys.executable, "-c", "import sys; print('torch' in sys.modules)")
+    assert capfd.readouterr().out.split() == ["theirs", "False"]
+    assert (done.exit_code, done.processes) == (0, ())
+
+
+def test_it_ends_what_does_not_end_by_itself(tmp_path: Path) -> None:
+    path = tmp_path / "endless.py"
+    path.write_text(TRAIN.split("if __name__")[0] + "work(10**9)\n")
+    done, (trace,) = run(tmp_path, sys.executable, str(path), stop=True)
+    assert done.was_stopped
+    assert done.exit_code == 128 + signal.SIGTERM
+    assert trace.steps.shape[1] == 3
+
+
+def test_without_an_optimizer_it_goes_by_the_clock(tmp_path: Path) -> None:
+    """CUDA is said to have started; the main thread is busy in Python all the while."""
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    settings = RecordSettings(str(folder), 2, 3, seconds=0.3, after_s=0.2, stacks=False)
+    code = f"""
+import torch
+from hostbench.idle import recording
+torch.cuda.is_initialized = lambda: True
+recording.Recorder(recording.RecordSettings(*{tuple(settings)!r})).install()
+import pathlib
+while not list(pathlib.Path({str(folder)!r}).glob("*.done")):
+    torch.ones(3).add(1)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    (trace,) = (read_trace(path) for path in folder.glob("*.json"))
+    assert trace.ops.shape[1] > 0
+    assert trace.steps.shape[1] == 0
+
+
+def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot run nosuch"):
+        run(tmp_path, "nosuch")
+
+
+def test_what_is_put_into_a_script_needs_nothing_but_torch() -> None:
+    """Its environment may lack all that hostbench itself uses."""
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(('msgspec', 'numpy.typing', 'click')));"
+        "import hostbench.idle.recording, hostbench.idle.lines;"
+        "print([m for m in sys.modules if m.split('.')[0] in ('torch', 'numpy', 'pandas')"
+        " and sys.modules[m]])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def command(*words: str) -> Sequence[str]:
+    return [sys.executable, "-m", "hostbench", "idle", *words]
+
+
+def test_the_program(tmp_path: Path, script: str) -> None:
+    """What the script prints is no part of the JSON; its exit code is that of the program."""
+    words = ["--warmup", "2", "--steps", "2", "--format", "json", "--", sys.executable, script]
+    done = subprocess.run(
+        command(*words, "9", "5"), capture_output=True, text=True, timeout=120, env=os.environ
+    )
+    assert done.returncode == 5
+    assert json.loads(done.stdout)["devices"] == []
+    assert "__main__ ['9', '5']" in done.stderr
+    assert "ended with exit code 5" in done.stderr
+    done = subprocess.run(
+        command("--", sys.executable, script, "1", "0"), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 3
+    assert "it made 1 step of an optimizer, and recording begins after 5" in done.stderr
