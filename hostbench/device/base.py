@@ -16,6 +16,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.lanes import Lane
 from hostbench.device.activity import Activity, lanes
+from hostbench.device.traps import Trap
 
 Buffer = Any
 """Bytes on the host or on the device: a uint8 or float32 torch.Tensor, or a SimulatedBuffer."""
@@ -32,6 +33,8 @@ PINNED = "pinned memory"
 CACHES = "allocator caches"
 OWN_MEMORY = "memory of its own"
 SECOND_DEVICE = "second device"
+GRAPHS = "CUDA graphs"
+BLOCKING_EVENTS = "events that put the host to sleep"
 """Abilities: what a workload declares that its cases need, and what some devices do not have."""
 
 
@@ -54,6 +57,8 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
             CACHES: "the cpu device's allocators have no caches: cold and warm are one case",
             OWN_MEMORY: "the cpu device has no memory of its own: it works in host memory",
             SECOND_DEVICE: "the cpu device has no peer; it needs 2 GPUs",
+            GRAPHS: "the cpu device launches no kernels: it has no graphs of them",
+            BLOCKING_EVENTS: "each wait of the cpu device lets the host sleep: there is no other",
         }
     if num_devices < 2:
         units = "GPUs" if device == "cuda" else "devices"
@@ -225,13 +230,45 @@ class Device:
         finally:
             self.current = before
 
-    def event(self, *, timing: bool = True) -> Event:
-        """A new event."""
+    def this_stream(self) -> Stream:
+        """The current stream."""
+        return self.current  # type: ignore[no-any-return]
+
+    def event(self, *, timing: bool = True, blocking: bool = False) -> Event:
+        """A new event. `blocking`: who synchronizes with it sleeps, and does not spin."""
         raise self.refusal("events")
 
     def synchronize(self) -> None:
         """Block the host until all streams have finished. Raises what the device's work raised."""
         raise self.refusal("synchronize")
+
+    def spin(self, event: Any) -> None:
+        """Ask an event until it has been reached: the host is busy all the while."""
+        while not event.query():
+            pass
+
+    def counter(self) -> Buffer:
+        """A small tensor on the device: one float32, 0."""
+        raise self.refusal("tensors")
+
+    def advance(self, counter: Buffer) -> None:
+        """Enqueue adding 1 to a counter."""
+        raise self.refusal("tensors")
+
+    def trap(self, how: Trap, counter: Buffer) -> Callable[[], Any]:
+        """What a program does to a small tensor, as one call that is made over and over: it returns
+        what the expression does. All but `shape` wait for the device."""
+        raise self.refusal("synchronization traps")
+
+    def graph(self, work: Step) -> Step:
+        """A step that replays, with one launch, all that `work` enqueues. `work` runs a few times
+        before. Raises Unavailable where there are no graphs."""
+        raise self.refusal(GRAPHS)
+
+    def count_syncs(self, work: Step) -> int:
+        """Run `work`, and tell how often the host waited for the device meanwhile. Changes timings:
+        never inside a timer. Raises Unavailable where nobody can count them."""
+        raise self.refusal("count of its waits")
 
     def memory_stats(self) -> dict[str, int]:
         """Bytes: `allocated`, `peak_allocated`, `reserved`; empty where nobody counts."""

@@ -11,17 +11,20 @@ measured under two names. Every number is labelled `cpu` and is no statement abo
 import gc
 import sys
 import time
+from collections.abc import Callable
 from functools import cached_property, partial
 from threading import Lock, current_thread
+from typing import Any
 
 import torch
 
 from hostbench.core.samples import median
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
-from hostbench.device.base import Buffer, DType, Fill, Step, lacking
-from hostbench.device.cpu_streams import CpuEvent, CpuStream
+from hostbench.device.base import BLOCKING_EVENTS, Buffer, DType, Fill, Step, lacking
+from hostbench.device.cpu_streams import CpuEvent, CpuStream, Waits
 from hostbench.device.scheduling import ask_for_short_slices
 from hostbench.device.torch_device import TorchDevice, fill_in_place
+from hostbench.device.traps import Trap
 
 _MATRIX = 128
 _CALIBRATION_PRODUCTS = 100
@@ -39,7 +42,8 @@ class CpuDevice(TorchDevice):
         _one_thread()
         ask_for_short_slices()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self.default = CpuStream(_one_thread, DEFAULT_STREAM)
+        self._waits = Waits()
+        self.default = CpuStream(_one_thread, DEFAULT_STREAM, self._waits)
         self.current = self.default
         self._streams = [self.default]
         self._engines = {what: Lock() for what in ("H2D pageable", "D2H pageable", COMPUTE)}
@@ -92,23 +96,47 @@ class CpuDevice(TorchDevice):
         self.current.enqueue(lambda: time.sleep(seconds))
 
     def stream(self) -> CpuStream:
-        made = CpuStream(_one_thread, f"stream {len(self._streams)}")
+        made = CpuStream(_one_thread, f"stream {len(self._streams)}", self._waits)
         self._streams.append(made)
         return made
 
-    def event(self, *, timing: bool = True) -> CpuEvent:
-        return CpuEvent(lambda: self.current)
+    def event(self, *, timing: bool = True, blocking: bool = False) -> CpuEvent:
+        if blocking:
+            self.require(BLOCKING_EVENTS)
+        return CpuEvent(lambda: self.current, self._waits)
 
     def synchronize(self) -> None:
         """Wait for all streams also when one failed: its error must not come up in a later case."""
         errors = []
+        num_waits = self._waits.num
         for stream in self._streams:
             try:
                 stream.synchronize()
             except Exception as error:
                 errors.append(error)
+        self._waits.num = num_waits + 1
         if errors:
             raise errors[0]
+
+    def advance(self, counter: Buffer) -> None:
+        self.current.enqueue(self._task(lambda: _ignore(counter.add_(1))))
+
+    def trap(self, how: Trap, counter: Buffer) -> Callable[[], Any]:
+        """After its stream is done: where the expression would wait on a GPU."""
+        expression = super().trap(how, counter)
+        if how in ("shape", "synchronize"):
+            return expression
+
+        def waits() -> Any:
+            self.current.synchronize()
+            return expression()
+
+        return waits
+
+    def count_syncs(self, work: Step) -> int:
+        before = self._waits.num
+        work()
+        return self._waits.num - before
 
     def observe(self, work: Step) -> list[Activity]:
         self.synchronize()

@@ -4,6 +4,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from hostbench.device.base import Step
 from hostbench.device.scheduling import ask_for_short_slices
@@ -30,11 +31,19 @@ class _OneShot:
         self._lock.release()  # for the next one who waits
 
 
+@dataclass(slots=True)
+class Waits:
+    """How often the host has waited for any stream or event of one device."""
+
+    num: int = 0
+
+
 class CpuEvent:
     """A mark that the stream's worker thread stamps with the host clock when it gets there."""
 
-    def __init__(self, current: Callable[[], "CpuStream"]) -> None:
+    def __init__(self, current: Callable[[], "CpuStream"], waits: Waits) -> None:
         self._current = current
+        self._waits = waits
         self._reached = _OneShot()
         self._reached.set()  # as in CUDA, an event that was never recorded is complete
         self._stamp_s = 0.0
@@ -49,6 +58,7 @@ class CpuEvent:
         (stream or self._current()).enqueue(mark)
 
     def synchronize(self) -> None:
+        self._waits.num += 1
         self._reached.wait()
 
     def query(self) -> bool:
@@ -62,8 +72,9 @@ class CpuStream:
     """An ordered queue of callables, run by one daemon thread of that name, which calls `prepare`
     first."""
 
-    def __init__(self, prepare: Step, name: str) -> None:
+    def __init__(self, prepare: Step, name: str, waits: Waits) -> None:
         self._prepare = prepare
+        self._waits = waits
         self._tasks: queue.SimpleQueue[Step | _OneShot | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
         self._num_enqueued = 0  # written by the host's thread alone
@@ -79,6 +90,7 @@ class CpuStream:
         self.enqueue(event._reached.wait)  # of the mark as it is recorded now
 
     def synchronize(self) -> None:
+        self._waits.num += 1
         if self._num_finished != self._num_enqueued:  # an idle stream costs nothing, as in CUDA
             done = _OneShot()
             self._tasks.put(done)

@@ -19,7 +19,7 @@ from hostbench.core.errors import Unavailable
 from hostbench.core.lanes import Lane
 from hostbench.core.samples import median
 from hostbench.core.units import MIB, format_bytes
-from hostbench.device import numa
+from hostbench.device import cuda_syncs, numa
 from hostbench.device.activity import Activity
 from hostbench.device.base import SECOND_DEVICE, Buffer, Memory, Step, Where, lacking
 from hostbench.device.cuda_compute import Filler
@@ -37,6 +37,8 @@ _STEADY_ROUNDS = 5
 _STEADY_SHARE = 0.02
 _HEAD_START_S = 0.001
 """How long the device waits before work that is timed on it, so that enqueueing stays outside."""
+
+_WARMUPS_OF_A_GRAPH = 3
 
 _LOCKED = "a limit on locked memory (`ulimit -l`), a container's or WSL's can be the reason"
 
@@ -185,8 +187,27 @@ class CudaDevice(TorchDevice):
         with torch.cuda.stream(stream.raw):
             yield
 
-    def event(self, *, timing: bool = True) -> CudaEvent:
-        return CudaEvent(_cuda.Event(enable_timing=timing))
+    def this_stream(self) -> CudaStream:
+        return CudaStream(_cuda.current_stream(self.torch_device))
+
+    def event(self, *, timing: bool = True, blocking: bool = False) -> CudaEvent:
+        return CudaEvent(_cuda.Event(enable_timing=timing, blocking=blocking))
+
+    def graph(self, work: Step) -> Step:
+        """As torch's guide has it: `work` runs a few times on a side stream and is captured there.
+        On the same stream, so that cuBLAS has its workspace already."""
+        side, graph = _cuda.Stream(self.torch_device), _cuda.CUDAGraph()
+        side.wait_stream(_cuda.current_stream(self.torch_device))
+        with torch.cuda.stream(side):
+            for _ in range(_WARMUPS_OF_A_GRAPH):
+                work()
+        _cuda.current_stream(self.torch_device).wait_stream(side)
+        with _cuda.graph(graph, stream=side):
+            work()
+        return graph.replay  # type: ignore[no-any-return]
+
+    def count_syncs(self, work: Step) -> int:
+        return cuda_syncs.count(work)
 
     def synchronize(self) -> None:
         torch.cuda.synchronize(self.torch_device)

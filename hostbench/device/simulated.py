@@ -18,6 +18,11 @@ the side it is on; a cast runs on the host when the copy blocks and on the devic
 what the host casts or gathers is pageable, whatever its source was (pytorch,
 aten/src/ATen/native/cuda/Copy.cu).
 
+What a program does with a small tensor (`trap`) is the kernels of `_KERNELS`, which take no time
+but their launches, around one pageable copy of its 4 bytes to the host, which waits; `print` reads
+it once. A query never costs anything, and who spins is back when the event is reached, with nothing
+to pay. A replayed graph costs one launch.
+
 Data is simulated too: a buffer holds a token from the time at which its copy ends. Reading before
 the copy starts reads what was there before, reading while it runs reads neither.
 
@@ -25,7 +30,9 @@ A declared simulation (`simulated_file`) has other figures, and a pace that mult
 but that of a delay while a case is measured.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from hostbench.core.case import Case
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
@@ -48,12 +55,15 @@ from hostbench.device.simulated_parts import (
     SimulatedEvent,
     SimulatedStream,
 )
+from hostbench.device.traps import Trap, learned
 
 __all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
 
 DELAY = "delay"
 """The engine of waiting: it is no work, and never slower than asked."""
 _SIZES = {"uint8": 1, "float16": 2, "float32": 4}
+_KERNELS = {"if_greater": (1, 0), "nonzero": (1, 1), "mask": (2, 1)}
+"""Of a trap: before and after the host has read; the others need none."""
 
 
 class SimulatedDevice(Device):
@@ -71,6 +81,8 @@ class SimulatedDevice(Device):
         self._engine_free_s: dict[str, float] = {}
         self._cached: set[tuple[str, int]] = set()
         self._seen: list[Activity] = []
+        self._num_waits = 0
+        self._is_replaying = False
 
     def now(self) -> float:
         return self.host_s
@@ -194,8 +206,58 @@ class SimulatedDevice(Device):
         self._streams.append(made)
         return made
 
-    def event(self, *, timing: bool = True) -> SimulatedEvent:
+    def event(self, *, timing: bool = True, blocking: bool = False) -> SimulatedEvent:
         return SimulatedEvent(self)
+
+    def spin(self, event: SimulatedEvent) -> None:
+        self.host_s = max(self.host_s, event.at_s)
+
+    def counter(self) -> SimulatedBuffer:
+        made = self.buffer(_SIZES["float32"])
+        made.contents.write(self.host_s, self.host_s, self.host_s, 0)
+        return made
+
+    def advance(self, counter: SimulatedBuffer) -> None:
+        start_s, end_s = self.enqueue("compute", 0.0)
+        number = counter.contents.writes[-1][2]
+        assert isinstance(number, int)
+        counter.contents.write(self.host_s, start_s, end_s, number + 1)
+
+    def trap(self, how: Trap, counter: SimulatedBuffer) -> Callable[[], Any]:
+        if how == "shape":
+            return lambda: (1,)
+        if how == "synchronize":
+            return self.synchronize
+        host = SimulatedBuffer(counter.nbytes, on_host=True)
+        before, after = _KERNELS.get(how, (0, 0))
+
+        def run() -> Any:
+            for _ in range(before):
+                self.enqueue("compute", 0.0)
+            self._copy_bytes(host, counter, blocking=True)
+            for _ in range(after):
+                self.enqueue("compute", 0.0)
+            number = host.contents.token(self.host_s)
+            assert isinstance(number, int)
+            return learned(how, number)
+
+        return run
+
+    def graph(self, work: Step) -> Step:
+        def replay() -> None:
+            self.spend(self.link.launch_s)
+            self._is_replaying = True
+            try:
+                work()
+            finally:
+                self._is_replaying = False
+
+        return replay
+
+    def count_syncs(self, work: Step) -> int:
+        before = self._num_waits
+        work()
+        return self._num_waits - before
 
     def synchronize(self) -> None:
         self.wait_until(max(stream.free_s for stream in self._streams))
@@ -218,6 +280,7 @@ class SimulatedDevice(Device):
 
     def wait_until(self, end_s: float) -> None:
         """The host waits for `end_s`, then pays for having waited."""
+        self._num_waits += 1
         self.host_s = max(self.host_s, end_s)
         self.spend(self.link.wait_s)
 
@@ -243,7 +306,8 @@ class SimulatedDevice(Device):
 
         `what` names work that `observe` shows.
         """
-        self.spend(self.link.launch_s)
+        if not self._is_replaying:
+            self.spend(self.link.launch_s)
         if engine != DELAY:
             seconds *= self.pace.factor
         stream = self.current
@@ -293,6 +357,7 @@ class SimulatedDevice(Device):
         if blocking:
             self.current.synchronize()
         elif what.endswith("pageable"):
+            self._num_waits += 1
             self.host_s = max(self.host_s, end_s)
 
     def _plan(self, target: SimulatedBuffer, source: SimulatedBuffer) -> tuple[str, float, str]:

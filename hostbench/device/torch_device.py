@@ -9,6 +9,7 @@ import torch
 
 from hostbench.core.units import MIB
 from hostbench.device.base import OWN_MEMORY, PINNED, Buffer, Device, DType, Fill, Memory
+from hostbench.device.traps import Trap
 
 FULL = 1.0
 """What `full` writes."""
@@ -91,6 +92,50 @@ class TorchDevice(Device):
 
     def marked(self, marks: Buffer, place: int, source: Buffer) -> bool:
         return torch.equal(marks[place].cpu(), _ends(source).cpu())
+
+    def counter(self) -> Buffer:
+        return torch.zeros(1, dtype=torch.float32, device=self.torch_device)
+
+    def advance(self, counter: Buffer) -> None:
+        counter.add_(1)
+
+    def trap(self, how: Trap, counter: Buffer) -> Callable[[], Any]:
+        """The expression itself, as a program has it."""
+        if how == "synchronize":
+            return self.synchronize
+        return partial(_EXPRESSIONS[how], counter)
+
+
+class _Nowhere:
+    """Where printed text goes."""
+
+    def write(self, text: str) -> None: ...
+
+
+_NOWHERE = _Nowhere()
+
+
+def _print(tensor: torch.Tensor) -> None:
+    print(tensor, file=_NOWHERE)
+
+
+def _if_greater(tensor: torch.Tensor) -> bool:
+    if tensor > 0:
+        return True
+    return False
+
+
+_EXPRESSIONS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "item": lambda tensor: tensor.item(),
+    "print": _print,
+    "bool": bool,
+    "if_greater": _if_greater,
+    "cpu": lambda tensor: tensor.cpu(),
+    "tolist": lambda tensor: tensor.tolist(),
+    "nonzero": torch.nonzero,
+    "mask": lambda tensor: tensor[tensor > 0],
+    "shape": lambda tensor: tensor.shape,
+}
 
 
 def fill_in_place(buffer: torch.Tensor, fill: Fill) -> None:

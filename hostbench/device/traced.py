@@ -19,6 +19,8 @@ _NO_CALLS = frozenset(
 """Of a device: what asks it nothing that takes time, and the switch of the current stream."""
 _KINDS: dict[str, SpanKind] = {
     "synchronize": "wait",
+    "spin": "wait",
+    "trap": "wait",
     "barrier": "wait",
     "all_reduce": "collective",
 }
@@ -91,18 +93,19 @@ class Traced:
         def call(*args: Any, **more: Any) -> Any:
             blocks = usual is not None and more.get("blocking", usual.default) is True
             said = f"{name}, blocking" if blocks else name
+            said = f"{name} {args[0]}" if name == "trap" and args else said
             plain = [_plain(one) for one in args]
             made = self._log.call(
                 said, kind or ("wait" if blocks else "call"), lambda: value(*plain, **more)
             )
-            return self._watched(made, name)
+            return self._watched(made, said if name == "trap" else name, kind)
 
         return call
 
-    def _watched(self, made: Any, name: str) -> Any:
+    def _watched(self, made: Any, name: str, kind: SpanKind | None = None) -> Any:
         if hasattr(made, "synchronize"):
             return Traced(made, self._log, name)
-        return self._noted(made, name) if callable(made) else made
+        return self._noted(made, name, kind) if callable(made) else made
 
 
 def _plain(one: Any) -> Any:

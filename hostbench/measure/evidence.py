@@ -12,7 +12,7 @@ from hostbench.core.errors import Unavailable
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.units import MIB, format_bytes
 from hostbench.device.activity import COMPUTE, Activity, busy, copied, length, shared
-from hostbench.device.base import Device
+from hostbench.device.base import Device, Step
 from hostbench.measure.measure import Prepared
 
 OVERLAPPED_SHARE = 0.5
@@ -39,15 +39,31 @@ def gather(device: Device, prepared: Prepared) -> Measurement:
 
     prepared.get_ready(device)
     prepared.step()
+    waits = _waits(device, prepared, work, num_steps) if prepared.counts_syncs else {}
     try:
         prepared.get_ready(device)
         seen = device.observe(work)
     except Unavailable as reason:
         proofs = {"copies": f"unavailable: {reason}"} if prepared.copies else {}
-        return Measurement(proofs=proofs | _link_proof(device, prepared))
+        return Measurement(findings=waits, proofs=proofs | _link_proof(device, prepared))
     proofs = _copies_proof(prepared, seen, num_steps) | _link_proof(device, prepared)
     led = len(seen) * prepared.lead // num_steps
-    return Measurement(findings=_findings(seen) | _idle(seen, led), proofs=proofs)
+    return Measurement(findings=_findings(seen) | _idle(seen, led) | waits, proofs=proofs)
+
+
+def _waits(
+    device: Device, prepared: Prepared, work: Step, num_steps: int
+) -> dict[str, FindingValue]:
+    """`syncs_per_step`: how often the host waits for the device in a step, the synchronize after
+    all of them aside; None where nobody can count it."""
+    device.synchronize()
+    prepared.get_ready(device)
+    try:
+        return {"syncs_per_step": device.count_syncs(work) / num_steps}
+    except Unavailable:
+        return {"syncs_per_step": None}
+    finally:
+        device.synchronize()
 
 
 def _idle(seen: Sequence[Activity], led: int) -> dict[str, FindingValue]:

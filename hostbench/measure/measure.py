@@ -5,7 +5,7 @@ filling, the delay probe, the device clock's pass and the check of the data are 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.samples import median, relative_iqr
@@ -39,6 +39,10 @@ class Settings:
     device_samples: int = 3
     """Readings of the device clock; fewer, but one, once they took a quarter of the budget."""
 
+    def shortened(self, share: float) -> "Settings":
+        """With that share of the time."""
+        return replace(self, budget_s=share * self.budget_s, warmup_s=share * self.warmup_s)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
@@ -60,6 +64,8 @@ class Prepared:
     against what the device was observed to do (the proofs `copies` and `link_bytes`)."""
     into_second: bool = False
     """What it copies `H2D` goes into the second device, over that one's link."""
+    counts_syncs: bool = False
+    """The observing pass counts how often a step waits for the device."""
     one_stream: bool = True
     """The step works on the current stream alone; else neither the delay probe nor the device
     clock, which act on that stream, can say anything about it."""

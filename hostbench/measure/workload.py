@@ -43,8 +43,11 @@ class Workload:
     """Which cells of the axes' product are cases; docs/benchmarks.md says why not the others."""
     quick: Callable[..., bool] | None = None
     """Which cases belong to the quick profile."""
-    depth: int = 1
-    """Steps enqueued before one synchronize."""
+    depth: int | Callable[..., int] = 1
+    """Steps enqueued before one synchronize; from the axes where cases differ in it."""
+    sampling: float = 1.0
+    """Share of the profile's time for warm-up and samples that a case gets: less where each reading
+    is the mean of many steps."""
     host_only: Callable[..., bool] | None = None
     """Cases whose step enqueues nothing: they may be repeated inside one timer reading."""
     needs: Callable[..., Iterable[str]] | None = None
@@ -118,6 +121,9 @@ class Workload:
         it will not. `prepare` raises the same."""
         lacks = lacking(str(case.values["device"]), num_devices)
         return next((lacks[ability] for ability in self.needed(case) if ability in lacks), None)
+
+    def depth_of(self, case: Case) -> int:
+        return self.depth(**case.values) if callable(self.depth) else self.depth
 
     def num_ranks(self, case: Case) -> int | None:
         return self.ranks(**case.values) if self.ranks else None
@@ -193,4 +199,4 @@ def prepare(work: Workload, device: Device, case: Case) -> Prepared:
     built = work.build(device, **axes)
     device.enter(case)
     prepared = built if isinstance(built, Prepared) else Prepared(step=built)
-    return replace(prepared, depth=work.depth, host_only=work.is_host_only(case))
+    return replace(prepared, depth=work.depth_of(case), host_only=work.is_host_only(case))

@@ -103,7 +103,7 @@ def _measure(
 ) -> Measurement:
     is_checked = all(pool.ask(deadline, "build", case))
     first_s = slowest(pool.ask(deadline, "iterate", 1))[0][0]
-    one_s = _warm_up(pool, settings, work.depth, first_s, deadline)
+    one_s = _warm_up(pool, settings, work.depth_of(case), first_s, deadline)
     per_rank = _sample(pool, settings, one_s, deadline)
     timed = slowest(per_rank)
     finished = pool.ask(deadline, "finish")
@@ -112,7 +112,7 @@ def _measure(
         call_s=tuple(call for _, call in timed),
         device_reason=NO_DEVICE_CLOCK,
         first_s=first_s,
-        depth=work.depth,
+        depth=work.depth_of(case),
         number=1,
         findings={"oversubscribed": is_oversubscribed(*place)},
         proofs={"data": proof([wrong for wrong, _ in finished])} if is_checked else {},

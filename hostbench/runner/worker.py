@@ -123,7 +123,8 @@ def _evidence(work: Workload, place: _Place, case: Case, settings: measure.Setti
 def _measured(work: Workload, place: _Place, case: Case, settings: measure.Settings) -> Measurement:
     if work.ranks is None:
         device = _open(place, case)
-        return measure.measure(device, prepare(work, device, case), settings)
+        prepared = prepare(work, device, case)
+        return measure.measure(device, prepared, settings.shortened(work.sampling))
     return _room(place).measure(work, case, settings)
 
 

@@ -16,6 +16,7 @@ from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import KIB, MIB
 from hostbench.device.cuda import CudaDevice
 from hostbench.families import load
+from hostbench.families.synchronization.workloads import DEPTHS
 from hostbench.measure import evidence
 from hostbench.measure.workload import Workload, prepare
 from hostbench.runner.worker import walk
@@ -26,17 +27,18 @@ WORKS = {name: work for name, work in load().items() if work.ranks is None}
 SHORT = {"budget_s": 0.0, "warmup_s": 0.0, "min_samples": 3, "max_samples": 3}
 SMALL = 250 * KIB
 """A thousand tensors' bytes too; less than is looked for in the link's counters."""
+SIZED = ("bytes", "_us")
 WAITS = ("device", "stream", "event", "implicit")
 
 
 def smallest(work: Workload) -> Iterator[Case]:
     """One cuda case for each choice on the axes that are no size, with smaller sizes than any that
-    is measured; of those with a thousand tensors one."""
+    is measured; of those with a thousand tensors one, and the shortest steps of a loop."""
     found: dict[object, Case] = {}
     for case in work.cases():
         if case.values["device"] == "cuda":
             small = {n: min(SMALL, v) if n.endswith("bytes") else v for n, v in case.values.items()}
-            rest = tuple(value for name, value in small.items() if not name.endswith("bytes"))
+            rest = tuple(value for name, value in small.items() if not name.endswith(SIZED))
             found.setdefault(1000 if 1000 in rest else rest, Case(case.workload, small))
     return iter(found.values())
 
@@ -170,7 +172,8 @@ def test_side_streams_hide_the_copies_behind_the_compute(floor: Floor) -> None:
 def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bool) -> None:
     """On two GPUs, so that nothing is skipped. What is sure of large copies alone is expected of
     larger cases than these; so are the link's counters, which want many repetitions."""
-    with cuda_machine(2), mock.patch.object(evidence, "MAX_REPEATS", 4):
+    fewer = mock.patch.object(evidence, "MAX_REPEATS", 4), mock.patch.dict(DEPTHS, {10: 10})
+    with cuda_machine(2), fewer[0], fewer[1]:
         found = outcomes(family, observe=observe)
     for outcome in found:
         assert (outcome.status, outcome.reason) == ("ok", None), outcome

@@ -62,16 +62,22 @@ def test_cases_are_unique_and_whole(work: Workload) -> None:
         assert set(work.expected(case).values()) <= {True, False}
 
 
+NO_ROOM = {("synchronization", "cuda")}
+"""Where a quick run on GPUs would take more than two minutes: tests/testing/test_gpu_cost.py."""
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("family", families.names())
-def test_a_quick_run_has_4_to_8_cases(family: str, device: str) -> None:
-    cases = [
-        case
+def test_a_quick_run_has_a_few_cases(family: str, device: str) -> None:
+    """Of 8 whole times for samples in all: those that take less may be more."""
+    shares = [
+        work.sampling
         for work in load((family,)).values()
         for case in work.cases()
         if work.is_quick(case) and case.values["device"] == device
     ]
-    assert 4 <= len(cases) <= 8
+    least = 0 if (family, device) in NO_ROOM else 4
+    assert least <= len(shares) and sum(shares) <= 8
 
 
 @without_ranks

@@ -52,6 +52,8 @@ class Count:
     """Those that start CUDA; of a pool that is refused no rank does."""
     in_workers: int = 0
     """Cases timed by a worker itself."""
+    sampled: float = 0.0
+    """The same, a case of a workload that samples for half of the time as a half."""
     in_ranks: int = 0
     observed: int = 0
     skipped: int = 0
@@ -75,15 +77,16 @@ class Count:
 
     def seconds(self, costs: Costs, settings: Settings) -> float:
         """Estimated. The ranks of a pool start side by side, all else one after the other."""
-        sampling_s = settings.warmup_s + settings.budget_s + costs.build_s
+        sampling_s = settings.warmup_s + settings.budget_s
         return (
             costs.once_s
             + (1 + self.servers) * costs.import_s
             + (1 + self.starting + self.pools) * costs.cuda_start_s
             + (self.starting + self.pools) * costs.settle_s
             + self.pools * costs.nccl_start_s
-            + self.in_workers * (sampling_s + PROBES * PROBE_DELAY_S)
-            + self.in_ranks * sampling_s
+            + self.in_workers * (costs.build_s + PROBES * PROBE_DELAY_S)
+            + self.in_ranks * costs.build_s
+            + (self.sampled + self.in_ranks) * sampling_s
             + self.observed * costs.observe_s
         )
 
@@ -178,6 +181,7 @@ class _Counting:
                 count.observed += 1
             elif num_ranks is None:
                 count.in_workers += 1
+                count.sampled += self._workloads[case.workload].sampling
             else:
                 count.in_ranks += 1
             seconds = None if launch.observe else 1.0

@@ -457,7 +457,6 @@ def test_waits_and_bytes_are_counted_by_gpu(floor: Floor) -> None:
         "H2D pinned": KIB,
         "implicit": 2,
         "stream": 1,
-        "launches": 1,
         "D2H pageable": 8,
     }
 

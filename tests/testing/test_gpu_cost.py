@@ -78,11 +78,11 @@ def test_seconds_are_the_constants_times_the_counts() -> None:
     names = ("cuda_start_s", "nccl_start_s", "import_s", "settle_s", "build_s", "observe_s")
     nothing = Costs(**dict.fromkeys((*names, "once_s"), 0.0))
     settings = replace(QUICK.settings, warmup_s=0.0, budget_s=0.0)
-    found = Count(starting=2, pools=3, ranks=9, in_workers=5, in_ranks=7, observed=11)
+    found = Count(starting=2, pools=3, ranks=9, in_workers=5, sampled=4.0, in_ranks=7, observed=11)
     still_s = found.seconds(nothing, settings)
     each = [found.seconds(replace(nothing, **{name: 1.0}), settings) - still_s for name in names]
     assert each == pytest.approx([1 + 2 + 3, 3, 2, 2 + 3, 5 + 7, 11])
-    assert found.seconds(nothing, replace(settings, budget_s=1.0)) - still_s == pytest.approx(12)
+    assert found.seconds(nothing, replace(settings, budget_s=1.0)) - still_s == pytest.approx(4 + 7)
 
 
 def test_gpu_check_ends_within_ten_minutes_whatever_hangs() -> None:
@@ -124,12 +124,13 @@ def test_the_processes_of_gpu_check() -> None:
     """On one GPU: 5 files that work on it, the probe of `check`, the process that breaks CUDA, and
     the three runs that 2 more files wait for."""
     found = of_check(load(), 1)
+    alone = len({work.family for work in load().values() if work.ranks is None})
     assert (found.num_starting, found.num_waiting) == (5 + 1 + 1, 2)
     assert found.num_starting + found.num_waiting == len(BUDGETS) + 2
-    assert (found.every.starting, found.every.ranks) == (3 + 3, 1)
+    assert (found.every.starting, found.every.ranks) == (2 * alone, 1)
     assert (found.quick.starting, found.quick.ranks) == (1 + 1, 0)
     assert (found.nccl.workers, found.nccl.ranks, found.nccl.skipped) == (1, 1, 1)
-    assert found.cuda_starts == found.num_starting + 3 + 6 + 1 + 2 + 1
+    assert found.cuda_starts == found.num_starting + 3 + 2 * alone + 1 + 2 + 1
     assert STICKY_S >= IMPORT_S + CUDA_START_S
 
 

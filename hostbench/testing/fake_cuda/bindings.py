@@ -5,6 +5,7 @@ hostbench goes through torch's real signatures and checks.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from hostbench.testing.fake_cuda import profiler
 from hostbench.testing.fake_cuda.floor import Floor, Mode
 from hostbench.testing.fake_cuda.ranks import Nccl
 from hostbench.testing.fake_cuda.tensors import CudaTensor
-from hostbench.testing.fake_cuda.timeline import Machine, Mark, Queue
+from hostbench.testing.fake_cuda.timeline import Capture, Machine, Mark, Queue
 
 CUDA_VERSION = "12.8"
 _CUDA_TYPE = 1
@@ -75,6 +76,7 @@ class StreamBase:
         return self.machine.ask(self.queue.free_s, self.queue.all_known(), "cudaStreamQuery")
 
     def synchronize(self) -> None:
+        self.machine.tell_of_sync()
         self.machine.wait_queue(self.queue)
 
     def __eq__(self, other: object) -> bool:
@@ -141,6 +143,44 @@ class EventBase:
         return float(end.mark.at_s - self.mark.at_s) * 1e3
 
 
+class GraphBase:
+    """`torch._C._CUDAGraph`, of one stream."""
+
+    floor: Floor
+    capture: Capture | None
+
+    def __new__(cls, keep_graph: bool = False) -> Any:
+        self: Any = object.__new__(cls)
+        self.capture = None
+        return self
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+        """Raises as torch does on the default stream."""
+        machine = self.floor.machine
+        queue = machine.gpus[machine.device].queue
+        if queue.number == 0:
+            raise RuntimeError("CUDA graphs must be captured on a non-default stream.")
+        self.capture = machine.capture = Capture(queue)
+
+    def capture_end(self) -> None:
+        self.floor.machine.capture = None
+
+    def replay(self) -> None:
+        """Raises as torch does before there is a graph."""
+        if self.capture is None:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        machine = self.floor.machine
+        machine.replay(self.capture, machine.gpus[machine.device].queue)
+
+    def reset(self) -> None:
+        capture, self.capture = self.capture, None
+        if capture is not None:
+            self.floor.memories[capture.queue.gpu.index].give_up(capture)
+
+    def __del__(self) -> None:
+        self.reset()
+
+
 @contextmanager
 def installed(machine: Machine, *, cuda: str | None = CUDA_VERSION) -> Iterator[Floor]:
     """`torch.cuda` of this process and thread on that machine, until the block ends."""
@@ -159,7 +199,12 @@ def installed(machine: Machine, *, cuda: str | None = CUDA_VERSION) -> Iterator[
 
         stream = type("StreamBase", (StreamBase,), {"machine": machine})
         event = type("EventBase", (EventBase,), {"machine": machine})
-        for ours, theirs in ((stream, _torch.cuda.Stream), (event, _torch.cuda.Event)):
+        graph = type("GraphBase", (GraphBase,), {"floor": floor})
+        for ours, theirs in (
+            (stream, _torch.cuda.Stream),
+            (event, _torch.cuda.Event),
+            (graph, _torch.cuda.CUDAGraph),
+        ):
             stack.callback(setattr, theirs, "__bases__", theirs.__bases__)
             theirs.__bases__ = (ours,)
         functions = _Core(machine, floor).functions()
@@ -171,10 +216,11 @@ def installed(machine: Machine, *, cuda: str | None = CUDA_VERSION) -> Iterator[
         )
         put(_torch.version, cuda=cuda)
         put(_torch.cuda, **_state(machine, floor))
-        if hasattr(_torch.accelerator, "Graph"):  # there are no CUDA graphs here
+        if hasattr(_torch.accelerator, "Graph"):  # that of CUDA is torch.cuda's own
             stack.callback(setattr, _torch.accelerator, "Graph", _torch.accelerator.Graph)
             del _torch.accelerator.Graph
         put(_torch.Tensor, to=_to(machine, _torch.Tensor.to), cuda=_cuda(machine))
+        put(_torch.Tensor, tolist=_tolist(_torch.Tensor.tolist))
         put(_torch.profiler, **profiler.of(machine))
         Nccl(floor).install(put)
         stack.enter_context(Mode(floor))
@@ -246,6 +292,22 @@ class _Core:
     def setStream(self, *, stream_id: int, device_index: int, device_type: int) -> None:
         self.setDevice(device_index)
         self._machine.gpus[device_index].current = stream_id
+
+    def set_sync_debug_mode(self, mode: int) -> None:
+        if mode:
+            warnings.warn(
+                "Synchronization debug mode is a prototype feature and does not yet detect all "
+                "synchronizing operations",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._machine.sync_mode = mode
+
+    def get_sync_debug_mode(self) -> int:
+        return self._machine.sync_mode
+
+    def isCurrentStreamCapturing(self) -> bool:
+        return self._machine.capture is not None
 
     def sleep(self, cycles: int) -> None:
         queue = self._machine.gpus[self._machine.device].queue
@@ -338,6 +400,15 @@ def _to(machine: Machine, real: Callable[..., torch.Tensor]) -> Callable[..., to
         return made
 
     return to
+
+
+def _tolist(real: Callable[..., Any]) -> Callable[..., Any]:
+    """`Tensor.tolist`, which torch refuses to subclasses: a copy to the host, as in C."""
+
+    def tolist(self: torch.Tensor) -> Any:
+        return real(self.cpu() if isinstance(self, CudaTensor) else self)
+
+    return tolist
 
 
 def _cuda(machine: Machine) -> Callable[..., torch.Tensor]:

@@ -90,6 +90,8 @@ def _over_the_link(
     if not there.nbytes:
         return
     machine, queue, nbytes = floor.machine, there.gpu.queue, there.nbytes
+    if not non_blocking:
+        machine.tell_of_sync()
     machine.moved(there.gpu.index, nbytes if into else 0, 0 if into else nbytes)
     block = floor.pinned_block(host)
     if block is None:

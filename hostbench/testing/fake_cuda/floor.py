@@ -131,10 +131,17 @@ class Floor:
         return tree_map_only(torch.Tensor, wrapped, made)
 
     def _answer(self, func: Any, args: Args, kwargs: Kwargs, gpu: Gpu) -> Any:
-        """The host needs it: a kernel, a copy of the answer, and a wait for the stream."""
+        """The host needs it: a kernel, a copy of the answer, and a wait for the stream; `item` is
+        the copy alone."""
         costs, there = self.machine.costs, _tensors(args, kwargs)
-        self.kernel(gpu, _name(func), None, reads(there))
-        self.machine.enqueue(gpu.queue, "D2H pageable", costs.copy_s, "D2H", nbytes=8)
+        self.machine.tell_of_sync()
+        touches = reads(there)
+        if func.overloadpacket is not _aten._local_scalar_dense:
+            self.kernel(gpu, _name(func), None, touches)
+            touches = []
+        self.machine.enqueue(
+            gpu.queue, "D2H pageable", costs.copy_s, "D2H", touches=touches, nbytes=8
+        )
         self.machine.wait_queue(gpu.queue, "implicit")
         for each in there:
             each.block.pay()

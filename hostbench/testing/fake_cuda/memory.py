@@ -18,7 +18,7 @@ import torch
 
 from hostbench.core.units import MIB
 from hostbench.testing.fake_cuda.segments import OutOfMemory, Piece, Segments, Settings
-from hostbench.testing.fake_cuda.timeline import Block, Gpu, Machine, Queue
+from hostbench.testing.fake_cuda.timeline import Block, Capture, Gpu, Machine, Queue
 
 _POISON, _POISONED_BYTES = 0xA5, 4096
 
@@ -37,6 +37,8 @@ class Backed(Block):
     when what they had when the block was freed will be done."""
     bytes: torch.Tensor = field(init=False)
     is_free: bool = False
+    graph: Capture | None = None
+    """Whose own it is, as what is allocated during a capture."""
     owed: Callable[[], None] | None = None
     """What has been written to it by the clock, and is done when somebody reads it."""
     holds: tuple[object, int] | None = None
@@ -117,14 +119,18 @@ class DeviceMemory:
         """A block for the current stream. Raises torch's OutOfMemoryError."""
         self.machine.call()
         self._take_back()
-        queue = self.gpu.queue
+        queue, graph = self.gpu.queue, self.machine.capture
+        if graph is not None and (block := self._from(graph.pool, nbytes, queue)) is not None:
+            self._count("allocated", self._pieces[block].size)
+            block.is_free = False
+            return block
         piece = self._piece(nbytes, queue)
-        block = self._from_cache(piece.size, queue)
+        block = self._from(self._cached, piece.size, queue)
         if block is None:
             self._num += 1
             name = f"block {self._num} of GPU {self.gpu.index}"
             block = Backed(self.machine, name, piece.size, queue=queue)
-        self._pieces[block] = piece
+        self._pieces[block], block.graph = piece, graph
         self._count("allocated", piece.size)
         block.is_free = False
         return block
@@ -134,6 +140,9 @@ class DeviceMemory:
         self.stats["allocated"] -= self._pieces[block].size
         block.is_free = True
         assert block.queue is not None
+        if block.graph is not None and not block.graph.is_gone:
+            block.graph.pool.append(block)
+            return
         for access in block.touched:
             if access.queue not in block.uses and not self.machine.is_ordered(access, block.queue):
                 self.machine.report(
@@ -144,6 +153,13 @@ class DeviceMemory:
             self._held.append(block)
         else:
             self._give(block)
+
+    def give_up(self, graph: Capture) -> None:
+        """A graph is gone: its blocks are everybody's."""
+        graph.is_gone = True
+        for block in graph.pool:
+            self._give(block)
+        graph.pool.clear()
 
     def empty_cache(self) -> None:
         self._take_back()
@@ -197,13 +213,14 @@ class DeviceMemory:
                 block.touched = [a for a in block.touched if a.queue not in block.uses]
                 self._give(block)
 
-    def _from_cache(self, nbytes: int, queue: Queue) -> Backed | None:
+    @staticmethod
+    def _from(freed: list[Backed], nbytes: int, queue: Queue) -> Backed | None:
         """Bytes that were freed, so that they hold nonsense."""
-        fits = [b for b in self._cached if b.queue is queue and nbytes <= b.nbytes <= nbytes + MIB]
+        fits = [b for b in freed if b.queue is queue and nbytes <= b.nbytes <= nbytes + MIB]
         if not fits:
             return None
         best = min(fits, key=lambda block: block.nbytes)
-        self._cached.remove(best)
+        freed.remove(best)
         return best
 
 

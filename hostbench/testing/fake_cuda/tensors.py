@@ -68,8 +68,9 @@ class CudaTensor(torch.Tensor):
         if queue is not self.block.queue:
             self.block.uses[queue] = queue.free_s
 
-    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
-        return f"{self.cpu()!r} on {self.device}"
+    def __format__(self, spec: str) -> str:
+        """One number as torch formats it, which asks for its own type."""
+        return format(self.item() if self.dim() == 0 else repr(self), spec)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]

@@ -11,6 +11,7 @@ their times: a missing wait is found also where the times happened to be right.
 import heapq
 import itertools
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -137,6 +138,39 @@ class RuntimeCall:
     thread: int
 
 
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """What a stream gets to do."""
+
+    what: str
+    seconds: float
+    engine: str | None
+    do: Callable[[], None] | None
+    """To memory, when its time has come."""
+    touches: tuple["Touch", ...]
+    nbytes: int
+
+
+@dataclass(eq=False, slots=True)
+class Capture:
+    """A CUDA graph: what was enqueued on one stream while it was being captured, and the blocks
+    that were freed meanwhile. They stay the graph's own, for each replay writes to them again."""
+
+    queue: Queue
+    nodes: list[Enqueued] = field(default_factory=list)
+    pool: list[Any] = field(default_factory=list)
+    is_gone: bool = False
+
+    def take(self, queue: Queue, work: Enqueued, error: type[Exception]) -> None:
+        """Raises as CUDA does where another stream is used meanwhile."""
+        if queue is not self.queue:
+            raise error(
+                "CUDA error: operation would make the legacy stream depend on a capturing blocking "
+                "stream"
+            )
+        self.nodes.append(work)
+
+
 @dataclass(eq=False, slots=True)
 class Mark:
     """A recorded event."""
@@ -209,6 +243,10 @@ class Machine:
     """Every call raises it from now on."""
     reported: list[str] = field(default_factory=list)
     """Races found where nothing can be raised: the next call raises the first."""
+    capture: Capture | None = None
+    """The graph that is being captured now."""
+    sync_mode: int = 0
+    """torch's debug mode of synchronizations: 1 warns, 2 raises."""
     has_raced: bool = False
     """Since the last device-wide wait: what a race leaves behind is no other race."""
     calls: list[RuntimeCall] | None = None
@@ -256,7 +294,17 @@ class Machine:
                 thread = threading.get_native_id()
                 self.calls.append(RuntimeCall(name, start_s, self.now_s, made, thread))
 
+    def tell_of_sync(self) -> None:
+        """What torch says, if it shall, before it waits for a stream; of other waits it does not
+        know (c10/cuda/CUDAFunctions.h)."""
+        said = "called a synchronizing CUDA operation"
+        if self.sync_mode == 2:
+            raise RuntimeError(said)
+        if self.sync_mode == 1:
+            warnings.warn(said, UserWarning, stacklevel=2)
+
     def wait_device(self, gpu: Gpu, why: str = "device") -> None:
+        self._may_wait()
         with self.api("cudaDeviceSynchronize" if why == "device" else "cudaFree"):
             self.call()
             gpu.counts[why] += 1
@@ -265,6 +313,7 @@ class Machine:
         self.call(0.0)
 
     def wait_queue(self, queue: Queue, why: str = "stream") -> None:
+        self._may_wait()
         with self.api("cudaStreamSynchronize"):
             self.call()
             queue.gpu.counts[why] += 1
@@ -273,6 +322,7 @@ class Machine:
         self.call(0.0)
 
     def wait_mark(self, mark: Mark, gpu: Gpu) -> None:
+        self._may_wait()
         with self.api("cudaEventSynchronize"):
             self.call()
             gpu.counts["event"] += 1
@@ -310,26 +360,42 @@ class Machine:
         """Enqueue work that takes `engine` for so long; `do` is what it does to memory."""
         with self.api("cudaLaunchKernel" if what.startswith("kernel") else "cudaMemcpyAsync") as by:
             self.call(self.costs.launch_s)
-        gpu = queue.gpu
         if self.latched and what.startswith(_LOOK_AT_LAST_ERROR):
             error, self.latched = self.latched, None
             raise self.error(error)
-        if what.startswith("kernel"):
+        work = Enqueued(what, seconds, engine, do, tuple(touches), nbytes)
+        if self.capture is not None:
+            self.capture.take(queue, work, self.error)
+        else:
+            self._place(queue, work, by)
+
+    def replay(self, graph: Capture, queue: Queue) -> None:
+        """All of a captured graph, for one launch of the host."""
+        with self.api("cudaGraphLaunch") as by:
+            self.call(self.costs.launch_s)
+        for work in graph.nodes:
+            self._place(queue, work, by)
+
+    def _place(self, queue: Queue, work: Enqueued, by: int) -> None:
+        """In its stream, by the call that enqueued it."""
+        gpu = queue.gpu
+        if work.what.startswith("kernel"):
             gpu.counts["launches"] += 1
-        elif nbytes:
-            gpu.counts[what] += nbytes
+        elif work.nbytes:
+            gpu.counts[work.what] += work.nbytes
         queue.learn(self.known)
         queue.last = ticket = next(self._tickets)
-        for block, start, stop, writes in touches:
+        for block, start, stop, writes in work.touches:
             block.touch(Access(queue, ticket, start, stop, writes))
-        start_s = max(self.now_s, queue.free_s, gpu.engines.get(engine or "", 0.0))
-        queue.free_s = end_s = start_s + seconds
-        if engine is not None:
-            gpu.engines[engine] = end_s
-        if seconds:
-            gpu.log.append(GpuWork(gpu.index, what, queue.number, start_s, end_s, nbytes, by))
-        if do is not None:
-            heapq.heappush(self._waiting, (end_s, ticket, do))
+        start_s = max(self.now_s, queue.free_s, gpu.engines.get(work.engine or "", 0.0))
+        queue.free_s = end_s = start_s + work.seconds
+        if work.engine is not None:
+            gpu.engines[work.engine] = end_s
+        if work.seconds:
+            done = GpuWork(gpu.index, work.what, queue.number, start_s, end_s, work.nbytes, by)
+            gpu.log.append(done)
+        if work.do is not None:
+            heapq.heappush(self._waiting, (end_s, ticket, work.do))
 
     def behind(self, queue: Queue, do: Callable[[], None]) -> None:
         """Do something, in no time, once everything enqueued so far is done."""
@@ -342,12 +408,14 @@ class Machine:
             self.reported.append(race)
 
     def record(self, queue: Queue) -> Mark:
+        self._may_wait("events")
         with self.api("cudaEventRecord"):
             self.call(self.costs.launch_s)
         queue.learn(self.known)
         return Mark(max(self.now_s, queue.free_s), queue.all_known())
 
     def let_wait(self, queue: Queue, mark: Mark) -> None:
+        self._may_wait("events")
         with self.api("cudaStreamWaitEvent"):
             self.call()
         queue.free_s = max(queue.free_s, mark.at_s)
@@ -360,6 +428,13 @@ class Machine:
         if access.ticket <= self.known.get(access.queue, 0):
             return True
         return queue is not None and access.ticket <= queue.known.get(access.queue, 0)
+
+    def _may_wait(self, what: str = "") -> None:
+        """Raises as CUDA does of a wait of the host while a graph is captured."""
+        if self.capture is not None and what:
+            raise NotImplementedError(f"the stand-in for CUDA captures no {what} in a graph")
+        if self.capture is not None:
+            raise self.error("CUDA error: operation not permitted when stream is capturing")
 
     def _wait_until(self, moment_s: float) -> None:
         self.now_s = max(self.now_s, moment_s)

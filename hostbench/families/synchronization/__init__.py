@@ -1,0 +1,3 @@
+"""synchronization: what it costs a loop to wait for the device, and which wait costs what."""
+
+ORDER = 25

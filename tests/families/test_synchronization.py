@@ -1,0 +1,200 @@
+"""What a synchronization in each step costs a loop: exact seconds, counts and idle shares on the
+simulated device; counts and what was read on the others."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hostbench.core.case import Case
+from hostbench.core.errors import Unavailable
+from hostbench.core.records import FindingValue
+from hostbench.device.base import Device
+from hostbench.device.cpu import CpuDevice
+from hostbench.device.cuda import CudaDevice
+from hostbench.device.simulated import Link, SimulatedDevice
+from hostbench.families import load
+from hostbench.families.synchronization.workloads import DEPTHS, FREE, QUEUED, TRAPS, CountedSteps
+from hostbench.measure import evidence
+from hostbench.measure.measure import Settings, measure, summary_s
+from hostbench.measure.workload import Workload, prepare
+from tests.gpu_stand_in import Floor, cuda_machine
+
+WORKS = load(("synchronization",))
+LOOP = WORKS["synchronization.loop"]
+LINK = Link()
+READ_S = LINK.latency_s + 4 / LINK.pageable_bytes_per_s
+"""The copy of one float to the host."""
+BRIEF = Settings(warmup_s=0.0, budget_s=0.0)
+SYNCS: dict[str, float] = dict.fromkeys(TRAPS, 1.0) | dict.fromkeys(FREE, 0.0)
+SYNCS["item_every_10"] = 0.1
+
+
+def case_of(work: Workload, **axes: object) -> Case:
+    wanted = {"device": "cuda", **axes}
+    return next(case for case in work.cases() if wanted.items() <= case.values.items())
+
+
+def step_s(work: Workload = LOOP, link: Link = LINK, **axes: object) -> float:
+    """Exact seconds of a step on the simulated device."""
+    device = SimulatedDevice(link)
+    found = measure(device, prepare(work, device, case_of(work, **axes)), BRIEF)
+    assert found.proofs == {"data": "passed"}
+    return summary_s(found)
+
+
+def findings(on: Device, /, work: Workload = LOOP, **axes: object) -> dict[str, FindingValue]:
+    return evidence.gather(on, prepare(work, on, case_of(work, **axes))).findings
+
+
+def looped_s(num_steps: int, compute_s: float, trap: str) -> float:
+    """What the clock has to say of a loop: the launch of a step's compute is hidden, but for the
+    first and after each wait; reading is a copy and what waking up costs."""
+    read_s = {"synchronize": 0.0}.get(trap, READ_S) + LINK.wait_s
+    after_s = LINK.launch_s if trap in ("nonzero", "mask") else 0.0
+    waits = {**dict.fromkeys(FREE, 0), "item_every_10": num_steps // 10}.get(trap, num_steps)
+    refills = waits + 1 if waits < num_steps else waits
+    host_s = waits * (read_s + after_s) + refills * LINK.launch_s
+    return num_steps * compute_s + host_s + LINK.wait_s
+
+
+@pytest.mark.parametrize("step_us", DEPTHS)
+def test_every_slowdown_is_exact(step_us: int) -> None:
+    """At 10 us an `.item()` makes the step twice as long, at 10 ms by a thousandth."""
+    base_s = step_s(step_us=step_us, trap="none")
+    for case in LOOP.cases():
+        if case.values["device"] == "cuda" and case.values["step_us"] == step_us:
+            trap = str(case.values["trap"])
+            found_s = step_s(step_us=step_us, trap=trap)
+            wanted_s = looped_s(DEPTHS[step_us], step_us * 1e-6, trap) / DEPTHS[step_us]
+            assert found_s == pytest.approx(wanted_s, rel=1e-9), case
+            assert found_s / base_s >= 1
+    assert looped_s(100, 10e-6, "item") / looped_s(100, 10e-6, "none") == pytest.approx(2, rel=0.01)
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_every_idle_share_and_count_is_exact(trap: str) -> None:
+    """Between two steps of a loop the device idles from the end of what is read to the next
+    compute: while the host wakes up and launches."""
+    found = findings(SimulatedDevice(), step_us=10, trap=trap)
+    num = DEPTHS[10]
+    waits = round(SYNCS[trap] * num)
+    gaps = waits if waits < num else num - 1
+    before = {"synchronize": 0.0}.get(trap, READ_S)
+    gap_s = LINK.wait_s + LINK.launch_s * (2 if trap in ("nonzero", "mask") else 1)
+    busy_s = num * 10e-6 + waits * before
+    assert found["syncs_per_step"] == SYNCS[trap]
+    assert found["idle_share"] == pytest.approx(gaps * gap_s / (busy_s + gaps * gap_s), abs=1e-9)
+
+
+def test_a_graph_costs_one_launch_a_step() -> None:
+    """The floor of a loop whose launches take longer than its kernels: two of them, or one."""
+    slow = Link(launch_s=30e-6)
+    plain_s, replayed_s = (step_s(link=slow, step_us=10, trap=trap) for trap in ("none", "graph"))
+    per_loop_s = (slow.wait_s + 10e-6) / DEPTHS[10]
+    assert plain_s == pytest.approx(60e-6 + slow.wait_s / DEPTHS[10], rel=1e-9)
+    assert replayed_s == pytest.approx(30e-6 + per_loop_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("num_queued", QUEUED)
+def test_reading_less_often_costs_less_in_proportion(num_queued: int) -> None:
+    seconds = step_s(WORKS["synchronization.queued"], num_queued=num_queued)
+    waits = 50 // num_queued
+    refills = waits + 1 if num_queued > 1 else waits
+    host_s = waits * (READ_S + LINK.wait_s) + refills * LINK.launch_s + LINK.wait_s
+    assert seconds == pytest.approx(100e-6 + host_s / 50, rel=1e-9)
+
+
+def test_who_spins_saves_the_wake_up() -> None:
+    wait = WORKS["synchronization.wait"]
+    ways = {way: step_s(wait, way=way) for way in wait.axes["way"]}
+    spun_s = ways.pop("event_query")
+    woken_s = 100e-6 + LINK.launch_s + 1.05 * LINK.wait_s
+    assert list(ways.values()) == pytest.approx([woken_s] * 4, rel=1e-9)
+    assert spun_s == pytest.approx(woken_s - LINK.wait_s, rel=1e-9)
+
+
+# ---- what was read ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cpu() -> Iterator[CpuDevice]:
+    device = CpuDevice()
+    yield device
+    device.close()
+
+
+@pytest.fixture
+def floor() -> Iterator[Floor]:
+    with cuda_machine() as made:
+        yield made
+
+
+READERS = ("item", "cpu", "tolist", "mask")
+
+
+@pytest.mark.parametrize("trap", [*READERS, "bool", "if_greater", "nonzero"])
+def test_a_trap_that_reads_too_early_fails_the_proof(
+    trap: Any, cpu: CpuDevice, floor: Floor
+) -> None:
+    """It would be the cheapest of all."""
+    for device in (SimulatedDevice(), cpu, CudaDevice()):
+        steps = CountedSteps(device, 10)
+        stale = device.trap(trap, device.counter())()  # of a step that was none
+        real = device.trap
+        device.trap = lambda how, counter, stale=stale: lambda: stale  # type: ignore[method-assign]
+        wrong = steps.prepared(trap)
+        for _ in range(3):
+            wrong.step()
+        device.trap = real  # type: ignore[method-assign]
+        assert wrong.verify is not None
+        assert f"after step 3 {trap} read" in str(wrong.verify())
+
+
+def test_a_step_that_did_not_run_fails_the_proof() -> None:
+    device = SimulatedDevice()
+    lost = CountedSteps(device, 10)
+    prepared = lost.prepared("none")
+    prepared.step()
+    device.advance = lambda counter: None  # type: ignore[method-assign]
+    prepared.step()
+    assert prepared.verify is not None
+    assert prepared.verify() == "the steps counted to 1, not to 2"
+
+
+@pytest.mark.parametrize("way", ["device", "stream", "event", "event_query"])
+def test_a_wait_that_does_not_wait_fails_the_proof(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, wait = SimulatedDevice(), WORKS["synchronization.wait"]
+    prepared = prepare(wait, device, case_of(wait, way=way))
+    assert prepared.verify is not None and prepared.verify() is None
+    for owner, name in ((device, "wait_until"), (device, "spin"), (device.default, "wait_until")):
+        monkeypatch.setattr(owner, name, lambda *_: None)
+    broken = prepare(wait, device, case_of(wait, way=way))
+    assert broken.verify is not None
+    assert broken.verify() == "it was back before the work was done"
+
+
+# ---- the other devices --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trap", [trap for trap in TRAPS if trap != "graph"])
+def test_the_cpu_device_waits_as_often_as_the_trap_says(cpu: CpuDevice, trap: str) -> None:
+    """And is asynchronous without one: the queue runs ahead of its device."""
+    found = findings(cpu, device="cpu", step_us=10, trap=trap)
+    assert found["syncs_per_step"] == SYNCS[trap]
+    idle = found["idle_share"]
+    assert isinstance(idle, float) and 0 <= idle < 1
+
+
+def test_the_cpu_device_has_no_graphs(cpu: CpuDevice) -> None:
+    with pytest.raises(Unavailable, match="launches no kernels"):
+        prepare(LOOP, cpu, case_of(LOOP, device="cpu", trap="graph"))
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_cuda_waits_as_often_as_torch_does(floor: Floor, trap: str) -> None:
+    """Printing one number reads it eight times over: torch looks for its range and its width."""
+    found = findings(CudaDevice(), step_us=1_000, trap=trap)
+    assert found["syncs_per_step"] == {**SYNCS, "print": 8.0}[trap]
