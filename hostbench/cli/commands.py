@@ -95,8 +95,20 @@ _command(
 _command(
     "trace",
     "One reading of a case, lane by lane: a trace for Perfetto and chrome://tracing, and a picture "
-    "(SVG) of the host's calls and of each stream. CASE is family.workload[axis=value,...].",
-    click.argument("case", nargs=-1, metavar="CASE", shell_complete=options.complete_cases),
+    "(SVG) of the host's calls and of each stream. CASE is family.workload[axis=value,...]. With "
+    "--trace the same of a stretch of a trace of PyTorch's profiler.",
+    click.argument("case", nargs=-1, metavar="[CASE]", shell_complete=options.complete_cases),
+    click.option(
+        "--trace",
+        type=options.PATH,
+        metavar="FILE",
+        help="in place of a case: a trace that somebody recorded, .json or .json.gz",
+    ),
+    click.option(
+        "--from", "from_s", type=Number(0), metavar="S", help="of FILE: seconds since its start"
+    ),
+    click.option("--to", "to_s", type=Number(0), metavar="S", help="up to there"),
+    click.option("--step", type=int, metavar="N", help="of FILE: the step ProfilerStep#N"),
     click.option(
         "-o",
         "output",

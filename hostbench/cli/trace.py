@@ -1,6 +1,7 @@
-"""`hostbench trace`: one reading of a case, as a trace that Perfetto opens and as a picture."""
+"""`hostbench trace`: one reading of a case, or a stretch of somebody's trace, lane by lane."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from hostbench import __version__
-from hostbench.cli.output import check_folder, warn, write_file
+from hostbench.cli.output import Reading, check_folder, warn, write_file
 from hostbench.cli.page import show_page
 from hostbench.cli.program import given, program
 from hostbench.cli.run_setup import Measuring, Setup, set_up
@@ -20,11 +21,15 @@ from hostbench.core.errors import (
     NothingMeasured,
     UsageError,
 )
+from hostbench.core.lanes import Lane
 from hostbench.core.processes import become_subreaper
 from hostbench.core.records import Launch, Outcome
+from hostbench.core.units import format_seconds
 from hostbench.device.simulated_file import MARK
 from hostbench.facts.record import text_of
 from hostbench.families import check_selects, load
+from hostbench.idle.stretch import stretch
+from hostbench.idle.trace import read_trace
 from hostbench.report.reading import about, picture, table
 from hostbench.report.table import Part
 from hostbench.runner.launcher import Launcher
@@ -33,6 +38,7 @@ from hostbench.store import traces
 from hostbench.store.archive import packed
 from hostbench.store.limits import gpu_name
 from hostbench.store.traces import StoredTrace, TraceAbout
+from hostbench.timeline import chrome_trace, svg
 
 _DEADLINE_S = 60.0
 _OPEN = "open it in https://ui.perfetto.dev or chrome://tracing"
@@ -42,15 +48,23 @@ _OPEN = "open it in https://ui.perfetto.dev or chrome://tracing"
 class TraceOptions(Measuring):
     output: Path | None = None
     format: str = "text"
+    trace: Path | None = None
+    from_s: float | None = None
+    to_s: float | None = None
+    step: int | None = None
 
 
 def execute(options: TraceOptions) -> int:
-    """Run the case, keep its trace, draw it. Exit code 3 where it cannot run here, 4 where it
-    failed: also with a trace that shows how."""
-    selector = _selector(options.case)
-    check_selects(selector, load(), "")
+    """Run the case, keep its trace, draw it; or draw a stretch of somebody's trace. Exit code 3
+    where the case cannot run here, 4 where it failed: also with a trace that shows how."""
     if options.output is not None:
         check_folder(options.output)
+    if options.trace is not None:
+        return _of_file(options, options.trace)
+    if (options.from_s, options.to_s, options.step) != (None, None, None):
+        raise UsageError("--from, --to and --step choose a part of --trace FILE, which is missing")
+    selector = _selector(options.case)
+    check_selects(selector, load(), "")
     become_subreaper()
     setup = set_up(options)
     case = _only(selector, setup)
@@ -62,9 +76,7 @@ def execute(options: TraceOptions) -> int:
     shown = kept
     if options.output is not None:
         shown, drawn = _outputs(options.output)
-        is_packed = shown.name.endswith(traces.SUFFIX)
-        document = trace.document()
-        write_file(shown, packed(document) if is_packed else json.dumps(document).encode())
+        _write_trace(shown, trace.document())
     write_file(drawn, picture(trace).encode())
     _tell(options, trace, shown, drawn)
     if outcome.status == "failed":
@@ -162,26 +174,61 @@ def _outputs(named: Path) -> tuple[Path, Path]:
     return named.with_name(trace), named.with_name(f"{stem}.svg")
 
 
+def _write_trace(path: Path, document: Mapping[str, Any]) -> None:
+    is_packed = path.name.endswith(traces.SUFFIX)
+    write_file(path, packed(document) if is_packed else json.dumps(document).encode())
+
+
+def _of_file(options: TraceOptions, path: Path) -> int:
+    """A stretch of a trace of PyTorch's profiler, as a picture and as a smaller trace."""
+    if options.case:
+        raise UsageError("a CASE or --trace FILE, not both")
+    if options.step is not None and (options.from_s, options.to_s) != (None, None):
+        raise UsageError("--step is a part of its own: leave --from and --to out")
+    with Reading() as reading:
+        found = read_trace(path, reading)
+    for warning in found.warnings:
+        warn(warning)
+    part = stretch(found, options.from_s, options.to_s, options.step)
+    stem = path.name.removesuffix(".gz").removesuffix(".json")
+    shown, drawn = _outputs(options.output or Path(f"{stem}.stretch"))
+    rank = "" if found.rank is None else f"rank {found.rank}, "
+    start, end = format_seconds(part.from_s) if part.from_s else "0", format_seconds(part.to_s)
+    said = f"{rank}from {start} to {end} of {format_seconds(part.whole_s)}"
+    facts = {"file": found.file, "rank": found.rank, "from_s": part.from_s, "to_s": part.to_s}
+    _write_trace(shown, chrome_trace(part.lanes, facts))
+    window = part.from_s, part.to_s
+    since = f"{start} of the trace" if part.from_s else "its first activity"
+    drawing = svg(part.lanes, found.file, [said], window=window, since=since)
+    write_file(drawn, drawing.encode())
+    _show(options, part.lanes, [found.file, said], facts, (shown, drawn))
+    return EXIT_OK
+
+
 def _tell(options: TraceOptions, trace: StoredTrace, shown: Path, drawn: Path) -> None:
+    heads = [as_typed(trace.about.case), *about(trace)]
+    dashboard = f"kept for the dashboard: `{program()} dashboard{given(options, 'results')}`"
+    facts = to_builtins(trace.about)
+    _show(options, trace.lanes, heads, facts, (shown, drawn), [dashboard])
+
+
+def _show(
+    options: TraceOptions,
+    lanes: tuple[Lane, ...],
+    heads: Sequence[str],
+    facts: Mapping[str, Any],
+    files: tuple[Path, Path],
+    ends: Sequence[str] = (),
+) -> None:
+    """The page of what was seen; `files` are the trace and the picture."""
+    shown, drawn = files
+
     def parts() -> list[Part]:
-        return [
-            as_typed(trace.about.case),
-            *about(trace),
-            "",
-            table(trace.lanes),
-            "",
-            f"trace: {shown} ({_OPEN})",
-            f"picture: {drawn}",
-            f"kept for the dashboard: `{program()} dashboard{given(options, 'results')}`",
-        ]
+        written = [f"trace: {shown} ({_OPEN})", f"picture: {drawn}", *ends]
+        return [*heads, "", table(lanes), "", *written]
 
     def document() -> dict[str, Any]:
-        lanes = to_builtins(trace.lanes)
-        return {
-            **to_builtins(trace.about),
-            "trace": str(shown),
-            "picture": str(drawn),
-            "lanes": lanes,
-        }
+        paths = {"trace": str(shown), "picture": str(drawn)}
+        return {**facts, **paths, "lanes": to_builtins(lanes)}
 
-    show_page(options.format, parts, lambda: table(trace.lanes), document)
+    show_page(options.format, parts, lambda: table(lanes), document)

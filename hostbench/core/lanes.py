@@ -59,23 +59,21 @@ def extent(lanes: Iterable[Lane]) -> tuple[float, float]:
 def from_zero(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
     """The same on a clock that is 0 at the first start."""
     start_s, _ = extent(lanes)
-    return tuple(_moved(lane, -start_s) for lane in lanes)
+    return moved(lanes, -start_s)
 
 
-def between(lanes: Iterable[Lane], start_s: float, end_s: float) -> tuple[Lane, ...]:
-    """What ran in a stretch of time, cut at its ends; a lane in which nothing did is left out."""
-    cut = (
+def moved(lanes: Iterable[Lane], by_s: float) -> tuple[Lane, ...]:
+    """The same, so much later."""
+    return tuple(
         replace(
             lane,
             spans=tuple(
-                replace(span, start_s=max(span.start_s, start_s), end_s=min(span.end_s, end_s))
+                replace(span, start_s=span.start_s + by_s, end_s=span.end_s + by_s)
                 for span in lane.spans
-                if span.start_s < end_s and span.end_s > start_s
             ),
         )
         for lane in lanes
     )
-    return tuple(lane for lane in cut if lane.spans)
 
 
 def busy_s(spans: Iterable[Span], kinds: Container[SpanKind] = KINDS) -> float:
@@ -86,13 +84,3 @@ def busy_s(spans: Iterable[Span], kinds: Container[SpanKind] = KINDS) -> float:
             total_s += span.end_s - max(span.start_s, until_s)
             until_s = span.end_s
     return total_s
-
-
-def _moved(lane: Lane, by_s: float) -> Lane:
-    return replace(
-        lane,
-        spans=tuple(
-            replace(span, start_s=span.start_s + by_s, end_s=span.end_s + by_s)
-            for span in lane.spans
-        ),
-    )

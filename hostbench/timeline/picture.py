@@ -30,6 +30,8 @@ _TITLE_LENGTH, _ABOUT_LENGTH, _NAME_LENGTH = 42, 52, 34
 _LEGEND_WIDTH, _SIGN_WIDTH = 350, 6.6
 _NAMED, _NAMED_ON_A_PHONE = 0.05, 0.16
 """The share of the width from which on a span has its name on it."""
+_THIN = 0.002
+"""A span of a smaller share has a paler edge, which it consists of."""
 _OPACITY = 0.7
 _STEPS = (1, 2, 5, 10)
 _TICKS = 5
@@ -49,23 +51,31 @@ _STYLE = (
     "text{font:12px system-ui,sans-serif;fill:var(--ink)}"
     ".title{font-size:14px;font-weight:600}.pale{fill:var(--pale)}.end{text-anchor:end}"
     ".mid{text-anchor:middle}.back{fill:var(--back)}.row{fill:var(--row)}"
-    f".rule{{stroke:var(--rule)}}.s{{fill-opacity:{_OPACITY};stroke-width:.75}}.n{{font-size:11px}}"
+    f".rule{{stroke:var(--rule)}}.s{{fill-opacity:{_OPACITY};stroke-width:.75}}.t{{stroke-opacity:.4}}.n{{font-size:11px}}"
     "@media(max-width:600px){.wide{display:none}}"
 )
 
 
 def svg(
-    lanes: Sequence[Lane], title: str, about: Sequence[str] = (), *, scheme: Scheme = "auto"
+    lanes: Sequence[Lane],
+    title: str,
+    about: Sequence[str] = (),
+    *,
+    window: tuple[float, float] | None = None,
+    since: str = "the first start",
+    scheme: Scheme = "auto",
 ) -> str:
     """The picture. `about` are lines under the title: the hardware, what was observed. All texts
-    may come from anywhere. More spans or lanes than fit are merged or left out, and it says so."""
+    may come from anywhere. More spans or lanes than fit are merged or left out, and it says so.
+    `window` is the time that is shown, from the first start to the last end unless given; it begins
+    at what `since` says."""
     shown = lanes[:MAX_LANES]
-    drawn = _pieces(shown, *extent(shown))
-    window = _Window(*extent(shown))
+    ends = window or extent(shown)
+    drawn = _pieces(shown, *ends)
     parts, y = _head(title, [*about, *_notes(lanes, shown, drawn)])
     legend, y = _legend(drawn, y + _BETWEEN)
-    rows, bottom = _rows(shown, drawn, window, y + _BETWEEN)
-    axis, height = _axis(window, y + _BETWEEN, bottom)
+    rows, bottom = _rows(shown, drawn, _Window(*ends), y + _BETWEEN)
+    axis, height = _axis(_Window(*ends), y + _BETWEEN, bottom, since)
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{height}" '
@@ -204,7 +214,7 @@ def _rows(
 def _in_words(lane: Lane, window: _Window) -> str:
     """How much of the time a stream is busy, or the host waits."""
     kinds: dict[str, tuple[SpanKind, ...]] = {"busy": tuple(KINDS)}
-    if lane.name == HOST:
+    if lane.name == HOST or all(span.kind in ("call", "wait") for span in lane.spans):
         kinds = {"waits": ("wait",), "in collectives": ("collective",), "in calls": ("call",)}
     shares = {word: busy_s(lane.spans, of) / window.length_s for word, of in kinds.items()}
     word = max(shares, key=lambda one: shares[one])
@@ -219,7 +229,8 @@ def _bar(piece: _Merged, window: _Window, y: int) -> Iterator[str]:
     place = f'x="{x:.4%}" y="{y}" width="{width:.4%}" height="{_BAR}"'
     moved = f", {format_bytes(span.nbytes)}" if span.nbytes else ""
     tip = f"{_safe(span.name, 120)}: {format_seconds(span.end_s - span.start_s)}{moved}"
-    paint = f'fill="{color}" stroke="{stroke}" class="s"'
+    thin = " t" if width < _THIN else ""
+    paint = f'fill="{color}" stroke="{stroke}" class="s{thin}"'
     if piece.num > 1:
         paint = f'fill="{color}" fill-opacity="{_OPACITY * piece.share:.2f}"'
     yield f"<rect {place} {paint}><title>{tip}</title></rect>"
@@ -259,7 +270,7 @@ def _legend(drawn: Sequence[Sequence[_Merged]], y: int) -> tuple[list[str], int]
     return parts, y + _LINE
 
 
-def _axis(window: _Window, top: int, bottom: int) -> tuple[list[str], int]:
+def _axis(window: _Window, top: int, bottom: int, since: str) -> tuple[list[str], int]:
     """Lines at round times, and their labels with the unit below the lanes."""
     parts = []
     for at_s in _ticks(window.length_s):
@@ -269,7 +280,7 @@ def _axis(window: _Window, top: int, bottom: int) -> tuple[list[str], int]:
         said = format_seconds(at_s) if at_s else "0"
         parts.append(f'<text x="{x}" y="{bottom + 14}" class="pale{place}">{said}</text>')
     y = bottom + 14 + _LINE
-    parts.append(f'<text y="{y}" class="pale">time since the first start</text>')
+    parts.append(f'<text y="{y}" class="pale">time since {_safe(since)}</text>')
     return parts, y + _MARGIN // 2
 
 

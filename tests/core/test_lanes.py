@@ -1,6 +1,6 @@
-"""Spans in lanes: stretches, the clock's zero, and the time in which something ran."""
+"""Spans in lanes: the extent, the clock's zero, and the time in which something ran."""
 
-from hostbench.core.lanes import Lane, Span, between, busy_s, extent, from_zero
+from hostbench.core.lanes import Lane, Span, busy_s, extent, from_zero
 
 
 def span(start_s: float, end_s: float, kind: str = "compute") -> Span:
@@ -16,14 +16,6 @@ LANES = (
 def test_the_extent_is_from_the_first_start_to_the_last_end() -> None:
     assert extent(LANES) == (10.0, 16.0)
     assert extent([Lane(name="host", spans=())]) == (0.0, 0.0)
-
-
-def test_a_stretch_is_cut_at_its_ends_and_leaves_out_what_did_not_run() -> None:
-    host, stream = between(LANES, 13.0, 15.0)
-    assert [(one.start_s, one.end_s) for one in host.spans] == [(13.0, 14.0)]
-    assert [(one.start_s, one.end_s) for one in stream.spans] == [(13.5, 15.0)]
-    assert stream.place == "GPU 0"
-    assert [lane.name for lane in between(LANES, 14.0, 20.0)] == ["stream 1"]
 
 
 def test_from_zero_moves_every_lane_alike() -> None:
