@@ -16,10 +16,12 @@ from hostbench.judge.events import Judged
 from hostbench.judge.grid import Along, marked
 from hostbench.report.choice import Request, choose, events
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
+from hostbench.store import traces as stored_traces
 from hostbench.store import triage
 from hostbench.store.columns import ABOUT, STATUSES
 from hostbench.store.history import History, is_url
 from hostbench.store.table import remote
+from hostbench.store.traces import StoredTrace
 from hostbench.store.triage import Triage
 
 STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
@@ -135,6 +137,13 @@ def trend(folder: Place, machine: str, case: str) -> pd.DataFrame:
     return marked(_asked(folder, "trend", _named(machine), case))
 
 
+def traces(folder: Place, machine: str, family: str) -> tuple[list[StoredTrace], list[str]]:
+    """The newest trace of each case of a family, and what could not be read; none in a table."""
+    if isinstance(folder, str):
+        return [], []
+    return _traces(str(folder), machine, family, _signature(folder))
+
+
 def changes(folder: Place, axis: Along) -> Changes:
     """Judge the folder, or take it from the cache: what was judged while no file has changed, and
     what was told of it while no entry of triage has and the day is the same.
@@ -181,6 +190,14 @@ def _asked(folder: Place, query: str, *about: Any) -> pd.DataFrame:
 def _kept(folder: str, signature: int, query: str, *about: Any) -> pd.DataFrame:
     rows: pd.DataFrame = getattr(_history(folder, signature), query)(*about)
     return rows
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _traces(
+    folder: str, machine: str, family: str, signature: int
+) -> tuple[list[StoredTrace], list[str]]:
+    said: list[str] = []
+    return stored_traces.of_family(Path(folder), machine, family, said.append), said
 
 
 @st.cache_resource(max_entries=4, show_spinner="Judging the results ...")

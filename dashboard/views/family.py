@@ -4,6 +4,7 @@ import answers
 import choose
 import data
 import parts
+import pictures
 import streamlit as st
 from derive import hover
 from words import LEGEND, device, hardware, only, plain, run, when
@@ -59,6 +60,7 @@ for number, one in enumerate(shown):
     with columns[number % 2]:
         answers.whole(one, about, f"{family}-{number + 1}")
 answers.not_answered(untold)
+pictures.of_time(folder, machine, family, chosen)
 parts.beside_the_numbers(rows, family)
 st.subheader("Every case")
 table = hover(rows)

@@ -135,7 +135,7 @@ def _run(case: Case, setup: Setup, deadline_s: float) -> Outcome:
     with Launcher() as launcher:
         (outcome,) = launcher.run(launch)
     if outcome.status == "skipped":
-        raise NothingMeasured(f"{as_typed(str(case))} cannot run here: {outcome.reason}")
+        raise NothingMeasured(f"{as_typed(str(case))} cannot be traced here: {outcome.reason}")
     if not outcome.lanes:
         raise BrokenError(f"{as_typed(str(case))} failed: {outcome.reason}")
     return outcome

@@ -142,7 +142,7 @@ def test_a_mistake_is_one_line_with_the_remedy(
 
 def test_a_case_that_cannot_run_says_why(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", CASE, "--device", "cpu"]) == EXIT_NOTHING_MEASURED
-    assert "cannot run here: the cpu device has no pinned memory" in capsys.readouterr().err
+    assert "cannot be traced here: the cpu device has no pinned memory" in capsys.readouterr().err
     assert not (stage / "results").exists()
 
 

@@ -1,0 +1,49 @@
+"""Pictures of time on a page: what `hostbench trace` has kept of a family's cases.
+
+The picture is drawn here, from the lanes that are stored, and shown as an image: no stored SVG and
+no text of a trace becomes part of the page.
+"""
+
+import json
+
+import choose
+import data
+import parts
+import streamlit as st
+from words import case, plain
+
+from hostbench.report.reading import picture
+from hostbench.store.traces import StoredTrace
+from hostbench.timeline.picture import Scheme
+
+
+def of_time(folder: data.Place, machine: str, family: str, device: str) -> None:
+    """One reading of a case lane by lane; nothing where none is stored."""
+    stored, said = data.traces(folder, machine, family)
+    parts.warnings(said, "while reading traces")
+    by_case = {one.about.case: one for one in stored if one.about.device == device}
+    if not by_case:
+        return
+    st.subheader("One reading, lane by lane")
+    named = choose.one("trace", "Case", list(by_case), _in_words, page="family")
+    _show(by_case[named])
+
+
+def _in_words(text: str) -> str:
+    workload = text.partition("[")[0]
+    return f"{workload}: {case(text, workload, with_device=False)}"
+
+
+def _show(trace: StoredTrace) -> None:
+    scheme: Scheme = "dark" if st.context.theme.type == "dark" else "light"
+    st.image(picture(trace, scheme), width="stretch")
+    name = trace.about.case.partition("[")[0]
+    at = trace.about.started_at[:16].replace("T", " ")
+    st.caption(plain(f"Seen at {at} UTC. Seeing costs time: these times are no results."))
+    with st.container(horizontal=True):
+        _save("SVG", picture(trace), f"{name}.svg", "image/svg+xml")
+        _save("Perfetto", json.dumps(trace.document()), f"{name}.json", "application/json")
+
+
+def _save(label: str, text: str, name: str, kind: str) -> None:
+    st.download_button(label, text, name, kind, icon=":material/download:", key=f"time {name}")
