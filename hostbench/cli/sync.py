@@ -35,7 +35,7 @@ class {class_name}(suite.Suite):
 
     workload = "{name}"
     version = "{version}"
-    param_names = {names}
+{names}
     params = (
 {params}
     )
@@ -103,18 +103,19 @@ def _class(work: Workload) -> str:
         question=work.question,
         name=work.name,
         version=work.version,
-        names=_literal(tuple(work.axes)),
-        params="\n".join(map(_axis, work.axes.values())),
+        names=_lines(tuple(work.axes), "    param_names = ", ""),
+        params="\n".join(_lines(values, " " * 8, ",") for values in work.axes.values()),
     )
 
 
-def _axis(values: tuple[object, ...]) -> str:
+def _lines(values: tuple[object, ...], before: str, after: str) -> str:
     """As ruff formats it: on one line where it fits, else one value a line."""
-    line = f"        {_literal(values)},"
+    line = f"{before}{_literal(values)}{after}"
     if len(line) <= _MAX_LINE:
         return line
-    inner = "".join(f"            {_literal((value,))[1:-2]},\n" for value in values)
-    return f"        (\n{inner}        ),"
+    indent = " " * (len(before) - len(before.lstrip()))
+    inner = "".join(f"{indent}    {_literal((value,))[1:-2]},\n" for value in values)
+    return f"{before}(\n{inner}{indent}){after}"
 
 
 def _literal(values: tuple[object, ...]) -> str:

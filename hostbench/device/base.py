@@ -16,6 +16,7 @@ from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
 from hostbench.core.lanes import Lane
 from hostbench.device.activity import Activity, lanes
+from hostbench.device.loading import Loader, Loading
 from hostbench.device.traps import Trap
 
 Buffer = Any
@@ -237,6 +238,11 @@ class Device:
     def event(self, *, timing: bool = True, blocking: bool = False) -> Event:
         """A new event. `blocking`: who synchronizes with it sleeps, and does not spin."""
         raise self.refusal("events")
+
+    def loader(self, loading: Loading) -> Loader:
+        """A DataLoader; `reset` closes it. Raises Unavailable where batches cannot be pinned, or
+        shared memory is too small for them."""
+        raise self.refusal("DataLoader")
 
     def synchronize(self) -> None:
         """Block the host until all streams have finished. Raises what the device's work raised."""

@@ -150,6 +150,7 @@ class CpuDevice(TorchDevice):
         return sorted(seen, key=lambda one: one.start_s)
 
     def reset(self) -> None:
+        self._close_loaders()
         self.synchronize()
         for stream in self._streams[1:]:
             stream.close()

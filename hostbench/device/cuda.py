@@ -239,6 +239,7 @@ class CudaDevice(TorchDevice):
         return (self._second_counters if second else self._counters).read()
 
     def reset(self) -> None:
+        self._close_loaders()
         gc.collect()
         _clear_workspaces()  # streams are new each case
         self.drop_caches()

@@ -46,6 +46,8 @@ from hostbench.device.base import (
     Where,
     lacking,
 )
+from hostbench.device.loading import Loading
+from hostbench.device.simulated_loader import SimulatedLoader
 from hostbench.device.simulated_pace import Pace
 from hostbench.device.simulated_parts import (
     Contents,
@@ -208,6 +210,9 @@ class SimulatedDevice(Device):
 
     def event(self, *, timing: bool = True, blocking: bool = False) -> SimulatedEvent:
         return SimulatedEvent(self)
+
+    def loader(self, loading: Loading) -> SimulatedLoader:
+        return SimulatedLoader(self, loading)
 
     def spin(self, event: SimulatedEvent) -> None:
         self.host_s = max(self.host_s, event.at_s)

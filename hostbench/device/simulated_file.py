@@ -73,6 +73,7 @@ class LinkTable(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     wait_s: Duration | None = None
     alloc_s: Duration | None = None
     malloc_s: Duration | None = None
+    start_worker_s: Duration | None = None
     pin_gb_per_s: DeclaredRate | None = None
     num_copy_engines: OneOrTwo | None = None
     host_gb_per_s: DeclaredRate | None = None

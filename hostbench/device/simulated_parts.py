@@ -30,6 +30,8 @@ class Link:
     device_randn_bytes_per_s: float = 500 * GB
     num_devices: int = 2
     peer_bytes_per_s: float = 400 * GB
+    start_worker_s: float = 0.01
+    """Of a DataLoader."""
     compute_speed: float = 1.0
     """2: a compute takes half of the time that it was asked to take."""
 

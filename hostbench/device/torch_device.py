@@ -9,6 +9,8 @@ import torch
 
 from hostbench.core.units import MIB
 from hostbench.device.base import OWN_MEMORY, PINNED, Buffer, Device, DType, Fill, Memory
+from hostbench.device.loading import Loading
+from hostbench.device.torch_loader import TorchLoader, pattern_bytes
 from hostbench.device.traps import Trap
 
 FULL = 1.0
@@ -24,6 +26,22 @@ class TorchDevice(Device):
     """Buffers are tensors; those of the device are on `torch_device`."""
 
     torch_device = torch.device("cpu")
+    _loaders: tuple[TorchLoader, ...] = ()
+
+    def loader(self, loading: Loading) -> TorchLoader:
+        if loading.pinned:
+            self.require(PINNED)
+        pattern = TorchDevice.host_buffer(self, pattern_bytes(loading), pinned=False)
+        self.fill_pattern(pattern, seed=1)
+        made = TorchLoader(loading, pattern)
+        self._loaders += (made,)
+        return made
+
+    def _close_loaders(self) -> None:
+        """First of all: what they have handed out may be in use, their workers are not."""
+        closing, self._loaders = self._loaders, ()
+        for loader in closing:
+            loader.close()
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> Buffer:
         if pinned:

@@ -7,6 +7,7 @@ once more between two readings of the counters.
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from hostbench.core.errors import Unavailable
 from hostbench.core.records import FindingValue, Measurement
@@ -33,12 +34,13 @@ def gather(device: Device, prepared: Prepared) -> Measurement:
     running the step raises."""
     num_steps = prepared.lead + prepared.depth
 
-    def work() -> None:
-        for _ in range(num_steps):
+    def steps(num: int) -> None:
+        for _ in range(num):
             prepared.step()
 
+    work = partial(steps, num_steps)
     prepared.get_ready(device)
-    prepared.step()
+    steps(prepared.depth)
     waits = _waits(device, prepared, work, num_steps) if prepared.counts_syncs else {}
     try:
         prepared.get_ready(device)

@@ -10,7 +10,7 @@ from hostbench.core import units
 from hostbench.judge.conclude import Conclusion
 
 State = Literal["yes", "no", "partly", "figure", "undecided", "unavailable"]
-FigureUnit = Literal["s", "GB/s", "bytes", "share", "x", ""]
+FigureUnit = Literal["s", "GB/s", "items/s", "bytes", "share", "x", ""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +162,8 @@ def in_unit(value: float, unit: FigureUnit) -> str:
         return units.format_seconds(value)
     if unit == "GB/s":
         return units.format_rate(value)
+    if unit == "items/s":
+        return f"{value:,.0f} items/s"
     if unit == "bytes":
         return units.about_bytes(value)
     if unit == "share":

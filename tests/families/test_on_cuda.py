@@ -28,16 +28,20 @@ SHORT = {"budget_s": 0.0, "warmup_s": 0.0, "min_samples": 3, "max_samples": 3}
 SMALL = 250 * KIB
 """A thousand tensors' bytes too; less than is looked for in the link's counters."""
 SIZED = ("bytes", "_us")
+FEW = {"num_workers": 2, "batch_size": 2}
+"""The most of what is counted: starting a DataLoader's workers takes long."""
 WAITS = ("device", "stream", "event", "implicit")
 
 
 def smallest(work: Workload) -> Iterator[Case]:
     """One cuda case for each choice on the axes that are no size, with smaller sizes than any that
-    is measured; of those with a thousand tensors one, and the shortest steps of a loop."""
+    is measured, and few workers; of those with a thousand tensors one, and the shortest steps of
+    a loop."""
     found: dict[object, Case] = {}
     for case in work.cases():
         if case.values["device"] == "cuda":
             small = {n: min(SMALL, v) if n.endswith("bytes") else v for n, v in case.values.items()}
+            small |= {n: min(FEW[n], int(v)) for n, v in small.items() if n in FEW}
             rest = tuple(value for name, value in small.items() if not name.endswith(SIZED))
             found.setdefault(1000 if 1000 in rest else rest, Case(case.workload, small))
     return iter(found.values())
@@ -115,6 +119,9 @@ def stepped(
         ("overlap.round_trip", {"schedule": "serial"}, {"implicit": 16}),
         ("overlap.round_trip", {"schedule": "default_stream"}, {}),
         ("overlap.round_trip", {"schedule": "three_streams"}, {}),
+        ("loading.loop", {"way": "blocking"}, {"implicit": 1}),
+        ("loading.loop", {"way": "non_blocking"}, {}),
+        ("loading.loop", {"way": "side_stream"}, {}),
         ("transfer.both_ways", {}, {}),
         ("transfer.host_to_device", {"blocking": True}, {"implicit": 1}),
         ("transfer.host_to_device", {"blocking": False}, {}),
@@ -139,6 +146,7 @@ def test_a_step_waits_as_often_as_its_name_says(
         ("overlap.ordered", {"ordering": "stream_synchronize"}, 2),
         ("overlap.ordered", {"ordering": "device_synchronize"}, 2),
         ("overlap.round_trip", {"schedule": "three_streams"}, 3),
+        ("loading.loop", {"way": "side_stream"}, 2),
         ("transfer.both_ways", {}, 2),
     ],
 )
@@ -149,6 +157,22 @@ def test_side_streams_leave_the_default_stream_alone(
     used = set[int]().union(*stepped(floor, name, **axes)[2].values())
     assert 0 not in used
     assert len(used) == num_streams
+
+
+def test_a_loop_that_is_fed_is_never_more_than_two_computes_ahead(floor: Floor) -> None:
+    """Each step from the third on waits for the compute of the one before the last."""
+    work, device = WORKS["loading.loop"], CudaDevice()
+    way = {"num_workers": 0, "way": "non_blocking"}
+    case = next(case for case in work.cases() if way.items() <= case.values.items())
+    prepared = prepare(work, device, Case(work.name, {**case.values, "item_bytes": KIB}))
+    counts = floor.machine.gpus[0].counts
+    waits = []
+    for _ in range(5):
+        before = counts["event"]
+        prepared.step()
+        waits.append(counts["event"] - before)
+    assert waits == [0, 0, 1, 1, 1]
+    device.reset()
 
 
 def test_side_streams_hide_the_copies_behind_the_compute(floor: Floor) -> None:

@@ -93,6 +93,18 @@ def loops(
     return asked_of(tmp_path_factory.mktemp("overlap"), repeated(overlaps))
 
 
+@pytest.fixture(scope="module")
+def loadings() -> list[CaseRecord]:
+    return simulated_records("loading", launches=1)
+
+
+@pytest.fixture(scope="module")
+def feeding(
+    loadings: list[CaseRecord], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Answer]:
+    return asked_of(tmp_path_factory.mktemp("loading"), repeated(loadings))
+
+
 def figure(answer: Answer, label: str) -> Figure:
     (found,) = (one for one in answer.figures if one.label == label)
     return found
@@ -861,3 +873,78 @@ def test_nothing_pinned_was_measured(tmp_path: Path) -> None:
     records = [skipped(link_copy("host_to_device"), "out of pages")]
     answer = asked_of(tmp_path, records, device="cuda")[LINK]
     assert (answer.state, answer.verdict) == ("unavailable", "skipped: out of pages")
+
+
+# loading
+
+
+WORKERS = "How many workers does this step need?"
+BATCHES = "Which batch size?"
+
+
+def test_the_fewest_workers_than_which_no_more_are_faster(feeding: dict[str, Answer]) -> None:
+    one = feeding[WORKERS]
+    assert one.state == "figure"
+    assert one.verdict == (
+        "4 workers: 1.05 ms a batch, and more is no faster; "
+        "slower: no workers 1.85x, 1 worker 1.55x and 2 workers 1.24x"
+    )
+    alone = figure(one, "no workers")
+    assert alone.note == "waits 1.72 ms for data, device idle 43% of the time, 8,190 items/s"
+    assert verdict(one, "no workers") == ("slower", 0.512)
+    assert alone.ratio is not None and alone.ratio.to == "its data on the device"
+    assert verdict(one, "8 workers")[0] == "slower", "by the copy, which is 5 % of the step"
+    assert one.chart is not None
+    assert [rule.low for rule in one.chart.rules] == [pytest.approx(1.001e-3, rel=1e-3)]
+
+
+def test_a_few_launches_do_not_say_how_many_workers(
+    loadings: list[CaseRecord], tmp_path: Path
+) -> None:
+    one = asked_of(tmp_path, repeated(loadings, 2), launches=2)[WORKERS]
+    assert one.state == "undecided"
+    assert one.verdict.startswith("undecided: 2 launches tell only large differences")
+    assert value(one, "4 workers") == pytest.approx(1.054e-3, rel=1e-3)
+
+
+def test_what_pinning_a_side_stream_and_a_prefetch_gain(feeding: dict[str, Answer]) -> None:
+    pins = feeding["Does pin_memory=True help, with .to(device)?"]
+    assert (pins.state, pins.verdict) == ("yes", "pin_memory=True is 1.18x faster than"
+                                          " pin_memory=False")  # fmt: skip
+    side = "Does a side-stream prefetcher help beyond non_blocking, with pin_memory={}?"
+    for pinned, factor in (("True", "1.05x"), ("False", "1.21x")):
+        one = feeding[side.format(pinned)]
+        assert one.state == "yes"
+        assert one.verdict.startswith(f"a copy on a side stream is {factor} faster")
+    ahead = feeding["What does prefetch_factor change?"]
+    assert ahead.verdict == "prefetch_factor 1 is 1.24x slower than prefetch_factor 2"
+
+
+def test_the_batch_size_by_items_per_second(feeding: dict[str, Answer]) -> None:
+    one = feeding[BATCHES]
+    assert one.verdict == (
+        "batches of 16: 15,176 items/s, and more is no faster; "
+        "slower: batches of 1 1.09x and batches of 4 1.02x"
+    )
+    said = "batches of 64 15,242 items/s (waits 0 ns for data, device idle 0% of the time)"
+    assert str(figure(one, "batches of 64")) == said
+    assert one.chart is not None and one.chart.y.better == "higher"
+
+
+def test_what_starting_workers_costs(feeding: dict[str, Answer]) -> None:
+    one = feeding["What does starting 4 workers cost each epoch?"]
+    assert one.verdict == "starting them each epoch is 4.44x slower than persistent workers"
+    assert value(one, "starting them each epoch") - value(one, "persistent workers") == (
+        pytest.approx(4 * Link().start_worker_s)
+    )
+
+
+def test_a_quick_run_asks_only_what_it_varied(loadings: list[CaseRecord], tmp_path: Path) -> None:
+    """Of GPUs: without another prefetch_factor or batch size there is nothing to compare."""
+    loads = families.load(("loading",))
+    quick = [one for one in loadings if loads[one.case.workload].is_quick(one.case)]
+    assert [*asked_of(tmp_path, repeated(quick))] == [
+        WORKERS,
+        "Does pin_memory=True help, with .to(device, non_blocking=True)?",
+        "Does a side-stream prefetcher help beyond non_blocking, with pin_memory=True?",
+    ]

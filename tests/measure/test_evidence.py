@@ -173,7 +173,7 @@ def test_what_runs_before_a_step_is_not_observed_as_part_of_it() -> None:
 
 def fed_by_the_host(device: SimulatedDevice, host_s: float) -> Prepared:
     """A step whose host takes so long for 1 ms of compute; what `ready` holds it finds done."""
-    compute, ready = device.compute(0.001), [0.0, 0.0]
+    compute, ready = device.compute(0.001), [0.0] * 5
 
     def step() -> None:
         device.spend(ready.pop() if ready else host_s)
@@ -184,8 +184,8 @@ def fed_by_the_host(device: SimulatedDevice, host_s: float) -> Prepared:
 
 
 def test_idle_is_what_the_host_takes_between_two_computes() -> None:
-    """The first step that runs, before anything is observed, takes what was ready, and so does the
-    first that is."""
+    """The reading that runs before anything is observed takes what was ready, and so does the first
+    step that is."""
     link = Link(launch_s=0.0, wait_s=0.0)
     shares = [
         evidence.gather(device, replace(fed_by_the_host(device, 0.003), lead=lead)).findings

@@ -1,5 +1,6 @@
 """The stand-in does what CUDA does to programs that are right, and to those that are not."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -291,6 +292,52 @@ def test_pinned_memory_waits_only_for_copies_that_did_not_block(
     del pinned
     again = torch.empty(N, dtype=torch.uint8, pin_memory=True)
     assert (again.data_ptr() == address) is not non_blocking
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_what_is_done_by_now_comes_before_its_memory_is_given_back(
+    floor: Floor, pinned: bool
+) -> None:
+    """Nobody has waited; the allocator alone asks, and hands the memory out again."""
+    used, other = _cuda.Stream(), _cuda.Stream()
+    target = torch.zeros(N, dtype=torch.uint8, device="cuda")
+    source = torch.full((N,), 7, dtype=torch.uint8).pin_memory()
+    _cuda.synchronize()
+    with _cuda.stream(other):
+        held = source if pinned else source.to("cuda", non_blocking=True)
+    used.wait_stream(other)
+    with _cuda.stream(used):
+        target.copy_(held, non_blocking=True)
+    if not pinned:
+        held.record_stream(used)
+    del held, source
+    floor.machine.call(1.0)
+    with _cuda.stream(other):
+        where: Any = {"pin_memory": True} if pinned else {"device": "cuda"}
+        again = torch.empty(N, dtype=torch.uint8, **where)
+        if pinned:
+            again.fill_(9)  # by the host
+    _cuda.synchronize()
+    assert bool((target.cpu() == 7).all())
+
+
+def test_a_thread_of_the_host_pins_memory_too(floor: Floor) -> None:
+    """As a DataLoader's does, which sets the device first."""
+    pageable, found = torch.full((N,), 7, dtype=torch.uint8), []
+
+    def pin() -> None:
+        torch.accelerator.set_device_index(1)
+        found.append((torch.accelerator.current_device_index(), pageable.pin_memory()))
+
+    thread = threading.Thread(target=pin)
+    thread.start()
+    thread.join()
+    ((index, pinned),) = found
+    assert (index, pinned.is_pinned(), pageable.is_pinned()) == (1, True, False)
+    there = torch.zeros(N, dtype=torch.uint8, device="cuda")
+    there.copy_(pinned, non_blocking=True)
+    _cuda.synchronize()
+    assert bool((there.cpu() == 7).all())
 
 
 def test_statistics_count_as_torch_does(floor: Floor) -> None:

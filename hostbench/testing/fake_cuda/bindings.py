@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from hostbench.testing.fake_cuda import profiler
 from hostbench.testing.fake_cuda.floor import Floor, Mode
@@ -221,6 +222,7 @@ def installed(machine: Machine, *, cuda: str | None = CUDA_VERSION) -> Iterator[
             del _torch.accelerator.Graph
         put(_torch.Tensor, to=_to(machine, _torch.Tensor.to), cuda=_cuda(machine))
         put(_torch.Tensor, tolist=_tolist(_torch.Tensor.tolist))
+        put(_torch.Tensor, pin_memory=_pin_memory(floor, _torch.Tensor.pin_memory))
         put(_torch.profiler, **profiler.of(machine))
         Nccl(floor).install(put)
         stack.enter_context(Mode(floor))
@@ -242,6 +244,8 @@ class _Core:
             "_host_emptyCache": pinned.empty_cache,
             "_accelerator_emptyHostCache": pinned.empty_cache,
             "_accelerator_getAccelerator": lambda: torch.device("cuda"),
+            "_accelerator_getDeviceIndex": self.getDevice,
+            "_accelerator_setDeviceIndex": self.setDevice,
             "_nccl_version": lambda: 2 << 32 | 29 << 16 | 7,
             "_nccl_version_suffix": lambda: b"",
         }
@@ -417,3 +421,15 @@ def _cuda(machine: Machine) -> Callable[..., torch.Tensor]:
         return self.to(where, non_blocking=non_blocking)
 
     return cuda
+
+
+def _pin_memory(floor: Floor, real: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """`Tensor.pin_memory`, also in a thread that has no mode of its own, as a DataLoader's."""
+
+    def pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
+        if _get_current_dispatch_mode() is not None:
+            return real(self)
+        with Mode(floor):
+            return real(self)
+
+    return pin_memory

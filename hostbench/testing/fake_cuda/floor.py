@@ -226,7 +226,8 @@ class Mode(TorchDispatchMode):
 
 
 def _dispatch(self: Mode, func: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
-    return self.floor.dispatch(func, tuple(args), kwargs or {})
+    with self.floor.machine.lock:
+        return self.floor.dispatch(func, tuple(args), kwargs or {})
 
 
 _mode: Any = Mode

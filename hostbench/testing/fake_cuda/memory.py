@@ -209,6 +209,7 @@ class DeviceMemory:
         """Of the held blocks those whose streams have come to where they were when it was freed."""
         for block in list(self._held):
             if max(block.uses.values()) <= self.machine.now_s:
+                self.machine.catch_up()  # what these streams do to it comes before what follows
                 self._held.remove(block)
                 block.touched = [a for a in block.touched if a.queue not in block.uses]
                 self._give(block)
@@ -241,19 +242,24 @@ class PinnedMemory:
     def allocate(self, nbytes: int) -> torch.Tensor:
         """Uninitialized bytes. Raises as CUDA does where it cannot lock them."""
         rounded = 1 << max(9, (nbytes - 1).bit_length())
-        self._take_back()
-        block = next((each for each in self._cached if each.nbytes == rounded), None)
-        if block is None:
-            if self._is_too_much(rounded):
-                raise self.machine.error("CUDA error: out of memory")
-            costs = self.machine.costs
-            self.machine.call(costs.allocate_s + rounded * costs.pin_s_per_byte)
-            block = Backed(self.machine, f"{rounded} bytes of pinned memory", rounded)
-            self._by_address[block.address] = block
-            self.stats["allocated"] += rounded
-        else:
-            self._cached.remove(block)
-        return block.handle(self._freed)[:nbytes]
+        with self.machine.lock:
+            self._take_back()
+            block = next((each for each in self._cached if each.nbytes == rounded), None)
+            if block is None:
+                block = self._new(rounded)
+            else:
+                self._cached.remove(block)
+            return block.handle(self._freed)[:nbytes]
+
+    def _new(self, nbytes: int) -> Backed:
+        if self._is_too_much(nbytes):
+            raise self.machine.error("CUDA error: out of memory")
+        costs = self.machine.costs
+        self.machine.call(costs.allocate_s + nbytes * costs.pin_s_per_byte)
+        block = Backed(self.machine, f"{nbytes} bytes of pinned memory", nbytes)
+        self._by_address[block.address] = block
+        self.stats["allocated"] += nbytes
+        return block
 
     def register(self, address: int, nbytes: int) -> int:
         """cudaHostRegister: 0, or CUDA's code, which stays behind as the last error too."""
@@ -290,11 +296,12 @@ class PinnedMemory:
         return self._by_address.get(address)
 
     def empty_cache(self) -> None:
-        self._take_back()
-        for block in self._cached:
-            del self._by_address[block.address]
-            self.stats["allocated"] -= block.nbytes
-        self._cached.clear()
+        with self.machine.lock:
+            self._take_back()
+            for block in self._cached:
+                del self._by_address[block.address]
+                self.stats["allocated"] -= block.nbytes
+            self._cached.clear()
 
     def _is_too_much(self, nbytes: int) -> bool:
         most = self.machine.refusals.pinned_bytes
@@ -302,11 +309,15 @@ class PinnedMemory:
         return most is not None and used + nbytes > most
 
     def _freed(self, block: Backed) -> None:
-        (self._held if block.wait_for_its_streams() else self._cached).append(block)
+        with self.machine.lock:
+            (self._held if block.wait_for_its_streams() else self._cached).append(block)
 
     def _take_back(self) -> None:
+        """As torch does, which asks the events of the blocks' streams."""
         for block in list(self._held):
             if max(block.uses.values()) <= self.machine.now_s:
+                self.machine.catch_up()
+                block.touched = [a for a in block.touched if a.queue not in block.uses]
                 block.uses.clear()
                 self._held.remove(block)
                 self._cached.append(block)

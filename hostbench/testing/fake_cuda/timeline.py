@@ -252,6 +252,8 @@ class Machine:
     calls: list[RuntimeCall] | None = None
     """While a profiler runs."""
     error: type[Exception] = RuntimeError
+    lock: AbstractContextManager[bool] = field(default_factory=threading.RLock)
+    """A thread of the host holds it while it changes what others use too."""
     behind_the_scenes: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Around what enqueued work does to memory."""
     _waiting: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
@@ -334,7 +336,7 @@ class Machine:
         """Whether that moment has come: then the host knows what was done before it."""
         with self.api(api):
             self.call()
-        self._do_what_is_due()
+        self.catch_up()
         if at_s > self.now_s:
             return False
         self.learn(known)
@@ -438,12 +440,13 @@ class Machine:
 
     def _wait_until(self, moment_s: float) -> None:
         self.now_s = max(self.now_s, moment_s)
-        self._do_what_is_due()
+        self.catch_up()
 
-    def _do_what_is_due(self) -> None:
+    def catch_up(self) -> None:
+        """Do to memory what is done by now."""
         if not self._waiting or self._waiting[0][0] > self.now_s:
             return
-        with self.behind_the_scenes():
+        with self.lock, self.behind_the_scenes():
             while self._waiting and self._waiting[0][0] <= self.now_s:
                 heapq.heappop(self._waiting)[2]()
 

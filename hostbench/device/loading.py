@@ -1,0 +1,62 @@
+"""What is loaded, and how: a map-style dataset, the DataLoader on it, and what a loop takes of it.
+
+Every item has contents of its own and is asked for in a fixed order, so that what arrived can be
+held against what was to arrive. An item costs CPU time of the thread that loads it: where there are
+fewer cores than workers, workers take longer, as when they decode images.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+NUM_ITEMS = 4096
+"""Of the dataset; then it begins again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """A dataset and its DataLoader, in torch's words."""
+
+    batch_size: int
+    item_bytes: int
+    item_s: tuple[float, ...]
+    """CPU seconds of each item of a batch: those of the first batch, of the second, ..., and then
+    from the start again."""
+    num_workers: int = 0
+    pinned: bool = False
+    prefetch_factor: int = 2
+    """Batches that each worker makes ahead; without workers nothing is made ahead."""
+    num_batches: int | None = None
+    """Of an epoch; None: it has no end."""
+    persistent: bool = True
+    """Workers outlive the epoch."""
+
+    @property
+    def batch_bytes(self) -> int:
+        return self.batch_size * self.item_bytes
+
+    @property
+    def ahead(self) -> int:
+        """Batches that are made while nobody takes one."""
+        return self.num_workers * self.prefetch_factor
+
+    def seconds(self, batch: int) -> float:
+        """CPU seconds of a batch's items."""
+        return self.batch_size * self.item_s[batch % len(self.item_s)]
+
+    def items(self, batch: int) -> list[int]:
+        first = batch * self.batch_size
+        return [item % NUM_ITEMS for item in range(first, first + self.batch_size)]
+
+
+class Loader(Protocol):
+    """A device's DataLoader. Its batches are host buffers, all items one after the other."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """An epoch: starts workers where none are there."""
+
+    def expected(self, batch: int) -> Any:
+        """A host buffer with what the batch of that number in an epoch holds, not loaded by it."""
+
+    def close(self) -> None:
+        """End the workers, and wait for them."""

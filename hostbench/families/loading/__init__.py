@@ -1,0 +1,3 @@
+"""loading: is the device fed, or does it wait for data."""
+
+ORDER = 35

@@ -1,0 +1,169 @@
+"""Building blocks of the family loading: a loop that takes batches of a DataLoader and computes.
+
+The loop waits for the compute of the batch before the last, and then asks for the next batch. So
+the device has one compute to do while the host loads, enqueues and copies, as in a training loop
+that reads its loss a step later, or whose launches fill the queue. A host that ran ahead without
+end would wait for data while the device has plenty to do.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from hostbench.core.records import FindingValue
+from hostbench.device.base import Buffer, Device, Step
+from hostbench.device.loading import Loading
+from hostbench.measure.measure import Prepared
+
+NUM_BATCHES = 8
+"""Of a reading, and of an epoch."""
+EVEN_ITEM_S, LARGE_ITEM_S, SMALL_ITEM_S = 100e-6, 450e-6, 50e-6
+ITEM_S = tuple(
+    LARGE_ITEM_S if place == -group % NUM_BATCHES else SMALL_ITEM_S
+    for group in range(NUM_BATCHES)
+    for place in range(NUM_BATCHES)
+)
+"""Of each 8 batches one is of large items, each time at another place, so that no worker gets them
+all: 100 us on average."""
+COMPUTE_S = 62.5e-6
+"""Of each item on the device: 1 ms for a batch of 16."""
+_AHEAD = 2
+_NOTED_READINGS = 3
+
+
+class FedLoop:
+    """What one case runs: `step` is one batch."""
+
+    def __init__(self, device: Device, loading: Loading, way: str) -> None:
+        self.device, self.loading = device, loading
+        self.copies, self.computes = device.stream(), device.stream()
+        self.copied = device.event(timing=False)
+        self.computed = [device.event(timing=False) for _ in range(_AHEAD)]
+        self.compute = device.compute(COMPUTE_S * loading.batch_size)
+        self.on_device = device.buffer(loading.batch_bytes) if way == "on_device" else None
+        self.bring = self._ways()[way]
+        self.taken = 0
+        self.waits_s: deque[float] = deque(maxlen=_NOTED_READINGS * NUM_BATCHES)
+        self.notes: list[Buffer] | None = None
+        device.synchronize()
+        self.loader = None if way == "on_device" else device.loader(loading)
+
+    def prepared(self) -> Prepared:
+        """One batch after the other, of an epoch without end."""
+        copies = self._copies(1)
+        if self.loader is None:
+            return Prepared(step=self.without_data, copies=copies, one_stream=False)
+        self.batches = iter(self.loader)
+        return Prepared(
+            step=self.step,
+            verify=lambda: self._check(self.step, NUM_BATCHES),
+            copies=copies,
+            one_stream=False,
+            lead=-(-(self.loading.ahead + _AHEAD) // NUM_BATCHES) * NUM_BATCHES,
+            tells=self._waited,
+        )
+
+    def prepared_epoch(self) -> Prepared:
+        """A whole epoch as one step."""
+        return Prepared(
+            step=self.epoch,
+            verify=lambda: self._check(self.epoch, 1),
+            copies=self._copies(NUM_BATCHES),
+            one_stream=False,
+        )
+
+    def step(self) -> None:
+        self._keep_close()
+        start_s = self.device.now()
+        batch = next(self.batches)
+        self.waits_s.append(self.device.now() - start_s)
+        self.bring(batch)
+        self.taken += 1
+
+    def without_data(self) -> None:
+        self._keep_close()
+        self.bring(self.on_device)
+        self.taken += 1
+
+    def epoch(self) -> None:
+        assert self.loader is not None
+        for batch in self.loader:
+            self._keep_close()
+            self.bring(batch)
+            self.taken += 1
+
+    def _ways(self) -> Mapping[str, Callable[[Buffer], None]]:
+        return {
+            "on_device": self._use,
+            "blocking": lambda batch: self._use(self.device.move(batch, blocking=True)),
+            "non_blocking": lambda batch: self._use(self.device.move(batch, blocking=False)),
+            "side_stream": self._on_side_stream,
+        }
+
+    def _on_side_stream(self, batch: Buffer) -> None:
+        """The copy on a stream of its own, beside the compute of the batch before."""
+        device = self.device
+        with device.on(self.copies):
+            moved = device.move(batch, blocking=False)
+            self.copied.record()
+        with device.on(self.computes):
+            self.computes.wait(self.copied)
+            self._use(moved)
+            device.keep_for(moved, self.computes)
+
+    def _keep_close(self) -> None:
+        """Wait for the compute of the batch before the last."""
+        self.computed[self.taken % _AHEAD].synchronize()
+
+    def _use(self, batch: Buffer) -> None:
+        """Compute on the current stream."""
+        self._note(batch)
+        self.compute()
+        self._note(batch)
+        self.computed[self.taken % _AHEAD].record()
+
+    def _note(self, batch: Buffer) -> None:
+        """While checking: what the batch holds when its compute begins, and when it has ended."""
+        if self.notes is not None:
+            note = self.device.buffer(self.loading.batch_bytes)
+            self.device.copy(note, batch, blocking=False)
+            self.notes.append(note)
+
+    def _copies(self, num_batches: int) -> Mapping[str, int]:
+        """What the device must be seen to copy."""
+        if self.on_device is not None:
+            return {}
+        memory = "pinned" if self.loading.pinned else "pageable"
+        return {f"H2D {memory}": num_batches * self.loading.batch_bytes}
+
+    def _waited(self) -> Mapping[str, FindingValue]:
+        """Of the last readings: seconds of a step that the loop spent in `next(iterator)`."""
+        return {"wait_s": sum(self.waits_s) / len(self.waits_s)}
+
+    def _check(self, step: Step, times: int) -> str | None:
+        """After timing: the next batches are those that follow on all that were taken before, byte
+        for byte, when their compute began and when it had ended."""
+        assert self.loader is not None
+        first, self.notes = self.taken, []
+        try:
+            for _ in range(times):
+                step()
+            self.device.synchronize()
+            numbers = range(first, self.taken)
+            expected = [self.loader.expected(self._place(number)) for number in numbers]
+            wrong = [
+                number
+                for place, number in enumerate(numbers)
+                if not all(
+                    self.device.same_values(note, expected[place])
+                    for note in self.notes[2 * place : 2 * place + 2]
+                )
+            ]
+        finally:
+            self.notes = None
+        if len(expected) != NUM_BATCHES:
+            return f"{len(expected)} batches came, not {NUM_BATCHES}"
+        return f"batches {wrong} did not arrive whole and in order" if wrong else None
+
+    def _place(self, number: int) -> int:
+        """Of a batch in its epoch."""
+        return number % (self.loading.num_batches or self.taken)

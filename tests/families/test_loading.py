@@ -1,0 +1,308 @@
+"""Loading: exact on the simulated clock; torch's own DataLoader on the cpu device."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hostbench.core.case import AxisValue, Case
+from hostbench.core.errors import Unavailable
+from hostbench.core.processes import children, state_of
+from hostbench.core.samples import median
+from hostbench.core.units import GB
+from hostbench.device.base import Device
+from hostbench.device.cpu import CpuDevice
+from hostbench.device.loading import NUM_ITEMS, Loading
+from hostbench.device.simulated import Link, SimulatedDevice
+from hostbench.families import load
+from hostbench.families.loading.loops import COMPUTE_S, ITEM_S, NUM_BATCHES, FedLoop
+from hostbench.families.loading.workloads import base
+from hostbench.measure import evidence
+from hostbench.measure.measure import Prepared, Settings, measure
+from hostbench.measure.workload import prepare
+
+WORKS = load(("loading",))
+BATCH = 16
+COMPUTE = BATCH * COMPUTE_S
+LOAD = 1.6 * COMPUTE
+"""Of an even batch, in one process."""
+NBYTES = 1000 * BATCH
+FREE = Link(
+    latency_s=0.0,
+    launch_s=0.0,
+    wait_s=0.0,
+    alloc_s=0.0,
+    malloc_s=0.0,
+    host_bytes_per_s=math.inf,
+    host_to_device_bytes_per_s=math.inf,
+)
+"""Copies cost nothing: what is left is loading and computing."""
+EVEN = Loading(batch_size=BATCH, item_bytes=NBYTES // BATCH, item_s=(LOAD / BATCH,), pinned=True)
+
+
+def fed(
+    loading: Loading, way: str = "non_blocking", link: Link = FREE
+) -> tuple[float, dict[str, Any]]:
+    """Seconds of a batch, and the findings of both passes."""
+
+    def prepared() -> tuple[SimulatedDevice, Prepared]:
+        device = SimulatedDevice(link)
+        return device, replace(FedLoop(device, loading, way).prepared(), depth=NUM_BATCHES)
+
+    timed, seen = measure(*prepared(), Settings()), evidence.gather(*prepared())
+    assert {**timed.proofs, **seen.proofs} == {"data": "passed", "copies": "passed"} | {
+        name: said for name, said in seen.proofs.items() if name == "link_bytes"
+    }
+    return median(timed.end_to_end_s), {**timed.findings, **seen.findings}
+
+
+@pytest.mark.parametrize(
+    ("num_workers", "step_s", "wait_s", "idle"),
+    [
+        (0, LOAD + COMPUTE / NUM_BATCHES, LOAD, 1 - COMPUTE / LOAD),
+        (1, LOAD, LOAD - COMPUTE / NUM_BATCHES, 1 - COMPUTE / LOAD),
+        (2, COMPUTE, 0.0, 0.0),
+        (4, COMPUTE, 0.0, 0.0),
+    ],
+)
+def test_a_step_takes_what_feeds_it_or_its_compute(
+    num_workers: int, step_s: float, wait_s: float, idle: float
+) -> None:
+    """Without workers the last compute of a reading has nothing to hide behind; a worker goes on
+    while the reading ends."""
+    found_s, findings = fed(replace(EVEN, num_workers=num_workers))
+    assert found_s == pytest.approx(step_s, rel=1e-9)
+    assert findings["wait_s"] == pytest.approx(wait_s, abs=1e-12)
+    assert findings["idle_share"] == pytest.approx(idle, abs=1e-9)
+
+
+def test_a_prefetch_hides_batches_that_take_longer() -> None:
+    """The large one takes 7.2 computes; each of 4 workers makes one or two batches ahead."""
+    uneven = replace(EVEN, num_workers=4, item_s=ITEM_S)
+    short_s, short = fed(replace(uneven, prefetch_factor=1))
+    assert short["wait_s"] > 0
+    assert short["idle_share"] > 0
+    assert short_s > 1.2 * COMPUTE
+    for factor in (2, 4):
+        found_s, findings = fed(replace(uneven, prefetch_factor=factor))
+        assert found_s == pytest.approx(COMPUTE, rel=1e-9)
+        assert findings["wait_s"] == 0
+
+
+def test_items_cost_the_same_on_average_in_every_reading() -> None:
+    for start in range(0, len(ITEM_S), NUM_BATCHES):
+        reading = ITEM_S[start : start + NUM_BATCHES]
+        assert sum(reading) / NUM_BATCHES == pytest.approx(LOAD / BATCH)
+    large = [place for place, seconds in enumerate(ITEM_S) if seconds == max(ITEM_S)]
+    assert {place % 8 for place in large} == set(range(8)), "no worker gets all the large ones"
+
+
+@pytest.mark.parametrize(
+    ("pinned", "way", "step_s"),
+    [
+        (True, "non_blocking", COMPUTE + NBYTES / (50 * GB)),
+        (True, "side_stream", COMPUTE + NBYTES / (50 * GB) / NUM_BATCHES),
+        (False, "blocking", COMPUTE + NBYTES / (10 * GB)),
+        (False, "non_blocking", COMPUTE + NBYTES / (10 * GB)),
+    ],
+)
+def test_what_pinning_and_a_side_stream_hide(pinned: bool, way: str, step_s: float) -> None:
+    """A side stream hides each copy but the first of a reading behind the compute before."""
+    link = replace(FREE, host_to_device_bytes_per_s=50 * GB)
+    found_s, _ = fed(replace(EVEN, num_workers=4, pinned=pinned), way, link)
+    assert found_s == pytest.approx(step_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("num_workers", [1, 4])
+def test_starting_workers_costs_what_the_machine_says(num_workers: int) -> None:
+    seconds = []
+    for persistent in (True, False):
+        device = SimulatedDevice()
+        axes: dict[str, AxisValue] = {"device": "cuda", "num_workers": num_workers}
+        case = Case("loading.epoch", {**axes, "persistent": persistent, "item_bytes": 150528})
+        found = measure(device, prepare(WORKS["loading.epoch"], device, case), Settings())
+        assert found.proofs == {"data": "passed"}
+        seconds.append(median(found.end_to_end_s))
+    cost_s = num_workers * device.link.start_worker_s
+    assert seconds[1] - seconds[0] == pytest.approx(cost_s, rel=1e-9)
+
+
+def test_cases_vary_one_thing_around_a_base() -> None:
+    cases = [*WORKS["loading.loop"].cases()]
+    for device in ("cuda", "cpu"):
+        mine = [dict(case.values) for case in cases if case.values["device"] == device]
+        assert {"device": device, **base(device)} in mine
+        assert len(mine) == 4 + 5 + 5 + 2 + 3, "data on the device, workers, memory and way, ..."
+
+
+# ---- torch's DataLoader -------------------------------------------------------------------------
+
+QUICK = Loading(batch_size=4, item_bytes=1024, item_s=(0.0,))
+
+
+@pytest.fixture
+def device() -> Iterator[CpuDevice]:
+    before = children()
+    made = CpuDevice()
+    yield made
+    made.reset()
+    made.close()
+    assert children() == before, "the workers are gone"
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_batches_come_whole_once_and_in_order(device: CpuDevice, num_workers: int) -> None:
+    loader = device.loader(replace(QUICK, num_workers=num_workers))
+    expected = [loader.expected(number) for number in range(NUM_ITEMS // QUICK.batch_size)]
+    assert len({bytes(batch.numpy()) for batch in expected}) == len(expected), "no two are alike"
+    batches = iter(loader)
+    for number in range(40):
+        assert device.same_values(next(batches), expected[number]), number
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_an_epoch_ends_and_begins_again(device: CpuDevice, persistent: bool) -> None:
+    loading = replace(QUICK, num_workers=2, num_batches=3, persistent=persistent)
+    loader = device.loader(loading)
+    started = []
+    for _ in range(2):
+        before = children()
+        batches = [*loader]
+        assert len(batches) == 3
+        assert all(device.same_values(b, loader.expected(n)) for n, b in enumerate(batches))
+        started.append(len(children() - before))
+    assert started == ([2, 0] if persistent else [0, 0]), "those that do not persist are gone"
+
+
+def test_an_item_costs_cpu_time_of_the_thread_that_loads_it(device: CpuDevice) -> None:
+    batches = iter(device.loader(replace(QUICK, item_s=(0.001, 0.003))))
+    for seconds in (0.004, 0.012):
+        start_s = time.thread_time()
+        next(batches)
+        assert time.thread_time() - start_s >= seconds
+
+
+@pytest.mark.parametrize("way", ["blocking", "non_blocking", "side_stream"])
+def test_the_loop_proves_what_it_computed_on(device: CpuDevice, way: str) -> None:
+    loop = FedLoop(device, replace(QUICK, num_workers=2), way)
+    prepared = loop.prepared()
+    assert prepared.verify is not None
+    prepared.step()
+    assert prepared.verify() is None
+    next(loop.batches)
+    first = loop.taken
+    lost = [*range(first, first + NUM_BATCHES)]
+    assert prepared.verify() == f"batches {lost} did not arrive whole and in order"
+
+
+def test_a_batch_that_is_overwritten_while_it_is_computed_on_is_found(
+    device: CpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = FedLoop(device, QUICK, "blocking")
+    prepared, compute, moved = loop.prepared(), loop.compute, device.move
+    seen: list[Any] = []
+
+    def remembering(batch: Any, *, blocking: bool = True) -> Any:
+        seen.append(moved(batch, blocking=blocking))
+        return seen[-1]
+
+    def careless() -> None:
+        if len(seen) == 3:
+            device.current.enqueue(lambda: seen[-1][500:501].add_(1))
+        compute()
+
+    monkeypatch.setattr(device, "move", remembering)
+    loop.compute = careless
+    assert prepared.verify is not None
+    assert prepared.verify() == "batches [2] did not arrive whole and in order"
+
+
+def test_an_epoch_that_ends_early_is_no_whole_one(device: CpuDevice) -> None:
+    for num_batches, said in ((NUM_BATCHES, None), (5, "5 batches came, not 8")):
+        verify = FedLoop(
+            device, replace(QUICK, num_batches=num_batches), "blocking"
+        ).prepared_epoch()
+        assert verify.verify is not None
+        assert verify.verify() == said
+
+
+def test_a_failing_case_leaves_no_worker(device: CpuDevice) -> None:
+    """As the worker of a launch does after each case: it resets, while the error is held."""
+    prepared = FedLoop(device, replace(QUICK, num_workers=2), "non_blocking").prepared()
+    prepared.step()
+    workers = children()
+    assert len(workers) >= 2
+    os.kill(max(workers), signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="DataLoader worker"):
+        for _ in range(1000):
+            prepared.step()
+    device.reset()
+    assert not workers & children()
+
+
+def test_workers_die_with_the_process_that_measures() -> None:
+    """They look for it themselves each 5 s; that is put off here."""
+    code = (
+        "import sys, time\n"
+        "from torch.utils.data import _utils\n"
+        "_utils.worker.MP_STATUS_CHECK_INTERVAL = 1e4\n"
+        "from hostbench.core.processes import children\n"
+        "from hostbench.device.cpu import CpuDevice\n"
+        "from hostbench.device.loading import Loading\n"
+        "loading = Loading(batch_size=4, item_bytes=64, item_s=(0.0,), num_workers=2)\n"
+        "batches = iter(CpuDevice().loader(loading))\n"
+        "next(batches), next(batches)\n"
+        "print(*children(), flush=True)\n"
+        "time.sleep(1000)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as one:
+        assert one.stdout is not None
+        workers = [int(pid) for pid in one.stdout.readline().split()]
+        one.kill()
+    assert len(workers) == 2
+    until_s = time.monotonic() + 60
+    while any(map(is_running, workers)) and time.monotonic() < until_s:
+        time.sleep(0.01)
+    assert not any(map(is_running, workers))
+
+
+def is_running(pid: int) -> bool:
+    return state_of(pid) not in (None, "Z")
+
+
+def test_shared_memory_that_is_too_small_is_told_before_workers_are_killed(
+    device: CpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = SimpleNamespace(f_bavail=16, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda path: room)
+    loading = replace(QUICK, item_bytes=4096, num_workers=2)
+    with pytest.raises(Unavailable) as refused:
+        device.loader(loading)
+    said = "needs 128 KiB of shared memory, /dev/shm has 64 KiB"
+    assert str(refused.value) == f"{said}: start the container with --shm-size=1g"
+    device.loader(replace(loading, num_workers=0))
+
+
+def test_what_cannot_be_pinned_is_skipped_with_its_reason(device: CpuDevice) -> None:
+    with pytest.raises(Unavailable, match="the cpu device has no pinned memory"):
+        device.loader(replace(QUICK, pinned=True))
+    refused = {
+        case.values["way"]: WORKS["loading.loop"].refusal(case, 0)
+        for case in WORKS["loading.loop"].cases()
+        if case.values["device"] == "cpu" and case.values["memory"] == "pinned"
+    }
+    assert set(refused) == {"blocking", "non_blocking", "side_stream"}
+    assert all(refused.values())
+
+
+def test_other_devices_refuse() -> None:
+    with pytest.raises(Unavailable, match="has no DataLoader"):
+        type("Bare", (Device,), {"name": "bare", "lacks": {}})().loader(QUICK)
