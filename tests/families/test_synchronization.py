@@ -1,14 +1,16 @@
 """What a synchronization in each step costs a loop: exact seconds, counts and idle shares on the
 simulated device; counts and what was read on the others."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
-from hostbench.core.records import FindingValue
+from hostbench.core.records import CaseRecord, FindingValue, Measurement
 from hostbench.device.base import Device
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
@@ -18,7 +20,13 @@ from hostbench.families.synchronization.workloads import DEPTHS, FREE, QUEUED, T
 from hostbench.measure import evidence
 from hostbench.measure.measure import Settings, measure, summary_s
 from hostbench.measure.workload import Workload, prepare
+from hostbench.report.answer import Answer
+from hostbench.report.questions import answers
+from hostbench.report.rows import rows_of
+from hostbench.store import archive
+from hostbench.testing.builders import run, simulated_records
 from tests.gpu_stand_in import Floor, cuda_machine
+from tests.stored import read_tree
 
 WORKS = load(("synchronization",))
 LOOP = WORKS["synchronization.loop"]
@@ -198,3 +206,108 @@ def test_cuda_waits_as_often_as_torch_does(floor: Floor, trap: str) -> None:
     """Printing one number reads it eight times over: torch looks for its range and its width."""
     found = findings(CudaDevice(), step_us=1_000, trap=trap)
     assert found["syncs_per_step"] == {**SYNCS, "print": 8.0}[trap]
+
+
+# ---- what is asked ------------------------------------------------------------------------------
+
+DEAR = "Does an .item() in each step cost 50 % or more in a tight loop?"
+FREELY = "Is access to metadata (t.shape) free?"
+
+
+def told(folder: Path, records: Sequence[CaseRecord]) -> dict[str, Answer]:
+    """The answers of a run with these launches, and one in which the loops were observed."""
+    archive.write(folder, run(records, launches=10, device="simulated"))
+    return {one.question: one for one in answers(rows_of(read_tree(folder).frame))}
+
+
+def launched(
+    seconds: Mapping[tuple[int, str], Sequence[float]], found: Mapping[str, FindingValue] = {}
+) -> list[CaseRecord]:
+    """Ten launches, whose times go round and round."""
+    return [
+        CaseRecord(
+            case=case_of(LOOP, step_us=step_us, trap=trap),
+            version="1",
+            launch=launch,
+            position=0,
+            status="ok",
+            reason=None,
+            started_at="2026-10-01T00:00:00Z",
+            seconds=times[launch % len(times)],
+            measurement=Measurement(findings=dict(found)),
+        )
+        for launch in range(10)
+        for (step_us, trap), times in seconds.items()
+    ]
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
+    once = simulated_records("synchronization", launches=1)
+    records = [replace(one, launch=number) for number in range(10) for one in once]
+    return told(tmp_path_factory.mktemp("sync"), records)
+
+
+def test_every_question_is_answered(simulated: dict[str, Answer]) -> None:
+    for answer in simulated.values():
+        assert answer.state not in ("unavailable", "undecided"), answer.question
+        assert answer.chart is not None and answer.chart.points
+
+
+def test_the_common_claim_is_answered_at_the_shortest_steps(simulated: dict[str, Answer]) -> None:
+    answer = simulated[DEAR]
+    assert answer.state == "yes"
+    assert answer.verdict == (
+        "yes, a step takes 1.99x as long at 10 us, 1.1x as long at 100 us and as long at 1 ms and "
+        "10 ms; under 5 % more from steps of 1 ms on"
+    )
+    assert [one.label for one in answer.figures][:2] == ["steps of 10 us", "steps of 100 us"]
+    assert answer.chart is not None
+    drawn = {(one.x, one.series): one.y for one in answer.chart.points}
+    assert drawn[1e-5, ".item()"] == pytest.approx(20.0304 / 10.05, rel=1e-6)
+    assert [one.low for one in answer.chart.rules] == [1.5, 1.05]
+
+
+@pytest.mark.parametrize(
+    ("item", "state", "said"),
+    [
+        ([30e-6, 31e-6], "yes", "yes, a step takes 3.05x as long at 10 us"),
+        ([12e-6, 12.1e-6], "no", "no, a step takes 1.2x as long at 10 us"),
+        ([10e-6, 30e-6], "undecided", "undecided at 10 us"),
+        ([15e-6, 15.1e-6, 14.9e-6], "undecided", "a step takes 1.5x as long at 10 us"),
+        ([10e-6, 10.1e-6], "no", "no, a step takes as long at 10 us; under 5 % more from"),
+    ],
+)
+def test_a_claim_is_as_sure_as_the_launches(
+    tmp_path: Path, item: list[float], state: str, said: str
+) -> None:
+    """Half as long again may lie on either side of the claim; what scatters establishes nothing."""
+    found = told(tmp_path, launched({(10, "none"): [10e-6], (10, "item"): item}))
+    assert found[DEAR].state == state
+    assert found[DEAR].verdict.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("shape", "state"), [([10e-6], "yes"), ([11e-6], "no"), ([9e-6, 12e-6], "undecided")]
+)
+def test_what_is_free_costs_nothing_anywhere(
+    tmp_path: Path, shape: list[float], state: str
+) -> None:
+    times = {(10, "none"): [10e-6], (100, "none"): [1e-4], (100, "shape"): [1e-4]}
+    assert told(tmp_path, launched({**times, (10, "shape"): shape}))[FREELY].state == state
+
+
+def test_a_run_without_the_loop_that_never_waits_says_so(tmp_path: Path) -> None:
+    found = told(tmp_path, launched({(10, "item"): [1e-5]}))
+    assert found[DEAR].state == "unavailable"
+    assert "Does a CUDA graph save a loop its launches?" not in found
+
+
+def test_idle_shares_are_told_at_the_shortest_steps(simulated: dict[str, Answer]) -> None:
+    answer = simulated["How much of the time does the device idle?"]
+    assert answer.verdict == (
+        "at steps of 10 us: 0% with nothing, 25% with .item() and 5% with .item() every 10 steps"
+    )
+    (one,) = (one for one in answer.figures if one.label == "a device-wide synchronize")
+    assert one.value == pytest.approx(99 * 5 / (1000 + 99 * 5))
+    assert one.note == "1 wait a step"

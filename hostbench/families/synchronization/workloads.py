@@ -44,7 +44,7 @@ _QUICK = {
     "cuda": ((), ()),
 }
 """Step lengths and traps. On GPUs there is no room in two minutes: see scripts/gpu-cost."""
-SAMPLING = 1 / 3
+SAMPLING = 1 / 4
 """Each reading is the mean of many steps."""
 QUEUED = (1, 2, 5, 10, 50)
 WAYS = ("device", "stream", "event", "event_query", "blocking_event")
@@ -55,7 +55,7 @@ class CountedSteps:
     """The steps, and what they have to come to: the tensor counts them."""
 
     def __init__(self, device: Device, step_us: int) -> None:
-        self._compute = device.compute(step_us * 1e-6)
+        self._compute = device.compute(step_us / 1e6)
         self._device, self._counter = device, device.counter()
         self._num_steps, self._trapped_at = 0, 0
         self._returned: Any = None
@@ -187,7 +187,7 @@ def _ways(device: Device, way: str) -> tuple[Step, Step]:
 )
 def wait(device: Device, way: str) -> Prepared:
     """100 us of compute and a wait for it. Timed: 20 of them; one, with recording its event."""
-    compute = device.compute(_WAIT_US * 1e-6)
+    compute = device.compute(_WAIT_US / 1e6)
     marks, waits = _ways(device, way)
 
     def step() -> None:
