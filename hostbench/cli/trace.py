@@ -142,7 +142,6 @@ def _run(case: Case, setup: Setup, deadline_s: float) -> Outcome:
 
 
 def _about(case: Case, setup: Setup, outcome: Outcome) -> TraceAbout:
-    depth = outcome.measurement.depth or 1
     return TraceAbout(
         case=str(case),
         machine=setup.machine,
@@ -151,7 +150,8 @@ def _about(case: Case, setup: Setup, outcome: Outcome) -> TraceAbout:
         started_at=setup.now(),
         hostbench=__version__,
         torch=text_of(setup.facts, "software", "torch"),
-        median_s=None if outcome.seconds is None else outcome.seconds * depth,
+        num_steps=outcome.num_steps,
+        median_s=outcome.seconds,
         wrong=outcome.reason if outcome.status == "failed" else None,
     )
 

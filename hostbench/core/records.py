@@ -254,6 +254,8 @@ class Outcome(Message, frozen=True, kw_only=True, tag="case"):
     traceback: str | None = None
     lanes: tuple[Lane, ...] = ()
     """Of a launch that traces."""
+    num_steps: Count = 0
+    """Of the reading that these show."""
     fatal: bool = False
     """The worker can no longer be trusted, and ends."""
     started_at: float = 0.0

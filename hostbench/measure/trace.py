@@ -5,12 +5,17 @@ from hostbench.device.base import Device
 from hostbench.measure.measure import Prepared
 
 
+def num_steps(prepared: Prepared) -> int:
+    """Of the reading that is seen."""
+    return prepared.lead + prepared.depth
+
+
 def trace(device: Device, prepared: Prepared) -> tuple[Lane, ...]:
-    """`depth` steps and one synchronize, on a clock that is 0 when the first call begins. Raises
-    what running the step raises, and Unavailable where the device cannot be seen."""
+    """All its steps, the lead too, and one synchronize, on a clock that is 0 when the first call
+    begins. Raises what running the step raises, and Unavailable where the device cannot be seen."""
 
     def one_reading() -> None:
-        for _ in range(prepared.depth):
+        for _ in range(num_steps(prepared)):
             prepared.step()
         device.synchronize()
 

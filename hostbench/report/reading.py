@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from hostbench.core.case import as_typed
 from hostbench.core.lanes import KINDS, Lane, SpanKind, busy_s, extent
-from hostbench.core.units import format_seconds
+from hostbench.core.units import format_seconds, number_of
 from hostbench.report.table import Cell, Column, Table
 from hostbench.store.traces import StoredTrace
 from hostbench.timeline import svg
@@ -27,9 +27,11 @@ def picture(trace: StoredTrace, scheme: Scheme = "auto") -> str:
 def about(trace: StoredTrace) -> list[str]:
     """What it was seen on, and how long it took."""
     start_s, end_s = extent(trace.lanes)
-    took = f"One reading: {format_seconds(end_s - start_s)}"
-    if trace.about.median_s is not None:
-        took += f" (median before it: {format_seconds(trace.about.median_s)})"
+    num, median_s = trace.about.num_steps, trace.about.median_s
+    took = f"{number_of(num, 'step')}: {format_seconds(end_s - start_s)}"
+    if median_s is not None:
+        each = " a step" if num > 1 else ""
+        took += f" (median of readings before: {format_seconds(median_s)}{each})"
     wrong = [f"The case failed: {trace.about.wrong}"] if trace.about.wrong else []
     return [trace.about.hardware, took, *wrong]
 

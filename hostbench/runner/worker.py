@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
-from hostbench.core.lanes import Lane
 from hostbench.core.records import Launch, Measurement, Message, Opened, Opening, Outcome, Started
 from hostbench.device import open_device
 from hostbench.device.base import Device
@@ -19,7 +18,7 @@ from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
 from hostbench.device.traced import CallLog, Traced
 from hostbench.families import load
 from hostbench.measure import evidence, measure
-from hostbench.measure.trace import trace
+from hostbench.measure.trace import num_steps, trace
 from hostbench.measure.workload import Workload, prepare
 from hostbench.ranks.replies import RankFailure
 
@@ -65,9 +64,9 @@ def _one(
     try:
         work = workloads[case.workload]
         measured = _evidence if place.launch.observe else _measured
-        lanes: tuple[Lane, ...] = ()
+        seen: dict[str, Any] = {}
         if place.launch.trace:
-            found, lanes = _traced(work, place, case, settings)
+            found, seen = _traced(work, place, case, settings)
         else:
             found = measured(work, place, case, settings)
     except Unavailable as reason:
@@ -85,7 +84,7 @@ def _one(
         reason="; ".join(broken) or None,
         seconds=None if place.launch.observe else measure.summary_s(found),
         measurement=found.rounded(),
-        lanes=lanes,
+        **seen,
     )
 
 
@@ -136,16 +135,17 @@ def _room(place: _Place) -> "Room":
 
 def _traced(
     work: Workload, place: _Place, case: Case, settings: measure.Settings
-) -> tuple[Measurement, tuple[Lane, ...]]:
+) -> tuple[Measurement, dict[str, Any]]:
     """Measured as ever, which warms up and checks the data, on a device that is watched; then one
-    reading lane by lane."""
+    reading: the fields of an `Outcome` that show it."""
     if work.ranks is not None:
-        return _room(place).trace(work, case, settings)
+        found, lanes = _room(place).trace(work, case, settings)
+        return found, {"lanes": lanes, "num_steps": found.depth}
     opened = _open(place, case)
     device = cast(Device, Traced(opened, CallLog(opened.now)))
     prepared = prepare(work, device, case)
     found = measure.measure(device, prepared, settings)
-    return found, trace(device, prepared)
+    return found, {"lanes": trace(device, prepared), "num_steps": num_steps(prepared)}
 
 
 def _leave_nothing(devices: Mapping[str, Device | Unavailable], outcome: Outcome) -> Outcome:

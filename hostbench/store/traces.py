@@ -40,8 +40,10 @@ class TraceAbout(Struct, frozen=True, kw_only=True):
     started_at: str
     hostbench: str
     torch: str | None = None
+    num_steps: int
+    """That the reading has."""
     median_s: float | None = None
-    """Seconds of a reading before the one that is seen, the median of several."""
+    """Seconds per step of the readings before the one that is seen: their median."""
     wrong: str | None = None
     """Why the case failed, if it did."""
 

@@ -72,6 +72,13 @@ def test_the_trace_is_kept_and_drawn(stage: Path, capsys: pytest.CaptureFixture[
     assert check.check(stage / "results").findings == []
 
 
+def test_the_steps_are_told(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = "synchronization.loop[step_us=1000,trap=item]"
+    assert main(["trace", case, "--device", "simulated"]) == EXIT_OK
+    out = capsys.readouterr().out
+    assert "10 steps: 10.1 ms" in out and "1.01 ms a step)" in out
+
+
 def test_one_reading_of_the_simulated_device_is_its_median(stage: Path) -> None:
     main(SIMULATED)
     (trace,) = kept(stage)

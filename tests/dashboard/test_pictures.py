@@ -26,6 +26,7 @@ ABOUT = TraceAbout(
     device="cuda",
     started_at="2026-11-22T10:00:00.000Z",
     hostbench="0.1",
+    num_steps=1,
 )
 SPAN = Span(name=HOSTILE, kind="compute", start_s=0.0, end_s=1.0)
 LANES = (Lane(name=HOSTILE, place=HOSTILE, spans=(SPAN,)),)

@@ -20,6 +20,7 @@ ABOUT = TraceAbout(
     device="cpu",
     started_at="2026-11-22T10:00:00.000Z",
     hostbench="0.1",
+    num_steps=1,
     median_s=0.5,
 )
 LANES = (Lane(name="host", spans=(Span(name="copy", kind="call", start_s=0.0, end_s=1.0),)),)
