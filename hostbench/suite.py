@@ -10,7 +10,6 @@ import os
 import random
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +176,7 @@ def _measure(family: str) -> tuple[list[CaseRecord], dict[str, dict[str, Any]]]:
     workloads = load((family,))
     device = default_device(nvidia_hardware())
     torch_state = probe_torch() if device == "cuda" else None
-    profile = replace(STANDARD, launches=_launches())
+    profile = STANDARD.of(_launches())
     plan = Plan(
         profile=profile, cases=choose(workloads, device), seed=random.SystemRandom().getrandbits(32)
     )

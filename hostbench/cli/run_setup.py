@@ -4,7 +4,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -30,7 +30,6 @@ from hostbench.runner.plan import (
     QUICK,
     STANDARD,
     Plan,
-    Profile,
     choose,
     default_device,
 )
@@ -231,7 +230,7 @@ def planned(options: Measuring, setup: Setup) -> Plan:
     """What a new run measures. Raises UsageError."""
     cases = _cases(options, setup.workloads, setup.device)
     seed = options.seed if options.seed is not None else random.SystemRandom().getrandbits(32)
-    profile = _profile(QUICK if options.quick else STANDARD, options.launches, options.deadline)
+    profile = (QUICK if options.quick else STANDARD).of(options.launches, options.deadline)
     return Plan(profile=profile, cases=cases, stand_in=_stand_in(setup.device), seed=seed)
 
 
@@ -261,15 +260,6 @@ def header_of(plan: Plan, setup: Setup, code: Checkout) -> RunHeader:
         started_at=setup.now(),
         hostbench=__version__,
         planned=tuple(map(str, plan.cases)),
-    )
-
-
-def _profile(base: Profile, launches: int | None, deadline_s: float | None) -> Profile:
-    """`base` with other numbers where they are given."""
-    return replace(
-        base,
-        launches=base.launches if launches is None else launches,
-        deadline_s=base.deadline_s if deadline_s is None else deadline_s,
     )
 
 
@@ -307,7 +297,7 @@ def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Ru
     known = {str(case): case for work in setup.workloads.values() for case in work.cases()}
     base = QUICK if old.profile == QUICK.name else STANDARD
     plan = Plan(
-        profile=_profile(base, old.launches, options.deadline),
+        profile=base.of(old.launches, options.deadline),
         cases=tuple(known[text] for text in old.planned if text in known),
         stand_in=_stand_in(old.device),
         seed=old.seed,

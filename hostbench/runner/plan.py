@@ -3,10 +3,11 @@
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hostbench.core.case import Case, Selector
 from hostbench.core.errors import UsageError
+from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.device.simulated_file import MARK
 from hostbench.facts.hardware import Hardware
 from hostbench.families import check_selects
@@ -24,6 +25,17 @@ class Profile:
     deadline_s: float = 60.0
     shares_workers: bool = False
     """On a device of `SLOW_TO_START` the families without ranks share the worker of a launch."""
+
+    def of(self, launches: int | None = None, deadline_s: float | None = None) -> "Profile":
+        """With other numbers where they are given. What has too few launches for a verdict samples
+        as a quick run does."""
+        num = self.launches if launches is None else launches
+        return replace(
+            self,
+            launches=num,
+            settings=self.settings if num >= MIN_LAUNCHES else QUICK.settings,
+            deadline_s=self.deadline_s if deadline_s is None else deadline_s,
+        )
 
 
 SLOW_TO_START = ("cuda",)

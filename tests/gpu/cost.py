@@ -7,7 +7,7 @@ run when they were written. `scripts/gpu-cost` prints them and takes others.
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.records import Launch, Measurement, Outcome
@@ -18,6 +18,9 @@ from hostbench.runner import session
 from hostbench.runner.plan import QUICK, STANDARD, Plan, choose
 from hostbench.runner.progress import Bar
 from tests.gpu.budget import BUDGETS, OWN_S
+
+ONCE = STANDARD.of(1)
+"""How tests/gpu/test_run.py measures every case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,17 +131,16 @@ class Check:
     def cases(self) -> int:
         return sum(run.cases for run in self.runs)
 
-    def seconds(self, costs: Costs, settings: Settings) -> float:
+    def seconds(self, costs: Costs) -> float:
         start_s = costs.import_s + costs.cuda_start_s + costs.settle_s
         own_s = self.num_starting * start_s + self.num_waiting * costs.import_s
         own_s += sum(OWN_S.values())
-        return own_s + sum(run.seconds(costs, settings) for run in self.runs)
+        return own_s + sum(run.seconds(costs, ONCE.settings) for run in self.runs)
 
 
 def of_check(workloads: Mapping[str, Workload], num_gpus: int) -> Check:
-    once = replace(STANDARD, launches=1)
-    every = Plan(profile=once, cases=choose(workloads, "cuda"))
-    quick = Plan(profile=replace(QUICK, launches=1), cases=choose(workloads, "cuda", quick=True))
+    every = Plan(profile=ONCE, cases=choose(workloads, "cuda"))
+    quick = Plan(profile=QUICK.of(1), cases=choose(workloads, "cuda", quick=True))
     two = parse_selector("collectives.all_reduce[nbytes=1MiB]")
     ranks = [
         case
@@ -148,7 +150,7 @@ def of_check(workloads: Mapping[str, Workload], num_gpus: int) -> Check:
     return Check(
         every=count(every, workloads, num_gpus),
         quick=count(quick, workloads, num_gpus),
-        nccl=count(Plan(profile=once, cases=tuple(ranks)), workloads, 1),
+        nccl=count(Plan(profile=ONCE, cases=tuple(ranks)), workloads, 1),
     )
 
 
