@@ -81,9 +81,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=waiting)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported here stays: to look for garbage in it again and again takes a fifth of the
+    time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
-    """What the imports made is here to stay: a device that collects garbage between two cases need
-    not look at it, as in the fork server."""
+    """A device that collects garbage between two cases need not look at it either, as in the fork
+    server."""
     gc.collect()
     gc.freeze()
 

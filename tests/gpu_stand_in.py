@@ -1,13 +1,15 @@
 """A CudaDevice on the stand-in for CUDA, and hostbench by a Python that is on such a machine."""
 
-import gc
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+import pytest
 
 from hostbench.core.units import MIB
 from hostbench.device import cuda
@@ -40,18 +42,17 @@ def on_machine(name: str) -> Iterator[Floor]:
 
 @contextmanager
 def _here(machine: Machine, nvml: FakeNvml) -> Iterator[Floor]:
-    gc.freeze()  # as the server does: what was imported need not be looked at between cases
-    try:
-        with (
-            installed(machine) as floor,
-            mock.patch.dict("sys.modules", {"pynvml": nvml}),
-            mock.patch.object(CudaDevice, "now", lambda self: machine.now_s),
-            mock.patch.object(cuda, "_SETTLE_BYTES", MIB),
-            mock.patch.object(cuda, "_SETTLE_LEAST_S", 0.02),
-        ):
-            yield floor
-    finally:
-        gc.unfreeze()
+    with (
+        installed(machine) as floor,
+        pytest.MonkeyPatch.context() as patch,
+        mock.patch.object(CudaDevice, "now", lambda self: machine.now_s),
+        mock.patch.object(cuda, "_SETTLE_BYTES", MIB),
+        mock.patch.object(cuda, "_SETTLE_LEAST_S", 0.02),
+    ):
+        # This one alone: mock.patch.dict would forget what is imported meanwhile, hundreds of
+        # torch's modules, for the next machine to import again.
+        patch.setitem(sys.modules, "pynvml", nvml)
+        yield floor
 
 
 def hostbench(python: Path, *args: str) -> subprocess.CompletedProcess[str]:

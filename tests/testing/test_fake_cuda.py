@@ -1,5 +1,6 @@
 """The stand-in does what CUDA does to programs that are right, and to those that are not."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -34,6 +35,17 @@ def buffers(nbytes: int = N) -> tuple[Any, Any]:
 
 def spin(seconds: float) -> None:
     _cuda._sleep(round(seconds * COSTS.sm_hz))
+
+
+def test_what_is_imported_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch imports some of its modules, hundreds of them, only when it needs them."""
+    monkeypatch.delitem(sys.modules, "this", raising=False)
+    real = sys.modules.get("pynvml")
+    with cuda_machine():
+        monkeypatch.setitem(sys.modules, "this", None)
+        assert sys.modules["pynvml"] is not real
+    assert "this" in sys.modules
+    assert sys.modules.get("pynvml") is real
 
 
 # ---- streams, events, the clock ---------------------------------------------------------------
