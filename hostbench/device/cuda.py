@@ -194,14 +194,14 @@ class CudaDevice(TorchDevice):
         return CudaEvent(_cuda.Event(enable_timing=timing, blocking=blocking))
 
     def graph(self, work: Step) -> Step:
-        """As torch's guide has it: `work` runs a few times on a side stream and is captured there.
-        On the same stream, so that cuBLAS has its workspace already."""
+        """As torch's guide has it: `work` runs a few times on a side stream and is captured, here
+        on the same one, so that cuBLAS has its workspace already. `torch.cuda.graph` waits for the
+        device first."""
         side, graph = _cuda.Stream(self.torch_device), _cuda.CUDAGraph()
         side.wait_stream(_cuda.current_stream(self.torch_device))
         with torch.cuda.stream(side):
             for _ in range(_WARMUPS_OF_A_GRAPH):
                 work()
-        _cuda.current_stream(self.torch_device).wait_stream(side)
         with _cuda.graph(graph, stream=side):
             work()
         return graph.replay  # type: ignore[no-any-return]

@@ -3,8 +3,9 @@
 `torch.cuda.set_sync_debug_mode("warn")` warns where torch copies and then waits, and where it waits
 for a stream: `.item()`, `nonzero`, `x[mask]`, `.cpu()`. It says nothing of a wait for an event or
 for the whole device, nor of a copy from or to pageable memory that is called non_blocking and waits
-all the same. Those calls are counted here; what other libraries do is not seen. A copy of up to
-64 KiB to the device, which the driver may take along at once, counts as a wait too.
+all the same. Those calls are counted here where they are looked up when they are made, as in
+`torch.cuda.synchronize()`; a name that was bound before, and other libraries, are not seen. A copy
+of up to 64 KiB to the device, which the driver may take along at once, counts as a wait too.
 """
 
 import warnings
@@ -15,8 +16,6 @@ from typing import Any
 
 import torch
 
-from hostbench.device.base import Step
-
 _SAYS = "called a synchronizing CUDA operation"
 """torch's words (c10/cuda/CUDAFunctions.cpp)."""
 
@@ -26,7 +25,7 @@ Waited = Callable[[tuple[Any, ...]], bool]
 """Whether a call waited, from its result and what it was given."""
 
 
-def count(work: Step) -> int:
+def count(work: Callable[[], object]) -> int:
     """Waits of the host in `work`, one for each call or operation that waits. The debug mode is
     what it was afterwards. It is the whole process's: no other thread may use CUDA meanwhile."""
     before = _cuda.get_sync_debug_mode()

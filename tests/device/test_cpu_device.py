@@ -332,3 +332,40 @@ def test_every_stream_computes_with_one_thread(monkeypatch: pytest.MonkeyPatch) 
         assert told == dict.fromkeys([threading.get_ident(), *threads], 1) and len(told) == 3
     finally:
         device.close()
+
+
+def test_waits_are_counted_once_each(device: CpuDevice) -> None:
+    """A wait for the device is one, however many streams it has; asking is none."""
+    event, buffer = device.event(), device.buffer(KIB)
+    other = device.stream()
+
+    def work() -> None:
+        event.record()
+        event.query()
+        device.spin(event)
+        event.synchronize()
+        other.synchronize()
+        device.this_stream().synchronize()
+        device.synchronize()
+        device.copy(buffer, device.host_buffer(KIB, pinned=False), blocking=True)
+        device.copy(buffer, device.host_buffer(KIB, pinned=False), blocking=False)
+
+    assert device.count_syncs(work) == 5
+    assert device.count_syncs(lambda: None) == 0
+
+
+def test_a_trap_waits_for_its_stream_and_metadata_does_not(device: CpuDevice) -> None:
+    """Held by a gate: an expression that did not wait would read what was there before."""
+    counter = device.counter()
+    opened = gate(device.default)
+    device.advance(counter)
+    assert device.trap("shape", counter)() == torch.Size([1])
+    threading.Timer(0.01, opened.set).start()
+    assert device.trap("item", counter)() == 1
+
+
+def test_there_are_no_graphs_and_no_other_events(device: CpuDevice) -> None:
+    with pytest.raises(Unavailable, match="has no graphs of them"):
+        device.graph(lambda: None)
+    with pytest.raises(Unavailable, match="lets the host sleep"):
+        device.event(blocking=True)

@@ -369,3 +369,38 @@ def test_an_engine_takes_work_in_the_order_of_enqueueing() -> None:
         step()
     ready.synchronize()
     assert dev.now() == LAUNCH + 8.0 + 2.0 + WAIT
+
+
+def test_waits_are_counted_once_each() -> None:
+    """Asking is none, and who spins is back at once, with nothing to pay."""
+    dev = device()
+    event, pageable = dev.event(), dev.host_buffer(4, pinned=False)
+    there = dev.buffer(4)
+
+    def work() -> None:
+        dev.delay(1.0)
+        event.record()
+        event.query()
+        dev.spin(event)
+        assert dev.now() == start_s + LAUNCH + 1.0
+        event.synchronize()
+        dev.this_stream().synchronize()
+        dev.synchronize()
+        dev.copy(there, pageable, blocking=False)
+        dev.copy(there, pageable, blocking=True)
+
+    start_s = dev.now()
+    assert dev.count_syncs(work) == 5
+    assert dev.count_syncs(lambda: None) == 0
+
+
+def test_a_replayed_graph_costs_one_launch() -> None:
+    dev = device()
+    step = dev.compute(1.0)
+    replay = dev.graph(lambda: (step(), step(), step())[0])
+    replay()
+    assert dev.now() == LAUNCH
+    dev.synchronize()
+    assert dev.now() == LAUNCH + 3.0 + WAIT
+    step()
+    assert dev.now() == 2 * LAUNCH + 3.0 + WAIT

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -542,6 +542,110 @@ def test_a_gpu_can_fall_off_the_bus() -> None:
         spin(0.02)
         with pytest.raises(RuntimeError, match="CUDA error"):
             _cuda.synchronize()
+
+
+# ---- graphs, and torch's debug mode of synchronizations -----------------------------------------
+
+
+def captured(work: Callable[[], object]) -> Any:
+    graph, side = _cuda.CUDAGraph(), _cuda.Stream()
+    with _cuda.graph(graph, stream=side):
+        work()
+    return graph
+
+
+def test_a_graph_runs_nothing_when_captured_and_all_of_it_for_one_launch(floor: Floor) -> None:
+    counter = torch.zeros(1, device="cuda")
+    graph = captured(lambda: [counter.add_(1) for _ in range(5)])
+    assert counter.item() == 0
+    start_s, launches = floor.machine.now_s, floor.machine.gpus[0].counts["launches"]
+    graph.replay()
+    assert floor.machine.now_s - start_s == pytest.approx(floor.machine.costs.launch_s)
+    assert floor.machine.gpus[0].counts["launches"] - launches == 5
+    graph.replay()
+    assert counter.item() == 10
+
+
+def test_what_a_graph_allocates_is_nobody_elses(floor: Floor) -> None:
+    """Each replay writes to it again, though the tensor that was made there is gone."""
+    ones = torch.ones(KIB, device="cuda")
+    total = torch.zeros(KIB, device="cuda")
+    graph = captured(lambda: total.add_(ones * 2))
+    others = [torch.full((KIB,), 7.0, device="cuda") for _ in range(4)]
+    graph.replay()
+    assert {float(each.sum().item()) for each in others} == {7.0 * KIB}
+    assert total[0].item() == 2
+    reserved = floor.memories[0].segments.stats["reserved"]
+    graph.reset()
+    _cuda.empty_cache()
+    assert floor.memories[0].segments.stats["reserved"] <= reserved
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        graph.replay()
+
+
+def test_what_cannot_be_captured_raises(floor: Floor) -> None:
+    counter = torch.zeros(1, device="cuda")
+    with pytest.raises(RuntimeError, match="not permitted when stream is capturing"):
+        captured(counter.item)
+    with pytest.raises(RuntimeError, match="non-default stream"):
+        _cuda.CUDAGraph().capture_begin()
+
+    def elsewhere() -> None:
+        with _cuda.stream(_cuda.default_stream()):
+            counter.add_(1)
+
+    with pytest.raises(RuntimeError, match="depend on a capturing blocking stream"):
+        captured(elsewhere)
+    assert counter.item() == 0
+
+
+def test_a_graph_is_ordered_like_any_work(floor: Floor) -> None:
+    counter = torch.zeros(1, device="cuda")
+    graph = captured(lambda: counter.add_(1))
+    with _cuda.stream(_cuda.Stream()):
+        graph.replay()
+    with pytest.raises(DataRace):
+        counter.add_(1)
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_torch_tells_of_waits_for_streams_alone(floor: Floor) -> None:
+    """As c10/cuda/CUDAFunctions.h has it."""
+    there, event = torch.ones(1, device="cuda"), _cuda.Event()
+    pageable, pinned = torch.zeros(1), torch.zeros(1, pin_memory=True)
+    loud = (
+        there.item,
+        there.cpu,
+        there.tolist,
+        lambda: there.nonzero(),
+        lambda: pinned.copy_(there),
+        _cuda.current_stream().synchronize,
+    )
+    silent = (
+        _cuda.synchronize,
+        event.synchronize,
+        lambda: there.copy_(pageable, non_blocking=True),
+        lambda: pinned.copy_(there, non_blocking=True),
+        lambda: there.add_(1),
+    )
+    _cuda.set_sync_debug_mode("warn")
+    for call in loud:
+        with pytest.warns(UserWarning, match="called a synchronizing CUDA operation"):
+            call()
+    _cuda.set_sync_debug_mode("error")
+    for call in loud:
+        with pytest.raises(RuntimeError, match="called a synchronizing CUDA operation"):
+            call()
+    for call in silent:
+        call()
+    _cuda.set_sync_debug_mode("default")
+    assert _cuda.get_sync_debug_mode() == 0
+    there.item()
+
+
+def test_a_tensor_prints_as_torch_prints_it(floor: Floor) -> None:
+    assert str(torch.ones(2, device="cuda")) == "CudaTensor([1., 1.], device='cuda:0')"
+    assert f"{torch.ones(1, device='cuda')[0]:.1f}" == "1.0"
 
 
 def test_all_is_put_back() -> None:

@@ -74,9 +74,9 @@ class OverSteps(Question):
     def asked_about(self, group: Rows, trap: str) -> list[Row]:
         return sorted((row for row in valid(group) if row.axes["trap"] == trap), key=_at)
 
-    def drawn(self, group: Rows) -> Iterator[tuple[str, Row]]:
+    def drawn(self, group: Rows, traps: Sequence[str] = DRAWN) -> Iterator[tuple[str, Row]]:
         """Name and row of each point of a chart, line by line."""
-        for trap in DRAWN:
+        for trap in traps:
             yield from ((self.word("trap", trap), row) for row in self.asked_about(group, trap))
 
 
@@ -164,7 +164,7 @@ class Slowdown(OverSteps):
                 status=row.status,
                 text=f"{row.case}: {units.format_factor(1 / said.factor)}",
             )
-            for name, row in self.drawn(group)
+            for name, row in self.drawn(group, (self.trap,) if self.is_free else DRAWN)
             if (said := _held(row, group))
         ]
         rules = (Rule(label="50 % more", low=DEAR), Rule(label="5 % more", low=LITTLE))
@@ -196,7 +196,6 @@ class Idle(OverSteps):
         return Figure(label=self.name(row, ["trap"]), value=_idle(row), unit="share", note=note)
 
     def _chart(self, group: Rows) -> Chart | None:
-        nothing = [(self.word("trap", "none"), row) for row in self.asked_about(group, "none")]
         points = [
             Point(
                 x=_at(row) / 1e6,
@@ -205,7 +204,7 @@ class Idle(OverSteps):
                 status=row.status,
                 text=f"{row.case}: idle {_idle(row):.0%}",
             )
-            for name, row in [*nothing, *self.drawn(group)]
+            for name, row in self.drawn(group, ("none", *DRAWN))
             if _is(row.findings.get("idle_share"))
         ]
         y = Axis(title="share of time in which the device idles", unit="share", better="lower")
