@@ -123,7 +123,7 @@ def host_lanes(trace: Mapping[str, Any]) -> list[Lane]:
     start, end = float(reading["ts"]), float(reading["ts"]) + float(reading["dur"])
     by_thread: dict[Any, list[Span]] = {reading["tid"]: []}
     for event in trace["traceEvents"]:
-        if event.get("cat") in _CALLS and start <= float(event["ts"]) <= end:
+        if event.get("cat") in _CALLS and start <= float(event["ts"]) < end:
             by_thread.setdefault(event["tid"], []).append(_call(event))
     return [
         Lane(

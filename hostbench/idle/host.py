@@ -14,6 +14,7 @@ from hostbench.idle.trace import COPY, KERNEL, NONE, Trace
 _SYNC = re.compile(
     r"^(cuda|hip|cu)(Device|Stream|Event|Ctx)Synchronize|^(cuda|hip)Memcpy(2D|3D)?$|^hipMemcpyWithStream"
 )
+_DEVICE_SYNC = re.compile(r"DeviceSynchronize")
 _QUERY = re.compile(r"Query|IsCapturing|GetCapture|LastError|GetDevice")
 """Calls that neither enqueue nor wait."""
 _ALLOCATION = re.compile(r"(Malloc|Free|HostAlloc|HostRegister|MemCreate|MemMap)")
@@ -86,6 +87,7 @@ def _waits(trace: Trace, launch: Ints, launches: Ints, thread: float) -> Iterato
     own = np.flatnonzero((trace.calls[3] == thread) & ~is_query)
     own = own[np.argsort(trace.calls[0, own], kind="stable")]
     is_sync = np.isin(trace.calls[2], trace.names.matching(_SYNC))
+    is_of_device = np.isin(trace.calls[2], trace.names.matching(_DEVICE_SYNC))
     pageable = _pageable_copies(trace, launch)
     last_launch_s = trace.calls[0, launches[-1]] if len(launches) else -np.inf
     finder = _Lines(trace, thread, trace.calls[0, own])
@@ -100,8 +102,10 @@ def _waits(trace: Trace, launch: Ints, launches: Ints, thread: float) -> Iterato
             copy = None
         if call in pageable:
             copy = (start_s, end_s, call)
-        elif not is_behind and start_s <= last_launch_s:  # later: the profiler's own, or the end
-            yield finder.wait(start_s, end_s, call, 0)
+        elif not is_behind:
+            wait = finder.wait(start_s, end_s, call, 0)
+            if start_s <= last_launch_s or wait.line is not None or not is_of_device[call]:
+                yield wait  # else it is the profiler's own, at its end
     if copy is not None:
         yield finder.wait(*copy, pageable[copy[2]])
 
@@ -121,7 +125,7 @@ class _Lines:
     def __init__(self, trace: Trace, thread: float, call_starts: Floats) -> None:
         self._trace, self._call_starts = trace, call_starts
         ops = trace.ops[:, trace.ops[3] == thread]
-        outer, firsts = union(ops[0], ops[1])
+        outer, firsts = union(ops[0], ops[1], joins=False)
         self._ops, self._outer = ops[:, firsts], outer
         marks = trace.marks[:, trace.marks[1] == thread]
         self._marks = marks[:, np.argsort(marks[0], kind="stable")]
@@ -130,8 +134,8 @@ class _Lines:
         self._parents = _parents(self._frames)
 
     def wait(self, start_s: float, end_s: float, call: int, nbytes: int) -> HostWait:
-        op = self._op(start_s)
-        line = self._marked(start_s, end_s if op is None else max(end_s, self._outer.ends[op]))
+        op = self._op(start_s, end_s)
+        line = self._marked(end_s, end_s if op is None else max(end_s, self._outer.ends[op]))
         if line is None and op is not None and self._ops[4, op] != NONE:
             line = self._trace.lines[int(self._ops[4, op])]
         name = self._trace.calls[2, call] if op is None else self._ops[2, op]
@@ -143,13 +147,13 @@ class _Lines:
             nbytes=nbytes,
         )
 
-    def _op(self, moment_s: float) -> int | None:
-        place = int(np.searchsorted(self._outer.starts, moment_s, side="right")) - 1
-        return place if place >= 0 and moment_s <= self._outer.ends[place] else None
+    def _op(self, start_s: float, end_s: float) -> int | None:
+        place = int(np.searchsorted(self._outer.starts, start_s, side="right")) - 1
+        return place if place >= 0 and end_s <= self._outer.ends[place] else None
 
-    def _marked(self, start_s: float, end_s: float) -> CodeLine | None:
+    def _marked(self, waited_s: float, end_s: float) -> CodeLine | None:
         """The mark comes when the operation is done, before CUDA is called again."""
-        place = int(np.searchsorted(self._marks[0], start_s))
+        place = int(np.searchsorted(self._marks[0], waited_s))
         if place == self._marks.shape[1]:
             return None
         later = self._call_starts[np.searchsorted(self._call_starts, end_s) :]

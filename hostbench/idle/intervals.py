@@ -33,13 +33,14 @@ class Intervals(NamedTuple):
         return self.before(ends) - self.before(starts)
 
 
-def union(starts: Floats, ends: Floats) -> tuple[Intervals, Ints]:
-    """The time in which anything ran, and for each interval which of the given began it."""
+def union(starts: Floats, ends: Floats, *, joins: bool = True) -> tuple[Intervals, Ints]:
+    """The time in which anything ran, and for each interval which of the given began it. Of two
+    that touch it makes one, if it `joins`."""
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], ends[order]
     latest = np.maximum.accumulate(ends) if len(ends) else ends
     is_first = np.ones(len(starts), bool)
-    is_first[1:] = starts[1:] > latest[:-1]
+    is_first[1:] = starts[1:] > latest[:-1] if joins else starts[1:] >= latest[:-1]
     firsts = np.flatnonzero(is_first)
     lasts = np.append(firsts[1:], len(starts))[: len(firsts)] - 1
     return Intervals(starts[firsts], latest[lasts]), order[firsts]

@@ -22,7 +22,7 @@ _SAYS = "called a synchronizing CUDA operation"
 _NOT_ALL = "Synchronization debug mode is a prototype"
 _STDLIB = Path(sysconfig.get_path("stdlib"))
 _PACKAGES = ("site-packages", "dist-packages")
-_OURS = Path(__file__).parent
+_OURS = Path(__file__).parent.parent
 
 
 @contextmanager

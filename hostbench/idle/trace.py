@@ -101,9 +101,9 @@ class _Reader:
                 continue
             if self._base is None:
                 self._base = ts
-            start_s = (ts - self._base) / 1e6
-            long_s = 0.0 if isinstance(dur, str | None) else max(dur, 0) / 1e6
-            add(event, str(event.name), start_s, start_s + long_s)
+            start_ns = round((ts - self._base) * 1e3)  # so that what touches does so exactly
+            long_ns = 0 if isinstance(dur, str | None) else round(max(dur, 0) * 1e3)
+            add(event, str(event.name), start_ns / 1e9, (start_ns + long_ns) / 1e9)
         for kind, rows in self._rows.items():
             self._pieces.setdefault(kind, []).append(np.array(rows))
         self._rows = {}

@@ -86,6 +86,23 @@ def test_a_module_and_a_script_that_fails_while_it_is_recorded(
     assert "hostbench" not in said.err
 
 
+def test_watch_counts_the_steps_of_the_first_optimizer(tmp_path: Path, script: str) -> None:
+    """In a process of its own: torch.optim imports half of torch."""
+    code = """
+import hostbench, train
+with hostbench.watch(trace="kept.json") as watch:
+    train.work(4)
+train.work(1)  # nobody listens any more
+assert watch.report.devices == ()
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("No work of a GPU is in the trace")
+    assert read_trace(tmp_path / "kept.json").steps.shape[1] == 4
+
+
 def test_too_few_steps_are_told(tmp_path: Path, script: str) -> None:
     done, traces = run(tmp_path, sys.executable, script, "1", "0")
     (process,) = done.processes

@@ -1,6 +1,7 @@
 """The stand-in's profiler: what Kineto lists, on the virtual clock, each call beside its work."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,33 @@ def test_nothing_is_kept_of_calls_that_nobody_profiles(floor: Floor, tmp_path: P
     _cuda.synchronize()
     assert floor.machine.calls is None
     assert calls(profiled(tmp_path, lambda: None)) == []
+
+
+def test_operations_are_listed_around_their_calls(floor: Floor, tmp_path: Path) -> None:
+    left = torch.ones(64, 64, device="cuda")
+    events = profiled(tmp_path, lambda: torch.mm(left, left).sum().item())
+    ops = {event["name"]: event for event in events if event["cat"] == "cpu_op"}
+    assert list(ops) == ["aten::mm", "aten::sum", "aten::_local_scalar_dense"]
+    inside = ops["aten::_local_scalar_dense"]
+    waits = [event for event in events if event["name"] == "cudaStreamSynchronize"]
+    for wait in waits:
+        assert inside["ts"] <= wait["ts"]
+        assert wait["ts"] + wait["dur"] <= inside["ts"] + inside["dur"]
+    assert len(waits) == 1
+
+
+def test_a_warning_comes_when_the_operation_is_done(floor: Floor) -> None:
+    """As torch's bindings keep it back: the host has waited already."""
+    one = torch.ones((), device="cuda")
+    _cuda.synchronize()
+    at_s: list[float] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda *_, **__: at_s.append(floor.machine.now_s)
+        _cuda.set_sync_debug_mode("warn")
+        at_s.clear()  # it says that it does not see everything
+        before_s = floor.machine.now_s
+        one.item()
+        _cuda.current_stream().synchronize()
+    first_s, second_s = at_s
+    assert before_s + COSTS.launch_s + COSTS.copy_s <= first_s < second_s == floor.machine.now_s

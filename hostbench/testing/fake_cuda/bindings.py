@@ -77,8 +77,9 @@ class StreamBase:
         return self.machine.ask(self.queue.free_s, self.queue.all_known(), "cudaStreamQuery")
 
     def synchronize(self) -> None:
-        self.machine.tell_of_sync()
-        self.machine.wait_queue(self.queue)
+        with self.machine.operation("Stream.synchronize"):
+            self.machine.tell_of_sync()
+            self.machine.wait_queue(self.queue)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StreamBase) and other.queue is self.queue

@@ -9,7 +9,7 @@ behavior").
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -17,6 +17,8 @@ from hostbench.core.units import KIB
 from hostbench.testing.fake_cuda.memory import Backed, copy_bytes
 from hostbench.testing.fake_cuda.tensors import CudaTensor, Late, byte_range, on_host, reads, writes
 from hostbench.testing.fake_cuda.timeline import Machine
+
+_aten: Any = torch.ops.aten
 
 STAGED_BYTES = 64 * KIB
 """Up to this size a pageable copy to the GPU is taken along."""
@@ -58,9 +60,9 @@ def _converted(target: torch.Tensor, source: torch.Tensor, non_blocking: bool) -
         fits = target.is_contiguous() and same_type
         staged_to = target if fits else _empty_like(target, source.dtype)
         staged_from = source.expand(target.size()).contiguous()
-    staged_to.copy_(staged_from, non_blocking)
+    _aten.copy_(staged_to, staged_from, non_blocking)
     if staged_to is not target:
-        target.copy_(staged_to, non_blocking)
+        _aten.copy_(target, staged_to, non_blocking)
 
 
 def _between(floor: Memories, target: CudaTensor, source: CudaTensor, plain: bool) -> None:

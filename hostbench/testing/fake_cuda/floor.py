@@ -54,6 +54,10 @@ class Floor:
 
     def dispatch(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         """One operation of ATen."""
+        with self.machine.operation(_name(func)):
+            return self._dispatch(func, args, kwargs)
+
+    def _dispatch(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         special = _SPECIAL.get(func.overloadpacket)
         if special is not None:
             return special(self, func, args, kwargs)
@@ -262,7 +266,7 @@ def _to_copy(floor: Floor, func: Any, args: Args, kwargs: Kwargs) -> Any:
             device=device,
             pin_memory=device.type == "cpu" and non_blocking,
         )
-        return made.copy_(source, non_blocking)
+        return _aten.copy_(made, source, non_blocking)  # in C nobody sees who wraps Tensor.copy_
 
 
 def _is_pinned(floor: Floor, func: Any, args: Args, kwargs: Kwargs) -> bool:

@@ -1,15 +1,16 @@
 """The stand-in's side of `torch.profiler`: a trace as Kineto writes it, of what the GPUs did, which
-functions of CUDA's runtime the host was in, and what the program named by `record_function`."""
+functions of CUDA's runtime and operations of torch the host was in, and what the program named by
+`record_function`."""
 
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostbench.testing.fake_cuda.timeline import GpuWork, Machine, RuntimeCall
+from hostbench.testing.fake_cuda.timeline import GpuWork, Machine, Operation, RuntimeCall
 
 _COPIES = {
     "H2D pinned": "Memcpy HtoD (Pinned -> Device)",
@@ -57,26 +58,46 @@ def _record_function(machine: Machine, annotated: list[Annotated]) -> type:
     return RecordFunction
 
 
+class _Window:
+    """`with profile(...)`, as torch's class has it."""
+
+    def start_trace(self) -> None:
+        raise NotImplementedError
+
+    def stop_trace(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        self.start_trace()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop_trace()
+
+
 def _profile(machine: Machine, annotated: list[Annotated]) -> type:
-    class GpuProfile:
+    class GpuProfile(_Window):
         def __init__(self, *, activities: Any = None, **_: Any) -> None:
             self._start_s, self._from = 0.0, list[int]()
             self._traced: list[GpuWork] = []
             self._calls: list[RuntimeCall] = []
-            self._annotated: list[Annotated] = []
+            self._operations: list[Operation] = []
+            self._named: list[Annotated] = []
 
-        def __enter__(self) -> "GpuProfile":
+        def prepare_trace(self) -> None:
+            """As of a warm-up: it is quick here."""
+
+        def start_trace(self) -> None:
             self._start_s = machine.now_s
             self._from = [len(gpu.log) for gpu in machine.gpus]
-            machine.calls = self._calls
+            machine.calls, machine.operations = self._calls, self._operations
             annotated.clear()
-            return self
 
-        def __exit__(self, *_: object) -> None:
+        def stop_trace(self) -> None:
             logs = zip(machine.gpus, self._from, strict=True)
             self._traced = [done for gpu, start in logs for done in gpu.log[start:]]
-            machine.calls = None
-            self._annotated = list(annotated)
+            machine.calls = machine.operations = None
+            self._named = list(annotated)
 
         def export_chrome_trace(self, path: str) -> None:
             events = [] if machine.refusals.profiler else list(self._events())
@@ -84,13 +105,16 @@ def _profile(machine: Machine, annotated: list[Annotated]) -> type:
 
         def _events(self) -> Iterator[Fields]:
             yield from _of_gpus(machine, self._traced, self._start_s)
-            for call in self._calls:
-                args = {"correlation": call.correlation}
-                yield _of_host("cuda_runtime", call, {"args": args})
-            for named in self._annotated:
-                yield _of_host("user_annotation", named, {})
+            yield from _of_calls(self._calls)
+            for category, spans in (("cpu_op", self._operations), ("user_annotation", self._named)):
+                yield from (_of_host(category, span, {}) for span in spans)
 
     return GpuProfile
+
+
+def _of_calls(calls: Iterable[RuntimeCall]) -> Iterator[Fields]:
+    for call in calls:
+        yield _of_host("cuda_runtime", call, {"args": {"correlation": call.correlation}})
 
 
 def _of_gpus(machine: Machine, traced: list[GpuWork], from_s: float) -> Iterator[Fields]:
@@ -112,20 +136,24 @@ def _of_gpu(done: GpuWork, start_s: float) -> Fields:
         "name": _COPIES.get(done.what, done.what.removeprefix("kernel ")),
         "pid": done.gpu,
         "tid": done.queue,
-        "ts": start_s * 1e6,
-        "dur": (done.end_s - done.start_s) * 1e6,
+        **_times(start_s, start_s + done.end_s - done.start_s),
         "args": args | ({"bytes": done.nbytes} if is_copy else {}),
     }
 
 
-def _of_host(category: str, seen: RuntimeCall | Annotated, more: Fields) -> Fields:
+def _of_host(category: str, seen: RuntimeCall | Operation | Annotated, more: Fields) -> Fields:
     return {
         "ph": "X",
         "cat": category,
         "name": seen.name,
         "pid": os.getpid(),
         "tid": seen.thread,
-        "ts": seen.start_s * 1e6,
-        "dur": (seen.end_s - seen.start_s) * 1e6,
+        **_times(seen.start_s, seen.end_s),
         **more,
     }
+
+
+def _times(start_s: float, end_s: float) -> Fields:
+    """Kineto's clock has nanoseconds; it writes microseconds."""
+    start_ns, end_ns = round(start_s * 1e9), round(end_s * 1e9)
+    return {"ts": start_ns / 1e3, "dur": (end_ns - start_ns) / 1e3}

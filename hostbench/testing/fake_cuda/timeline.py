@@ -171,6 +171,16 @@ class Capture:
         self.nodes.append(work)
 
 
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of torch that the host was in, for the profiler."""
+
+    name: str
+    start_s: float
+    end_s: float
+    thread: int
+
+
 @dataclass(eq=False, slots=True)
 class Mark:
     """A recorded event."""
@@ -251,6 +261,8 @@ class Machine:
     """Since the last device-wide wait: what a race leaves behind is no other race."""
     calls: list[RuntimeCall] | None = None
     """While a profiler runs."""
+    operations: list[Operation] | None = None
+    """While a profiler runs."""
     error: type[Exception] = RuntimeError
     lock: AbstractContextManager[bool] = field(default_factory=threading.RLock)
     """A thread of the host holds it while it changes what others use too."""
@@ -259,6 +271,9 @@ class Machine:
     _waiting: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _correlation: int = 0
     """Of the call that the host is in."""
+    _in_operation: bool = False
+    _untold: list[str] = field(default_factory=list)
+    """Warnings of the operation that the host is in."""
     _tickets: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -296,14 +311,33 @@ class Machine:
                 thread = threading.get_native_id()
                 self.calls.append(RuntimeCall(name, start_s, self.now_s, made, thread))
 
+    @contextmanager
+    def operation(self, name: str) -> Iterator[None]:
+        """The host is in that operation of torch. As torch's bindings do (torch/csrc/Exceptions.h)
+        it warns when it comes out of it; an operation that another one uses is part of that."""
+        if self._in_operation:
+            yield
+            return
+        self._in_operation, start_s = True, self.now_s
+        try:
+            yield
+        finally:
+            self._in_operation = False
+            if self.operations is not None:
+                thread = threading.get_native_id()
+                self.operations.append(Operation(name, start_s, self.now_s, thread))
+            untold, self._untold = self._untold, []
+            for text in untold:
+                warnings.warn(text, UserWarning, stacklevel=2)
+
     def tell_of_sync(self) -> None:
-        """What torch says, if it shall, before it waits for a stream; of other waits it does not
+        """What torch says, if it shall, where it waits for a stream; of other waits it does not
         know (c10/cuda/CUDAFunctions.h)."""
         said = "called a synchronizing CUDA operation"
         if self.sync_mode == 2:
             raise RuntimeError(said)
         if self.sync_mode == 1:
-            warnings.warn(said, UserWarning, stacklevel=2)
+            self._untold.append(said)
 
     def wait_device(self, gpu: Gpu, why: str = "device") -> None:
         self._may_wait()
