@@ -115,22 +115,26 @@ def activities(trace: Mapping[str, Any]) -> Iterator[Activity]:
 
 
 def host_lanes(trace: Mapping[str, Any]) -> list[Lane]:
-    """What the host called within the reading, the thread that made it first."""
+    """What the host called within the reading, the thread that made it first. Raises Unavailable
+    where the trace does not have the reading by its name."""
     named = (one for one in trace["traceEvents"] if one.get("name") == _READING)
     reading = next((one for one in named if one.get("cat") == "user_annotation"), None)
     if reading is None:
-        return []
+        raise Unavailable("the profiler does not tell when the reading began")
     start, end = float(reading["ts"]), float(reading["ts"]) + float(reading["dur"])
-    by_thread: dict[Any, list[Span]] = {reading["tid"]: []}
+    by_thread: dict[Any, list[Span]] = {}
     for event in trace["traceEvents"]:
         if event.get("cat") in _CALLS and start <= float(event["ts"]) < end:
             by_thread.setdefault(event["tid"], []).append(_call(event))
+    # CUPTI does not always call a thread as torch does.
+    most = max(by_thread, key=lambda one: len(by_thread[one]), default=None)
+    host = reading["tid"] if reading["tid"] in by_thread else most
     return [
         Lane(
-            name=HOST if thread == reading["tid"] else f"thread {thread}",
-            spans=tuple(sorted(spans, key=lambda span: span.start_s)),
+            name=HOST if thread == host else f"thread {thread}",
+            spans=tuple(sorted(by_thread.get(thread, ()), key=lambda span: span.start_s)),
         )
-        for thread, spans in by_thread.items()
+        for thread in (host, *(one for one in by_thread if one != host))
     ]
 
 

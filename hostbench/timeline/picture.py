@@ -289,7 +289,7 @@ def _ticks(length_s: float) -> list[float]:
     power = 10.0**-12
     while power * 10 <= length_s / _TICKS:
         power *= 10
-    step_s = next(step * power for step in _STEPS if step * power * _TICKS >= length_s * 0.999)
+    step_s = next(step * power for step in _STEPS if step * power * _TICKS >= length_s * 0.9)
     return [n * step_s for n in range(_TICKS + 1) if n * step_s <= 0.96 * length_s]
 
 

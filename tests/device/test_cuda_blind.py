@@ -287,6 +287,39 @@ def test_a_trace_becomes_activities() -> None:
     assert (found[0].start_s, found[0].end_s) == pytest.approx((1e-4, 1.5e-4))
 
 
+@pytest.mark.parametrize(
+    ("tid", "names"), [(5, ["host", "thread -9"]), (77, ["host", "thread -9"])]
+)
+def test_the_host_of_a_trace_is_the_thread_of_the_reading_or_that_with_most_calls(
+    tid: int, names: list[str]
+) -> None:
+    kineto = pytest.importorskip("hostbench.device.kineto")
+    call = {"ph": "X", "cat": "cuda_runtime", "dur": 2.0, "tid": 5}
+    reading = {"ph": "X", "cat": "user_annotation", "name": kineto._READING, "dur": 100.0}
+    trace = {
+        "traceEvents": [
+            {**reading, "cat": "gpu_user_annotation", "ts": 0.0, "tid": 7},
+            {**reading, "ts": 50.0, "tid": tid},
+            {**call, "name": "cudaLaunchKernel", "ts": 40.0},
+            {**call, "name": "cudaMemcpyAsync", "ts": 60.0, "tid": -9},
+            {**call, "name": "cudaStreamSynchronize", "ts": 90.0},
+            {**call, "name": "cuLaunchKernel", "cat": "cuda_driver", "ts": 50.0},
+            {**call, "name": "cudaDeviceSynchronize", "ts": 151.0},
+        ]
+    }
+    found = kineto.host_lanes(trace)
+    assert [lane.name for lane in found] == names
+    assert [(one.name, one.kind) for one in found[0].spans] == [
+        ("cuLaunchKernel", "call"),
+        ("cudaStreamSynchronize", "wait"),
+    ]
+    assert found[0].spans[0].end_s - found[0].spans[0].start_s == pytest.approx(2e-6)
+    with pytest.raises(Unavailable, match="when the reading began"):
+        kineto.host_lanes({"traceEvents": trace["traceEvents"][2:]})
+    (alone,) = kineto.host_lanes({"traceEvents": trace["traceEvents"][:3]})
+    assert (alone.name, alone.spans) == ("host", ())
+
+
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_a_profiler_that_sees_no_gpu_is_a_reason() -> None:
     kineto = pytest.importorskip("hostbench.device.kineto")
