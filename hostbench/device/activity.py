@@ -9,8 +9,9 @@ from hostbench.core.lanes import Lane, Span, SpanKind
 Interval = tuple[float, float]
 
 COMPUTE = "compute"
+COLLECTIVE = "collective"
 DEFAULT_STREAM = "default stream"
-_COLLECTIVE = "nccl"
+_NCCL = "nccl"
 _NUMBER = re.compile(r"\d+")
 
 
@@ -66,8 +67,10 @@ def _span(one: Activity) -> Span:
 
 
 def _kind(one: Activity) -> SpanKind:
+    if one.what == COLLECTIVE or one.name.startswith(_NCCL):
+        return "collective"
     if one.what == COMPUTE:
-        return "collective" if one.name.startswith(_COLLECTIVE) else "compute"
+        return "compute"
     kinds: dict[str, SpanKind] = {"H2D": "H2D", "D2H": "D2H", "D2D": "copy", "P2P": "copy"}
     return kinds.get(one.what[:3], "other")
 

@@ -15,12 +15,14 @@ from hostbench.core.records import Launch, Measurement, Message, Opened, Opening
 from hostbench.device import open_device
 from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
+from hostbench.device.simulated_file import MARK
 from hostbench.device.traced import CallLog, Traced
 from hostbench.families import load
 from hostbench.measure import evidence, measure
 from hostbench.measure.trace import num_steps, trace
 from hostbench.measure.workload import Workload, prepare
 from hostbench.ranks.replies import RankFailure
+from hostbench.ranks.simulated import trace_ranks
 
 if TYPE_CHECKING:
     from hostbench.ranks.lockstep import Room
@@ -139,7 +141,10 @@ def _traced(
     """Measured as ever, which warms up and checks the data, on a device that is watched; then one
     reading: the fields of an `Outcome` that show it."""
     if work.ranks is not None:
-        found, lanes = _room(place).trace(work, case, settings)
+        if place.launch.device == MARK:
+            found, lanes = trace_ranks(_open(place, case), work, case, settings)
+        else:
+            found, lanes = _room(place).trace(work, case, settings)
         return found, {"lanes": lanes, "num_steps": found.depth}
     opened = _open(place, case)
     device = cast(Device, Traced(opened, CallLog(opened.now)))
