@@ -23,6 +23,8 @@ _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 _CALLS = ("cuda_runtime", "cuda_driver")
 _WAITS = "Synchronize"
 """In the names of the functions in which the host waits, and of no others."""
+_ROUNDING = 1e-3
+"""Microseconds; the next call may follow at once."""
 _READING = "hostbench: one reading"
 _SPIN = "spin_kernel"
 """In the name of the kernel behind `torch.cuda._sleep` (aten/src/ATen/cuda/Sleep.cu)."""
@@ -121,10 +123,13 @@ def host_lanes(trace: Mapping[str, Any]) -> list[Lane]:
     reading = next((one for one in named if one.get("cat") == "user_annotation"), None)
     if reading is None:
         raise Unavailable("the profiler does not tell when the reading began")
-    start, end = float(reading["ts"]), float(reading["ts"]) + float(reading["dur"])
+    start, end = _ends(reading)
     by_thread: dict[Any, list[Span]] = {}
     for event in trace["traceEvents"]:
-        if event.get("cat") in _CALLS and start <= float(event["ts"]) < end:
+        if event.get("cat") not in _CALLS:
+            continue
+        called, returned = _ends(event)
+        if start <= called and returned <= end + _ROUNDING:
             by_thread.setdefault(event["tid"], []).append(_call(event))
     # CUPTI does not always call a thread as torch does.
     most = max(by_thread, key=lambda one: len(by_thread[one]), default=None)
@@ -138,11 +143,16 @@ def host_lanes(trace: Mapping[str, Any]) -> list[Lane]:
     ]
 
 
+def _ends(event: Mapping[str, Any]) -> tuple[float, float]:
+    """Microseconds."""
+    start = float(event["ts"])
+    return start, start + float(event["dur"])
+
+
 def _call(event: Mapping[str, Any]) -> Span:
-    name, start_s = str(event["name"]), float(event["ts"]) / 1e6
-    end_s = start_s + float(event["dur"]) / 1e6
+    name, (start, end) = str(event["name"]), _ends(event)
     kind: SpanKind = "wait" if _WAITS in name else "call"
-    return Span(name=name, kind=kind, start_s=start_s, end_s=end_s)
+    return Span(name=name, kind=kind, start_s=start / 1e6, end_s=end / 1e6)
 
 
 def _is_wait(event: Mapping[str, Any]) -> bool:

@@ -304,7 +304,7 @@ def test_the_host_of_a_trace_is_the_thread_of_the_reading_or_that_with_most_call
             {**call, "name": "cudaMemcpyAsync", "ts": 60.0, "tid": -9},
             {**call, "name": "cudaStreamSynchronize", "ts": 90.0},
             {**call, "name": "cuLaunchKernel", "cat": "cuda_driver", "ts": 50.0},
-            {**call, "name": "cudaDeviceSynchronize", "ts": 151.0},
+            {**call, "name": "cudaDeviceSynchronize", "ts": 150.0},
         ]
     }
     found = kineto.host_lanes(trace)
