@@ -49,3 +49,35 @@ class Memory(suite.Suite):
         ("pageable", "pinned", "device"),
         ("cold", "warm"),
     )
+
+
+class Mixed(suite.Suite):
+    """A thousand allocations and frees of mixed sizes, from empty caches. Timed: all of them."""
+
+    workload = "allocation.mixed"
+    version = "1"
+    param_names = ("device", "setting", "room")
+    params = (
+        ("cuda", "cpu"),
+        (
+            "default",
+            "expandable_segments",
+            "max_split_size",
+            "roundup_power2_divisions",
+            "garbage_collection",
+            "cudaMallocAsync",
+        ),
+        ("free", "tight"),
+    )
+
+
+class Batch(suite.Suite):
+    """A small training step on a batch: forward, backward, update. Timed: the step."""
+
+    workload = "allocation.batch"
+    version = "1"
+    param_names = ("device", "num_examples")
+    params = (
+        ("cuda", "cpu"),
+        (1, 4, 16, 64, 256, 1024),
+    )

@@ -266,7 +266,7 @@ def _seconds(case: Case) -> float:
     if case.family == "collectives":
         return _all_reduce_s(int(axes["num_ranks"]), int(axes["nbytes"]))
     rate = 5e10 if axes.get("memory") == "pinned" or axes.get("place") == "direct" else 1.2e10
-    return 1e-5 + int(axes["nbytes"]) / rate
+    return 1e-5 + int(axes.get("nbytes", 1 << 20)) / rate
 
 
 def _skipped(record: CaseRecord, reason: str) -> CaseRecord:

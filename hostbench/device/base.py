@@ -36,6 +36,8 @@ OWN_MEMORY = "memory of its own"
 SECOND_DEVICE = "second device"
 GRAPHS = "CUDA graphs"
 BLOCKING_EVENTS = "events that put the host to sleep"
+SEGMENTS = "segments of an allocator"
+TRAINING = "training steps"
 """Abilities: what a workload declares that its cases need, and what some devices do not have."""
 
 
@@ -60,11 +62,16 @@ def lacking(device: str, num_devices: int) -> dict[str, str]:
             SECOND_DEVICE: "the cpu device has no peer; it needs 2 GPUs",
             GRAPHS: "the cpu device launches no kernels: it has no graphs of them",
             BLOCKING_EVENTS: "each wait of the cpu device lets the host sleep: there is no other",
+            SEGMENTS: "the cpu device's memory is the C library's: torch packs no segments there",
         }
+    found = {}
     if num_devices < 2:
         units = "GPUs" if device == "cuda" else "devices"
-        return {SECOND_DEVICE: f"needs 2 {units}, this machine has {num_devices}"}
-    return {}
+        found[SECOND_DEVICE] = f"needs 2 {units}, this machine has {num_devices}"
+    if device == "simulated":
+        found[SEGMENTS] = "the simulated device's allocator packs no segments"
+        found[TRAINING] = "the simulated device multiplies no matrices"
+    return found
 
 
 class Event(Protocol):
@@ -214,6 +221,12 @@ class Device:
         """A calibrated step that keeps the device busy about `seconds` on the current stream."""
         raise self.refusal("compute")
 
+    def training_step(self, num_examples: int) -> Step:
+        """A small training step on the current stream: forward, backward and update of a perceptron
+        on so many examples that are there. Its memory grows with them as a training's does: what is
+        kept for the backward pass."""
+        raise self.refusal(TRAINING)
+
     def delay(self, seconds: float) -> None:
         """Enqueue about `seconds` of waiting on the current stream; the call itself returns."""
         raise self.refusal("delay")
@@ -282,6 +295,17 @@ class Device:
 
     def reset_peak(self) -> None:
         """Let `peak_allocated` begin at what is allocated now, where somebody counts."""
+
+    def memory_of(self, work: Step) -> dict[str, int]:
+        """Run `work` and a synchronize, and tell what device memory it took, in bytes:
+        `peak_allocated` with what was there before; where an allocator packs segments also
+        `peak_reserved`, `peak_requested`, `peak_inactive_split` (free, but in a segment that is in
+        use) and how often it had to give back its cache, `num_alloc_retries`."""
+        raise self.refusal("count of its memory")
+
+    def limit_memory(self, nbytes: int) -> None:
+        """Until `reset`: no more device memory than so many bytes beyond what is reserved now."""
+        raise self.refusal(SEGMENTS)
 
     def observe(self, work: Step) -> list[Activity]:
         """Run `work` and a synchronize, and tell what the device did meanwhile. Changes timings:

@@ -21,6 +21,7 @@ import torch
 from hostbench.core.samples import median
 from hostbench.device.activity import COMPUTE, DEFAULT_STREAM, Activity
 from hostbench.device.base import BLOCKING_EVENTS, Buffer, DType, Fill, Step, lacking
+from hostbench.device.cpu_memory import peak_of
 from hostbench.device.cpu_streams import CpuEvent, CpuStream, Waits
 from hostbench.device.scheduling import ask_for_short_slices
 from hostbench.device.torch_device import TorchDevice, fill_in_place
@@ -91,6 +92,17 @@ class CpuDevice(TorchDevice):
     def compute(self, seconds: float) -> Step:
         product = _product(max(1, round(seconds / self._matmul_s)))
         return lambda: self.current.enqueue(self._task(product))
+
+    def training_step(self, num_examples: int) -> Step:
+        step = super().training_step(num_examples)
+        return lambda: self.current.enqueue(self._task(step))
+
+    def memory_of(self, work: Step) -> dict[str, int]:
+        """By what torch's CPU allocator reports to its profiler, which hears one thread alone: the
+        work runs in this one. What was there before is not counted."""
+        self.synchronize()
+        with self.on(_Here()):
+            return {"peak_allocated": peak_of(work)}
 
     def delay(self, seconds: float) -> None:
         self.current.enqueue(lambda: time.sleep(seconds))
@@ -194,6 +206,16 @@ class CpuDevice(TorchDevice):
 
         once()
         return median([once() for _ in range(_CALIBRATION_READINGS)])
+
+
+class _Here:
+    """A stream that does its work at once, in the calling thread."""
+
+    def enqueue(self, task: Step) -> None:
+        task()
+
+    def synchronize(self) -> None:
+        """Nothing is left to wait for."""
 
 
 def _on_device(buffer: Buffer, like: Buffer | None = None) -> Buffer:

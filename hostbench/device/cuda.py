@@ -81,6 +81,7 @@ class CudaDevice(TorchDevice):
     """See the module's docstring. Raises BrokenError where torch.cuda does not work."""
 
     name = "cuda"
+    _is_limited = False
 
     def __init__(self, index: int = 0) -> None:
         require_cuda(index)
@@ -222,6 +223,33 @@ class CudaDevice(TorchDevice):
             "reserved": stats.get("reserved_bytes.all.current", 0) - held,
         }
 
+    def memory_of(self, work: Step) -> dict[str, int]:
+        self.synchronize()
+        self.reset_peak()
+        retries = torch.cuda.memory_stats(self.torch_device).get("num_alloc_retries", 0)
+        work()
+        self.synchronize()
+        stats = torch.cuda.memory_stats(self.torch_device)
+        held = self._filler.nbytes if "_filler" in self.__dict__ else 0
+        found = {
+            "peak_allocated": stats["allocated_bytes.all.peak"] - held,
+            "peak_reserved": stats["reserved_bytes.all.peak"] - held,
+        }
+        if torch.cuda.get_allocator_backend() != "native":
+            return found  # it counts no more
+        return {
+            **found,
+            "peak_requested": stats["requested_bytes.all.peak"] - held,
+            "peak_inactive_split": stats["inactive_split_bytes.all.peak"],
+            "num_alloc_retries": stats["num_alloc_retries"] - retries,
+        }
+
+    def limit_memory(self, nbytes: int) -> None:
+        total = torch.cuda.get_device_properties(self.torch_device).total_memory
+        limit = torch.cuda.memory_reserved(self.torch_device) + nbytes
+        self._is_limited = True
+        torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total), self.torch_device)
+
     def reset_peak(self) -> None:
         torch.cuda.reset_peak_memory_stats(self.torch_device)
 
@@ -241,6 +269,9 @@ class CudaDevice(TorchDevice):
     def reset(self) -> None:
         self._close_loaders()
         gc.collect()
+        if self._is_limited:
+            torch.cuda.set_per_process_memory_fraction(1.0, self.torch_device)
+            self._is_limited = False
         _clear_workspaces()  # streams are new each case
         self.drop_caches()
         torch.cuda.reset_peak_memory_stats(self.torch_device)

@@ -8,11 +8,14 @@ from typing import Any
 import torch
 
 from hostbench.core.units import MIB
-from hostbench.device.base import OWN_MEMORY, PINNED, Buffer, Device, DType, Fill, Memory
+from hostbench.device.base import OWN_MEMORY, PINNED, Buffer, Device, DType, Fill, Memory, Step
 from hostbench.device.loading import Loading
 from hostbench.device.torch_loader import TorchLoader, pattern_bytes
 from hostbench.device.traps import Trap
 
+TRAINING_WIDTH, TRAINING_LAYERS = 512, 4
+"""Of the perceptron: 1 MiB of weights a layer, 2 KiB of activations an example and layer."""
+_LEARNING_RATE = 1e-9
 FULL = 1.0
 """What `full` writes."""
 _MARK_SHAPE = (2, 8)
@@ -62,6 +65,9 @@ class TorchDevice(Device):
         }
         where = torch.device("cpu") if on_host else self.torch_device
         return makers[fill]((nbytes // 4,), dtype=torch.float32, device=where)
+
+    def training_step(self, num_examples: int) -> Step:
+        return TrainingStep(num_examples, self.torch_device)
 
     def fill(self, buffer: Buffer, fill: Fill) -> None:
         fill_in_place(buffer, fill)
@@ -154,6 +160,34 @@ _EXPRESSIONS: dict[str, Callable[[torch.Tensor], Any]] = {
     "mask": lambda tensor: tensor[tensor > 0],
     "shape": lambda tensor: tensor.shape,
 }
+
+
+class TrainingStep:
+    """See `Device.training_step`. Without autograd, so that it runs on any stream and just what is
+    kept is there: the activations, each until the backward pass has used it, and the slopes of all
+    weights. Every number stays near what it was at the start."""
+
+    def __init__(self, num_examples: int, device: torch.device) -> None:
+        shape: dict[str, Any] = {"dtype": torch.float32, "device": device}
+        self.examples = torch.ones((num_examples, TRAINING_WIDTH), **shape)
+        width = (TRAINING_WIDTH, TRAINING_WIDTH)
+        self.weights = [
+            torch.full(width, 1 / TRAINING_WIDTH, **shape) for _ in range(TRAINING_LAYERS)
+        ]
+
+    def __call__(self) -> None:
+        """The loss is half the mean square of what comes out."""
+        kept = [self.examples]
+        for weight in self.weights:
+            kept.append(torch.mm(kept[-1], weight).relu_())
+        slope = kept[-1] / len(self.examples)
+        slopes = []
+        for weight in reversed(self.weights):
+            slope *= kept.pop() > 0
+            slopes.append(torch.mm(kept[-1].t(), slope))
+            slope = torch.mm(slope, weight.t())
+        for weight in self.weights:
+            weight.sub_(slopes.pop(), alpha=_LEARNING_RATE)
 
 
 def fill_in_place(buffer: torch.Tensor, fill: Fill) -> None:

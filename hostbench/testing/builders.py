@@ -13,6 +13,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from hostbench.core.case import AxisValue, Case
+from hostbench.core.errors import Unavailable
 from hostbench.core.records import (
     CaseRecord,
     Finish,
@@ -179,7 +180,10 @@ def simulated_records(
         for work in load((family,)).values():
             for case in work.cases():
                 if case.values["device"] == "cuda":
-                    made.append(_simulated(device, work, case, launch))
+                    try:
+                        made.append(_simulated(device, work, case, launch))
+                    except Unavailable as reason:
+                        made.append(skipped(case, str(reason), launch))
                     device.reset()
     return made
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hostbench import families
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import UsageError
-from hostbench.core.records import CaseRecord
+from hostbench.core.records import CaseRecord, Measurement
 from hostbench.core.units import KIB, MIB
 from hostbench.device.base import Device, Step
 from hostbench.device.simulated import Link
@@ -652,6 +652,99 @@ def test_what_pinning_costs(allocations: dict[str, Answer]) -> None:
     said, factor = verdict(pinned, "cold cache")
     assert said == "slower" and factor == pytest.approx(touched_s / locked_s, rel=0.01)
     assert verdict(pinned, "warm cache")[0] == "faster"
+
+
+FRAGMENTS = "What does fragmentation cost where {}, and which allocator setting helps?"
+
+
+def mixed(setting: str, ms: float, room: str = "free", **counted: int | None) -> list[CaseRecord]:
+    case = Case("allocation.mixed", {"device": "cuda", "setting": setting, "room": room})
+    findings: dict[str, Any] = {"peak_allocated": 100 * MIB, "num_alloc_retries": 0, **counted}
+    told = Measurement(findings=findings)
+    return [
+        record(case, launch, (ms + launch / 100) / 1e3, measurement=told) for launch in range(10)
+    ]
+
+
+def test_what_fragmentation_costs_and_what_helps(tmp_path: Path) -> None:
+    records = [
+        *mixed("default", 8.0, peak_reserved=250 * MIB, peak_inactive_split=40 * MIB),
+        *mixed("expandable_segments", 4.0, peak_reserved=110 * MIB, peak_inactive_split=0),
+        *mixed("max_split_size", 8.0, peak_reserved=300 * MIB, num_alloc_retries=2),
+        *mixed("default", 9.0, room="tight", peak_reserved=None),
+    ]
+    found = asked_of(tmp_path, records, device="cuda")
+    answer = found[FRAGMENTS.format("there is room")]
+    assert answer.verdict == (
+        "reserved at the peak, for what is allocated: default 2.50x and expandable_segments:True "
+        "1.10x, expandable_segments:True least"
+    )
+    assert figure(answer, "default").note == (
+        "250 MiB for 100 MiB; up to 40 MiB free in segments that are in use; "
+        "all of it takes 8.04 ms"
+    )
+    assert "given back 2 times" in figure(answer, "max_split_size_mb:32").note
+    said, factor = verdict(answer, "expandable_segments:True")
+    assert said == "faster" and factor == pytest.approx(2.0, rel=0.01)
+    assert answer.chart is not None and answer.chart.rules[0].low == 100 * MIB
+    tight = found[FRAGMENTS.format("memory is tight")]
+    assert (tight.state, len(tight.figures)) == ("undecided", 0)
+
+
+def test_the_default_alone_is_an_answer(tmp_path: Path) -> None:
+    """In a quick run."""
+    found = asked_of(tmp_path, mixed("default", 8.0, peak_reserved=250 * MIB), device="cuda")
+    answer = found[FRAGMENTS.format("there is room")]
+    assert answer.verdict == "reserved at the peak, for what is allocated: default 2.50x"
+
+
+def batches(times_ms: dict[int, float], noise: float = 0.001) -> list[CaseRecord]:
+    """Whose peak is 4 MiB, and 10 KiB an example."""
+    return [
+        record(
+            Case("allocation.batch", {"device": "cuda", "num_examples": num}),
+            launch,
+            ms / 1e3 * (1 + noise * (launch * 7 % 10 - 4.5)),
+            measurement=Measurement(findings={"peak_allocated": 4 * MIB + num * 10 * KIB}),
+        )
+        for num, ms in times_ms.items()
+        for launch in range(10)
+    ]
+
+
+MORE, GAINS = (
+    "What does a larger batch cost in memory?",
+    "What does a larger batch gain in time?",
+)
+
+
+def test_a_larger_batch_costs_memory_in_proportion(tmp_path: Path) -> None:
+    found = asked_of(tmp_path, batches({1: 1.0, 16: 2.0, 256: 20.0}), device="cuda")
+    assert found[MORE].verdict == "10 KiB an example beside 4 MiB for any batch"
+    assert value(found[MORE], "peak, 16 in a batch") == 4 * MIB + 160 * KIB
+
+
+@pytest.mark.parametrize(
+    ("times_ms", "noise", "said"),
+    [
+        ({1: 1.0, 16: 2.0, 64: 8.0}, 0.001, "from 16 in a batch on an example gets no cheaper"),
+        ({1: 1.0, 16: 2.0, 64: 4.0}, 0.001, "each larger batch up to 64 gains"),
+        ({1: 1.0, 16: 16.0, 64: 64.0}, 0.001, "from 1 in a batch on an example gets no cheaper"),
+        ({1: 1.0, 16: 16.0}, 0.2, "no difference between batch sizes is established"),
+    ],
+)
+def test_what_a_larger_batch_gains(
+    tmp_path: Path, times_ms: dict[int, float], noise: float, said: str
+) -> None:
+    answer = asked_of(tmp_path, batches(times_ms, noise), device="cuda")[GAINS]
+    assert answer.verdict == said
+    assert value(answer, "an example, 16 in a batch") == pytest.approx(
+        times_ms[16] / 16 / 1e3, rel=noise
+    )
+
+
+def test_one_batch_size_is_no_curve(tmp_path: Path) -> None:
+    assert not {MORE, GAINS} & set(asked_of(tmp_path, batches({16: 1.0}), device="cuda"))
 
 
 # is my link fine?

@@ -2,21 +2,34 @@
 memory costs."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
 from hostbench.core.efficiency import Launches, by_launch
 from hostbench.core.samples import MIN_FOR_INTERVAL, launch_interval, median
-from hostbench.report.answer import Answer, Figure, joined
+from hostbench.families.allocation.workloads import SETTINGS
+from hostbench.judge.conclude import conclude
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
 from hostbench.report.kinds import Compare, Question
-from hostbench.report.kinds.question import LANES, NOT_ASKED, TIME, chart, time_point
+from hostbench.report.kinds.question import (
+    LANES,
+    LOG_TIME,
+    NOT_ASKED,
+    TIME,
+    chart,
+    time_point,
+    without_number,
+)
 from hostbench.report.rows import Row, Rows, first, valid, where
 
 CREATE, PART, MEMORY = "allocation.create", "allocation.part", "allocation.memory"
+MIXED, BATCH = "allocation.mixed", "allocation.batch"
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "place": {"cpu_then_move": "moved", "direct": "direct"},
     "cache": {"warm": "warm cache", "cold": "cold cache"},
+    "room": {"free": "there is room", "tight": "memory is tight"},
+    "setting": {name: text or "default" for name, text in SETTINGS.items()},
 }
 
 
@@ -114,6 +127,190 @@ def _share(label: str, shares: Launches, note: str) -> Figure:
     return Figure(label=label, value=median(values), unit="share", low=low, high=high, note=note)
 
 
+def _counted(row: Row, name: str) -> int | None:
+    """What the device counted; None where it does not, and where launches contradict each other."""
+    value = row.findings.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragmentation(Question):
+    """How much is reserved for what is allocated, under each setting, and how long that takes."""
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        known = {str(row.axes["setting"]): row for row in valid(group)}
+        shares = {name: share for name, row in known.items() if (share := _reserved(row))}
+        figures = [self._figure(known, name, share) for name, share in shares.items()]
+        if not shares:
+            verdict = "undecided: what was reserved was not counted, or differs between launches"
+            return self.made(text, "undecided", verdict, figures=without_number(group, self))
+        said = [f"{self.word('setting', name)} {share:.2f}x" for name, share in shares.items()]
+        best = min(shares, key=lambda name: shares[name])
+        if len(said) > 2:
+            said = [f"{self.word('setting', one)} {shares[one]:.2f}x" for one in _ends(shares)]
+        helps = f", {self.word('setting', best)} least" if len(shares) > 2 else ""
+        return self.made(
+            text,
+            "figure",
+            f"reserved at the peak, for what is allocated: {joined(said)}{helps}",
+            figures=(*figures, *without_number(group, self)),
+            chart=self._chart(known),
+        )
+
+    def _figure(self, known: Mapping[str, Row], name: str, share: float) -> Figure:
+        row, base = known[name], known.get("default")
+        reserved, allocated = (_counted(row, f"peak_{what}") or 0 for what in _PEAKS)
+        said = [f"{units.about_bytes(reserved)} for {units.about_bytes(allocated)}"]
+        split, retries = (
+            _counted(row, what) for what in ("peak_inactive_split", "num_alloc_retries")
+        )
+        if split is not None:
+            said.append(f"up to {units.about_bytes(split)} free in segments that are in use")
+        if retries:
+            said.append(f"the cache was given back {units.number_of(retries, 'time')}")
+        taken = units.format_seconds(row.time)
+        ratio = None
+        if base is not None and base is not row:
+            ratio = Ratio(to="default", conclusion=conclude(row.by_launch, base.by_launch))
+        note = "; ".join([*said, f"all of it takes {taken}"])
+        return Figure(
+            label=self.word("setting", name), value=share, unit="x", ratio=ratio, note=note
+        )
+
+    def _chart(self, known: Mapping[str, Row]) -> Chart | None:
+        points = (
+            Point(x=self.word("setting", name), y=float(nbytes), text=f"{row.case}: {nbytes} bytes")
+            for name, row in known.items()
+            if (nbytes := _counted(row, "peak_reserved")) is not None
+        )
+        asked = [_counted(row, "peak_allocated") or 0 for row in known.values()]
+        rules = (Rule(label="allocated at the peak", low=float(min(asked))),) if asked else ()
+        bytes_axis = Axis(title="bytes reserved at the peak", unit="bytes", better="lower")
+        return chart("bar", LANES, bytes_axis, points, rules=rules)
+
+
+_PEAKS = ("reserved", "allocated")
+
+
+def _reserved(row: Row) -> float | None:
+    """Over what is allocated."""
+    reserved, allocated = (_counted(row, f"peak_{what}") for what in _PEAKS)
+    return reserved / allocated if reserved and allocated else None
+
+
+def _ends(shares: Mapping[str, float]) -> list[str]:
+    """The default and the least, or the most where the default is the least."""
+    least = min(shares, key=lambda name: shares[name])
+    most = max(shares, key=lambda name: shares[name])
+    first_one = "default" if "default" in shares else most
+    return [first_one, most if least == first_one else least]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchMemory(Question):
+    """The peak over batch sizes: what is there whatever the batch, and what each example adds."""
+
+    def asks(self, group: Rows) -> bool:
+        return len({row.axes["num_examples"] for row in group}) > 1
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        peaks = {
+            _num(row): nbytes for row in valid(group) if (nbytes := _counted(row, "peak_allocated"))
+        }
+        if len(peaks) < 2:
+            verdict = "undecided: the peak is known of fewer than two batch sizes"
+            return self.made(text, "undecided", verdict, figures=without_number(group, self))
+        least, most = min(peaks), max(peaks)
+        each = (peaks[most] - peaks[least]) / (most - least)
+        fixed = peaks[least] - each * least
+        x = Axis(title="examples in a batch", is_log=True)
+        y = Axis(title="bytes allocated at the peak", unit="bytes", better="lower")
+        points = (
+            Point(x=float(num), y=float(nbytes), text=f"{num}: {units.about_bytes(nbytes)}")
+            for num, nbytes in sorted(peaks.items())
+        )
+        return self.made(
+            text,
+            "figure",
+            f"{units.about_bytes(each)} an example beside {units.about_bytes(fixed)} for any batch",
+            figures=(
+                Figure(label="an example", value=each, unit="bytes"),
+                Figure(label="for any batch", value=fixed, unit="bytes"),
+                *(
+                    Figure(label=f"peak, {num} in a batch", value=float(nbytes), unit="bytes")
+                    for num, nbytes in sorted(peaks.items())
+                ),
+                *without_number(group, self),
+            ),
+            chart=chart("line", x, y, points),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTime(Question):
+    """Seconds of an example over batch sizes, and from which size on a larger one gains nothing."""
+
+    def asks(self, group: Rows) -> bool:
+        return len({row.axes["num_examples"] for row in group}) > 1
+
+    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
+        of_one = {_num(row): _of_one(row) for row in valid(group)}
+        sizes = sorted(of_one)
+        last = of_one[sizes[-1]]
+        gains = {num: conclude(last, of_one[num]) for num in sizes[:-1]}
+        slow = [num for num, gain in gains.items() if gain.verdict == "faster"]
+        unsure = [num for num, gain in gains.items() if gain.verdict == "undecided"]
+        enough = next((num for num in sizes if num > max([*slow, *unsure], default=0)), sizes[-1])
+        figures = [
+            Figure(
+                label=f"an example, {num} in a batch",
+                value=median([*of_one[num].values()]),
+                unit="s",
+                ratio=None
+                if num == sizes[0]
+                else Ratio(
+                    to=f"{sizes[0]} in a batch", conclusion=conclude(of_one[num], of_one[sizes[0]])
+                ),
+            )
+            for num in sizes
+        ]
+        state: State = "figure"
+        if not gains or (not slow and unsure):
+            state, verdict = "undecided", "no difference between batch sizes is established"
+        elif enough == sizes[-1]:
+            verdict = f"each larger batch up to {enough} gains"
+        else:
+            verdict = f"from {enough} in a batch on an example gets no cheaper"
+        if slow and unsure:
+            verdict += f"; undecided at {joined(map(str, unsure))}"
+        x = Axis(title="examples in a batch", is_log=True)
+        points = (
+            Point(
+                x=float(_num(row)),
+                y=row.time / _num(row),
+                status=row.status,
+                text=f"{row.case}: {units.format_seconds(row.time / _num(row))} an example",
+            )
+            for row in valid(group)
+        )
+        return self.made(
+            text,
+            state,
+            verdict,
+            figures=(*figures, *without_number(group, self)),
+            chart=chart("line", x, replace(LOG_TIME, title="seconds an example"), points),
+        )
+
+
+def _num(row: Row) -> int:
+    return int(row.axes["num_examples"])
+
+
+def _of_one(row: Row) -> Launches:
+    """Seconds of an example, by launch."""
+    return {launch: seconds / _num(row) for launch, seconds in row.by_launch.items()}
+
+
 QUESTIONS = (
     Compare(
         text="Create {fill} on the CPU and move it, or directly on the device?",
@@ -147,4 +344,11 @@ QUESTIONS = (
         beside=_pageable,
         beside_name="pageable memory",
     ),
+    Fragmentation(
+        text="What does fragmentation cost where {room}, and which allocator setting helps?",
+        workload=MIXED,
+        each=("room",),
+    ),
+    BatchMemory(text="What does a larger batch cost in memory?", workload=BATCH),
+    BatchTime(text="What does a larger batch gain in time?", workload=BATCH),
 )

@@ -1,11 +1,23 @@
 """allocation: creating a tensor on the host and moving it, against creating it on the device; what
 new memory costs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from hostbench.core.case import AxisValue
 from hostbench.core.units import KIB, MIB
-from hostbench.device.base import CACHES, OWN_MEMORY, PINNED, Buffer, Device, Fill, Memory, Step
+from hostbench.device.base import (
+    CACHES,
+    OWN_MEMORY,
+    PINNED,
+    SEGMENTS,
+    TRAINING,
+    Buffer,
+    Device,
+    Fill,
+    Memory,
+    Step,
+)
+from hostbench.families.allocation.sequence import changes, peak_bytes
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import DEVICES, workload
 
@@ -64,6 +76,7 @@ def create(device: Device, nbytes: int, fill: Fill, place: str) -> Step:
     },
     quick=lambda part, **_: part in ("randn", "copy"),
     host_only=lambda part, **_: part != "copy",
+    sampling=0.5,
     baseline={"part": "copy"},
     version="1",
 )
@@ -115,6 +128,7 @@ def _quick_memory(device: str, nbytes: int, memory: str, cache: str) -> bool:
     needs=_needs,
     quick=_quick_memory,
     host_only=lambda cache, **_: cache == "warm",
+    sampling=0.5,
     baseline={"memory": "pageable", "cache": "warm"},
     version="1",
 )
@@ -134,3 +148,74 @@ def memory(device: Device, nbytes: int, memory: Memory, cache: str) -> Prepared:
         device.drop_caches()
 
     return Prepared(step=step, before=drop if cache == "cold" else None)
+
+
+SETTINGS: Mapping[str, str] = {
+    "default": "",
+    "expandable_segments": "expandable_segments:True",
+    "max_split_size": "max_split_size_mb:32",
+    "roundup_power2_divisions": "roundup_power2_divisions:8",
+    "garbage_collection": "garbage_collection_threshold:0.6",
+    "cudaMallocAsync": "backend:cudaMallocAsync",
+}
+"""Choice -> what PYTORCH_CUDA_ALLOC_CONF says."""
+TIGHT = 1.75
+"""Times the most that is asked for at once: with the default settings the cache has to be given
+back on the way, and every setting gets through."""
+
+
+def _conf(device: str, setting: str, **_: AxisValue) -> dict[str, str]:
+    """Both names: the older is read by every torch that is supported, the newer is the one that
+    stays."""
+    names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF") if device == "cuda" else ()
+    return dict.fromkeys(names, SETTINGS[setting])
+
+
+@workload(
+    axes={"device": DEVICES, "setting": tuple(SETTINGS), "room": ("free", "tight")},
+    only=lambda setting, room, **_: setting != "garbage_collection" or room == "tight",
+    needs=lambda **_: (SEGMENTS, CACHES),
+    environment=_conf,
+    quick=lambda device, setting, room: (device, setting, room) == ("cuda", "default", "free"),
+    host_only=lambda **_: True,
+    baseline={"setting": "default"},
+    version="1",
+)
+def mixed(device: Device, setting: str, room: str) -> Prepared:
+    """A thousand allocations and frees of mixed sizes, from empty caches. Timed: all of them.
+
+    As batches of varying length make them; tight: the process may have 1.75 times what is asked
+    for at once.
+    """
+    wanted = changes()
+    held: dict[int, Buffer] = {}
+    device.drop_caches()
+    if room == "tight":
+        device.limit_memory(int(TIGHT * peak_bytes()))
+
+    def step() -> None:
+        for change in wanted:
+            if change.nbytes:
+                held[change.number] = device.create("empty", change.nbytes, on_host=False)
+            else:
+                del held[change.number]
+
+    def tells() -> dict[str, int]:
+        device.drop_caches()
+        return device.memory_of(step)
+
+    return Prepared(step=step, before=device.drop_caches, tells=tells)
+
+
+@workload(
+    axes={"device": DEVICES, "num_examples": (1, 4, 16, 64, 256, 1024)},
+    only=lambda device, num_examples: device == "cuda" or num_examples <= 256,
+    needs=lambda **_: (TRAINING,),
+    quick=lambda device, num_examples: device == "cpu" and num_examples in (16, 256),
+    baseline={"num_examples": 1},
+    version="1",
+)
+def batch(device: Device, num_examples: int) -> Prepared:
+    """A small training step on a batch: forward, backward, update. Timed: the step."""
+    step = device.training_step(num_examples)
+    return Prepared(step=step, tells=lambda: device.memory_of(step))

@@ -12,6 +12,7 @@ from hostbench.core.clock import END_S
 from hostbench.core.errors import UsageError
 from hostbench.core.noise import Family
 from hostbench.core.toml import OneLine, decode_toml, refuse
+from hostbench.device.base import lacking
 from hostbench.device.simulated_file import (
     MARK,
     REMEDY,
@@ -194,10 +195,16 @@ def _upgrade(raw: Any) -> None:
 
 
 def _pool() -> list[tuple[Workload, Case]]:
-    """Every case of a GPU that one process runs alone: the simulated device has no ranks."""
+    """Every case of a GPU that the simulated device can run: it has no ranks, and lacks some
+    abilities."""
     works = [work for work in load_workloads().values() if work.ranks is None]
     pairs = [(work, case) for work in works for case in work.cases()]
-    return [(work, case) for work, case in pairs if case.values["device"] == "cuda"]
+    lacks = lacking("simulated", 2)
+    return [
+        (work, case)
+        for work, case in pairs
+        if case.values["device"] == "cuda" and not lacks.keys() & set(work.needed(case))
+    ]
 
 
 def _named(machine: StoryMachine, number: int) -> StoryMachine:
