@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -234,7 +235,15 @@ def test_an_epoch_that_ends_early_is_no_whole_one(device: CpuDevice) -> None:
         assert verify.verify() == said
 
 
-def test_a_failing_case_leaves_no_worker(device: CpuDevice) -> None:
+@pytest.fixture
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where killed workers leave the folder of their sockets, whose paths must be short."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield folder
+
+
+def test_a_failing_case_leaves_no_worker(device: CpuDevice, scratch: str) -> None:
     """As the worker of a launch does after each case: it resets, while the error is held."""
     prepared = FedLoop(device, replace(QUICK, num_workers=2), "non_blocking").prepared()
     prepared.step()
@@ -248,7 +257,7 @@ def test_a_failing_case_leaves_no_worker(device: CpuDevice) -> None:
     assert not workers & children()
 
 
-def test_workers_die_with_the_process_that_measures() -> None:
+def test_workers_die_with_the_process_that_measures(scratch: str) -> None:
     """They look for it themselves each 5 s; that is put off here."""
     code = (
         "import sys, time\n"
@@ -263,7 +272,9 @@ def test_workers_die_with_the_process_that_measures() -> None:
         "print(*children(), flush=True)\n"
         "time.sleep(1000)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as one:
+    env = {**os.environ, "TMPDIR": scratch}
+    argv = [sys.executable, "-c", code]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as one:
         assert one.stdout is not None
         workers = [int(pid) for pid in one.stdout.readline().split()]
         one.kill()
