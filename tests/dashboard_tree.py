@@ -23,7 +23,7 @@ MARKUP = "[click](javascript:alert(1)) **bold** $x$ :red[x] <img src=x onerror=a
 GPU_MACHINE, CPU_MACHINE, FOREIGN = "toy-gpu", "toy-cpu", "other-project"
 OFTEN = ("transfer.host_to_device", "allocation.create")
 """Workloads of every run; the newest and the only one of the CPU have all of these families."""
-ALL_FAMILIES = ("transfer", "allocation", "overlap", "collectives")
+ALL_FAMILIES = ("transfer", "allocation", "synchronization", "overlap", "collectives")
 FACTS: dict[str, Any] = {
     "host": {"cpu_model": "A Toy CPU"},
     "software": {"torch": "2.13.0"},
@@ -195,6 +195,9 @@ def _findings(work: Workload, case: Case) -> dict[str, Any]:
     axes = case.values
     if "num_ranks" in axes:
         return {"oversubscribed": axes["device"] == "cpu" and int(axes["num_ranks"]) > 2}
+    if case.family == "synchronization":
+        waits = 0.0 if work.expected(case).get("asynchronous") else 1.0
+        return {**work.expected(case), "syncs_per_step": waits, "idle_share": 0.3 * waits}
     if "direction" in axes:
         way = str(axes["direction"]).upper()
         return {**work.expected(case), "copies": f"1 x {way} pageable, {HOSTILE} in all"}
@@ -259,8 +262,19 @@ def _all_reduce_s(num_ranks: int, nbytes: int) -> float:
     return 4e-5 * num_ranks + nbytes / 2e10 * 2 * (num_ranks - 1) / num_ranks * num_ranks**0.3
 
 
+def _waiting_s(case: Case) -> float:
+    """A wait costs 15 us, printing eight of them."""
+    axes = case.values
+    free = axes.get("trap") in ("none", "shape", "graph")
+    often = 0.1 if axes.get("trap") == "item_every_10" else 1 / int(axes.get("num_queued", 1))
+    waits = 0.0 if free else 8.0 if axes.get("trap") == "print" else often
+    return int(axes.get("step_us", 100)) / 1e6 + 1.5e-5 * waits
+
+
 def _seconds(case: Case) -> float:
     axes = case.values
+    if case.family == "synchronization":
+        return _waiting_s(case)
     if case.family == "overlap":
         return _loop_s(case)
     if case.family == "collectives":

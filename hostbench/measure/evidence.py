@@ -58,14 +58,11 @@ def _waits(
 ) -> dict[str, FindingValue]:
     """`syncs_per_step`: how often the host waits for the device in a step, the synchronize after
     all of them aside; None where nobody can count it."""
-    device.synchronize()
     prepared.get_ready(device)
     try:
         return {"syncs_per_step": device.count_syncs(work) / num_steps}
     except Unavailable:
         return {"syncs_per_step": None}
-    finally:
-        device.synchronize()
 
 
 def _idle(seen: Sequence[Activity], led: int) -> dict[str, FindingValue]:

@@ -62,10 +62,6 @@ def test_cases_are_unique_and_whole(work: Workload) -> None:
         assert set(work.expected(case).values()) <= {True, False}
 
 
-NO_ROOM = {("synchronization", "cuda")}
-"""Where a quick run on GPUs would take more than two minutes: tests/testing/test_gpu_cost.py."""
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("family", families.names())
 def test_a_quick_run_has_a_few_cases(family: str, device: str) -> None:
@@ -76,8 +72,7 @@ def test_a_quick_run_has_a_few_cases(family: str, device: str) -> None:
         for case in work.cases()
         if work.is_quick(case) and case.values["device"] == device
     ]
-    least = 0 if (family, device) in NO_ROOM else 4
-    assert least <= len(shares) and sum(shares) <= 8
+    assert 4 <= len(shares) and sum(shares) <= 8
 
 
 REFUSED = ("allocation.mixed", "allocation.batch")

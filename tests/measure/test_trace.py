@@ -75,6 +75,24 @@ def test_a_reading_has_as_many_steps_as_are_timed() -> None:
     assert N / H2D < PINNED_S  # a latency is in each
 
 
+def test_a_trap_is_a_wait_and_says_which_it_is() -> None:
+    dev = watched(device())
+    counter = dev.counter()
+    item = dev.trap("item", counter)
+
+    def step() -> None:
+        dev.advance(counter)
+        item()
+
+    calls, copies = trace(dev, Prepared(step=step))
+    assert [(one.name, one.kind) for one in calls.spans] == [
+        ("advance", "call"),
+        ("trap item", "wait"),
+        ("synchronize", "wait"),
+    ]
+    assert [one.name for one in copies.spans] == ["D2H pageable"]
+
+
 def test_a_call_that_blocks_is_a_wait() -> None:
     dev = watched(device())
     host, there = dev.host_buffer(N, pinned=True), dev.buffer(N)

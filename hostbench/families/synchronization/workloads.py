@@ -5,7 +5,7 @@ makes its loss; then comes the trap. A case's time is that of one step, of a loo
 synchronize at its end. How many steps the loop has is part of the case.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from hostbench.core.case import AxisValue
@@ -36,14 +36,13 @@ FREE = ("none", "shape", "graph")
 """What needs nothing of the device."""
 _LONG = ("none", "item", "item_every_10", "synchronize")
 """At 10 ms, where every loop takes long and the traps differ by nothing."""
-_QUICK = {
-    "cpu": (
-        (10, 1_000),
-        ("none", "item", "item_every_10", "print", "bool", "synchronize", "shape"),
+_QUICK: Mapping[str, Mapping[int, tuple[str, ...]]] = {
+    "cpu": dict.fromkeys(
+        (10, 1_000), ("none", "item", "item_every_10", "print", "bool", "synchronize", "shape")
     ),
-    "cuda": ((), ()),
+    "cuda": {10: ("none", "item", "item_every_10", "shape"), 1_000: ("none", "item")},
 }
-"""Step lengths and traps. On GPUs there is no room in two minutes: see scripts/gpu-cost."""
+"""Length of a step -> traps. On GPUs there is no room for more: see scripts/gpu-cost."""
 SAMPLING = 1 / 4
 """Each reading is the mean of many steps."""
 QUEUED = (1, 2, 5, 10, 50)
@@ -103,7 +102,6 @@ class CountedSteps:
         )
 
     def _now(self) -> float:
-        self._device.synchronize()
         return float(self._device.trap("item", self._counter)())
 
     def _miscounted(self) -> str | None:
@@ -129,8 +127,7 @@ def _needs(trap: str, **_: AxisValue) -> Iterator[str]:
 
 
 def _quick(device: str, step_us: int, trap: str) -> bool:
-    lengths, traps = _QUICK[device]
-    return step_us in lengths and trap in traps
+    return trap in _QUICK[device].get(step_us, ())
 
 
 def _expects(trap: str, **_: AxisValue) -> dict[str, bool]:
