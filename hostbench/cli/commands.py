@@ -294,6 +294,21 @@ _command(
     click.option("--stacks", is_flag=True, help="record Python's stacks too, which slows the host"),
     click.option("--stop", is_flag=True, help="end the command once all is recorded"),
     click.option(
+        "-o",
+        "output",
+        type=options.OUTPUT,
+        metavar="FILE",
+        help="draw a stretch of the trace, as SVG: a step in its middle",
+    ),
+    click.option(
+        "--from",
+        "start",
+        type=Number(0),
+        metavar="S",
+        help="where the stretch begins, in seconds from the first event",
+    ),
+    click.option("--to", "end", type=Number(0), metavar="S", help="where it ends"),
+    click.option(
         "--keep", type=options.OUTPUT, metavar="DIR", help="keep the traces in that folder"
     ),
     click.option("--all", "all", is_flag=True, help="list what costs little, too"),

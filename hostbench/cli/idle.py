@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
 
-from hostbench.cli.output import Reading, warn
+from hostbench.cli.output import Reading, check_folder, warn, write_file
 from hostbench.cli.page import show_page
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
@@ -15,9 +15,12 @@ from hostbench.core.errors import (
 )
 from hostbench.core.units import number_of
 from hostbench.idle.child import RecordedRun, recorded
+from hostbench.idle.lanes import lanes, stretch
 from hostbench.idle.recording import RecordSettings
-from hostbench.idle.summary import idle_report
-from hostbench.idle.words import advice_table, document, overhead, page
+from hostbench.idle.summary import IdleReport, summary
+from hostbench.idle.trace import Trace, read_trace
+from hostbench.idle.words import advice_table, document, headline, overhead, page
+from hostbench.timeline import svg
 
 _ENDINGS = (".json", ".json.gz")
 
@@ -33,6 +36,9 @@ class IdleOptions:
     stacks: bool = False
     stop: bool = False
     keep: Path | None = None
+    output: Path | None = None
+    start: float | None = None
+    end: float | None = None
     all: bool = False
     format: str = "text"
 
@@ -43,6 +49,8 @@ def execute(options: IdleOptions) -> int:
         raise UsageError(
             "say what to look at: `hostbench idle -- python SCRIPT`, or --trace FILE, and not both"
         )
+    if options.output is not None:
+        check_folder(options.output)
     if options.trace:
         return _show(options, _files(options.trace), [])
     with recorded(
@@ -66,7 +74,11 @@ def execute(options: IdleOptions) -> int:
 
 def _show(options: IdleOptions, files: Sequence[Path], notes: Sequence[str]) -> int:
     with Reading() as reading:
-        report = idle_report(files, reading)
+        traces = [read_trace(path, reading) for path in files]
+    report = summary(traces)
+    if options.output is not None:
+        write_file(options.output, _picture(options, traces, report).encode())
+        notes = [*notes, f"picture: {options.output}"]
     show_page(
         options.format,
         lambda: [*page(report, every=options.all), *notes],
@@ -74,6 +86,18 @@ def _show(options: IdleOptions, files: Sequence[Path], notes: Sequence[str]) -> 
         lambda: document(report),
     )
     return EXIT_OK if report.devices else EXIT_NOTHING_MEASURED
+
+
+def _picture(options: IdleOptions, traces: Sequence[Trace], report: IdleReport) -> str:
+    """The SVG of the stretch that was asked for, or of a step in the middle."""
+    start_s, end_s = stretch(traces)
+    start_s = start_s if options.start is None else options.start
+    end_s = end_s if options.end is None else options.end
+    if end_s <= start_s:
+        raise UsageError(f"--to {end_s:g} is not after --from {start_s:g}")
+    names = ", ".join(trace.file for trace in traces)
+    about = [names, f"from {start_s:.6g} s to {end_s:.6g} s of the trace"]
+    return svg(lanes(traces, start_s, end_s), headline(report), about)
 
 
 def _settings(options: IdleOptions, folder: str) -> RecordSettings:

@@ -22,10 +22,12 @@ class Intervals(NamedTuple):
 
     def before(self, moments: Floats) -> Floats:
         """How much of them lies before each moment."""
+        if not len(self.starts):
+            return np.zeros(len(moments))
         whole = np.concatenate([[0.0], np.cumsum(self.ends - self.starts)])
         place = np.searchsorted(self.starts, moments, side="right")
         last = np.maximum(place - 1, 0)
-        inside = np.minimum(moments, self.ends[last]) - self.starts[last] if len(self.ends) else 0.0
+        inside = np.minimum(moments, self.ends[last]) - self.starts[last]
         return np.where(place > 0, whole[last] + inside, 0.0)
 
     def within(self, starts: Floats, ends: Floats) -> Floats:

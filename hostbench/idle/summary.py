@@ -26,7 +26,7 @@ from hostbench.idle.trace import COPY, KERNEL, Trace, read_trace
 
 _WAYS = re.compile(r"(HtoD|DtoH|PtoP)(?: \((\w+) -> (\w+)\))?")
 _SHORT = {"HtoD": "H2D", "DtoH": "D2H", "PtoP": "P2P"}
-_COLLECTIVE = re.compile("^(nccl|rccl)", re.IGNORECASE)
+COLLECTIVE = re.compile("^(nccl|rccl)", re.IGNORECASE)
 
 _REMEDIES = (
     (
@@ -327,7 +327,7 @@ class _Summary:
     def _alone_s(self) -> float:
         total_s = 0.0
         for trace, own, _ in self._each_device():
-            collective = np.isin(trace.work[3, own], trace.names.matching(_COLLECTIVE))
+            collective = np.isin(trace.work[3, own], trace.names.matching(COLLECTIVE))
             others = own[~collective & (trace.work[2, own] == KERNEL)]
             among = own[collective]
             talking, _ = union(trace.work[0, among], trace.work[1, among])

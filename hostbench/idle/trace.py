@@ -52,6 +52,8 @@ class Trace:
 
     file: str
     rank: int | None
+    start_us: float
+    """The first event, on the clock of the trace."""
     num_bytes: int
     warnings: tuple[str, ...]
     names: Names
@@ -79,7 +81,7 @@ class _Reader:
     def __init__(self) -> None:
         self.names, self.threads = Names(), Names()
         self.lines: dict[CodeLine, int] = {}
-        self._base: float | None = None
+        self.base_us: float | None = None
         self._rows: dict[str, list[tuple[float, ...]]] = {}
         self._pieces: dict[str, list[Floats]] = {}
         self._frame_line = cache(self._line_of_frame)
@@ -99,9 +101,9 @@ class _Reader:
             ts, dur = event.ts, event.dur
             if add is None or event.ph != "X" or isinstance(ts, str | None):
                 continue
-            if self._base is None:
-                self._base = ts
-            start_ns = round((ts - self._base) * 1e3)  # so that what touches does so exactly
+            if self.base_us is None:
+                self.base_us = ts
+            start_ns = round((ts - self.base_us) * 1e3)  # so that what touches does so exactly
             long_ns = 0 if isinstance(dur, str | None) else round(max(dur, 0) * 1e3)
             add(event, str(event.name), start_ns / 1e9, (start_ns + long_ns) / 1e9)
         for kind, rows in self._rows.items():
@@ -202,6 +204,7 @@ def read_trace(path: Path, told: Callable[[Path], None] = lambda path: None) -> 
     return Trace(
         file=path.name,
         rank=file.rank,
+        start_us=reader.base_us or 0.0,
         num_bytes=file.num_bytes,
         warnings=tuple(file.warnings),
         names=reader.names,

@@ -71,14 +71,21 @@ def _nothing(report: IdleReport) -> Iterator[str]:
         )
 
 
-def _headlines(report: IdleReport) -> Iterator[Part]:
+def headline(report: IdleReport) -> str:
+    """One sentence: how much of the time the devices were idle."""
+    if not report.devices:
+        return "No work of a GPU is in the trace"
     if len(report.devices) == 1:
-        yield _headline(report.devices[0], report.num_steps)
-        return
+        return _headline(report.devices[0], report.num_steps)
     idle_s = sum(each.span_s - each.busy_s for each in report.devices)
     share = idle_s / sum(each.span_s for each in report.devices)
-    yield f"{len(report.devices)} GPUs: idle {share:.1%} of their time."
-    yield Table(columns=_DEVICE_COLUMNS, rows=tuple(map(_device_row, report.devices)))
+    return f"{len(report.devices)} GPUs: idle {share:.1%} of their time."
+
+
+def _headlines(report: IdleReport) -> Iterator[Part]:
+    yield headline(report)
+    if len(report.devices) > 1:
+        yield Table(columns=_DEVICE_COLUMNS, rows=tuple(map(_device_row, report.devices)))
 
 
 def _headline(device: IdleDevice, num_steps: int) -> str:
