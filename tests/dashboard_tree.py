@@ -23,7 +23,14 @@ MARKUP = "[click](javascript:alert(1)) **bold** $x$ :red[x] <img src=x onerror=a
 GPU_MACHINE, CPU_MACHINE, FOREIGN = "toy-gpu", "toy-cpu", "other-project"
 OFTEN = ("transfer.host_to_device", "allocation.create")
 """Workloads of every run; the newest and the only one of the CPU have all of these families."""
-ALL_FAMILIES = ("transfer", "allocation", "synchronization", "overlap", "collectives")
+ALL_FAMILIES = (
+    "transfer",
+    "allocation",
+    "synchronization",
+    "overlap",
+    "loading",
+    "collectives",
+)
 FACTS: dict[str, Any] = {
     "host": {"cpu_model": "A Toy CPU"},
     "software": {"torch": "2.13.0"},

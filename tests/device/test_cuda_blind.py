@@ -223,7 +223,7 @@ def test_delays_are_calibrated_by_events(hollow: Any, monkeypatch: pytest.Monkey
         spun.append(cycles)
 
     class Event:
-        def __init__(self, enable_timing: bool) -> None:
+        def __init__(self, enable_timing: bool, blocking: bool) -> None:
             self.cycles = 0
 
         def record(self, stream: None) -> None:

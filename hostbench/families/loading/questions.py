@@ -35,7 +35,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "item_bytes": {size: f"{units.format_bytes(size)} an item" for size in ITEM_BYTES.values()},
     "persistent": {True: "persistent workers", False: "starting them each epoch"},
 }
-_ITEMS = Axis(title="items per second", unit="items/s", is_log=True, better="higher")
+_ITEMS = Axis(title="items per second", unit="items/s", better="higher")
 
 
 def _at_base(*varied: str) -> dict[str, AxisValue]:
