@@ -191,8 +191,9 @@ class Device:
         raise self.refusal("fills in place")
 
     def new_memory(self, nbytes: int, memory: Memory) -> Buffer:
-        """New memory with every page of it there, and nothing written into it. Raises Unavailable
-        where it cannot be pinned, or the device has none of its own."""
+        """New memory with every page of it there, and nothing written into it: `pageable` has its
+        pages from the system, whatever the C library has left. Raises Unavailable where it cannot
+        be pinned, or the device has none of its own."""
         raise self.refusal("memory")
 
     def pin(self, source: Buffer) -> Buffer:
@@ -223,8 +224,8 @@ class Device:
 
     def training_step(self, num_examples: int) -> Step:
         """A small training step on the current stream: forward, backward and update of a perceptron
-        on so many examples that are there. Its memory grows with them as a training's does: what is
-        kept for the backward pass."""
+        on so many examples. What it is built of is there from the start; its memory grows with the
+        examples by what is kept for the backward pass."""
         raise self.refusal(TRAINING)
 
     def delay(self, seconds: float) -> None:
@@ -297,9 +298,9 @@ class Device:
         """Let `peak_allocated` begin at what is allocated now, where somebody counts."""
 
     def memory_of(self, work: Step) -> dict[str, int]:
-        """Run `work` and a synchronize, and tell what device memory it took, in bytes:
-        `peak_allocated` with what was there before; where an allocator packs segments also
-        `peak_reserved`, `peak_requested`, `peak_inactive_split` (free, but in a segment that is in
+        """Run `work` and a synchronize, and tell what device memory it took beyond what was there,
+        in bytes: `peak_allocated`; where an allocator caches `peak_reserved`; where it packs
+        segments also `peak_requested`, `peak_inactive_split` (free, but in a segment that is in
         use) and how often it had to give back its cache, `num_alloc_retries`."""
         raise self.refusal("count of its memory")
 

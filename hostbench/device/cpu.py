@@ -99,7 +99,7 @@ class CpuDevice(TorchDevice):
 
     def memory_of(self, work: Step) -> dict[str, int]:
         """By what torch's CPU allocator reports to its profiler, which hears one thread alone: the
-        work runs in this one. What was there before is not counted."""
+        work runs in this one."""
         self.synchronize()
         with self.on(_Here()):
             return {"peak_allocated": peak_of(work)}

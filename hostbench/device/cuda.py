@@ -226,23 +226,20 @@ class CudaDevice(TorchDevice):
     def memory_of(self, work: Step) -> dict[str, int]:
         self.synchronize()
         self.reset_peak()
-        retries = torch.cuda.memory_stats(self.torch_device).get("num_alloc_retries", 0)
+        before = torch.cuda.memory_stats(self.torch_device)
         work()
         self.synchronize()
         stats = torch.cuda.memory_stats(self.torch_device)
-        held = self._filler.nbytes if "_filler" in self.__dict__ else 0
+        is_native = torch.cuda.get_allocator_backend() == "native"
+        counted = ("allocated", "reserved", *(("requested", "inactive_split") * is_native))
         found = {
-            "peak_allocated": stats["allocated_bytes.all.peak"] - held,
-            "peak_reserved": stats["reserved_bytes.all.peak"] - held,
+            f"peak_{what}": stats.get(f"{what}_bytes.all.peak", 0)
+            - before.get(f"{what}_bytes.all.current", 0)
+            for what in counted
         }
-        if torch.cuda.get_allocator_backend() != "native":
-            return found  # it counts no more
-        return {
-            **found,
-            "peak_requested": stats["requested_bytes.all.peak"] - held,
-            "peak_inactive_split": stats["inactive_split_bytes.all.peak"],
-            "num_alloc_retries": stats["num_alloc_retries"] - retries,
-        }
+        if is_native:
+            found["num_alloc_retries"] = stats["num_alloc_retries"] - before["num_alloc_retries"]
+        return found
 
     def limit_memory(self, nbytes: int) -> None:
         total = torch.cuda.get_device_properties(self.torch_device).total_memory

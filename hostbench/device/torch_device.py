@@ -74,16 +74,18 @@ class TorchDevice(Device):
 
     def new_memory(self, nbytes: int, memory: Memory) -> Buffer:
         """A page of pageable memory comes when it is first touched: each is, once. Others are there
-        when they are allocated."""
+        when they are allocated. malloc gives some sizes back to the system and keeps others, by
+        what the process did before: so it is not asked."""
         if memory == "pinned":
             self.require(PINNED)
         if memory == "device":
             self.require(OWN_MEMORY)
             return torch.empty(nbytes, dtype=torch.uint8, device=self.torch_device)
-        made = torch.empty(nbytes, dtype=torch.uint8, pin_memory=memory == "pinned")
-        if memory == "pageable":
-            made[:: mmap.PAGESIZE].zero_()
-            made[-1:].zero_()
+        if memory == "pinned":
+            return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
+        pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        made = torch.frombuffer(pages, dtype=torch.uint8)
+        made[:: mmap.PAGESIZE].zero_()
         return made
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
@@ -164,8 +166,8 @@ _EXPRESSIONS: dict[str, Callable[[torch.Tensor], Any]] = {
 
 class TrainingStep:
     """See `Device.training_step`. Without autograd, so that it runs on any stream and just what is
-    kept is there: the activations, each until the backward pass has used it, and the slopes of all
-    weights. Every number stays near what it was at the start."""
+    kept is there: beside weights and their slopes the activations, each until the backward pass has
+    used it. Every number stays near what it was at the start."""
 
     def __init__(self, num_examples: int, device: torch.device) -> None:
         shape: dict[str, Any] = {"dtype": torch.float32, "device": device}
@@ -174,6 +176,7 @@ class TrainingStep:
         self.weights = [
             torch.full(width, 1 / TRAINING_WIDTH, **shape) for _ in range(TRAINING_LAYERS)
         ]
+        self.slopes = [torch.zeros(width, **shape) for _ in range(TRAINING_LAYERS)]
 
     def __call__(self) -> None:
         """The loss is half the mean square of what comes out."""
@@ -181,13 +184,12 @@ class TrainingStep:
         for weight in self.weights:
             kept.append(torch.mm(kept[-1], weight).relu_())
         slope = kept[-1] / len(self.examples)
-        slopes = []
-        for weight in reversed(self.weights):
+        for weight, its_slope in zip(reversed(self.weights), reversed(self.slopes), strict=True):
             slope *= kept.pop() > 0
-            slopes.append(torch.mm(kept[-1].t(), slope))
+            torch.mm(kept[-1].t(), slope, out=its_slope)
             slope = torch.mm(slope, weight.t())
-        for weight in self.weights:
-            weight.sub_(slopes.pop(), alpha=_LEARNING_RATE)
+        for weight, its_slope in zip(self.weights, self.slopes, strict=True):
+            weight.sub_(its_slope, alpha=_LEARNING_RATE)
 
 
 def fill_in_place(buffer: torch.Tensor, fill: Fill) -> None:

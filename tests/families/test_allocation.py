@@ -22,7 +22,6 @@ from hostbench.families.allocation.sequence import changes, peak_bytes
 from hostbench.families.allocation.workloads import SETTINGS, TIGHT
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import prepare
-from hostbench.testing.fake_cuda.floor import WORKSPACE_BYTES
 from hostbench.testing.fake_cuda.segments import Piece, Segments, Settings
 from hostbench.testing.stand_in import python_of
 from tests.gpu_stand_in import Costs, Floor, cuda_machine, hostbench
@@ -276,30 +275,26 @@ def test_a_training_step_is_what_autograd_does(monkeypatch: pytest.MonkeyPatch) 
 
 
 def kept_bytes(num: int) -> int:
-    """At the peak, which is after the first or after the last product of the backward pass."""
+    """Weights and their slopes; the examples, the activations of all layers, the first slope, and
+    the bytes that say where it counts."""
     layers, weight = torch_device.TRAINING_LAYERS, torch_device.TRAINING_WIDTH**2 * 4
     activation = num * torch_device.TRAINING_WIDTH * 4
-    first = layers * activation + activation + activation // 4
-    backward = [
-        (layers - done) * activation + done * weight + 2 * activation
-        for done in range(1, layers + 1)
-    ]
-    return max(first, *backward)
+    return 2 * layers * weight + (1 + layers + 1) * activation + activation // 4
 
 
 @pytest.mark.parametrize("num", [1, 16, 256])
-def test_the_peak_of_a_batch_on_the_cpu_is_counted_exactly(cpu: Device, num: int) -> None:
+def test_the_peak_of_a_batch_on_the_cpu_is_counted(cpu: Device, num: int) -> None:
     told = prepared(cpu, "batch", num_examples=num)
-    assert told_by(told) == {"peak_allocated": kept_bytes(num)}
+    found = told_by(told)
+    assert set(found) == {"peak_allocated"}
+    assert 0 <= found["peak_allocated"] - kept_bytes(num) <= 16, "a number is a tensor for a moment"
     told.step()
     cpu.synchronize()
 
 
-def test_the_peak_of_a_batch_on_a_gpu_has_weights_and_examples_in_it(floor: Floor) -> None:
+def test_the_peak_of_a_batch_on_a_gpu_is_the_same(floor: Floor) -> None:
     device = CudaDevice()
     told = prepared(device, "batch", num_examples=64)
     told.step()
-    there = 4 * MIB + 64 * 2048
-    more = told_by(told)["peak_allocated"] - there - kept_bytes(64)
-    assert 0 <= more - WORKSPACE_BYTES < MIB, "the workspace of cuBLAS"
+    assert told_by(told)["peak_allocated"] == kept_bytes(64), "cuBLAS has its workspace already"
     device.reset()

@@ -591,7 +591,7 @@ def test_the_parts_of_creating_on_the_cpu_and_moving(allocations: dict[str, Answ
     # Of the whole: both allocations and all waits; of the host's memory there is no touch in it.
     whole_s = 2 * link.alloc_s + fill_s + copy_s + link.wait_s
     touch_s = link.alloc_s + nbytes / link.host_bytes_per_s
-    assert answer.notes == ("At 16 MiB.",)
+    assert answer.notes[0] == "At 16 MiB."
     assert value(answer, "the whole") == pytest.approx(whole_s)
     shares = {
         "randn": fill_s,
@@ -618,20 +618,16 @@ def test_parts_that_were_not_measured_are_named(tmp_path: Path) -> None:
     assert value(answer, "zeros") + value(answer, "the copy") == pytest.approx(1.0, rel=0.01)
     only = [one for one in records if one.case.workload == "allocation.create"]
     (tmp_path / "other").mkdir()
-    answer = asked_of(tmp_path / "other", only)[WHERE.format("zeros")]
-    assert (answer.state, answer.verdict) == (
-        "undecided",
-        "undecided: no part of it was measured alone",
-    )
+    assert WHERE.format("zeros") not in asked_of(tmp_path / "other", only)
 
 
 def test_where_the_device_works_in_host_memory_its_memory_is_the_hosts(tmp_path: Path) -> None:
-    """As the cpu device does, which skips what is its own."""
     records = [
-        skipped(one.case, launch=one.launch) if one.case.values.get("memory") == "device" else one
+        replace(one, case=Case(one.case.workload, {**one.case.values, "device": "cpu"}))
         for one in repeated(simulated_records("allocation", launches=1))
+        if one.case.values.get("memory") != "device"
     ]
-    answer = asked_of(tmp_path, records)[WHERE.format("zeros")]
+    answer = asked_of(tmp_path, records, device="cpu")[WHERE.format("zeros")]
     assert value(answer, "the device's memory") == value(answer, "the host's memory") > 0
 
 

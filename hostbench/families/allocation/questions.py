@@ -51,8 +51,16 @@ class Breakdown(Question):
     """Which part of creating on the CPU and moving takes how much of it.
 
     Each part was measured alone, in the launch of the whole; what they leave is said, too: caches
-    make a part alone faster or slower than inside.
+    make a part alone faster or slower than inside. Asked where the fill was measured alone.
     """
+
+    also: tuple[str, ...] = (PART,)
+    """Workloads that no further question has to be asked about."""
+
+    def answers(self, rows: Rows) -> Iterator[Answer]:
+        fills = {row.axes["part"] for row in where(rows, PART)}
+        mine = where(rows, self.workload, **self.where)
+        yield from self.of_rows([row for row in mine if row.axes["fill"] in fills], rows)
 
     def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
         whole, parts = self._largest(group, rows)
@@ -83,7 +91,7 @@ class Breakdown(Question):
                 others,
                 *lacking,
             ),
-            notes=self.at([whole], ()),
+            notes=(*self.at([whole], ()), _PAGES),
             chart=chart("bar", LANES, TIME, bars),
         )
 
@@ -93,6 +101,9 @@ class Breakdown(Question):
         return max(found, key=lambda one: (_num_known(one[1]), int(one[0].axes["nbytes"])))
 
 
+_PAGES = "The host's memory is counted as if all of its pages were new: malloc may have some left."
+
+
 def _num_known(parts: Mapping[str, Row | None]) -> int:
     return sum(row is not None for row in parts.values())
 
@@ -100,12 +111,13 @@ def _num_known(parts: Mapping[str, Row | None]) -> int:
 def _parts(whole: Row, rows: Rows) -> Iterator[tuple[str, Row | None]]:
     """A device that works in host memory pays for host memory twice."""
     nbytes, fill = whole.axes["nbytes"], whole.axes["fill"]
-    there = first(rows, MEMORY, nbytes=nbytes, memory="pageable", cache="warm")
-    device = where(rows, MEMORY, nbytes=nbytes, memory="device", cache="warm")
-    is_host = bool(device) and all(row.status == "skipped" for row in device)
+    host, device = (
+        first(rows, MEMORY, nbytes=nbytes, memory=memory, cache="warm")
+        for memory in ("pageable", "device")
+    )
     yield str(fill), first(rows, PART, nbytes=nbytes, part=fill)
-    yield "the host's memory", there
-    yield "the device's memory", there if is_host else first(device)
+    yield "the host's memory", host
+    yield "the device's memory", host if whole.device == "cpu" else device
     yield "the copy", first(rows, PART, nbytes=nbytes, part="copy")
 
 

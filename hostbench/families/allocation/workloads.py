@@ -135,8 +135,8 @@ def _quick_memory(device: str, nbytes: int, memory: str, cache: str) -> bool:
 def memory(device: Device, nbytes: int, memory: Memory, cache: str) -> Prepared:
     """New memory, every page of it there. Timed: allocating, dropping the last one.
 
-    cold: the allocators' caches were emptied before. Nothing in torch caches pageable memory; each
-    of its pages is touched once.
+    cold: the allocators' caches were emptied before. Pageable memory comes from the system, and
+    each of its pages is touched once.
     """
     keep: list[Buffer] = [None]
 
@@ -217,5 +217,9 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
 )
 def batch(device: Device, num_examples: int) -> Prepared:
     """A small training step on a batch: forward, backward, update. Timed: the step."""
-    step = device.training_step(num_examples)
-    return Prepared(step=step, tells=lambda: device.memory_of(step))
+
+    def anew() -> None:
+        """With all that it is built of."""
+        device.training_step(num_examples)()
+
+    return Prepared(step=device.training_step(num_examples), tells=lambda: device.memory_of(anew))
