@@ -287,6 +287,12 @@ def test_a_claim_is_as_sure_as_the_launches(
     assert found[DEAR].verdict.startswith(said)
 
 
+def test_what_is_not_told_stands_behind_what_is(tmp_path: Path) -> None:
+    times = {(10, "none"): [10e-6], (10, "item"): [30e-6], (100, "none"): [1e-4]}
+    found = told(tmp_path, launched({**times, (100, "item"): [1e-4, 2e-4]}))
+    assert found[DEAR].verdict == "yes, a step takes 3x as long at 10 us; undecided at 100 us"
+
+
 @pytest.mark.parametrize(
     ("shape", "state"), [([10e-6], "yes"), ([11e-6], "no"), ([9e-6, 12e-6], "undecided")]
 )

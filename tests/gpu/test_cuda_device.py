@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from functools import partial
+from typing import get_args
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from hostbench.core.units import KIB, MIB, format_seconds
 from hostbench.device.base import Fill, Step
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
+from hostbench.device.traps import Trap, learned
 from tests.gpu.conftest import Record
 from tests.gpu.delay import probe
 
@@ -217,6 +219,61 @@ def test_create_and_move_land_where_they_should(cuda: CudaDevice, fill: Fill) ->
     assert all(made.nbytes == MIB and made.dtype == torch.float32 for made in (host, there, moved))
     if fill != "empty":
         assert torch.equal(moved.cpu(), host)
+
+
+def test_a_graph_replays_what_was_captured(cuda: CudaDevice) -> None:
+    """With compute beside it, whose results lie in memory of the graph's own."""
+    counter, compute = cuda.counter(), cuda.compute(1e-4)
+
+    def work() -> None:
+        compute()
+        cuda.advance(counter)
+
+    replay = cuda.graph(work)
+    before = counter.item()
+    for _ in range(100):
+        replay()
+    assert counter.item() == before + 100
+
+
+@pytest.mark.parametrize("trap", get_args(Trap))
+def test_a_trap_waits_and_reads_what_was_enqueued(
+    cuda: CudaDevice, trap: Trap, record: Record
+) -> None:
+    """Each is behind 1 ms of waiting; how often printing reads is torch's own affair."""
+    counter = cuda.counter()
+    wait = cuda.trap(trap, counter)
+    wait()
+    read: list[object] = []
+
+    def work() -> None:
+        cuda.delay(1e-3)
+        cuda.advance(counter)
+        read.append(wait())
+
+    found = cuda.count_syncs(work)
+    record(f"`{trap}` waits {found} times")
+    assert found == {"shape": 0}.get(trap, found if trap == "print" and found else 1)
+    wanted = learned(trap, 1)
+    if wanted is not None:
+        value = read[0]
+        assert (value.tolist() if isinstance(value, torch.Tensor) else value) == wanted
+
+
+def test_waits_that_torch_does_not_tell_of_are_counted(cuda: CudaDevice) -> None:
+    blocking, spinning = cuda.event(blocking=True), cuda.event()
+
+    def work() -> None:
+        for event in (blocking, spinning):
+            cuda.delay(1e-3)
+            event.record()
+        blocking.synchronize()
+        cuda.spin(spinning)
+        cuda.this_stream().synchronize()
+        cuda.synchronize()
+
+    assert cuda.count_syncs(work) == 3
+    assert torch.cuda.get_sync_debug_mode() == 0
 
 
 def test_an_index_beyond_the_machine_is_refused(cuda: CudaDevice) -> None:

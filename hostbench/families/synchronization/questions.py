@@ -127,13 +127,13 @@ class Slowdown(OverSteps):
         told = [
             f"{factor} at {joined(at for _, at in some)}"
             for factor, some in groupby(named, key=lambda one: one[0])
+            if factor
         ]
+        unsure = [at for factor, at in named if not factor]
         state = states[_is_more(held[0][1], DEAR)]
-        verdict = f"a step takes {joined(told)}"
-        if state != "undecided":
-            verdict = f"{state}, {verdict}"
-        elif {said.verdict for _, said in held} == {"undecided"}:
-            verdict = joined(told)
+        answer = f"{state}, " if state != "undecided" else ""
+        parts = [f"{answer}a step takes {joined(told)}"] if told else []
+        verdict = "; ".join([*parts, f"undecided at {joined(unsure)}"] if unsure else parts)
         little = [row for row, said in _from_the_end(held) if _at_most(said, LITTLE)]
         if little:
             verdict += f"; under 5 % more from steps of {self.word('step_us', _at(little[-1]))} on"
@@ -212,10 +212,11 @@ class Idle(OverSteps):
 
 
 def _factor(said: Conclusion) -> str:
-    """A number only where the launches establish that there is a difference."""
-    if not said.is_different:
-        return "as long" if said.verdict == "same" else "undecided"
-    return f"{units.format_factor(1 / said.factor)} as long"
+    """A number only where the launches establish that there is a difference; nothing where they do
+    not tell."""
+    if said.is_different:
+        return f"{units.format_factor(1 / said.factor)} as long"
+    return "as long" if said.verdict == "same" else ""
 
 
 def _idle(row: Row) -> float:
