@@ -68,7 +68,7 @@ def execute(options: IdleOptions) -> int:
                 return run.exit_code
             raise NothingMeasured(_why_nothing(run, options))
         notes = [overhead(each.free_s, each.recorded_s) for each in run.processes]
-        code = _show(options, run.traces, [text for text in notes if text])
+        code = _show(options, run.traces, [text for text in notes if text][:1])
     return run.exit_code if failed else code
 
 

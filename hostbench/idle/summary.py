@@ -54,6 +54,7 @@ _LATE = "the host did something else: move it to a thread, or enqueue the next s
 _LAUNCHES = "fewer and larger kernels: a CUDA graph, torch.compile(mode='reduce-overhead'), batch"
 _QUEUED = "time between kernels that were queued: fewer and larger kernels; or streams that wait"
 _OVERLAP = "copy the next batch on a side stream, from pinned memory, while this one is computed"
+_READ_LATER = "read results into pinned memory on a side stream, or one step later"
 _ALONE = "collectives ran and nothing else did: overlap them with backward (buckets, async_op)"
 
 
@@ -366,7 +367,8 @@ class _Summary:
         for copy in copies:
             size = about_bytes(copy.nbytes / copy.count)
             what = f"copies not hidden: {copy.way}, {copy.count:,} of {size} on average"
-            yield from self._advice(copy.not_hidden_s, what, _OVERLAP)
+            remedy = _READ_LATER if copy.way.startswith("D2H") else _OVERLAP
+            yield from self._advice(copy.not_hidden_s, what, remedy)
 
     def _about_host(
         self, causes: Iterable[IdleCause], loader_s: float, allocation_s: float

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import hostbench
 from hostbench.core.units import MIB
 from hostbench.device import numa
 from hostbench.device.cuda import CudaDevice
@@ -109,3 +110,32 @@ def test_accelerator_graphs_replay(cuda: CudaDevice) -> None:
     graph.replay()
     torch.cuda.synchronize()
     assert number.item() == 2
+
+
+def test_a_wait_is_named_by_its_line(cuda: CudaDevice, record: Record) -> None:
+    """torch warns of a wait when its operation is done, and the mark stands behind it."""
+    left = torch.ones(1024, 1024, device="cuda")
+
+    def log(loss: torch.Tensor) -> float:
+        return loss.item()
+
+    def branch(loss: torch.Tensor) -> int:
+        return 1 if loss > 3 else 0
+
+    def wait() -> None:
+        torch.cuda.synchronize()
+
+    with hostbench.watch(show=False) as watch:
+        for _ in range(3):
+            loss = torch.mm(left, left).sum()
+            log(loss)
+            branch(loss)
+            torch.mm(left, left)
+            wait()
+            watch.step()
+    if not watch.report.devices:
+        pytest.skip("the profiler saw no work of the GPU: CUPTI is missing or not permitted")
+    found = {(each.function, each.call): each.count for each in watch.report.syncs}
+    record(", ".join(f"{function} {call}: {num}" for (function, call), num in found.items()))
+    counts = Counter({function: num for (function, _), num in found.items()})
+    assert (counts["log"], counts["branch"], counts["wait"]) == (3, 3, 3)

@@ -291,6 +291,9 @@ class _Core:
     def getCurrentStream(self, index: int) -> tuple[int, int, int]:
         return self._machine.gpus[index].current, index, _CUDA_TYPE
 
+    def getCurrentRawStream(self, index: int) -> int:
+        return self._machine.gpus[index].current
+
     def getDefaultStream(self, index: int) -> tuple[int, int, int]:
         return 0, index, _CUDA_TYPE
 
