@@ -102,7 +102,9 @@ _command(
         "--trace",
         type=options.PATH,
         metavar="FILE",
-        help="in place of a case: a trace that somebody recorded, .json or .json.gz",
+        multiple=True,
+        help="in place of a case: a trace that somebody recorded, .json or .json.gz; once for each "
+        "rank",
     ),
     click.option(
         "--from", "from_s", type=Number(0), metavar="S", help="of FILE: seconds since its start"

@@ -28,8 +28,8 @@ from hostbench.core.units import format_seconds
 from hostbench.device.simulated_file import MARK
 from hostbench.facts.record import text_of
 from hostbench.families import check_selects, load
-from hostbench.idle.stretch import stretch
-from hostbench.idle.trace import read_trace
+from hostbench.idle.lanes import lanes, step_of, whole_s
+from hostbench.idle.trace import Trace, read_trace
 from hostbench.report.reading import about, picture, table
 from hostbench.report.table import Part
 from hostbench.runner.launcher import Launcher
@@ -48,7 +48,7 @@ _OPEN = "open it in https://ui.perfetto.dev or chrome://tracing"
 class TraceOptions(Measuring):
     output: Path | None = None
     format: str = "text"
-    trace: Path | None = None
+    trace: tuple[Path, ...] = ()
     from_s: float | None = None
     to_s: float | None = None
     step: int | None = None
@@ -59,8 +59,8 @@ def execute(options: TraceOptions) -> int:
     where the case cannot run here, 4 where it failed: also with a trace that shows how."""
     if options.output is not None:
         check_folder(options.output)
-    if options.trace is not None:
-        return _of_file(options, options.trace)
+    if options.trace:
+        return _of_files(options)
     if (options.from_s, options.to_s, options.step) != (None, None, None):
         raise UsageError("--from, --to and --step choose a part of --trace FILE, which is missing")
     selector = _selector(options.case)
@@ -179,30 +179,45 @@ def _write_trace(path: Path, document: Mapping[str, Any]) -> None:
     write_file(path, packed(document) if is_packed else json.dumps(document).encode())
 
 
-def _of_file(options: TraceOptions, path: Path) -> int:
-    """A stretch of a trace of PyTorch's profiler, as a picture and as a smaller trace."""
+def _of_files(options: TraceOptions) -> int:
+    """A stretch of traces of PyTorch's profiler, as a picture and as a smaller trace."""
     if options.case:
         raise UsageError("a CASE or --trace FILE, not both")
-    if options.step is not None and (options.from_s, options.to_s) != (None, None):
-        raise UsageError("--step is a part of its own: leave --from and --to out")
     with Reading() as reading:
-        found = read_trace(path, reading)
-    for warning in found.warnings:
+        found = [read_trace(path, reading) for path in options.trace]
+    for warning in (warning for trace in found for warning in trace.warnings):
         warn(warning)
-    part = stretch(found, options.from_s, options.to_s, options.step)
-    stem = path.name.removesuffix(".gz").removesuffix(".json")
+    whole = whole_s(found)
+    start_s, end_s = _window(options, found, whole)
+    part = tuple(lanes(found, start_s, end_s))
+    stem = options.trace[0].name.removesuffix(".gz").removesuffix(".json")
     shown, drawn = _outputs(options.output or Path(f"{stem}.stretch"))
-    rank = "" if found.rank is None else f"rank {found.rank}, "
-    start, end = format_seconds(part.from_s) if part.from_s else "0", format_seconds(part.to_s)
-    said = f"{rank}from {start} to {end} of {format_seconds(part.whole_s)}"
-    facts = {"file": found.file, "rank": found.rank, "from_s": part.from_s, "to_s": part.to_s}
-    _write_trace(shown, chrome_trace(part.lanes, facts))
-    window = part.from_s, part.to_s
-    since = f"{start} of the trace" if part.from_s else "its first activity"
-    drawing = svg(part.lanes, found.file, [said], window=window, since=since)
+    start = format_seconds(start_s) if start_s else "0"
+    said = f"from {start} to {format_seconds(end_s)} of {format_seconds(whole)}"
+    files = [trace.file for trace in found]
+    facts = {"files": files, "from_s": start_s, "to_s": end_s}
+    _write_trace(shown, chrome_trace(part, facts))
+    title, since = ", ".join(files), f"{start} of the trace" if start_s else "the first event"
+    drawing = svg(part, title, [said], window=(0.0, end_s - start_s), since=since)
     write_file(drawn, drawing.encode())
-    _show(options, part.lanes, [found.file, said], facts, (shown, drawn))
+    _show(options, part, [title, said], facts, (shown, drawn))
     return EXIT_OK
+
+
+def _window(options: TraceOptions, found: Sequence[Trace], whole: float) -> tuple[float, float]:
+    """The stretch that was asked for, in seconds from the first event of all."""
+    if options.step is not None:
+        if (options.from_s, options.to_s) != (None, None):
+            raise UsageError("--step is a stretch of its own: leave --from and --to out")
+        return step_of(found, options.step)
+    start_s = 0.0 if options.from_s is None else options.from_s
+    end_s = whole if options.to_s is None else options.to_s
+    if not start_s < end_s or start_s > whole:
+        raise UsageError(
+            f"--from {start_s:g} --to {end_s:g} is no part of the trace, which has {whole:g} s: "
+            "give seconds from its first event"
+        )
+    return start_s, end_s
 
 
 def _tell(options: TraceOptions, trace: StoredTrace, shown: Path, drawn: Path) -> None:
@@ -214,7 +229,7 @@ def _tell(options: TraceOptions, trace: StoredTrace, shown: Path, drawn: Path) -
 
 def _show(
     options: TraceOptions,
-    lanes: tuple[Lane, ...],
+    seen: tuple[Lane, ...],
     heads: Sequence[str],
     facts: Mapping[str, Any],
     files: tuple[Path, Path],
@@ -225,10 +240,10 @@ def _show(
 
     def parts() -> list[Part]:
         written = [f"trace: {shown} ({_OPEN})", f"picture: {drawn}", *ends]
-        return [*heads, "", table(lanes), "", *written]
+        return [*heads, "", table(seen), "", *written]
 
     def document() -> dict[str, Any]:
         paths = {"trace": str(shown), "picture": str(drawn)}
-        return {**facts, **paths, "lanes": to_builtins(lanes)}
+        return {**facts, **paths, "lanes": to_builtins(seen)}
 
-    show_page(options.format, parts, lambda: table(lanes), document)
+    show_page(options.format, parts, lambda: table(seen), document)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hostbench.core.errors import UsageError
 from hostbench.core.lanes import HOST, Lane, Span, SpanKind
@@ -13,6 +14,35 @@ from hostbench.idle.summary import COLLECTIVE
 from hostbench.idle.trace import COPY, INSIDE, Trace
 
 _WAYS: tuple[tuple[str, SpanKind], ...] = (("HtoD", "H2D"), ("DtoH", "D2H"))
+
+
+MAX_SPANS = 200_000
+"""Of a stretch: more is no picture any more, and no small file."""
+
+
+def whole_s(traces: Sequence[Trace]) -> float:
+    """From the first event of all to the end of the last."""
+    return max(
+        later_s + float(rows[1].max())
+        for trace, later_s in zip(traces, _later_s(traces), strict=True)
+        for rows in _timed(trace)
+    )
+
+
+def step_of(traces: Sequence[Trace], number: int) -> tuple[float, float]:
+    """From the first start to the last end of the step of that number, as `stretch` counts. Raises
+    UsageError where no trace has it."""
+    found = [
+        (start_s + later_s, end_s + later_s)
+        for trace, later_s in zip(traces, _later_s(traces), strict=True)
+        for start_s, end_s, step in trace.steps.T.tolist()
+        if step == number
+    ]
+    if not found:
+        known = sorted({int(step) for trace in traces for step in trace.steps[2]})
+        said = f"{known[0]} to {known[-1]}" if known else "none: call profile.step() after each"
+        raise UsageError(f"--step {number}: there is no such step in the trace; there are: {said}")
+    return min(start_s for start_s, _ in found), max(end_s for _, end_s in found)
 
 
 def stretch(traces: Sequence[Trace]) -> tuple[float, float]:
@@ -28,10 +58,21 @@ def stretch(traces: Sequence[Trace]) -> tuple[float, float]:
 
 def lanes(traces: Sequence[Trace], start_s: float, end_s: float) -> list[Lane]:
     """What has a part in these seconds, cut to them. Traces are beside each other by the clocks
-    that they have. Raises UsageError where nothing has."""
+    that they have. Raises UsageError where nothing has, and where that is too much."""
+    each = list(zip(traces, _later_s(traces), strict=True))
+    num = sum(
+        int(_is_within(rows, start_s - later_s, end_s - later_s).sum())
+        for trace, later_s in each
+        for rows in (trace.calls, trace.work)
+    )
+    if num > MAX_SPANS:
+        raise UsageError(
+            f"this stretch has {num:,} calls and pieces of work, more than {MAX_SPANS:,}: name a "
+            "shorter one"
+        )
     found = [
         lane
-        for trace, later_s in zip(traces, _later_s(traces), strict=True)
+        for trace, later_s in each
         for lane in _of_trace(trace, start_s - later_s, end_s - later_s, len(traces) > 1)
     ]
     if not found:
@@ -80,8 +121,12 @@ def _of_trace(trace: Trace, start_s: float, end_s: float, is_one_of_many: bool) 
 
 
 def _within(rows: Floats, start_s: float, end_s: float) -> Floats:
-    chosen = rows[:, (rows[0] < end_s) & (rows[1] > start_s)]
+    chosen = rows[:, _is_within(rows, start_s, end_s)]
     return chosen[:, np.argsort(chosen[0], kind="stable")]
+
+
+def _is_within(rows: Floats, start_s: float, end_s: float) -> NDArray[np.bool_]:
+    return np.asarray((rows[0] < end_s) & (rows[1] > start_s))
 
 
 def _by_count(threads: Floats) -> list[float]:

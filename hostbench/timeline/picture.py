@@ -74,8 +74,8 @@ def svg(
     drawn = _pieces(shown, *ends)
     parts, y = _head(title, [*about, *_notes(lanes, shown, drawn)])
     legend, y = _legend(drawn, y + _BETWEEN)
-    rows, bottom = _rows(shown, drawn, _Window(*ends), y + _BETWEEN)
-    axis, height = _axis(_Window(*ends), y + _BETWEEN, bottom, since)
+    rows, bottom = _rows(shown, drawn, _Frame(*ends), y + _BETWEEN)
+    axis, height = _axis(_Frame(*ends), y + _BETWEEN, bottom, since)
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{height}" '
@@ -91,7 +91,7 @@ def svg(
 
 
 @dataclass(frozen=True, slots=True)
-class _Window:
+class _Frame:
     """The time that is shown."""
 
     start_s: float
@@ -185,7 +185,7 @@ def _wrapped(text: str, length: int) -> list[str]:
 
 
 def _rows(
-    lanes: Sequence[Lane], drawn: Sequence[Sequence[_Merged]], window: _Window, y: int
+    lanes: Sequence[Lane], drawn: Sequence[Sequence[_Merged]], window: _Frame, y: int
 ) -> tuple[list[str], int]:
     """The lanes from `y` on, and where they end."""
     parts: list[str] = []
@@ -211,7 +211,7 @@ def _rows(
     return parts, y
 
 
-def _in_words(lane: Lane, window: _Window) -> str:
+def _in_words(lane: Lane, window: _Frame) -> str:
     """How much of the time a stream is busy, or the host waits."""
     kinds: dict[str, tuple[SpanKind, ...]] = {"busy": tuple(KINDS)}
     if lane.name == HOST or all(span.kind in ("call", "wait") for span in lane.spans):
@@ -221,7 +221,7 @@ def _in_words(lane: Lane, window: _Window) -> str:
     return f"{word} {shares[word]:.0%}"
 
 
-def _bar(piece: _Merged, window: _Window, y: int) -> Iterator[str]:
+def _bar(piece: _Merged, window: _Frame, y: int) -> Iterator[str]:
     span = piece.span
     x, width = window.share(span.start_s), (span.end_s - span.start_s) / window.length_s
     color = _COLORS[span.kind]
@@ -270,7 +270,7 @@ def _legend(drawn: Sequence[Sequence[_Merged]], y: int) -> tuple[list[str], int]
     return parts, y + _LINE
 
 
-def _axis(window: _Window, top: int, bottom: int, since: str) -> tuple[list[str], int]:
+def _axis(window: _Frame, top: int, bottom: int, since: str) -> tuple[list[str], int]:
     """Lines at round times, and their labels with the unit below the lanes."""
     parts = []
     for at_s in _ticks(window.length_s):

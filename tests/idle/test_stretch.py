@@ -1,4 +1,4 @@
-"""A stretch of somebody's trace as lanes: the threads, the streams, the step that is named."""
+"""`hostbench trace --trace`: a stretch of somebody's trace, or the step that is named."""
 
 import json
 from pathlib import Path
@@ -8,10 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from hostbench.cli import main
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, DataError, UsageError
-from hostbench.core.lanes import Lane
-from hostbench.idle import stretch as module
-from hostbench.idle.stretch import stretch
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
+from hostbench.idle import lanes as module
+from hostbench.idle.lanes import step_of, whole_s
 from hostbench.idle.trace import Trace, read_trace
 from hostbench.timeline import read_trace as read_ours
 from tests.made_trace import D2H_PAGEABLE, H2D, MadeTrace
@@ -37,96 +36,45 @@ def made(tmp_path: Path) -> Path:
     return trace.write(tmp_path / "train.json")
 
 
-def seen(lane: Lane) -> list[tuple[str, str, float, float]]:
-    return [
-        (one.name, one.kind, round(one.start_s * 1e6, 3), round(one.end_s * 1e6, 3))
-        for one in lane.spans
-    ]
-
-
 @pytest.fixture
-def trace(tmp_path: Path) -> Trace:
-    return read_trace(made(tmp_path))
+def found(tmp_path: Path) -> list[Trace]:
+    return [read_trace(made(tmp_path))]
 
 
-def test_all_of_it_has_every_thread_and_stream(trace: Trace) -> None:
-    found = stretch(trace)
-    assert [(lane.place, lane.name) for lane in found.lanes] == [
-        ("", "host"),
-        ("", "thread 2"),
-        ("GPU 0", "stream 7"),
-        ("GPU 1", "stream 20"),
-    ]
-    host, thread, first, second = found.lanes
-    assert seen(host) == [
-        ("cudaMemcpyAsync", "call", 0, 10),
-        ("cudaLaunchKernel", "call", 10, 20),
-        ("cudaStreamSynchronize", "wait", 20, 165),
-        ("cudaMemcpyAsync", "call", 200, 260),
-        ("cudaLaunchKernel", "call", 260, 270),
-    ]
-    assert seen(thread) == [("cudaLaunchKernel", "call", 300, 310)]
-    assert seen(first) == [
-        (H2D, "H2D", 20, 60),
-        ("gemm<float>&", "compute", 60, 160),
-        (D2H_PAGEABLE, "D2H", 210, 250),
-        ("ncclDevKernel_AllReduce", "collective", 270, 300),
-        ("Memset (Device)", "other", 300, 310),
-    ]
-    assert first.spans[0].nbytes == 4096
-    assert seen(second) == [("relu", "compute", 310, 400)]
-    assert (found.from_s, round(found.to_s * 1e6), round(found.whole_s * 1e6)) == (0, 400, 400)
+def test_the_whole_is_from_the_first_event_to_the_end_of_the_last(found: list[Trace]) -> None:
+    assert whole_s(found) == pytest.approx(400e-6)
 
 
-def test_a_part_is_cut_at_its_ends(trace: Trace) -> None:
-    host, stream = stretch(trace, 100e-6, 220e-6).lanes
-    assert seen(host) == [
-        ("cudaStreamSynchronize", "wait", 100, 165),
-        ("cudaMemcpyAsync", "call", 200, 220),
-    ]
-    assert seen(stream) == [("gemm<float>&", "compute", 100, 160), (D2H_PAGEABLE, "D2H", 210, 220)]
-    assert stretch(trace, from_s=100e-6).to_s == pytest.approx(400e-6)
-    assert stretch(trace, to_s=100e-6).from_s == 0.0
+def test_a_step_is_found_by_its_number(found: list[Trace]) -> None:
+    assert step_of(found, 7) == pytest.approx((0.0, 200e-6))
+    assert step_of(found, 8) == pytest.approx((200e-6, 400e-6))
+    with pytest.raises(UsageError, match=r"--step 9: there is no such step.* there are: 7 to 8"):
+        step_of(found, 9)
 
 
-def test_a_step_is_found_by_its_number(trace: Trace) -> None:
-    found = stretch(trace, step=7)
-    assert (round(found.from_s * 1e6), round(found.to_s * 1e6)) == (0, 200)
-    assert [lane.name for lane in found.lanes] == ["host", "stream 7"]
-    with pytest.raises(UsageError, match=r"--step 9: train\.json has no such step.* are: 7 to 8"):
-        stretch(trace, step=9)
-
-
-@pytest.mark.parametrize(("from_s", "to_s"), [(1.0, None), (2e-4, 1e-4), (1e-4, 1e-4), (5.0, 6.0)])
-def test_what_is_no_part_is_said(trace: Trace, from_s: float, to_s: float | None) -> None:
-    with pytest.raises(UsageError, match=r"is no part of train\.json, which has 0\.0004 s"):
-        stretch(trace, from_s, to_s)
+def test_a_trace_without_steps_says_how_to_have_some(tmp_path: Path) -> None:
+    plain = MadeTrace()
+    plain.sync((0, 5))
+    with pytest.raises(UsageError, match=r"profile\.step\(\)"):
+        step_of([read_trace(plain.write(tmp_path / "plain.json"))], 1)
 
 
 def test_too_much_is_refused_with_the_way_out(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch
+    found: list[Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_SPANS", 5)
     with pytest.raises(UsageError, match="12 calls and pieces of work, more than 5: name a sho"):
-        stretch(trace)
-    assert stretch(trace, to_s=15e-6).lanes
-
-
-def test_a_trace_without_cuda_says_how_to_record_one(tmp_path: Path) -> None:
-    empty = MadeTrace()
-    empty.op("aten::add", (0, 5))
-    with pytest.raises(DataError, match=r"ProfilerActivity\.CUDA"):
-        stretch(read_trace(empty.write(tmp_path / "cpu.json")))
+        module.lanes(found, 0.0, 1.0)
+    assert module.lanes(found, 0.0, 15e-6)
 
 
 @pytest.mark.parametrize("name", ["resnet50", "distributed-rank-0", "recommender-rank-3"])
 def test_real_traces_keep_every_call_and_piece_of_work(name: str) -> None:
-    found = read_trace(DATA / f"{name}.json.gz")
-    part = stretch(found)
-    num = sum(len(lane.spans) for lane in part.lanes)
-    # What takes no time ends where it starts; only at the very start is it outside.
-    assert found.calls.shape[1] + found.work.shape[1] - num <= 1
-    for lane in part.lanes:
+    trace = read_trace(DATA / f"{name}.json.gz")
+    drawn = module.lanes([trace], -1.0, whole_s([trace]) + 1.0)
+    num = sum(len(lane.spans) for lane in drawn)
+    assert num == trace.calls.shape[1] + trace.work.shape[1]
+    for lane in drawn:
         starts = [span.start_s for span in lane.spans]
         assert starts == sorted(starts) and starts[0] >= 0.0
 
@@ -143,14 +91,30 @@ def test_the_command_writes_a_picture_and_a_smaller_trace(
 ) -> None:
     assert command(tmp_path, "--from", "0.0001", "--to", "0.00022") == EXIT_OK
     out = capsys.readouterr().out
-    assert "rank 3, from 100 us to 220 us of 400 us" in out
+    assert "from 100 us to 220 us of 400 us" in out
     drawn = (tmp_path / "out.svg").read_text()
     assert ElementTree.fromstring(drawn) is not None
     assert "gemm&lt;float&gt;&amp;: 60 us" in drawn
     assert "time since 100 us of the trace" in drawn
     lanes, about = read_ours(json.loads((tmp_path / "out.json").read_text()))
     assert [lane.name for lane in lanes] == ["host", "stream 7"]
-    assert about["rank"] == 3
+    assert about["files"] == ["train.json"]
+
+
+def test_several_ranks_are_beside_each_other_by_their_clocks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = MadeTrace(rank=4)
+    other.kernel((1100, 1110), (1110, 1500), "ncclDevKernel_AllReduce")
+    second = str(other.write(tmp_path / "other.json"))
+    assert command(tmp_path, "--trace", second, "--format", "json") == EXIT_OK
+    said = json.loads(capsys.readouterr().out)
+    assert said["files"] == ["train.json", "other.json"]
+    late = [lane for lane in said["lanes"] if lane["place"].startswith("rank 4")]
+    assert [lane["name"] for lane in late] == ["host", "stream 7"]
+    (span,) = late[1]["spans"]
+    assert span["kind"] == "collective"
+    assert (span["start_s"], span["end_s"]) == pytest.approx((110e-6, 500e-6))
 
 
 def test_without_a_name_it_is_named_after_the_trace(
@@ -169,6 +133,9 @@ def test_without_a_name_it_is_named_after_the_trace(
     [
         (("overlap.pipeline",), EXIT_USAGE, "a CASE or --trace FILE, not both"),
         (("--step", "7", "--to", "1"), EXIT_USAGE, "leave --from and --to out"),
+        (("--from", "1"), EXIT_USAGE, "is no part of the trace, which has 0.0004 s"),
+        (("--from", "0.0002", "--to", "0.0001"), EXIT_USAGE, "is no part of the trace"),
+        (("--step", "9"), EXIT_USAGE, "there are: 7 to 8"),
         (("--from", "-1"), EXIT_USAGE, "--from"),
         (("--trace", "nowhere.json"), EXIT_USAGE, "cannot read nowhere.json"),
         (("--trace", __file__), EXIT_FAILED, "is no trace of PyTorch's profiler"),
