@@ -25,7 +25,7 @@ class Create(suite.Suite):
 
 
 class Part(suite.Suite):
-    """One part of creating on the CPU and moving, alone. Timed: a fill in place or the copy."""
+    """One part of creating on the CPU and moving. Timed: a fill in place, the copy, or memory."""
 
     workload = "allocation.part"
     version = "1"
@@ -33,7 +33,7 @@ class Part(suite.Suite):
     params = (
         ("cuda", "cpu"),
         (16777216,),
-        ("zeros", "randn", "full", "arange", "copy"),
+        ("zeros", "randn", "full", "arange", "copy", "host_memory"),
     )
 
 

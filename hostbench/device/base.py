@@ -190,6 +190,10 @@ class Device:
         """Write into a float32 buffer in host memory what `create` writes into a new one."""
         raise self.refusal("fills in place")
 
+    def touch(self, buffer: Buffer) -> None:
+        """Touch each page of a buffer in host memory once, so that it is there."""
+        raise self.refusal("touch")
+
     def new_memory(self, nbytes: int, memory: Memory) -> Buffer:
         """New memory with every page of it there, and nothing written into it: `pageable` has its
         pages from the system, whatever the C library has left. Raises Unavailable where it cannot

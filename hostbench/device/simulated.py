@@ -164,9 +164,13 @@ class SimulatedDevice(Device):
     def new_memory(self, nbytes: int, memory: Memory) -> SimulatedBuffer:
         on_host, pinned = memory != "device", memory == "pinned"
         self.allocate(nbytes, on_host=on_host, pinned=pinned)
+        made = SimulatedBuffer(nbytes, on_host=on_host, pinned=pinned)
         if memory == "pageable":
-            self.spend(nbytes / self.link.host_bytes_per_s)
-        return SimulatedBuffer(nbytes, on_host=on_host, pinned=pinned)
+            self.touch(made)
+        return made
+
+    def touch(self, buffer: SimulatedBuffer) -> None:
+        self.spend(buffer.nbytes / self.link.host_bytes_per_s)
 
     def pin(self, source: SimulatedBuffer) -> SimulatedBuffer:
         self.allocate(source.nbytes, on_host=True, pinned=True)

@@ -85,8 +85,11 @@ class TorchDevice(Device):
             return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
         pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         made = torch.frombuffer(pages, dtype=torch.uint8)
-        made[:: mmap.PAGESIZE].zero_()
+        self.touch(made)
         return made
+
+    def touch(self, buffer: Buffer) -> None:
+        buffer.view(torch.uint8)[:: mmap.PAGESIZE].zero_()
 
     def typed(self, buffer: Buffer, dtype: DType) -> Buffer:
         return buffer.view(_DTYPES[dtype])

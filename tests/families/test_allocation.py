@@ -144,7 +144,7 @@ def test_create_makes_the_same_on_a_gpu(floor: Floor, fill: Fill) -> None:
 
 def test_a_part_alone_allocates_nothing(floor: Floor) -> None:
     device = CudaDevice()
-    for part in (*FILLS, "copy"):
+    for part in (*FILLS, "copy", "host_memory"):
         asked = prepared(device, "part", part=part)
         asked.step()
         device.reset_peak()

@@ -91,7 +91,7 @@ class Breakdown(Question):
                 others,
                 *lacking,
             ),
-            notes=(*self.at([whole], ()), _PAGES),
+            notes=self.at([whole], ()),
             chart=chart("bar", LANES, TIME, bars),
         )
 
@@ -101,9 +101,6 @@ class Breakdown(Question):
         return max(found, key=lambda one: (_num_known(one[1]), int(one[0].axes["nbytes"])))
 
 
-_PAGES = "The host's memory is counted as if all of its pages were new: malloc may have some left."
-
-
 def _num_known(parts: Mapping[str, Row | None]) -> int:
     return sum(row is not None for row in parts.values())
 
@@ -111,10 +108,8 @@ def _num_known(parts: Mapping[str, Row | None]) -> int:
 def _parts(whole: Row, rows: Rows) -> Iterator[tuple[str, Row | None]]:
     """A device that works in host memory pays for host memory twice."""
     nbytes, fill = whole.axes["nbytes"], whole.axes["fill"]
-    host, device = (
-        first(rows, MEMORY, nbytes=nbytes, memory=memory, cache="warm")
-        for memory in ("pageable", "device")
-    )
+    host = first(rows, PART, nbytes=nbytes, part="host_memory")
+    device = first(rows, MEMORY, nbytes=nbytes, memory="device", cache="warm")
     yield str(fill), first(rows, PART, nbytes=nbytes, part=fill)
     yield "the host's memory", host
     yield "the device's memory", host if whole.device == "cpu" else device

@@ -72,19 +72,22 @@ def create(device: Device, nbytes: int, fill: Fill, place: str) -> Step:
     axes={
         "device": DEVICES,
         "nbytes": (MIDDLE,),
-        "part": (*FILLS[1:], "copy"),
+        "part": (*FILLS[1:], "copy", "host_memory"),
     },
-    quick=lambda part, **_: part in ("randn", "copy"),
+    quick=lambda part, **_: part in ("randn", "copy", "host_memory"),
     host_only=lambda part, **_: part != "copy",
     sampling=0.5,
     baseline={"part": "copy"},
     version="1",
 )
 def part(device: Device, nbytes: int, part: str) -> Prepared:
-    """One part of creating on the CPU and moving, alone. Timed: a fill in place or the copy.
+    """One part of creating on the CPU and moving. Timed: a fill in place, the copy, or memory.
 
-    The memory is there; what new memory costs is `memory`.
+    Fills and the copy find their memory. host_memory: what malloc gives, each page touched, dropped
+    at once as the tensor is that was moved.
     """
+    if part == "host_memory":
+        return Prepared(step=lambda: device.touch(device.create("empty", nbytes, on_host=True)))
     source = device.host_buffer(nbytes, pinned=False)
     if part != "copy":
         numbers = device.typed(source, "float32")
@@ -112,9 +115,9 @@ def _needs(memory: str, cache: str, **_: AxisValue) -> Iterator[str]:
 
 
 def _quick_memory(device: str, nbytes: int, memory: str, cache: str) -> bool:
-    """Pageable, for the parts of `create`; what a cold cache costs where there is one."""
-    wanted = memory == "pageable" or (device == "cuda" and cache == "cold")
-    return nbytes == MIDDLE and wanted
+    """What a cold cache costs, where there is one; and the device's part of `create`."""
+    wanted = memory == "device" or cache == "cold"
+    return device == "cuda" and nbytes == MIDDLE and wanted
 
 
 @workload(
