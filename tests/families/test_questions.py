@@ -1032,11 +1032,12 @@ def test_what_starting_workers_costs(feeding: dict[str, Answer]) -> None:
 
 
 def test_a_quick_run_asks_only_what_it_varied(loadings: list[CaseRecord], tmp_path: Path) -> None:
-    """Of GPUs: without another prefetch_factor or batch size there is nothing to compare."""
+    """Of GPUs: without another prefetch_factor there is nothing to compare."""
     loads = families.load(("loading",))
     quick = [one for one in loadings if loads[one.case.workload].is_quick(one.case)]
     assert [*asked_of(tmp_path, repeated(quick))] == [
         WORKERS,
         "Does pin_memory=True help, with .to(device, non_blocking=True)?",
         "Does a side-stream prefetcher help beyond non_blocking, with pin_memory=True?",
+        BATCHES,
     ]

@@ -48,13 +48,12 @@ def _only(device: str, **axes: AxisValue) -> bool:
 def _quick(device: str, **axes: AxisValue) -> bool:
     """A quick run has no time for a case of each question."""
     differs = {axis: axes[axis] for axis in _differs(device, **axes)}
-    wanted: list[dict[str, AxisValue]] = [{}, {"num_workers": 0}]
+    wanted: list[dict[str, AxisValue]] = [{}, {"num_workers": 0}, {"batch_size": 1}]
     if device == "cuda":
         wanted += [{"memory": "pageable"}, {"way": "side_stream"}]
     else:  # the pinned ones say why they are skipped
         pinned: dict[str, AxisValue] = {"memory": "pinned"}
         wanted += [pinned, {**pinned, "way": "side_stream"}]
-        wanted += [{"batch_size": 1}]
     return differs in wanted
 
 
