@@ -999,6 +999,19 @@ def test_a_few_launches_do_not_say_how_many_workers(
     assert value(one, "4 workers") == pytest.approx(1.054e-3, rel=1e-3)
 
 
+def test_where_more_workers_scatter_no_difference_is_seen(
+    loadings: list[CaseRecord], tmp_path: Path
+) -> None:
+    scattered = [
+        replace(one, seconds=(one.seconds or 0.0) * (0.6 + one.launch % 2))
+        if one.case.values.get("num_workers") == 8
+        else one
+        for one in repeated(loadings)
+    ]
+    said = asked_of(tmp_path, scattered)[WORKERS].verdict
+    assert said.startswith("4 workers: 1.05 ms a batch, and no difference seen with more; slower:")
+
+
 def test_what_pinning_a_side_stream_and_a_prefetch_gain(feeding: dict[str, Answer]) -> None:
     pins = feeding["Does pin_memory=True help, with .to(device)?"]
     assert (pins.state, pins.verdict) == ("yes", "pin_memory=True is 1.18x faster than"

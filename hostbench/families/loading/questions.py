@@ -103,12 +103,11 @@ class Over(Question):
         )
 
     def _conclusion(self, known: Sequence[Row]) -> tuple[State, str]:
-        held = {row.case: [self._beside(other, row) for other in known] for row in known}
-        best = next(
-            row
-            for place, row in enumerate(known)
-            if not any(one.verdict == "faster" for one in held[row.case][place + 1 :])
-        )
+        best, more = known[0], set[str]()
+        for place, best in enumerate(known):
+            more = {self._beside(other, best).verdict for other in known[place + 1 :]}
+            if "faster" not in more:
+                break
         beside_best = [self._beside(row, best) for row in known]
         slower = [
             f"{self.word(self.over, row.axes[self.over])} {units.format_factor(1 / one.factor)}"
@@ -117,7 +116,8 @@ class Over(Question):
         ]
         if few := few_launches(known):
             return "undecided", f"undecided: {few}"
-        most = "" if best is known[-1] else ", and more is no faster"
+        said = "no difference seen with more" if "undecided" in more else "more is no faster"
+        most = f", and {said}" if more else ""
         beside = f"; slower: {joined(slower)}" if slower else ""
         name = self.word(self.over, best.axes[self.over])
         return "figure", f"{name}: {self._in_words(best)}{most}{beside}"
