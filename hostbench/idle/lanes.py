@@ -11,7 +11,7 @@ from hostbench.core.noise import Floats
 from hostbench.idle.host import host_of
 from hostbench.idle.intervals import union
 from hostbench.idle.summary import COLLECTIVE
-from hostbench.idle.trace import COPY, INSIDE, Trace
+from hostbench.idle.trace import COPY, INSIDE, NONE, Trace
 
 _WAYS: tuple[tuple[str, SpanKind], ...] = (("HtoD", "H2D"), ("DtoH", "D2H"))
 
@@ -105,15 +105,18 @@ def _of_trace(trace: Trace, start_s: float, end_s: float, is_one_of_many: bool) 
     waiting, _ = union(
         np.array([wait.start_s for wait in waits]), np.array([wait.end_s for wait in waits])
     )
-    for number, thread in enumerate(_by_count(calls[3])):
+    host = _host(trace)
+    for thread in _by_count(calls[3], host):
         rows = calls[:, calls[3] == thread]
         waited_s = waiting.within(rows[0], rows[1])
         kinds: list[SpanKind] = ["wait" if seconds > 0 else "call" for seconds in waited_s]
-        name = HOST if number == 0 else f"thread {trace.threads.texts[int(thread)]}"
+        own_name = trace.threads.texts[int(thread)].rpartition("/")[2]
+        name = HOST if thread == host else f"thread {own_name}"
         yield _lane(trace, name, own.strip(), rows, rows[2], kinds, (start_s, end_s))
     work = _within(trace.work, start_s, end_s)
     collectives = trace.names.matching(COLLECTIVE)
-    for device, stream in np.unique(work[4:6], axis=1).T.tolist():
+    streams = np.unique(work[4:6], axis=1).T.tolist()
+    for device, stream in sorted(streams, key=lambda pair: _in_order(trace, *pair)):
         rows = work[:, (work[4] == device) & (work[5] == stream)]
         what = [_kind(trace, int(each), name, collectives) for each, name in rows[2:4].T]
         name, place = trace.threads.texts[int(stream)], f"{own}GPU {int(device)}"
@@ -129,11 +132,26 @@ def _is_within(rows: Floats, start_s: float, end_s: float) -> NDArray[np.bool_]:
     return np.asarray((rows[0] < end_s) & (rows[1] > start_s))
 
 
-def _by_count(threads: Floats) -> list[float]:
-    """The thread that called most comes first."""
+def _host(trace: Trace) -> float:
+    """The process's first thread, which has its number; where that made no call the thread that
+    made most."""
+    threads = _by_count(trace.calls[3], NONE)
+    texts = (trace.threads.texts[int(thread)].partition("/") for thread in threads)
+    first = (thread for thread, (pid, _, tid) in zip(threads, texts, strict=True) if pid == tid)
+    return next(first, threads[0] if threads else NONE)
+
+
+def _by_count(threads: Floats, first: float) -> list[float]:
+    """Those with the most calls first, after the one that is named."""
     found, counts = np.unique(threads, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
+    order = np.lexsort((-counts, found != first))
     return [float(each) for each in found[order]]
+
+
+def _in_order(trace: Trace, device: float, stream: float) -> tuple[float, int, str]:
+    text = trace.threads.texts[int(stream)]
+    number = text.rpartition(" ")[2]
+    return device, int(number) if number.isdecimal() else -1, text
 
 
 def _kind(trace: Trace, what: int, name: float, collectives: np.ndarray) -> SpanKind:

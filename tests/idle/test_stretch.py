@@ -79,6 +79,25 @@ def test_real_traces_keep_every_call_and_piece_of_work(name: str) -> None:
         assert starts == sorted(starts) and starts[0] >= 0.0
 
 
+def test_the_host_is_the_first_thread_also_where_another_calls_more(tmp_path: Path) -> None:
+    trace = MadeTrace()
+    trace.event("cuda_runtime", "cudaLaunchKernel", (0, 1), tid=-5)
+    trace.event("cuda_runtime", "cudaLaunchKernel", (1, 2), tid=-5)
+    trace.event("cuda_runtime", "cudaFree", (1, 2), pid="a/b", tid="c/d")
+    trace.sync((2, 3))
+    trace.kernel(None, (0, 1), stream=20)
+    trace.kernel(None, (1, 2), stream=7)
+    found = read_trace(trace.write(tmp_path / "backward.json"))
+    names = [(lane.name, len(lane.spans)) for lane in module.lanes([found], 0.0, 1.0)]
+    assert names == [
+        ("host", 1),
+        ("thread -5", 2),
+        ("thread d", 1),
+        ("stream 7", 1),
+        ("stream 20", 1),
+    ]
+
+
 # The command
 
 
