@@ -14,10 +14,13 @@ D2H = "transfer.DeviceToHost.track_seconds"
 FAST = {"HOSTBENCH_LAUNCHES": "8"}
 
 
-def small(checkout: Scratch, seconds: float) -> None:
-    """Two small sizes, no sampling to speak of, and `seconds` as every launch's median."""
-    checkout.plain_copies()
+def small(checkout: Scratch, seconds: float, *, torch: bool = True) -> None:
+    """Two small sizes, no sampling to speak of, and `seconds` as every launch's median; without
+    torch no pinned memory."""
+    checkout.plain_copies('"pageable", "pinned"' if torch else '"pageable"')
     checkout.no_probe()
+    if not torch:
+        checkout.without_torch()
     checkout.set_number("hostbench/measure/measure.py", "budget_s: float", 0.0)
     checkout.set_number("hostbench/measure/measure.py", "warmup_s: float", 0.0)
     checkout.set_number("hostbench/measure/measure.py", "PROBE_DELAY_S", 0.002)

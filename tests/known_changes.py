@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostbench.core.noise import FAMILIES, THROTTLE, Floats, noise, sessions, throttled
+from hostbench.core.noise import THROTTLE, Floats, noise, sessions, throttled
+from hostbench.core.noise_family import FAMILIES
 
 SIGMAS = (0.005, 0.02, 0.05)
 STEPS = (0.02, 0.05, 0.10, 0.20)

@@ -81,6 +81,10 @@ class Scratch:
         there = "facts.TorchState(installed=True, importable=True)"
         self.edit("hostbench/cli/run_setup.py", "facts.probe_torch()", there)
 
+    def without_torch(self) -> None:
+        """The cases of `cpu` run on the simulated device: what measures them imports no torch."""
+        self.edit("hostbench/runner/session.py", "device=plan.stand_in,", 'device="simulated",')
+
     def only_families(self, *names: str) -> None:
         """Leave these families; `hostbench sync-benchmarks` writes their asv classes."""
         for path in (self.root / "hostbench/families").iterdir():

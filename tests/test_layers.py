@@ -222,6 +222,16 @@ def test_importing_costs_nothing() -> None:
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
+def test_what_asv_and_simulated_workers_import_is_light() -> None:
+    """asv starts four processes or so for each family and round."""
+    code = "import hostbench.suite, hostbench.device.simulated, sys; "
+    code += "print([m for m in ('numpy', 'torch', 'pandas', 'click') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
 def test_reading_history_loads_no_launcher() -> None:
     code = "import hostbench.store.history, sys; print([m for m in sys.modules if 'launcher' in m])"
     done = subprocess.run(

@@ -12,15 +12,13 @@ session  normal noise and a bias that is drawn anew about every 15 commits
 """
 
 import math
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from hostbench.core.noise_family import FAMILIES
 
-Family = Literal["gauss", "heavy", "drift", "bimodal", "session"]
-FAMILIES: tuple[Family, ...] = get_args(Family)
+Floats = npt.NDArray[np.float64]
 
 OUTLIER_SHARE, OUTLIER_LOW, OUTLIER_HIGH = 0.02, 0.20, 1.00
 DRIFT, AR_COEFFICIENT, AR_SHARE = 0.03, 0.9, 0.3

@@ -5,11 +5,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated
 
-import numpy as np
 from msgspec import Meta, Struct
 
 from hostbench.core.case import Case, Selector
-from hostbench.core.noise import Family, noise
+from hostbench.core.noise_family import Family
 
 _DRAWS = 64
 """Values drawn at once; more launches or samples than that begin again."""
@@ -65,6 +64,10 @@ class Pace:
         """Factors on the seconds; `about` is what they are of, and part of their seed."""
         if not sigma:
             return [1.0]
+        import numpy as np  # where noise is declared alone: every process of asv's comes by here
+
+        from hostbench.core.noise import noise
+
         text = "-".join(map(str, (f"{self.noise.seed} {self.of}", *about)))
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
         drawn = noise(self.noise.family, _DRAWS, sigma, np.random.default_rng(seed))

@@ -29,6 +29,7 @@ _BEFORE_THE_FIRST_FORK = (
     "hostbench.ranks.lockstep",
 )
 """Imported once: every launch of a run measures the same code, whatever happens to the files."""
+_OF_A_SIMULATION = ("hostbench.device.simulated",)
 
 
 def main() -> None:
@@ -58,8 +59,7 @@ def _serve() -> None:
     send(out, Ready(hostbench=hostbench.__file__, pid=os.getpid()))
     for line in sys.stdin:
         launch = decoded(line, Launch)
-        if launch.device is None:
-            _import_torch()
+        _import(_BEFORE_THE_FIRST_FORK if launch.device is None else _OF_A_SIMULATION)
         pid = os.fork()
         if pid == 0:
             _work(worker, out, launch)
@@ -69,11 +69,11 @@ def _serve() -> None:
 
 
 @cache
-def _import_torch() -> None:
-    for name in _BEFORE_THE_FIRST_FORK:
+def _import(names: tuple[str, ...]) -> None:
+    for name in names:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # what torch made is here to stay: collecting between cases need not look at it
+    gc.freeze()  # what they made is here to stay: collecting between cases need not look at it
 
 
 def _work(worker: Any, out: int, launch: Launch) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hostbench import facts
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, UsageError
-from hostbench.core.noise import FAMILIES, Family
+from hostbench.core.noise_family import FAMILIES, Family
 from hostbench.judge.detector import log_seconds
 from hostbench.judge.machine import judge_machine
 from hostbench.store import runs

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from hostbench.core.errors import UsageError
-from hostbench.core.noise import FAMILIES
+from hostbench.core.noise_family import FAMILIES
 from hostbench.core.pcie import Lanes
 from hostbench.device.simulated_file import MARK, LinkTable
 from hostbench.testing.histories.story import (

@@ -10,7 +10,7 @@ from msgspec.structs import force_setattr, replace
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.clock import END_S
 from hostbench.core.errors import UsageError
-from hostbench.core.noise import Family
+from hostbench.core.noise_family import Family
 from hostbench.core.toml import OneLine, decode_toml, refuse
 from hostbench.device.base import lacking
 from hostbench.device.simulated_file import (
