@@ -13,7 +13,7 @@ from hostbench.core.errors import (
     NothingMeasured,
     UsageError,
 )
-from hostbench.core.units import number_of
+from hostbench.core.units import format_seconds, number_of
 from hostbench.idle.child import RecordedRun, recorded
 from hostbench.idle.lanes import lanes, stretch
 from hostbench.idle.recording import RecordSettings
@@ -95,9 +95,10 @@ def _picture(options: IdleOptions, traces: Sequence[Trace], report: IdleReport) 
     end_s = end_s if options.end is None else options.end
     if end_s <= start_s:
         raise UsageError(f"--to {end_s:g} is not after --from {start_s:g}")
-    names = ", ".join(trace.file for trace in traces)
-    about = [names, f"from {start_s:.6g} s to {end_s:.6g} s of the trace"]
-    return svg(lanes(traces, start_s, end_s), headline(report), about)
+    about = [", ".join(trace.file for trace in traces), f"from {start_s:.6g} s to {end_s:.6g} s"]
+    since = f"{format_seconds(start_s)} of the trace" if start_s else "the first event"
+    drawn, window = lanes(traces, start_s, end_s), (0.0, end_s - start_s)
+    return svg(drawn, headline(report), about, window=window, since=since)
 
 
 def _settings(options: IdleOptions, folder: str) -> RecordSettings:
