@@ -166,4 +166,5 @@ class FedLoop:
 
     def _place(self, number: int) -> int:
         """Of a batch in its epoch."""
-        return number % (self.loading.num_batches or self.taken)
+        num_batches = self.loading.num_batches
+        return number if num_batches is None else number % num_batches
