@@ -14,7 +14,7 @@ from hostbench.core.errors import (
     UsageError,
 )
 from hostbench.core.units import format_seconds, number_of
-from hostbench.idle.child import RecordedRun, recorded
+from hostbench.idle.child import RecordedProcess, RecordedRun, recorded
 from hostbench.idle.lanes import lanes, stretch
 from hostbench.idle.recording import RecordSettings
 from hostbench.idle.summary import IdleReport, summary
@@ -52,7 +52,7 @@ def execute(options: IdleOptions) -> int:
     if options.output is not None:
         check_folder(options.output)
     if options.trace:
-        return _show(options, _files(options.trace), [])
+        return _show(options, _files(options.trace))
     with recorded(
         options.command,
         lambda folder: _settings(options, folder),
@@ -67,23 +67,27 @@ def execute(options: IdleOptions) -> int:
             if failed:
                 return run.exit_code
             raise NothingMeasured(_why_nothing(run, options))
-        notes = [overhead(each.free_s, each.recorded_s) for each in run.processes]
-        code = _show(options, run.traces, [text for text in notes if text][:1])
+        code = _show(options, run.traces, [each for each in run.processes if each.trace])
     return run.exit_code if failed else code
 
 
-def _show(options: IdleOptions, files: Sequence[Path], notes: Sequence[str]) -> int:
+def _show(
+    options: IdleOptions, files: Sequence[Path], processes: Sequence[RecordedProcess] = ()
+) -> int:
+    notes = [overhead(each.free_s, each.recorded_s) for each in processes]
+    notes = [text for text in notes if text][:1]
+    steps_s = [{"free_s": each.free_s, "recorded_s": each.recorded_s} for each in processes]
     with Reading() as reading:
         traces = [read_trace(path, reading) for path in files]
     report = summary(traces)
     if options.output is not None:
         write_file(options.output, _picture(options, traces, report).encode())
-        notes = [*notes, f"picture: {options.output}"]
+        notes.append(f"picture: {options.output}")
     show_page(
         options.format,
         lambda: [*page(report, every=options.all), *notes],
         lambda: advice_table(report.advice),
-        lambda: document(report),
+        lambda: {**document(report), "recorded_steps": steps_s},
     )
     return EXIT_OK if report.devices else EXIT_NOTHING_MEASURED
 

@@ -189,7 +189,10 @@ def test_the_program(tmp_path: Path, script: str) -> None:
         command(*words, "9", "5"), capture_output=True, text=True, timeout=120, env=os.environ
     )
     assert done.returncode == 5
-    assert json.loads(done.stdout)["devices"] == []
+    report = json.loads(done.stdout)
+    assert report["devices"] == []
+    (took,) = report["recorded_steps"]
+    assert set(took) == {"free_s", "recorded_s"}
     assert "__main__ ['9', '5']" in done.stderr
     assert "ended with exit code 5" in done.stderr
     done = subprocess.run(
