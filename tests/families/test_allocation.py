@@ -18,11 +18,11 @@ from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
-from hostbench.families.allocation.sequence import changes, peak_bytes
+from hostbench.families.allocation.sequence import demands, peak_bytes
 from hostbench.families.allocation.workloads import SETTINGS, TIGHT
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import prepare
-from hostbench.testing.fake_cuda.segments import Piece, Segments, Settings
+from hostbench.testing.fake_cuda.segments import AllocatorSettings, Piece, Segments
 from hostbench.testing.stand_in import python_of
 from tests.gpu_stand_in import Costs, Floor, cuda_machine, hostbench
 from tests.stored import runs_of
@@ -169,15 +169,15 @@ def test_a_copy_that_never_ran_is_found() -> None:
 
 def test_the_sequence_is_the_same_in_every_run_and_leaves_nothing() -> None:
     held: dict[int, int] = {}
-    for change in changes():
+    for change in demands():
         if change.nbytes:
             assert change.number not in held
             held[change.number] = change.nbytes
         else:
             del held[change.number]
     assert not held
-    digest = zlib.crc32(repr([(one.number, one.nbytes) for one in changes()]).encode())
-    assert (len(changes()), peak_bytes(), digest) == (1040, 461896128, 322286350)
+    digest = zlib.crc32(repr([(one.number, one.nbytes) for one in demands()]).encode())
+    assert (len(demands()), peak_bytes(), digest) == (1040, 461896128, 322286350)
 
 
 @pytest.mark.parametrize("room", ["free", "tight"])
@@ -190,7 +190,7 @@ def test_what_is_told_is_what_the_allocator_did(floor: Floor, room: str) -> None
     found = told_by(told)
     limit = int(TIGHT * peak_bytes()) if room == "tight" else None
     alone, held = Segments(floor.machine.memory_bytes, limit=limit), dict[int, Piece]()
-    for change in changes():
+    for change in demands():
         if change.nbytes:
             held[change.number] = alone.allocate(change.nbytes)
         else:
@@ -234,7 +234,7 @@ def test_a_setting_is_an_environment_on_cuda_alone() -> None:
         said = set(work.variables(case).values())
         on_cuda = case.values["device"] == "cuda"
         assert said == ({SETTINGS[str(case.values["setting"])]} if on_cuda else set())
-    assert all(Settings.of({"PYTORCH_ALLOC_CONF": text}) for text in SETTINGS.values())
+    assert all(AllocatorSettings.of({"PYTORCH_ALLOC_CONF": text}) for text in SETTINGS.values())
 
 
 def test_each_setting_is_measured_in_a_process_that_was_started_with_it(tmp_path: Path) -> None:

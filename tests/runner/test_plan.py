@@ -239,7 +239,10 @@ def enqueueing(whole: Plan) -> set[Case]:
 
 def test_the_parts_of_a_run_are_the_whole() -> None:
     """Measured in two parts on the simulated device: every case and launch just once."""
-    whole = plan(stand_in="simulated", cases=chosen(device="simulated", quick=True))
+    whole = plan(
+        stand_in="simulated",
+        cases=chosen("transfer", "allocation.part", device="simulated", quick=True),
+    )
     measured = session.records(whole, WORKLOADS, InProcess(), Bar())  # type: ignore[arg-type]
     first = [next(measured) for _ in range(11)]
     rest = replace(whole, done=frozenset((r.case, r.launch) for r in first))

@@ -7,11 +7,11 @@ from itertools import pairwise
 import pytest
 
 from hostbench.core.units import GIB, KIB, MIB
-from hostbench.testing.fake_cuda.segments import OutOfMemory, Piece, Segments, Settings
+from hostbench.testing.fake_cuda.segments import AllocatorSettings, OutOfMemory, Piece, Segments
 
 
 def made(text: str = "", total: int = 8 * GIB, limit: int | None = None) -> Segments:
-    return Segments(total, Settings.of({"PYTORCH_CUDA_ALLOC_CONF": text}), limit=limit)
+    return Segments(total, AllocatorSettings.of({"PYTORCH_CUDA_ALLOC_CONF": text}), limit=limit)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,10 @@ def test_large_blocks_are_given_back_first_where_a_size_is_set() -> None:
 )
 def test_sizes_are_rounded_to_parts_of_powers_of_two(nbytes: int, size: int) -> None:
     """torch's own example: 1200 with 4 divisions is 1280, of 1024, 1280, 1536 and 1792."""
-    assert Settings.of({"PYTORCH_ALLOC_CONF": "roundup_power2_divisions:4"}).rounded(nbytes) == size
+    assert (
+        AllocatorSettings.of({"PYTORCH_ALLOC_CONF": "roundup_power2_divisions:4"}).rounded(nbytes)
+        == size
+    )
 
 
 def test_what_has_waited_longest_is_collected_where_memory_is_limited() -> None:
@@ -210,12 +213,12 @@ def test_cuda_malloc_async_never_fragments() -> None:
 )
 def test_what_torch_refuses_and_what_is_not_modelled(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        Settings.of({"PYTORCH_CUDA_ALLOC_CONF": text})
+        AllocatorSettings.of({"PYTORCH_CUDA_ALLOC_CONF": text})
 
 
 def test_the_older_variable_comes_first_and_none_is_the_default() -> None:
     both = {"PYTORCH_ALLOC_CONF": "expandable_segments:True", "PYTORCH_CUDA_ALLOC_CONF": ""}
-    assert Settings.of(both) == Settings.of({}) == Settings()
+    assert AllocatorSettings.of(both) == AllocatorSettings.of({}) == AllocatorSettings()
 
 
 SETTINGS = (

@@ -19,21 +19,21 @@ _BY_LENGTH, _STAYING_BYTES = 64 * KIB, 8 * KIB
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Demand:
     """One allocation of `nbytes`, or the end of the tensor of that number where it is 0."""
 
     number: int
     nbytes: int = 0
 
 
-def changes() -> tuple[Change, ...]:
+def demands() -> tuple[Demand, ...]:
     """From nothing to nothing."""
     rng = random.Random(_SEED)
-    found: list[Change] = []
+    found: list[Demand] = []
     staying: list[int] = []
 
     def allocate(nbytes: int) -> int:
-        found.append(Change(len(found), nbytes))
+        found.append(Demand(len(found), nbytes))
         return len(found) - 1
 
     for _ in range(_BATCHES):
@@ -42,17 +42,17 @@ def changes() -> tuple[Change, ...]:
         for _ in range(_LAYERS):
             mine += [allocate(length * _BY_LENGTH), allocate(length * length // 2 * 4)]
         staying.append(allocate(length * _STAYING_BYTES))
-        found += [Change(number) for number in reversed(mine)]
+        found += [Demand(number) for number in reversed(mine)]
         if len(staying) > _STAYING:
-            found.append(Change(staying.pop(rng.randrange(len(staying)))))
-    return (*found, *(Change(number) for number in staying))
+            found.append(Demand(staying.pop(rng.randrange(len(staying)))))
+    return (*found, *(Demand(number) for number in staying))
 
 
 def peak_bytes() -> int:
     """The most that is asked for at once."""
     held: dict[int, int] = {}
     peak = 0
-    for change in changes():
+    for change in demands():
         if change.nbytes:
             held[change.number] = change.nbytes
             peak = max(peak, sum(held.values()))

@@ -17,7 +17,7 @@ from hostbench.device.base import (
     Memory,
     Step,
 )
-from hostbench.families.allocation.sequence import changes, peak_bytes
+from hostbench.families.allocation.sequence import demands, peak_bytes
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import DEVICES, workload
 
@@ -190,7 +190,7 @@ def mixed(device: Device, setting: str, room: str) -> Prepared:
     As batches of varying length make them; tight: the process may have 1.75 times what is asked
     for at once.
     """
-    wanted = changes()
+    wanted = demands()
     held: dict[int, Buffer] = {}
     device.drop_caches()
     if room == "tight":

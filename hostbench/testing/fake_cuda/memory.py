@@ -8,7 +8,6 @@ it reads nonsense; what a stream may still use when it is freed is reported as a
 
 import os
 import weakref
-from collections import Counter
 from collections.abc import Callable
 from ctypes import c_ubyte
 from dataclasses import dataclass, field
@@ -17,13 +16,16 @@ import numpy as np
 import torch
 
 from hostbench.core.units import MIB
-from hostbench.testing.fake_cuda.segments import OutOfMemory, Piece, Segments, Settings
+from hostbench.testing.fake_cuda.segments import (
+    AllocatorSettings,
+    OutOfMemory,
+    Piece,
+    Segments,
+    Stats,
+)
 from hostbench.testing.fake_cuda.timeline import Block, Capture, Gpu, Machine, Queue
 
 _POISON, _POISONED_BYTES = 0xA5, 4096
-
-Stats = Counter[str]
-"""`allocated` and `peak_allocated` in bytes, `num_ooms`; of pinned memory `registered` too."""
 
 
 @dataclass(eq=False, slots=True)
@@ -113,7 +115,7 @@ class DeviceMemory:
     _num: int = 0
 
     def __post_init__(self) -> None:
-        self.segments = Segments(self.machine.memory_bytes, Settings.of(os.environ))
+        self.segments = Segments(self.machine.memory_bytes, AllocatorSettings.of(os.environ))
 
     def allocate(self, nbytes: int) -> Backed:
         """A block for the current stream. Raises torch's OutOfMemoryError."""

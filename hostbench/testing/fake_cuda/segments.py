@@ -3,7 +3,7 @@
 The main lines of c10/cuda/CUDACachingAllocator.cpp (torch 2.6 to 2.13) with one device's bytes and
 no memory behind them: two pools, best fit within a stream, blocks split and merged, segments given
 back when there is no more, `expandable_segments`, and the settings of PYTORCH_CUDA_ALLOC_CONF that
-`Settings` names. Addresses are numbers. It knows no torch and no time.
+`AllocatorSettings` names. Addresses are numbers. It knows no torch and no time.
 
 Not modelled: pools of CUDA graphs, users' own pools, peers, callbacks when memory runs out.
 cudaMallocAsync is one pool that never fragments and keeps what it once had: CUDA's own rules are
@@ -35,7 +35,7 @@ class OutOfMemory(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class AllocatorSettings:
     """What PYTORCH_CUDA_ALLOC_CONF says; sizes in bytes."""
 
     backend: str = "native"
@@ -45,7 +45,7 @@ class Settings:
     garbage_collection_threshold: float = 0.0
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "Settings":
+    def of(cls, environment: Mapping[str, str]) -> "AllocatorSettings":
         """As torch reads them: of the two variables the older one, where both are set. Raises
         ValueError for a setting that is not modelled, and for what torch refuses."""
         names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
@@ -145,7 +145,7 @@ class Segments:
     set_per_process_memory_fraction leaves of it."""
 
     total: int
-    settings: Settings = field(default_factory=Settings)
+    settings: AllocatorSettings = field(default_factory=AllocatorSettings)
     stats: Stats = field(default_factory=Stats)
     limit: int | None = None
     _small: _Pool = field(default_factory=lambda: _Pool(is_small=True))
