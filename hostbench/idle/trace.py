@@ -23,7 +23,9 @@ KERNEL, COPY, INSIDE = 0, 1, 2
 STEP = "ProfilerStep#"
 _LOADER = "enumerate(DataLoader)"
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")
-_TORCH = re.compile(r"(^|[/\\])(torch|functorch|torchvision|torchaudio|torchdata)[/\\]|^<")
+_NOT_THE_USERS = re.compile(
+    r"(^|[/\\])(torch|functorch|torchvision|torchaudio|torchdata|hostbench[/\\]idle)[/\\]|^<"
+)
 _PACKAGE = re.compile(r"[/\\](site|dist)-packages[/\\]")
 
 
@@ -228,9 +230,9 @@ def _number(value: Any, other: int = NONE) -> float:
 
 
 def _code_line(text: str, *, is_exact: bool) -> CodeLine | None:
-    """`train.py(12): step`; None for what is torch's, Python's own, or no line of Python."""
+    """`train.py(12): step`; None for what is torch's, Python's or ours, or no line of Python."""
     match = _FRAME.fullmatch(text.strip())
-    if match is None or _TORCH.search(match["file"]) or _is_python_own(match["file"]):
+    if match is None or _NOT_THE_USERS.search(match["file"]) or _is_python_own(match["file"]):
         return None
     return CodeLine(match["file"], int(match["line"]), match["function"], is_exact)
 

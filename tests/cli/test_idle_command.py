@@ -24,6 +24,8 @@ def trace(tmp_path: Path) -> Path:
         made.frame("train.py(30): main", (at, at + 990))
         made.frame("helpers.py(7): is_large", (at + 20, at + 440))
         made.frame("torch/_tensor.py(40): wrapped", (at + 21, at + 439))
+        made.frame("/env/hostbench/idle/lines.py(60): call", (at + 22, at + 438))
+        made.frame("threading.py(1001): run", (at + 23, at + 437))
         made.op("aten::is_nonzero", (at + 25, at + 435))
         made.sync((at + 30, at + 415))
         made.kernel((at + 600, at + 605), (at + 610, at + 900))
