@@ -60,7 +60,8 @@ def _on_cpu(found: Iterable[Answer]) -> Iterator[Answer]:
             yield one
             continue
         ratios = [figure.ratio for figure in one.figures if figure.ratio is not None]
-        names_one = one.state == "figure" and any(ratio.conclusion.is_different for ratio in ratios)
+        may_name_one = one.state in ("figure", "undecided")
+        names_one = may_name_one and any(ratio.conclusion.is_different for ratio in ratios)
         is_claim = names_one or one.state in ("yes", "no", "partly")
         verdict = f"on the cpu device, {one.verdict}" if is_claim else one.verdict
         yield replace(one, verdict=verdict, notes=(*one.notes, *notes))

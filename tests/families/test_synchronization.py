@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hostbench.core.case import Case
 from hostbench.core.errors import Unavailable
-from hostbench.core.records import CaseRecord, FindingValue, Measurement
+from hostbench.core.records import CaseRecord, FindingValue
 from hostbench.device.base import Device
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.cuda import CudaDevice
@@ -221,12 +221,12 @@ def told(folder: Path, records: Sequence[CaseRecord]) -> dict[str, Answer]:
 
 
 def launched(
-    seconds: Mapping[tuple[int, str], Sequence[float]], found: Mapping[str, FindingValue] = {}
+    seconds: Mapping[tuple[int, str], Sequence[float]], device: str = "cuda"
 ) -> list[CaseRecord]:
     """Ten launches, whose times go round and round."""
     return [
         CaseRecord(
-            case=case_of(LOOP, step_us=step_us, trap=trap),
+            case=case_of(LOOP, device=device, step_us=step_us, trap=trap),
             version="1",
             launch=launch,
             position=0,
@@ -234,7 +234,6 @@ def launched(
             reason=None,
             started_at="2026-10-01T00:00:00Z",
             seconds=times[launch % len(times)],
-            measurement=Measurement(findings=dict(found)),
         )
         for launch in range(10)
         for (step_us, trap), times in seconds.items()
@@ -285,6 +284,17 @@ def test_a_claim_is_as_sure_as_the_launches(
     found = told(tmp_path, launched({(10, "none"): [10e-6], (10, "item"): item}))
     assert found[DEAR].state == state
     assert found[DEAR].verdict.startswith(said)
+
+
+@pytest.mark.parametrize("item", [[30e-6], [15e-6, 15.1e-6, 14.9e-6], [10e-6]])
+def test_a_factor_of_the_cpu_device_is_not_taken_for_cudas(
+    tmp_path: Path, item: list[float]
+) -> None:
+    """Also where the claim itself is undecided."""
+    records = launched({(10, "none"): [10e-6], (10, "item"): item}, device="cpu")
+    archive.write(tmp_path, run(records, launches=10, device="cpu"))
+    found = {one.question: one for one in answers(rows_of(read_tree(tmp_path).frame))}
+    assert found[DEAR].verdict.startswith("on the cpu device, ")
 
 
 def test_what_is_not_told_stands_behind_what_is(tmp_path: Path) -> None:
