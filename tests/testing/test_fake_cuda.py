@@ -364,6 +364,17 @@ def test_statistics_count_as_torch_does(floor: Floor) -> None:
     assert _cuda.max_memory_allocated() == 0
 
 
+def test_what_the_host_does_itself_takes_its_time(floor: Floor) -> None:
+    """Else a step of the host alone would be repeated for ever to make a reading."""
+    start_s = floor.machine.now_s
+    here = torch.empty(N, dtype=torch.uint8)
+    here.view(torch.float32)
+    assert floor.machine.now_s == start_s, "memory is given, and looked at"
+    here.zero_()
+    wanted_s = COSTS.call_s + N / COSTS.host_bytes_per_s
+    assert floor.machine.now_s - start_s == pytest.approx(wanted_s)
+
+
 def test_fragmentation_is_in_the_statistics(floor: Floor) -> None:
     """A large block is split; what is left cannot be given back while the rest is in use."""
     there = torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")

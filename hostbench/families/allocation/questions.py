@@ -84,7 +84,7 @@ class Breakdown(Question):
         return self.made(
             text,
             "figure",
-            f"{joined(said)}; {_percent(rest)} in none of them alone",
+            f"{joined(said)}; {_left(rest)}",
             figures=(
                 Figure(label="the whole", value=whole.time, unit="s"),
                 *figures,
@@ -122,6 +122,14 @@ def _of(part: Launches, whole: Launches) -> Launches:
 
 def _percent(shares: Launches) -> str:
     return f"{median([*shares.values()]):.0%}" if shares else "an unknown share"
+
+
+def _left(rest: Launches) -> str:
+    """What the parts alone leave of the whole."""
+    share = median([*rest.values()]) if rest else 0.0
+    if share < 0:
+        return f"alone they take {-share:.0%} more than together"
+    return f"{share:.0%} in none of them alone"
 
 
 def _share(label: str, shares: Launches, note: str) -> Figure:

@@ -118,7 +118,8 @@ def _pageable(
     seconds = machine.costs.copy_s + nbytes / machine.costs.pageable_bytes_per_s
     touches = (writes if into else reads)([there])
     if into and nbytes <= STAGED_BYTES:
-        taken, late = host.clone(), Late(there)
+        with machine.behind_the_scenes():
+            taken, late = host.clone(), Late(there)
 
         def do() -> None:
             late.now().copy_(taken)
@@ -137,8 +138,8 @@ def _pageable(
             machine.wait_queue(queue, "implicit")
     if not non_blocking:
         machine.wait_queue(queue, "implicit")
-    there.block.pay()
     with machine.behind_the_scenes():
+        there.block.pay()
         if into:
             there.host.copy_(on_host(host))
             there.block.holds = None

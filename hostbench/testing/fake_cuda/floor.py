@@ -91,7 +91,10 @@ class Floor:
                 if block is not None:
                     block.touch_by_host(*byte_range(each), _is_written(argument))
                     block.holds = None if _is_written(argument) else block.holds
-        return func(*args, **kwargs)
+        made = func(*args, **kwargs)
+        if isinstance(made, torch.Tensor) and not (_is_view(func) or _is_empty(func)):
+            self.machine.work(made.nbytes)
+        return made
 
     def new(self, like: torch.Tensor, gpu: Gpu) -> CudaTensor:
         """Uninitialized, of the shape, strides and type of `like`."""

@@ -243,6 +243,7 @@ class PinnedMemory:
 
     def allocate(self, nbytes: int) -> torch.Tensor:
         """Uninitialized bytes. Raises as CUDA does where it cannot lock them."""
+        self.machine.call()
         rounded = 1 << max(9, (nbytes - 1).bit_length())
         with self.machine.lock:
             self._take_back()

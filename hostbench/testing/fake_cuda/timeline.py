@@ -43,6 +43,8 @@ class Costs:
     allocate_s: float = 200e-6
     """Of the host, for memory that no cache had; pinned memory takes `pin_s_per_byte` besides."""
     pin_s_per_byte: float = 1 / 5e9
+    host_bytes_per_s: float = 10e9
+    """What an operation on the CPU writes; `call_s` besides."""
     kernel_s: float = 3e-6
     """Of the GPU: the least that a kernel takes."""
     copy_s: float = 2e-6
@@ -338,6 +340,10 @@ class Machine:
             raise RuntimeError(said)
         if self.sync_mode == 1:
             self._untold.append(said)
+
+    def work(self, nbytes: int) -> None:
+        """The host writes so many bytes itself."""
+        self.now_s += self.costs.call_s + nbytes / self.costs.host_bytes_per_s
 
     def wait_device(self, gpu: Gpu, why: str = "device") -> None:
         self._may_wait()
