@@ -14,9 +14,10 @@ bench: ## measure this machine in about two minutes and print the answer
 
 # Files side by side, three on two cores: many tests wait for processes. JOBS=0 runs them one after
 # the other. In the order of their names asv's and the browser's, which take longest, do not come last.
+# Bytecode is written, whatever the environment says: some hundred processes import hostbench.
 test: ## run the tests
 	@scripts/make-env bench dashboard dev
-	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadfile --no-loadscope-reorder
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadfile --no-loadscope-reorder
 
 check: ## lint, format, types and spelling
 	@scripts/make-env bench dashboard dev

@@ -159,7 +159,7 @@ def make(folder: Path) -> Scratch:
     root, home = folder / "checkout", folder / "home"
     root.mkdir(parents=True)
     home.mkdir()
-    ignore = shutil.ignore_patterns("__pycache__")
+    ignore = shutil.ignore_patterns("*.pyc.*")  # bytecode comes along, but what is being written
     for name in _CODE:
         source = TREE / name
         if source.is_dir():
