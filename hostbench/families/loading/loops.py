@@ -44,7 +44,6 @@ class FedLoop:
         self.taken = 0
         self.waits_s: deque[float] = deque(maxlen=_NOTED_READINGS * NUM_BATCHES)
         self.notes: list[Buffer] | None = None
-        device.synchronize()
         self.loader = None if way == "on_device" else device.loader(loading)
 
     def prepared(self) -> Prepared:
