@@ -173,6 +173,9 @@ def test_coverage_counts_every_case_once():
             "the cpu device has no peer; it needs 2 GPUs",
             "the cpu device's allocators have no caches: cold and warm are one case",
             "the cpu device has no memory of its own: it works in host memory",
+            "the cpu device's memory is the C library's: torch packs no segments there",
+            "the cpu device launches no kernels: it has no graphs of them",
+            "each wait of the cpu device lets the host sleep: there is no other",
         },
         (H200, CUDA_TORCH): {
             "measured only with --device cpu, as there is a GPU",

@@ -318,7 +318,8 @@ def test_the_command(
         one["series"] for one in json.loads(capsys.readouterr().out)["series"]
         if one["verdict"] == "slower"
     }  # fmt: skip
-    assert len(slower) == 2 and all("transfer.device_to_host" in name for name in slower)
+    (event,) = told["events"]
+    assert slower == {f"{case}@{event['machine']}" for case in event["series"]} != set()
     assert main(["simulate-history", "-o", "made"]) == EXIT_USAGE
     assert "made is not an empty folder" in capsys.readouterr().err
 
