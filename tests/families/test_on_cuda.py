@@ -4,6 +4,7 @@ A wait, a `record_stream` or a stream that is missing from a workload is a DataR
 synchronize that is missing or one too many is a wrong count.
 """
 
+import gc
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -60,6 +61,8 @@ def outcomes(family: str, *, observe: bool) -> list[Outcome]:
         deadline_s=60.0,
     )
     said: list[object] = []
+    gc.collect()
+    gc.freeze()  # as the server does: garbage is looked for after each case
     walk(launch, said.append)
     found = [each for each in said if isinstance(each, Outcome)]
     assert [each.case for each in found] == cases
