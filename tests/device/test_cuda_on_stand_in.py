@@ -380,7 +380,7 @@ def test_a_trace_has_the_host_and_each_stream() -> None:
     assert {one.name for one in computes.spans} == {"aten::mm"}
     assert copies.name != computes.name and copies.name.startswith("stream ")
     assert host.spans[0].start_s == 0.0
-    assert host.spans[-1].end_s >= computes.spans[-1].end_s
+    assert host.spans[-1].end_s >= computes.spans[-1].end_s - 1e-12  # rounded
 
 
 def test_the_host_of_a_trace_begins_with_the_reading_and_ends_with_it() -> None:
