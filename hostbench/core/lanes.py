@@ -9,6 +9,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+Interval = tuple[float, float]
+"""Start and end, in seconds."""
 SpanKind = Literal["call", "wait", "H2D", "D2H", "copy", "compute", "collective", "other"]
 HOST = "host"
 """The lane of the thread that made the calls."""
@@ -78,9 +80,19 @@ def moved(lanes: Iterable[Lane], by_s: float) -> tuple[Lane, ...]:
 
 def busy_s(spans: Iterable[Span], kinds: Container[SpanKind] = KINDS) -> float:
     """Seconds in which at least one span of these kinds ran."""
-    total_s, until_s = 0.0, float("-inf")
-    for span in sorted(spans, key=lambda one: one.start_s):
-        if span.kind in kinds and span.end_s > until_s:
-            total_s += span.end_s - max(span.start_s, until_s)
-            until_s = span.end_s
-    return total_s
+    return length(union((span.start_s, span.end_s) for span in spans if span.kind in kinds))
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """The time in which any of them ran: disjoint intervals in order."""
+    merged: list[Interval] = []
+    for start_s, end_s in sorted(intervals):
+        if merged and start_s <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end_s, merged[-1][1]))
+        else:
+            merged.append((start_s, end_s))
+    return merged
+
+
+def length(intervals: Iterable[Interval]) -> float:
+    return sum(end_s - start_s for start_s, end_s in intervals)

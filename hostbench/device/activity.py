@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hostbench.core.lanes import Lane, Span, SpanKind
-
-Interval = tuple[float, float]
+from hostbench.core.lanes import Interval, Lane, Span, SpanKind, length, union
 
 COMPUTE = "compute"
 COLLECTIVE = "collective"
@@ -86,18 +84,7 @@ def copied(activities: Iterable[Activity]) -> dict[str, int]:
 
 def busy(activities: Iterable[Activity], *, kinds: Sequence[str]) -> list[Interval]:
     """The union of the intervals in which work of these kinds ran; a kind is a prefix of `what`."""
-    chosen = [(a.start_s, a.end_s) for a in activities if a.what.startswith(tuple(kinds))]
-    merged: list[Interval] = []
-    for start_s, end_s in sorted(chosen):
-        if merged and start_s <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end_s, merged[-1][1]))
-        else:
-            merged.append((start_s, end_s))
-    return merged
-
-
-def length(intervals: Iterable[Interval]) -> float:
-    return sum(end_s - start_s for start_s, end_s in intervals)
+    return union((a.start_s, a.end_s) for a in activities if a.what.startswith(tuple(kinds)))
 
 
 def shared(left: Sequence[Interval], right: Sequence[Interval]) -> float:

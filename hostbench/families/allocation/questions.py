@@ -276,19 +276,6 @@ class BatchTime(Question):
         slow = [num for num, gain in gains.items() if gain.verdict == "faster"]
         unsure = [num for num, gain in gains.items() if gain.verdict == "undecided"]
         enough = next((num for num in sizes if num > max([*slow, *unsure], default=0)), sizes[-1])
-        figures = [
-            Figure(
-                label=f"an example, {num} in a batch",
-                value=median([*of_one[num].values()]),
-                unit="s",
-                ratio=None
-                if num == sizes[0]
-                else Ratio(
-                    to=f"{sizes[0]} in a batch", conclusion=conclude(of_one[num], of_one[sizes[0]])
-                ),
-            )
-            for num in sizes
-        ]
         state: State = "figure"
         if not gains or (not slow and unsure):
             state, verdict = "undecided", "no difference between batch sizes is established"
@@ -312,8 +299,21 @@ class BatchTime(Question):
             text,
             state,
             verdict,
-            figures=(*figures, *without_number(group, self)),
+            figures=(*_of_sizes(of_one), *without_number(group, self)),
             chart=chart("line", x, replace(LOG_TIME, title="seconds an example"), points),
+        )
+
+
+def _of_sizes(of_one: Mapping[int, Launches]) -> Iterator[Figure]:
+    """The seconds of an example at each batch size, held against the smallest."""
+    least = min(of_one)
+    for num, launches in sorted(of_one.items()):
+        against = Ratio(to=f"{least} in a batch", conclusion=conclude(launches, of_one[least]))
+        yield Figure(
+            label=f"an example, {num} in a batch",
+            value=median([*launches.values()]),
+            unit="s",
+            ratio=None if num == least else against,
         )
 
 
