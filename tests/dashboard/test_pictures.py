@@ -81,6 +81,7 @@ def test_what_is_stored_is_shown_for_its_family_and_device_alone(tree: Path) -> 
 
 
 def test_a_damaged_trace_is_a_warning(tree: Path) -> None:
+    keep(tree)
     bad = keep(tree, replace(ABOUT, started_at="2026-11-22T12:00:00.000Z"))
     bad.write_bytes(b"damaged")
     app = opened(tree)
