@@ -18,7 +18,6 @@ def small(checkout: Scratch, seconds: float, *, torch: bool = True) -> None:
     """Two small sizes, no sampling to speak of, and `seconds` as every launch's median; without
     torch no pinned memory."""
     checkout.plain_copies('"pageable", "pinned"' if torch else '"pageable"')
-    checkout.no_probe()
     if not torch:
         checkout.without_torch()
     checkout.set_number("hostbench/measure/measure.py", "budget_s: float", 0.0)

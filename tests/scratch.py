@@ -76,11 +76,6 @@ class Scratch:
         """Two short workloads stand for the family `transfer`: asv's tests need no more."""
         (self.root / TRANSFER).write_text(TWO_COPIES.replace("MEMORY", memory))
 
-    def no_probe(self) -> None:
-        """Torch is asked nothing about itself: a process that imports it, for each run."""
-        there = "facts.TorchState(installed=True, importable=True)"
-        self.edit("hostbench/cli/run_setup.py", "facts.probe_torch()", there)
-
     def without_torch(self) -> None:
         """The cases of `cpu` run on the simulated device: what measures them imports no torch."""
         self.edit("hostbench/runner/session.py", "device=plan.stand_in,", 'device="simulated",')

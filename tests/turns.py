@@ -88,7 +88,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
-    monkeypatch.setattr(facts, "probe_torch", lambda: torch)
+    monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
     monkeypatch.setattr(ab, "become_subreaper", lambda: None)
     monkeypatch.setattr(bisecting, "become_subreaper", lambda: None)
     monkeypatch.setattr(measuring, "Launcher", Toy)

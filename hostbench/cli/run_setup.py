@@ -108,7 +108,7 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
     collect: Callable[[], facts.Facts]
     if simulation is None:
         needs_torch = measures and device != MARK
-        torch_state = _working(facts.probe_torch()) if needs_torch else None
+        torch_state = _working(facts.probe_torch(device)) if needs_torch else None
         collect = partial(facts.collect, torch_state=torch_state, identify=options.identify or None)
         found = collect()
         if torch_state is not None and device == "cuda" and not torch_state.cuda_works:

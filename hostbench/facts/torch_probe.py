@@ -1,14 +1,18 @@
 """What torch says of itself, asked in a process of its own: the asking process imports no torch."""
 
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.json import decode
 
 PROBE_TIMEOUT_S = 60.0
+_BACKENDS = ("cuda", "hip")
 
 _PROBE = """
 import hashlib, json, warnings
@@ -66,13 +70,20 @@ class TorchState(Struct, frozen=True, kw_only=True):
 
 
 def probe_torch(
-    python: str = sys.executable,
+    device: str | None = None,
     *,
+    python: str = sys.executable,
     timeout_s: float = PROBE_TIMEOUT_S,
     environ: Mapping[str, str] | None = None,
     code: str = _PROBE,
 ) -> TorchState:
-    """Ask torch of that interpreter. Never raises: what goes wrong is in `error`."""
+    """Ask torch of that interpreter. Never raises: what goes wrong is in `error`.
+
+    With `device="cpu"` a torch that was built for the CPU alone is not imported, which takes
+    seconds: there is nothing to ask it. Whether it can be imported, its run will show.
+    """
+    if device == "cpu" and (state := _built_for_cpu()) is not None:
+        return state
     try:
         done = subprocess.run(
             [python, "-P", "-c", code],
@@ -89,6 +100,20 @@ def probe_torch(
     except OSError as error:
         return _failed(f"cannot start {python}: {error.strerror}")
     return _parsed(done)
+
+
+def _built_for_cpu() -> TorchState | None:
+    """The torch that this process would import, by its own version.py; None where that names
+    another backend or cannot be read."""
+    spec = find_spec("torch")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        try:
+            says = runpy.run_path(str(Path(folder, "version.py")))
+            if not any(says[backend] for backend in _BACKENDS):
+                return TorchState(installed=True, importable=True, version=says["__version__"])
+        except Exception:  # anything that stands in a file
+            return None
+    return None
 
 
 def _parsed(done: subprocess.CompletedProcess[str]) -> TorchState:

@@ -156,7 +156,10 @@ class Launcher:
         if not isinstance(message, Forked):
             ended = isinstance(message, Exited) and describe_exit(message.status)
             why = ended or f"not within {_START_DEADLINE_S:g} s"
-            raise BrokenError(f"the fork server could not import torch ({why}): {self._tail()}")
+            raise BrokenError(
+                f"the fork server could not import torch ({why}): {self._tail()}; "
+                "`hostbench doctor` says what may help"
+            )
         self.worker = message.pid
 
     def _start(self) -> None:

@@ -72,7 +72,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
     monkeypatch.chdir(here)
     torch = TorchState(installed=True, importable=True, version="2.13.0", cuda_runtime="13.0")
-    monkeypatch.setattr(facts, "probe_torch", lambda: torch)
+    monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
     monkeypatch.setattr(run_command, "become_subreaper", lambda: None)
     monkeypatch.setattr(measuring, "Launcher", InProcess)
     return here
@@ -190,7 +190,7 @@ def test_bad_input(
 def test_what_cannot_be_run_is_refused_before_torch_is_asked(
     args: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ask() -> TorchState:
+    def ask(device: str) -> TorchState:
         raise AssertionError("torch takes seconds to import")
 
     monkeypatch.setattr(facts, "probe_torch", ask)
@@ -202,7 +202,7 @@ def test_without_torch_the_remedy_is_said_before_anything_is_written(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch = TorchState(installed=False, importable=False)
-    monkeypatch.setattr(facts, "probe_torch", lambda: torch)
+    monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
     assert main(["run", "--device", "cpu", "--case", COPY]) == EXIT_FAILED
     err = capsys.readouterr().err
     assert "torch is not installed" in err and "make bench" in err and err.count("\n") == 1

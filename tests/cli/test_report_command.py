@@ -22,7 +22,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
     torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
-    monkeypatch.setattr(facts, "probe_torch", lambda: torch)
+    monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
     return tmp_path / "results"
 
 

@@ -43,7 +43,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOSTBENCH_MEMORY_COPY", "0")
     monkeypatch.chdir(tmp_path)
     torch = TorchState(installed=True, importable=True, version="2.13.0", cuda_runtime="13.0")
-    monkeypatch.setattr(facts, "probe_torch", lambda: torch)
+    monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
     monkeypatch.setattr(command, "become_subreaper", lambda: None)
     monkeypatch.setattr(command, "Launcher", InProcess)
     return tmp_path

@@ -55,7 +55,9 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(facts, "probe_torch", lambda: TorchState(installed=False, importable=False))
+    monkeypatch.setattr(
+        facts, "probe_torch", lambda _: TorchState(installed=False, importable=False)
+    )
     monkeypatch.setattr(run_command, "become_subreaper", lambda: None)
     monkeypatch.setattr(measuring, "Launcher", InProcess)
     return tmp_path
@@ -269,7 +271,7 @@ def test_it_is_ignored_by_other_devices_and_says_so(
     declare: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = TorchState(installed=True, importable=True)
-    monkeypatch.setattr(facts, "probe_torch", lambda: there)
+    monkeypatch.setattr(facts, "probe_torch", lambda _: there)
     declare("nonsense = 1")
     case = "transfer.host_to_device[nbytes=1KiB,memory=pinned]"
     args = ("run", "--device", "cpu", "--launches", "1", "--case", case)

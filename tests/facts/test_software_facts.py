@@ -1,6 +1,7 @@
 """Facts of the software, and what torch says of itself in a process of its own."""
 
 import json
+import sys
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_a_probe_that_dies_is_a_reason(code, text):
 def test_a_probe_that_hangs_or_cannot_start_is_a_reason():
     hung = ask("import threading; threading.Event().wait()", timeout_s=0.2)
     assert "over 0.2 s" in (hung.error or "")
-    assert "cannot start" in (probe_torch("/no/such/python").error or "")
+    assert "cannot start" in (probe_torch(python="/no/such/python").error or "")
 
 
 def test_the_probe_without_torch(tmp_path):
@@ -84,6 +85,36 @@ def test_the_probe_without_torch(tmp_path):
     state = ask(hidden + torch_probe._PROBE)
     assert (state.installed, state.importable) == (False, False)
     assert "torch" in (state.error or "")
+
+
+@pytest.mark.parametrize(
+    ("says", "version"),
+    [
+        ("__version__ = '2.9+cpu'\ncuda = hip = None", "2.9+cpu"),
+        ("__version__ = '2.9+cu130'\ncuda, hip = '13.0', None", None),
+        ("__version__ = '2.9+rocm7'\ncuda, hip = None, '7.0'", None),
+        ("__version__ = '2.9+cpu'\ncuda = None", None),
+        ("who knows", None),
+        (None, None),
+    ],
+)
+def test_on_the_cpu_a_build_for_the_cpu_is_not_imported(tmp_path, monkeypatch, says, version):
+    """All else is asked, as is what a run on a GPU has; here the question cannot be put."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('nobody may')")
+    if says is not None:
+        (tmp_path / "torch" / "version.py").write_text(says)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = TorchState(
+        installed=True,
+        importable=False,
+        error="cannot start /no/such/python: No such file or directory",
+    )
+    told = TorchState(installed=True, importable=True, version=version)
+    assert probe_torch("cpu", python="/no/such/python") == (told if version else asked)
+    assert probe_torch("cuda", python="/no/such/python") == asked
+    assert probe_torch(python="/no/such/python") == asked
 
 
 FAKE_TORCH = """

@@ -64,7 +64,6 @@ ON_CPU = [case for case in CASES if "device=cpu" in case]
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
     """The package, with a file more; measured, and recorded by the real asv."""
     made = scratch.make(tmp_path_factory.mktemp("family"))
-    made.no_probe()
     made.commit("as it is")
     (made.root / "hostbench/families/sleeping.py").write_text(FAMILY)
     made.sync()

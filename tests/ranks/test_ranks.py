@@ -107,7 +107,6 @@ def slow(device):
 
 def faulty(folder: Path) -> Scratch:
     checkout = scratch.make(folder)
-    checkout.no_probe()
     (checkout.root / "hostbench/families/faulty.py").write_text(FAULTY)
     checkout.only_families("faulty", "collectives")
     checkout.commit("ranks that go wrong")

@@ -68,7 +68,6 @@ DEVICE = "cpu" if SOAK else "simulated"
 
 def faulty(folder: Path, without: tuple[str, ...] = ()) -> Scratch:
     checkout = scratch.make(folder)
-    checkout.no_probe()
     text = FAULTY
     for kind in without:
         text = text.replace(f'"{kind}", ', "", 1)

@@ -342,7 +342,6 @@ def nap(device):
 def test_each_side_runs_its_own_code(tmp_path: Path) -> None:
     """The real program with real workers: a commit against a working tree with changes."""
     checkout = scratch.make(tmp_path)
-    checkout.no_probe()
     file = checkout.root / "hostbench/families/sleepy.py"
     file.write_text(SLEEPY.replace("SECONDS", "0.002").replace("LETTER", "A"))
     checkout.only_families("sleepy")

@@ -119,7 +119,9 @@ def history(root: Path, num: int, bad_from: int) -> list[str]:
 def test_the_range_comes_from_what_is_stored_without_torch(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(facts, "probe_torch", lambda: TorchState(installed=False, importable=False))
+    monkeypatch.setattr(
+        facts, "probe_torch", lambda _: TorchState(installed=False, importable=False)
+    )
     commits = history(root, 40, 25)
     assert main(list(BISECT)) == EXIT_OK
     said = capsys.readouterr().out
