@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hostbench.measure.workload import workload as workload
     from hostbench.report.kinds import Compare as Compare
     from hostbench.report.kinds import Curve as Curve
+    from hostbench.report.kinds import Enough as Enough
     from hostbench.report.kinds import Finding as Finding
     from hostbench.report.kinds import Parts as Parts
     from hostbench.report.kinds import Question as Question
@@ -31,7 +32,8 @@ _HOME = {
     "Prepared": "hostbench.measure.measure",
     "watch": "hostbench.idle.watch",
     **dict.fromkeys(
-        ("Compare", "Curve", "Finding", "Parts", "Question", "Scaling"), "hostbench.report.kinds"
+        ("Compare", "Curve", "Enough", "Finding", "Parts", "Question", "Scaling"),
+        "hostbench.report.kinds",
     ),
 }
 """Public name -> the module that it is taken from when it is first asked for."""

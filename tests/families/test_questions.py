@@ -726,10 +726,22 @@ def test_a_larger_batch_costs_memory_in_proportion(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("times_ms", "noise", "said"),
     [
-        ({1: 1.0, 16: 2.0, 64: 8.0}, 0.001, "from 16 in a batch on an example gets no cheaper"),
-        ({1: 1.0, 16: 2.0, 64: 4.0}, 0.001, "each larger batch up to 64 gains"),
-        ({1: 1.0, 16: 16.0, 64: 64.0}, 0.001, "from 1 in a batch on an example gets no cheaper"),
-        ({1: 1.0, 16: 16.0}, 0.2, "no difference between batch sizes is established"),
+        (
+            {1: 1.0, 16: 2.0, 64: 8.0},
+            0.001,
+            "16 examples: 8,000 items/s, and more is no faster; slower: 1 example 8x",
+        ),
+        (
+            {1: 1.0, 16: 2.0, 64: 4.0},
+            0.001,
+            "64 examples: 16,000 items/s; slower: 1 example 16x and 16 examples 2x",
+        ),
+        (
+            {1: 1.0, 16: 16.0, 64: 64.0},
+            0.001,
+            "1 example: 1,000 items/s, and more is no faster",
+        ),
+        ({1: 1.0, 16: 16.0}, 0.2, "undecided: no difference seen"),
     ],
 )
 def test_what_a_larger_batch_gains(
@@ -737,9 +749,7 @@ def test_what_a_larger_batch_gains(
 ) -> None:
     answer = asked_of(tmp_path, batches(times_ms, noise), device="cuda")[GAINS]
     assert answer.verdict == said
-    assert value(answer, "an example, 16 in a batch") == pytest.approx(
-        times_ms[16] / 16 / 1e3, rel=noise
-    )
+    assert value(answer, "16 examples") == pytest.approx(16e3 / times_ms[16], rel=noise)
 
 
 def test_one_batch_size_is_no_curve(tmp_path: Path) -> None:
@@ -978,7 +988,7 @@ def test_the_fewest_workers_than_which_no_more_are_faster(feeding: dict[str, Ans
     one = feeding[WORKERS]
     assert one.state == "figure"
     assert one.verdict == (
-        "4 workers: 1.05 ms a batch, and more is no faster; "
+        "4 workers: 1.05 ms a step, and more is no faster; "
         "slower: no workers 1.85x, 1 worker 1.55x and 2 workers 1.24x"
     )
     alone = figure(one, "no workers")
@@ -1009,7 +1019,7 @@ def test_where_more_workers_scatter_no_difference_is_seen(
         for one in repeated(loadings)
     ]
     said = asked_of(tmp_path, scattered)[WORKERS].verdict
-    assert said.startswith("4 workers: 1.05 ms a batch, and no difference seen with more; slower:")
+    assert said.startswith("4 workers: 1.05 ms a step, and no difference seen with more; slower:")
 
 
 def test_what_pinning_a_side_stream_and_a_prefetch_gain(feeding: dict[str, Answer]) -> None:

@@ -2,7 +2,7 @@
 memory costs."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hostbench.core import units
 from hostbench.core.case import AxisValue
@@ -10,11 +10,10 @@ from hostbench.core.efficiency import Launches, by_launch
 from hostbench.core.samples import MIN_FOR_INTERVAL, launch_interval, median
 from hostbench.families.allocation.workloads import SETTINGS
 from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
-from hostbench.report.kinds import Compare, Question
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, joined
+from hostbench.report.kinds import Compare, Enough, Question
 from hostbench.report.kinds.question import (
     LANES,
-    LOG_TIME,
     NOT_ASKED,
     TIME,
     chart,
@@ -261,69 +260,8 @@ class BatchMemory(Question):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchTime(Question):
-    """Seconds of an example over batch sizes, and from which size on a larger one gains nothing."""
-
-    def asks(self, group: Rows) -> bool:
-        return len({row.axes["num_examples"] for row in group}) > 1
-
-    def answer(self, text: str, group: Rows, rows: Rows) -> Answer:
-        of_one = {_num(row): _of_one(row) for row in valid(group)}
-        sizes = sorted(of_one)
-        last = of_one[sizes[-1]]
-        gains = {num: conclude(last, of_one[num]) for num in sizes[:-1]}
-        slow = [num for num, gain in gains.items() if gain.verdict == "faster"]
-        unsure = [num for num, gain in gains.items() if gain.verdict == "undecided"]
-        enough = next((num for num in sizes if num > max([*slow, *unsure], default=0)), sizes[-1])
-        state: State = "figure"
-        if not gains or (not slow and unsure):
-            state, verdict = "undecided", "no difference between batch sizes is established"
-        elif enough == sizes[-1]:
-            verdict = f"each larger batch up to {enough} gains"
-        else:
-            verdict = f"from {enough} in a batch on an example gets no cheaper"
-        if slow and unsure:
-            verdict += f"; undecided at {joined(map(str, unsure))}"
-        x = Axis(title="examples in a batch", is_log=True)
-        points = (
-            Point(
-                x=float(_num(row)),
-                y=row.time / _num(row),
-                status=row.status,
-                text=f"{row.case}: {units.format_seconds(row.time / _num(row))} an example",
-            )
-            for row in valid(group)
-        )
-        return self.made(
-            text,
-            state,
-            verdict,
-            figures=(*_of_sizes(of_one), *without_number(group, self)),
-            chart=chart("line", x, replace(LOG_TIME, title="seconds an example"), points),
-        )
-
-
-def _of_sizes(of_one: Mapping[int, Launches]) -> Iterator[Figure]:
-    """The seconds of an example at each batch size, held against the smallest."""
-    least = min(of_one)
-    for num, launches in sorted(of_one.items()):
-        against = Ratio(to=f"{least} in a batch", conclusion=conclude(launches, of_one[least]))
-        yield Figure(
-            label=f"an example, {num} in a batch",
-            value=median([*launches.values()]),
-            unit="s",
-            ratio=None if num == least else against,
-        )
-
-
 def _num(row: Row) -> int:
     return int(row.axes["num_examples"])
-
-
-def _of_one(row: Row) -> Launches:
-    """Seconds of an example, by launch."""
-    return {launch: seconds / _num(row) for launch, seconds in row.by_launch.items()}
 
 
 QUESTIONS = (
@@ -365,5 +303,10 @@ QUESTIONS = (
         each=("room",),
     ),
     BatchMemory(text="What does a larger batch cost in memory?", workload=BATCH),
-    BatchTime(text="What does a larger batch gain in time?", workload=BATCH),
+    Enough(
+        text="What does a larger batch gain in time?",
+        workload=BATCH,
+        over="num_examples",
+        per_item=True,
+    ),
 )
