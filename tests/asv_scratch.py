@@ -14,12 +14,11 @@ D2H = "transfer.DeviceToHost.track_seconds"
 FAST = {"HOSTBENCH_LAUNCHES": "8"}
 
 
-def small(checkout: Scratch, seconds: float, *, torch: bool = True) -> None:
-    """Two small sizes, no sampling to speak of, and `seconds` as every launch's median; without
-    torch no pinned memory."""
-    checkout.plain_copies('"pageable", "pinned"' if torch else '"pageable"')
-    if not torch:
-        checkout.without_torch()
+def small(checkout: Scratch, seconds: float) -> None:
+    """Two small sizes, no sampling to speak of, and `seconds` as every launch's median. No process
+    imports torch."""
+    checkout.plain_copies()
+    checkout.without_torch()
     checkout.set_number("hostbench/measure/measure.py", "budget_s: float", 0.0)
     checkout.set_number("hostbench/measure/measure.py", "warmup_s: float", 0.0)
     checkout.set_number("hostbench/measure/measure.py", "PROBE_DELAY_S", 0.002)
@@ -51,5 +50,5 @@ def cells(
     return found
 
 
-def cpu(nbytes: int, memory: str = "pageable", blocking: bool = True) -> tuple[str, ...]:
-    return (repr("cpu"), repr(nbytes), repr(memory), repr(blocking))
+def cpu(nbytes: int, blocking: bool = True) -> tuple[str, ...]:
+    return (repr("cpu"), repr(nbytes), repr("pageable"), repr(blocking))

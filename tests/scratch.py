@@ -22,7 +22,7 @@ SIZES = (64 * KIB, MIB)
 AXES = {
     "device": DEVICES,
     "nbytes": SIZES,
-    "memory": (MEMORY,),
+    "memory": ("pageable",),
     "blocking": (True, False),
 }
 
@@ -72,9 +72,9 @@ class Scratch:
         assert num == 1, f"{left!r} is set {num} times in {name}"
         path.write_text(text)
 
-    def plain_copies(self, memory: str = '"pageable", "pinned"') -> None:
+    def plain_copies(self) -> None:
         """Two short workloads stand for the family `transfer`: asv's tests need no more."""
-        (self.root / TRANSFER).write_text(TWO_COPIES.replace("MEMORY", memory))
+        (self.root / TRANSFER).write_text(TWO_COPIES)
 
     def without_torch(self) -> None:
         """The cases of `cpu` run on the simulated device: what measures them imports no torch."""

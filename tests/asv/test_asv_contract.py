@@ -33,7 +33,7 @@ def bumped(device):
 
 @pytest.fixture(scope="module")
 def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str, str]:
-    """base (1 s) and head (2 s; a workload, a middle size and a case's failure more; a version)."""
+    """base (1 s) and head (2 s; a workload, a middle size, a failure, a skip more; a version)."""
     checkout = scratch.make(tmp_path_factory.mktemp("two"))
     small(checkout, 1.0)
     text = (checkout.root / TRANSFER).read_text()
@@ -49,7 +49,8 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
     checkout.edit(
         TRANSFER,
         "    target = device.host_buffer(nbytes",
-        '    if nbytes == MIB and not blocking:\n        raise ValueError("put in on purpose")\n'
+        "    if nbytes == MIB:\n"
+        '        raise device.refusal("room") if blocking else ValueError("put in on purpose")\n'
         "    target = device.host_buffer(nbytes",
     )
     checkout.sync()
@@ -101,7 +102,7 @@ def test_skipped_and_failed_differ(two_commits: tuple[Scratch, str, str]) -> Non
     checkout, _, head = two_commits
     found = cells(checkout, head, D2H)
     assert found[cpu(1048576, blocking=False)]["result"] is None
-    assert math.isnan(found[cpu(1048576, "pinned")]["result"])
+    assert math.isnan(found[cpu(1048576, blocking=True)]["result"])
 
 
 def test_samples_are_launches_counted_once(two_commits: tuple[Scratch, str, str]) -> None:

@@ -1,7 +1,4 @@
-"""Real asv where each test has a throwaway checkout of its own: rounds, and our own run.
-
-What is measured is constants: no process imports torch, as those of test_asv_contract do.
-"""
+"""Real asv where each test has a throwaway checkout of its own: rounds, and our own run."""
 
 import json
 import re
@@ -23,7 +20,7 @@ def test_hostbench_run_measures_once_and_asv_records_it(tmp_path: Path) -> None:
     """Foreground run, archive and asv's own file hold the same points, shown once."""
 
     checkout = scratch.make(tmp_path)
-    small(checkout, 1.0, torch=False)
+    small(checkout, 1.0)
     commit = checkout.commit("base")
     run = ("run", "--launches", "8", "--machine", "scratch")
     done = checkout.hostbench(*run)
@@ -49,7 +46,7 @@ def test_the_recipe_of_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:
     results; one launch of two cases, for the time's sake. `continuous` measures each of its rounds
     anew."""
     origin = scratch.make(tmp_path)
-    small(origin, 1.0, torch=False)
+    small(origin, 1.0)
     text = (origin.root / scratch.TRANSFER).read_text().replace("(64 * KIB, MIB)", "(64 * KIB,)")
     quick = text.replace('version="1")', 'version="1", quick=lambda blocking, **_: blocking)')
     (origin.root / scratch.TRANSFER).write_text(quick)
@@ -89,7 +86,7 @@ def test_the_recipe_of_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:
 
 def test_what_asv_does_not_store_or_profile_is_said(tmp_path: Path) -> None:
     checkout = scratch.make(tmp_path)
-    small(checkout, 1.0, torch=False)
+    small(checkout, 1.0)
     commit = checkout.commit("base")
     named = ("--machine", "scratch", "-b", "HostToDevice")
     here = {"ASV_PYTHONPATH": str(checkout.root), "HOSTBENCH_LAUNCHES": "1"}
