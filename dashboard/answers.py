@@ -52,7 +52,7 @@ def whole(answer: Answer, about: Sequence[str], key: str) -> None:
         for note in answer.notes:
             st.caption(plain(note))
         if answer.chart is not None:
-            st.altair_chart(drawn(answer.chart, about), width="stretch")
+            st.vega_lite_chart(drawn(answer.chart, about), width="stretch")
         if answer.figures:
             with st.expander(number_of(len(answer.figures), "figure")):
                 parts.table(table(answer), key)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-import altair as alt
 import pandas as pd
 from derive import TableRow, hover
 from derive_marks import KINDS as KINDS_OF_CHANGE
@@ -16,7 +15,9 @@ from hostbench.report.charts import (
     ORANGE,
     PINK,
     SECONDS,
-    Layers,
+    Spec,
+    field,
+    layer,
     legend,
     scale,
     titled,
@@ -110,79 +111,75 @@ def trend(
     y_title: str,
     *,
     in_seconds: bool,
-) -> Layers:
+) -> Spec:
     """The median with its 99 % interval; what has no number stands on the axis with its reason. A
     rule stands at each of `changes` that is within the points."""
     x = _time(points, x_title)
     lines, points = segments(points), points[_DRAWN]
-    limits = alt.Scale(domain=_domain(points), nice=True)
-    axis = alt.Axis(labelExpr=SECONDS if in_seconds else "format(datum.value, '.4~g')")
-    y, low = (alt.Y(name, title=y_title, scale=limits, axis=axis) for name in ("y:Q", "low:Q"))
+    limits = {"domain": _domain(points), "nice": True}
+    axis = {"labelExpr": SECONDS if in_seconds else "format(datum.value, '.4~g')"}
+    y, low = (field(name, title=y_title, scale=limits, axis=axis) for name in ("y:Q", "low:Q"))
     within = changes["x"].between(points["x"].min(), points["x"].max())
     layers = list(_rules(changes[within], x))
     layers += [_steps(lines, x, y)] if len(lines) else []
     measured = points[points["low"].notna() & (points["status"] == "ok")]
-    bars = alt.Chart(measured).mark_rule(color=BLUE, strokeWidth=2, opacity=0.55)
-    layers.append(bars.encode(x=x, y=low, y2="high:Q"))
-    layers.append(_marks(points[points["y"].notna()], points, x).encode(y=y))
+    look = {"color": BLUE, "strokeWidth": 2, "opacity": 0.55}
+    layers.append(layer(_records(measured), "rule", look, x=x, y=low, y2={"field": "high"}))
+    layers.append(_marks(points[points["y"].notna()], points, x, y))
     lacking = points[points["y"].isna()]
     if len(lacking):
-        layers.append(_marks(lacking, points, x).encode(y=alt.value(HEIGHT - 8)))
-    return titled(alt.layer(*layers), title, about, HEIGHT)
+        layers.append(_marks(lacking, points, x, {"value": HEIGHT - 8}))
+    return titled(layers, title, about, HEIGHT)
 
 
-def _rules(changes: pd.DataFrame, x: alt.X) -> Iterator[alt.Chart]:
+def _records(rows: pd.DataFrame) -> list[TableRow]:
+    return rows.to_dict("records")
+
+
+def _rules(changes: pd.DataFrame, x: Spec) -> Iterator[Spec]:
     """Solid where the series changed, dashed where its machine did; the wide ones are for the
     pointer."""
-    about = [alt.Tooltip(f"{name}:N", title=name) for name in TOLD]
+    about = [field(f"{name}:N", title=name) for name in TOLD]
     for kind, dash in zip(KINDS_OF_CHANGE, ([1, 0], [6, 4]), strict=True):
         some = changes[changes["what"] == kind]
         if len(some):
             for width, opacity in ((1.5, 1.0), (14.0, 0.0)):
-                rule = alt.Chart(some).mark_rule(
-                    color=PINK, strokeDash=dash, strokeWidth=width, opacity=opacity
-                )
-                yield rule.encode(x=x, tooltip=about)
+                look = {"color": PINK, "strokeDash": dash, "strokeWidth": width, "opacity": opacity}
+                yield layer(_records(some), "rule", look, x=x, tooltip=about)
 
 
-def _steps(lines: pd.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
+def _steps(lines: pd.DataFrame, x: Spec, y: Spec) -> Spec:
     """Solid to another commit, dashed where the same commit was measured again."""
     dashes = scale(STEPS, ([1, 0], [3, 4]))
-    dash = alt.StrokeDash("step:N", scale=dashes, legend=legend(STEPS, orient="bottom"))
-    line: alt.Chart = alt.Chart(lines).mark_rule(color=GREY, strokeWidth=1.5)
-    return line.encode(x=x, x2="x2:T", y=y, y2="y2:Q", strokeDash=dash)
+    dash = field("step:N", scale=dashes, legend=legend(STEPS, orient="bottom"))
+    ends = {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
+    look = {"color": GREY, "strokeWidth": 1.5}
+    return layer(_records(lines), "rule", look, x=x, y=y, strokeDash=dash, **ends)
 
 
-def _marks(some: pd.DataFrame, points: pd.DataFrame, x: alt.X) -> alt.Chart:
+def _marks(some: pd.DataFrame, points: pd.DataFrame, x: Spec, y: Spec) -> Spec:
     """Shape, stroke and fill say the kind of a point, in one legend."""
     kinds = [kind for kind in KINDS if kind in set(points["kind"])]
     place = [KINDS.index(kind) for kind in kinds]
-    shape, stroke, fill = (
-        scale(kinds, [values[one] for one in place]) for values in (_SHAPES, _COLORS, _FILLS)
-    )
     key = legend(kinds, symbolDash=[1, 0], symbolStrokeWidth=1.5)
-    marks: alt.Chart = alt.Chart(some).mark_point(size=80, strokeWidth=2, opacity=1)
-    return marks.encode(
-        x=x,
-        shape=alt.Shape("kind:N", scale=shape, legend=key),
-        stroke=alt.Stroke("kind:N", scale=stroke, legend=key),
-        fill=alt.Fill("kind:N", scale=fill, legend=key),
-        tooltip=[alt.Tooltip(f"{key}:N", title=text) for key, text in _SAID.items()],
-    )
+    by_kind = {
+        channel: field("kind:N", scale=scale(kinds, [values[one] for one in place]), legend=key)
+        for channel, values in (("shape", _SHAPES), ("stroke", _COLORS), ("fill", _FILLS))
+    }
+    tip = [field(f"{name}:N", title=text) for name, text in _SAID.items()]
+    look = {"size": 80, "strokeWidth": 2, "opacity": 1}
+    return layer(_records(some), "point", look, x=x, y=y, tooltip=tip, **by_kind)
 
 
-def _time(points: pd.DataFrame, title: str) -> alt.X:
+def _time(points: pd.DataFrame, title: str) -> Spec:
     """UTC, with room on both sides; days are named where they tell points apart."""
     first, last = int(points["x"].min()), int(points["x"].max())
     span = last - first
     room = max(span // 20, 60_000) if span else _HALF_DAY_MS
     form = "%Y-%m-%d" if span > 6 * _HALF_DAY_MS else "%m-%d %H:%M"
-    return alt.X(
-        "x:T",
-        title=title,
-        axis=alt.Axis(format=form, labelOverlap=True, tickCount=6, grid=False),
-        scale=alt.Scale(type="utc", domain=[_iso(first - room), _iso(last + room)]),
-    )
+    axis = {"format": form, "labelOverlap": True, "tickCount": 6, "grid": False}
+    domain = {"type": "utc", "domain": [_iso(first - room), _iso(last + room)]}
+    return field("x:T", title=title, axis=axis, scale=domain)
 
 
 def _iso(epoch_ms: int) -> str:

@@ -61,7 +61,7 @@ chart = charts_trend.trend(
     y_title,
     in_seconds="seconds" in y_title,
 )
-st.altair_chart(chart, width="stretch")
+st.vega_lite_chart(chart, width="stretch")
 
 numbers = found[found["status"] == "ok"]
 without = int(numbers["low"].isna().sum())

@@ -1,18 +1,17 @@
-"""A Chart record as an altair chart, for the pages, and as SVG, for the static report; and what
-other charts of the pages share with it.
+"""A Chart record as a specification of Vega-Lite, for the pages, and as SVG, for the static report;
+and what other charts of the pages share with it.
 
-altair and vl-convert come with the extra `dashboard`. Colours keep a contrast of 3.7 and more on
-white and on near-black, and hue and shape say the same thing twice.
+Plain dicts: altair, which makes the same from objects that it checks and copies, takes 50 ms for a
+chart. vl-convert comes with the extra `dashboard`. Colours keep a contrast of 3.7 and more on white
+and on near-black, and hue and shape say the same thing twice.
 """
 
+import math
 import textwrap
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import cycle
 from typing import Any, TypeAlias
-
-import altair as alt
-import pandas as pd
 
 from hostbench.core.units import GIB, KIB, MIB, one_line
 from hostbench.report.answer import Axis, Chart, Point, in_unit
@@ -36,172 +35,195 @@ _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
 _ROOM, _WIDEST = 1.35, 2.0
 """For the numbers behind the bars."""
 
-Layers: TypeAlias = alt.LayerChart | alt.FacetChart
-"""What alt.layer returns; never a facet here."""
+_TYPES = {"N": "nominal", "Q": "quantitative", "T": "temporal"}
+Spec: TypeAlias = dict[str, Any]
+"""A specification of Vega-Lite, or a part of one."""
 
 
-def drawn(chart: Chart, about: Sequence[str] = (), *, width: int | str = "container") -> Layers:
+def drawn(chart: Chart, about: Sequence[str] = (), *, width: int | str = "container") -> Spec:
     """The chart with what it was measured on over it; its title is the answer's question."""
     layers = _bars(chart) if chart.mark == "bar" else _lines(chart)
     lanes = len({one.x for one in chart.points})
     height = _LANE_HEIGHT * lanes + 20 if chart.mark == "bar" else _LINE_HEIGHT
     said = [one_line(line) for line in (*about, *_rules_in_words(chart))]
-    return titled(alt.layer(*layers), "", said, height, width)
+    return titled(layers, "", said, height, width)
 
 
 def titled(
-    layers: Layers, title: str, about: Sequence[str], height: int, width: int | str = "container"
-) -> Layers:
+    layers: Sequence[Spec],
+    title: str,
+    about: Sequence[str],
+    height: int,
+    width: int | str = "container",
+) -> Spec:
     """A chart with its title and lines under it, wrapped to fit a telephone, and its size."""
-    heading = alt.TitleParams(
-        text=textwrap.wrap(title, _TITLE_LENGTH) or [""],
-        subtitle=[part for line in about for part in textwrap.wrap(line, _ABOUT_LENGTH)],
-        anchor="start",
-        fontSize=14,
-        subtitleFontSize=11,
-        subtitleColor=GREY,
-        offset=8,
-    )
-    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
-    return layers.properties(title=heading, width=width, height=height, autosize=fit)
+    heading = {
+        "text": textwrap.wrap(title, _TITLE_LENGTH) or [""],
+        "subtitle": [part for line in about for part in textwrap.wrap(line, _ABOUT_LENGTH)],
+        "anchor": "start",
+        "fontSize": 14,
+        "subtitleFontSize": 11,
+        "subtitleColor": GREY,
+        "offset": 8,
+    }
+    return {
+        "title": heading,
+        "width": width,
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "layer": list(layers),
+    }
+
+
+def layer(rows: Sequence[Mapping[Any, Any]], kind: str, look: Spec, **channels: Any) -> Spec:
+    """Marks of one kind: their rows, their look, and what each channel shows of a row."""
+    values = [{name: _known(cell) for name, cell in row.items()} for row in rows]
+    return {"data": {"values": values}, "mark": {"type": kind, **look}, "encoding": channels}
+
+
+def _known(cell: Any) -> Any:
+    """JSON has no NaN."""
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def field(name: str, **more: Any) -> Spec:
+    """What a channel shows: a column and how it is meant, N for names, Q for numbers, T for
+    times."""
+    column, _, kind = name.partition(":")
+    return {"field": column, "type": _TYPES[kind], **more}
 
 
 def svg(chart: Chart, about: Sequence[str] = ()) -> str:
     """The chart as an SVG document, drawn without a browser. Its texts are escaped by vega."""
     import vl_convert
 
-    made: str = vl_convert.vegalite_to_svg(drawn(chart, about, width=560).to_dict())
+    made: str = vl_convert.vegalite_to_svg(drawn(chart, about, width=560))
     return made
 
 
-def _frame(points: Sequence[Point]) -> pd.DataFrame:
+def _rows(points: Sequence[Point]) -> list[dict[str, Any]]:
     """Texts come from files, and a control character in one ends the process that draws SVG."""
-    columns = [column.name for column in fields(Point)]
-    rows = pd.DataFrame([asdict(one) for one in points], columns=columns)
-    return rows.map(lambda cell: one_line(cell) if isinstance(cell, str) else cell)
+    return [
+        {name: one_line(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+        for row in map(asdict, points)
+    ]
 
 
-def _lines(chart: Chart) -> list[alt.Chart]:
-    rows = _frame(chart.points)
+def _lines(chart: Chart) -> list[Spec]:
+    rows = _rows(chart.points)
     x, y = _x(chart), _y(chart)
-    names = list(dict.fromkeys(rows["series"]))
-    color = alt.Color("series:N", scale=scale(names, PALETTE), legend=legend(names))
-    shape = alt.Shape("series:N", scale=scale(names, SHAPES), legend=legend(names))
-    tip = [alt.Tooltip("text:N", title="case")]
-    good, bad = rows[rows["status"] == "ok"], rows[rows["status"] != "ok"]
-    base = alt.Chart(good).encode(x=x, color=color)
+    names = list(dict.fromkeys(row["series"] for row in rows))
+    color = field("series:N", scale=scale(names, PALETTE), legend=legend(names))
+    shape = field("series:N", scale=scale(names, SHAPES), legend=legend(names))
+    tip = [field("text:N", title="case")]
+    good = [row for row in rows if row["status"] == "ok"]
+    bad = [row for row in rows if row["status"] != "ok"]
+    known = [row for row in good if row["low"] is not None]
     layers = [*_rules(chart), *_curve(chart, x, y)]
-    layers.append(base.mark_line(strokeWidth=2).encode(y=y))
-    if good["low"].notna().any():
-        known = alt.Chart(good[good["low"].notna()]).encode(x=x, color=color)
-        ends = known.mark_rule(strokeWidth=2, opacity=0.55, clip=True)
-        layers.append(ends.encode(y=_y(chart, "low"), y2="high:Q"))
-    points = base.mark_point(size=60, filled=True, opacity=1)
-    layers.append(points.encode(y=y, shape=shape, tooltip=tip))
-    if len(bad):
-        crosses = alt.Chart(bad).mark_point(shape=CROSS, size=200, strokeWidth=2.5)
-        layers.append(crosses.encode(x=x, y=y, color=color, tooltip=tip))
+    layers.append(layer(good, "line", {"strokeWidth": 2}, x=x, y=y, color=color))
+    if known:
+        look: Spec = {"strokeWidth": 2, "opacity": 0.55, "clip": True}
+        ends = {"y": _y(chart, "low"), "y2": {"field": "high"}}
+        layers.append(layer(known, "rule", look, x=x, color=color, **ends))
+    look = {"size": 60, "filled": True, "opacity": 1}
+    layers.append(layer(good, "point", look, x=x, y=y, color=color, shape=shape, tooltip=tip))
+    if bad:
+        look = {"shape": CROSS, "size": 200, "strokeWidth": 2.5}
+        layers.append(layer(bad, "point", look, x=x, y=y, color=color, tooltip=tip))
     return layers
 
 
-def _bars(chart: Chart) -> list[alt.Chart]:
+def _bars(chart: Chart) -> list[Spec]:
     """One bar a lane, lying, with its number behind it; a failed one pale and crossed out."""
-    rows = _frame(chart.points)
-    rows["lane"] = ["\n".join(textwrap.wrap(str(x), _LANE_LENGTH)) for x in rows["x"]]
-    rows["said"] = [_number(value, chart.y) for value in rows["y"]]
-    order = list(dict.fromkeys(rows["lane"]))
-    widest = _WIDEST * max(rows["y"], default=0.0)  # a whisker beyond it is cut
-    rows["end"] = rows[["y", "high"]].max(axis=1).clip(upper=widest)
-    top = _ROOM * max([*rows["end"], *(rule.low for rule in chart.rules)], default=1.0)
-    domain = alt.Scale(domain=[0, top or 1.0], nice=False)
-    label = _LABELS.get(chart.y.unit, _PLAIN)
+    rows = _rows(chart.points)
+    widest = _WIDEST * max((row["y"] for row in rows), default=0.0)  # a whisker beyond it is cut
+    for row in rows:
+        row["lane"] = "\n".join(textwrap.wrap(str(row["x"]), _LANE_LENGTH))
+        row["said"] = _number(row["y"], chart.y)
+        row["end"] = min(max(row["y"], row["high"] or row["y"]), widest)
+    top = _ROOM * max([row["end"] for row in rows] + [one.low for one in chart.rules], default=1.0)
+    domain = {"domain": [0, top or 1.0], "nice": False}
     title = f"{chart.y.title}{_BETTER[chart.y.better]}"
-    ticks = alt.Axis(labelExpr=label, tickCount=4)
+    ticks = {"labelExpr": _LABELS.get(chart.y.unit, _PLAIN), "tickCount": 4}
     x, low, end = (
-        alt.X(f"{name}:Q", title=title, scale=domain, axis=ticks) for name in ("y", "low", "end")
+        field(f"{name}:Q", title=title, scale=domain, axis=ticks) for name in ("y", "low", "end")
     )
-    axis = alt.Axis(labelExpr=_LINES, labelLimit=0, labelPadding=6, ticks=False, domain=False)
-    base = alt.Chart(rows).encode(y=alt.Y("lane:N", title=None, sort=order, axis=axis))
-    pale = alt.when("datum.status == 'ok'").then(alt.value(1.0)).otherwise(alt.value(0.3))
-    tip = [alt.Tooltip("text:N", title="case")]
+    axis = {"labelExpr": _LINES, "labelLimit": 0, "labelPadding": 6, "ticks": False}
+    order = list(dict.fromkeys(row["lane"] for row in rows))
+    y = field("lane:N", title=None, sort=order, axis={**axis, "domain": False})
+    pale = {"condition": {"test": "datum.status == 'ok'", "value": 1.0}, "value": 0.3}
+    tip = [field("text:N", title="case")]
+    good = [row for row in rows if row["status"] == "ok"]
+    known = [row for row in good if row["low"] is not None]
+    bad = [row for row in rows if row["status"] != "ok"]
+    bar = {"height": {"band": 0.66}, "color": BLUE}
+    whisker = {"strokeWidth": 2, "color": GREY, "clip": True}
+    text = {"align": "left", "dx": 9, "fontSize": 11, "color": GREY}
+    cross = {"shape": CROSS, "size": 120, "strokeWidth": 2.5, "color": ORANGE}
     layers = [
-        base.mark_bar(height={"band": 0.66}, color=BLUE).encode(x=x, opacity=pale, tooltip=tip),
-        base.transform_filter("isValid(datum.low) && datum.status == 'ok'")
-        .mark_rule(strokeWidth=2, color=GREY, clip=True)
-        .encode(x=low, x2="end:Q"),
-        base.mark_text(align="left", dx=9, fontSize=11, color=GREY).encode(x=end, text="said:N"),
-        base.transform_filter("datum.status != 'ok'")
-        .mark_point(shape=CROSS, size=120, strokeWidth=2.5, color=ORANGE)
-        .encode(x=x),
+        layer(rows, "bar", bar, x=x, y=y, opacity=pale, tooltip=tip),
+        layer(known, "rule", whisker, x=low, x2={"field": "end"}, y=y),
+        layer(rows, "text", text, x=end, y=y, text=field("said:N")),
+        layer(bad, "point", cross, x=x, y=y),
     ]
     for rule, color in zip(chart.rules, cycle((GREEN, PINK, ORANGE))):
-        mark = alt.Chart(pd.DataFrame({"y": [rule.low]})).mark_rule(
-            color=color, strokeWidth=2.5, strokeDash=[6, 4]
-        )
-        layers.append(mark.encode(x=alt.X("y:Q", scale=domain)))
+        look = {"color": color, "strokeWidth": 2.5, "strokeDash": [6, 4]}
+        layers.append(layer([{"y": rule.low}], "rule", look, x=field("y:Q", scale=domain)))
     return layers
 
 
-def _rules(chart: Chart) -> list[alt.Chart]:
+def _rules(chart: Chart) -> list[Spec]:
     """Bands, and dashed lines."""
     layers = []
     for rule, color in zip(chart.rules, cycle((GREEN, GREY, PINK))):
-        ends = pd.DataFrame({"low": [rule.low], "high": [rule.high]})
-        base = alt.Chart(ends).encode(y=_y(chart, "low"))
+        ends, y = [{"low": rule.low, "high": rule.high}], _y(chart, "low")
         if rule.high is not None and rule.high > rule.low:
-            layers.append(base.mark_rect(color=GREY, opacity=0.28).encode(y2="high:Q"))
+            look: Spec = {"color": GREY, "opacity": 0.28}
+            layers.append(layer(ends, "rect", look, y=y, y2={"field": "high"}))
         else:
-            layers.append(base.mark_rule(color=color, strokeDash=[6, 4], strokeWidth=1.5))
+            look = {"color": color, "strokeDash": [6, 4], "strokeWidth": 1.5}
+            layers.append(layer(ends, "rule", look, y=y))
     return layers
 
 
-def _curve(chart: Chart, x: alt.X, y: alt.Y) -> list[alt.Chart]:
+def _curve(chart: Chart, x: Spec, y: Spec) -> list[Spec]:
     if not chart.curve:
         return []
-    line = alt.Chart(_frame(chart.curve)).mark_line(strokeWidth=1, color=GREY)
-    return [line.encode(x=x, y=y)]
+    return [layer(_rows(chart.curve), "line", {"strokeWidth": 1, "color": GREY}, x=x, y=y)]
 
 
-def _x(chart: Chart) -> alt.X:
+def _x(chart: Chart) -> Spec:
     values = list(dict.fromkeys(one.x for one in chart.points))
     if any(isinstance(value, str) for value in values):
-        return alt.X(
-            "x:N",
-            sort=[one_line(str(value)) for value in values],
-            title=chart.x.title,
-            axis=alt.Axis(labelAngle=0),
-        )
-    numbers = sorted(float(value) for value in values)
-    axis = alt.Axis(
-        values=numbers,
-        labelExpr=_LABELS.get(chart.x.unit, _PLAIN),
-        labelOverlap=True,
-        labelFlush=False,
-        grid=False,
-    )
-    scale = (
-        alt.Scale(type="log", base=2, nice=False, padding=14)
-        if chart.x.is_log
-        else (alt.Scale(nice=False, padding=14, zero=False))
-    )
-    return alt.X("x:Q", title=chart.x.title, axis=axis, scale=scale)
+        order = [one_line(str(value)) for value in values]
+        return field("x:N", sort=order, title=chart.x.title, axis={"labelAngle": 0})
+    axis = {
+        "values": sorted(float(value) for value in values),
+        "labelExpr": _LABELS.get(chart.x.unit, _PLAIN),
+        "labelOverlap": True,
+        "labelFlush": False,
+        "grid": False,
+    }
+    scale: Spec = {"nice": False, "padding": 14}
+    scale |= {"type": "log", "base": 2} if chart.x.is_log else {"zero": False}
+    return field("x:Q", title=chart.x.title, axis=axis, scale=scale)
 
 
-def _y(chart: Chart, column: str = "y") -> alt.Y:
+def _y(chart: Chart, column: str = "y") -> Spec:
     values = [one.y for one in chart.points if one.y > 0]
-    axis = alt.Axis(labelExpr=_LABELS[chart.y.unit]) if chart.y.unit in _LABELS else alt.Axis()
-    scale = alt.Scale(zero=True, nice=True, clamp=True)
+    axis: Spec = {"labelExpr": _LABELS[chart.y.unit]} if chart.y.unit in _LABELS else {}
+    scale: Spec = {"zero": True, "nice": True, "clamp": True}
     if chart.y.unit == "share":  # all of its range, so that nothing looks like something
         ends = [
             end for one in chart.points for end in (one.y, one.low, one.high) if end is not None
         ]
-        scale = alt.Scale(domain=[min(0.0, *ends), max(1.0, *ends)], nice=True, clamp=True)
+        scale = {"domain": [min(0.0, *ends), max(1.0, *ends)], "nice": True, "clamp": True}
     if chart.y.is_log and values:
         tens = _tens(min(values), max(values))
-        axis = alt.Axis(values=tens, labelExpr=_LABELS.get(chart.y.unit, _PLAIN))
-        scale = alt.Scale(type="log", domain=[tens[0], tens[-1]], nice=False, clamp=True)
+        axis = {"values": tens, "labelExpr": _LABELS.get(chart.y.unit, _PLAIN)}
+        scale = {"type": "log", "domain": [tens[0], tens[-1]], "nice": False, "clamp": True}
     title = f"{chart.y.title}{', log' if chart.y.is_log else ''}{_BETTER[chart.y.better]}"
-    return alt.Y(f"{column}:Q", title=title, scale=scale, axis=axis)
+    return field(f"{column}:Q", title=title, scale=scale, axis=axis)
 
 
 def _tens(low: float, high: float) -> list[float]:
@@ -212,18 +234,19 @@ def _tens(low: float, high: float) -> list[float]:
     return [one for one in powers if first <= one <= max(last, 10 * first)]
 
 
-def scale(names: Sequence[str], values: Sequence[Any]) -> alt.Scale:
+def scale(names: Sequence[str], values: Sequence[Any]) -> Spec:
     """Each name's value, in this order."""
-    return alt.Scale(domain=list(names), range=[values[n % len(values)] for n in range(len(names))])
+    chosen = [values[number % len(values)] for number in range(len(names))]
+    return {"domain": list(names), "range": chosen}
 
 
-def legend(names: Sequence[str], **more: Any) -> alt.Legend | None:
+def legend(names: Sequence[str], **more: Any) -> Spec | None:
     """Over the chart, to fit a telephone; none for a single line without a name."""
     if names in ([""], []):
         return None
     columns = 1 if max(map(len, names)) > 24 else 2
     usual = {"orient": "top", "title": None, "columns": columns, "labelLimit": 280, "offset": 4}
-    return alt.Legend(**{**usual, **more})
+    return {**usual, **more}
 
 
 def _number(value: float, axis: Axis) -> str:

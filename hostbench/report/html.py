@@ -5,6 +5,7 @@ from html import escape
 
 import pandas as pd
 
+from hostbench.report import charts
 from hostbench.report.answer import Chart, by_family
 from hostbench.report.page import DEVICES, about, counts, not_proven, table, title
 from hostbench.report.questions import answers
@@ -77,10 +78,9 @@ def _answers(rows: pd.DataFrame) -> list[str]:
 def _picture(chart: Chart, about: str) -> str:
     """The chart as SVG; nothing where the extra `dashboard`, which draws it, is not installed."""
     try:
-        from hostbench.report import charts
+        return f"<figure>{charts.svg(chart, (about,))}</figure>"
     except ImportError:
         return ""
-    return f"<figure>{charts.svg(chart, (about,))}</figure>"
 
 
 def title_of(rows: pd.DataFrame) -> str:

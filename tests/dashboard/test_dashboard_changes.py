@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import altair as alt
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -145,13 +146,14 @@ def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None
         points = charts_trend.points(rows[rows["case"] == case], by=by, as_rate=False)
         changes = derive_marks.marks(told, by)
         assert changes["x"].tolist() == points["x"].iloc[[25, 60]].tolist()
-        drawn = charts_trend.trend(points, changes, "t", ["a"], "x", "y", in_seconds=True).to_dict()
+        drawn = charts_trend.trend(points, changes, "t", ["a"], "x", "y", in_seconds=True)
+        alt.LayerChart.from_dict(drawn)  # validates
         assert [one["mark"].get("strokeDash") for one in drawn["layer"][:4]] == [
             *([1, 0], [1, 0]),
             *([6, 4], [6, 4]),
         ]
         early = points[points["x"] < changes["x"].min()]
-        none = charts_trend.trend(early, changes, "t", ["a"], "x", "y", in_seconds=True).to_dict()
+        none = charts_trend.trend(early, changes, "t", ["a"], "x", "y", in_seconds=True)
         assert len(none["layer"]) == len(drawn["layer"]) - 4
 
 

@@ -1,4 +1,4 @@
-"""One run rendered as text, Markdown, JSON and HTML, and one chart as altair and SVG."""
+"""One run rendered as text, Markdown, JSON and HTML, and one chart for Vega-Lite and as SVG."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import pandas as pd
 import pytest
 
@@ -230,31 +231,29 @@ CHARTS = {
 def test_a_chart_is_valid_and_becomes_svg(name: str) -> None:
     """altair validates against the schema of Vega-Lite; vega draws it."""
     chart = CHARTS[name]
-    made = charts.drawn(chart, ["A Toy GPU"]).to_dict()
+    made = charts.drawn(chart, ["A Toy GPU"])
     assert made["layer"]
+    alt.LayerChart.from_dict(made)
     shown = charts.svg(chart, ["A Toy GPU"])
     assert shown.startswith("<svg") and "<script" not in shown and "NaN" not in shown
 
 
 def marks(chart: Chart) -> list[str]:
-    layers = charts.drawn(chart).to_dict()["layer"]
+    layers = charts.drawn(chart)["layer"]
     return [layer["mark"]["type"] for layer in layers]
 
 
 def test_a_failed_point_is_a_cross_and_on_no_line() -> None:
-    made = charts.drawn(CHARTS["line"]).to_dict()
+    made = charts.drawn(CHARTS["line"])
     assert marks(CHARTS["line"]) == ["rule", "rect", "line", "line", "rule", "point", "point"]
     assert made["layer"][-1]["mark"]["shape"] == charts.CROSS
-    held = [
-        {row["status"] for row in made["datasets"][layer["data"]["name"]]}
-        for layer in made["layer"][-4:]
-    ]
+    held = [{row["status"] for row in layer["data"]["values"]} for layer in made["layer"][-4:]]
     assert held == [{"ok"}, {"ok"}, {"ok"}, {"failed"}]
     assert "point" in marks(CHARTS["all failed"])
 
 
 def test_limits_are_said_under_the_title() -> None:
-    made = charts.drawn(CHARTS["line"], ["A Toy GPU"]).to_dict()
+    made = charts.drawn(CHARTS["line"], ["A Toy GPU"])
     assert made["title"]["subtitle"] == [
         "A Toy GPU",
         "Dashed: limit: PCIe, 2.5 GB/s.",
@@ -263,7 +262,7 @@ def test_limits_are_said_under_the_title() -> None:
 
 
 def test_a_log_axis_spans_whole_powers_of_ten() -> None:
-    made = charts.drawn(line(y=TIME)).to_dict()
+    made = charts.drawn(line(y=TIME))
     scale = made["layer"][-1]["encoding"]["y"]["scale"]
     assert (scale["type"], scale["domain"]) == ("log", [1.0, 10.0])
 
@@ -276,7 +275,7 @@ def test_a_share_is_drawn_on_all_of_its_range(
 ) -> None:
     """Else 0.00007 stands at the top of the chart, as 1 would."""
     points = tuple(Point(x=2.0**n, y=value) for n, value in enumerate(values))
-    made = charts.drawn(line(y=Axis(title="asyncness", unit="share"), points=points)).to_dict()
+    made = charts.drawn(line(y=Axis(title="asyncness", unit="share"), points=points))
     assert made["layer"][-1]["encoding"]["y"]["scale"]["domain"] == domain
 
 
