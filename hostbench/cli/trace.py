@@ -21,7 +21,7 @@ from hostbench.core.errors import (
     NothingMeasured,
     UsageError,
 )
-from hostbench.core.lanes import Lane
+from hostbench.core.lanes import Interval, Lane, extent
 from hostbench.core.processes import become_subreaper
 from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import format_seconds
@@ -189,18 +189,18 @@ def _of_files(options: TraceOptions) -> int:
         warn(warning)
     whole = whole_s(found)
     start_s, end_s = _window(options, found, whole)
-    part = tuple(lanes(found, start_s, end_s))
+    part, shows = tuple(lanes(found, start_s, end_s)), (0.0, end_s - start_s)
     stem = options.trace[0].name.removesuffix(".gz").removesuffix(".json")
     shown, drawn = _outputs(options.output or Path(f"{stem}.stretch"))
     start = format_seconds(start_s) if start_s else "0"
     said = f"from {start} to {format_seconds(end_s)} of {format_seconds(whole)}"
     files = [trace.file for trace in found]
     facts = {"files": files, "from_s": start_s, "to_s": end_s}
-    _write_trace(shown, chrome_trace(part, facts))
+    _write_trace(shown, chrome_trace(part, facts, shows))
     title, since = ", ".join(files), f"{start} of the trace" if start_s else "the first event"
-    drawing = svg(part, title, [said], window=(0.0, end_s - start_s), since=since)
+    drawing = svg(part, title, [said], window=shows, since=since)
     write_file(drawn, drawing.encode())
-    _show(options, part, [title, said], facts, (shown, drawn))
+    _show(options, part, shows, [title, said], facts, (shown, drawn))
     return EXIT_OK
 
 
@@ -224,12 +224,14 @@ def _tell(options: TraceOptions, trace: StoredTrace, shown: Path, drawn: Path) -
     heads = [as_typed(trace.about.case), *about(trace)]
     dashboard = f"kept for the dashboard: `{program()} dashboard{given(options, 'results')}`"
     facts = to_builtins(trace.about)
-    _show(options, trace.lanes, heads, facts, (shown, drawn), [dashboard])
+    shows = extent(trace.lanes)
+    _show(options, trace.lanes, shows, heads, facts, (shown, drawn), [dashboard])
 
 
 def _show(
     options: TraceOptions,
     seen: tuple[Lane, ...],
+    window: Interval,
     heads: Sequence[str],
     facts: Mapping[str, Any],
     files: tuple[Path, Path],
@@ -240,10 +242,10 @@ def _show(
 
     def parts() -> list[Part]:
         written = [f"trace: {shown} ({_OPEN})", f"picture: {drawn}", *ends]
-        return [*heads, "", table(seen), "", *written]
+        return [*heads, "", table(seen, window), "", *written]
 
     def document() -> dict[str, Any]:
         paths = {"trace": str(shown), "picture": str(drawn)}
         return {**facts, **paths, "lanes": to_builtins(seen)}
 
-    show_page(options.format, parts, lambda: table(seen), document)
+    show_page(options.format, parts, lambda: table(seen, window), document)

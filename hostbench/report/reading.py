@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hostbench.core.case import as_typed
-from hostbench.core.lanes import KINDS, Lane, SpanKind, busy_s, extent
+from hostbench.core.lanes import KINDS, Interval, Lane, SpanKind, busy_s, extent
 from hostbench.core.units import format_seconds, number_of
 from hostbench.report.table import Cell, Column, Table
 from hostbench.store.traces import StoredTrace
@@ -36,9 +36,9 @@ def about(trace: StoredTrace) -> list[str]:
     return [trace.about.hardware, took, *wrong]
 
 
-def table(lanes: tuple[Lane, ...]) -> Table:
-    """A row for each lane and kind of span: how many, and how much of the whole time."""
-    start_s, end_s = extent(lanes)
+def table(lanes: tuple[Lane, ...], window: Interval) -> Table:
+    """A row for each lane and kind of span: how many, and how much of the time that is shown."""
+    start_s, end_s = window
     rows = [row for lane in lanes for row in _rows(lane, end_s - start_s)]
     return Table(columns=_COLUMNS, rows=tuple(rows))
 

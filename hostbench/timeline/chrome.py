@@ -3,26 +3,31 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hostbench.core.lanes import KINDS, Lane, Span, from_zero
+from hostbench.core.lanes import KINDS, Interval, Lane, Span
 
 _ABOUT = "otherData"
 _DIGITS = 3
 """Of microseconds: nanoseconds, as Kineto has them."""
 
 
-def chrome_trace(lanes: Sequence[Lane], about: Mapping[str, Any]) -> dict[str, Any]:
-    """A process for each place, a thread for each lane; times are microseconds since the first
-    start. `about` is plain values, which Perfetto shows beside the trace."""
+def chrome_trace(
+    lanes: Sequence[Lane], about: Mapping[str, Any], window: Interval | None = None
+) -> dict[str, Any]:
+    """A process for each place, a thread for each lane; times are the lanes', in microseconds.
+    `about` is plain values, which Perfetto shows beside the trace. A `window` has a mark at each
+    end, so that what is shown is all of it, also where nothing ran."""
     places = list(dict.fromkeys(lane.place for lane in lanes))
     events: list[dict[str, Any]] = [
         _named("process_name", pid, 0, place or "hostbench") for pid, place in enumerate(places, 1)
     ]
-    for tid, lane in enumerate(from_zero(lanes), 1):
+    for tid, lane in enumerate(lanes, 1):
         pid = places.index(lane.place) + 1
         events.append(_named("thread_name", pid, tid, lane.name))
         order = {"name": "thread_sort_index", "args": {"sort_index": tid}}
         events.append({"ph": "M", "pid": pid, "tid": tid, **order})
         events += (_event(span, pid, tid) for span in lane.spans)
+    if window is not None:
+        events += [_mark("start", window[0]), _mark("end", window[1])]
     return {"displayTimeUnit": "ms", _ABOUT: dict(about), "traceEvents": events}
 
 
@@ -48,6 +53,12 @@ def read_trace(document: Any) -> tuple[tuple[Lane, ...], dict[str, Any]]:
 
 def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _mark(name: str, at_s: float) -> dict[str, Any]:
+    """A moment, across all of the trace."""
+    at_us = round(at_s * 1e6, _DIGITS)
+    return {"ph": "i", "s": "g", "name": name, "pid": 1, "tid": 1, "ts": at_us}
 
 
 def _place(event: Mapping[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """`hostbench trace --trace`: a stretch of somebody's trace, or the step that is named."""
 
 import json
+from csv import DictReader
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -118,6 +120,22 @@ def test_the_command_writes_a_picture_and_a_smaller_trace(
     lanes, about = read_ours(json.loads((tmp_path / "out.json").read_text()))
     assert [lane.name for lane in lanes] == ["host", "stream 7"]
     assert about["files"] == ["train.json"]
+
+
+def test_the_picture_the_table_and_the_trace_show_the_same_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = MadeTrace()
+    trace.note("ProfilerStep#1", (0, 1000))
+    trace.kernel((500, 505), (600, 900))
+    path = str(trace.write(tmp_path / "late.json"))
+    words = ["trace", "--trace", path, "-o", str(tmp_path / "out"), "--format", "csv"]
+    assert main(words) == EXIT_OK
+    shares = {row["lane"]: row["share"] for row in DictReader(StringIO(capsys.readouterr().out))}
+    assert float(shares["GPU 0: stream 7"]) == pytest.approx(0.3)
+    assert "busy 30%" in (tmp_path / "out.svg").read_text()
+    events = json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    assert [each["ts"] for each in events if "ts" in each] == [500, 600, 0, 1000]
 
 
 def test_several_ranks_are_beside_each_other_by_their_clocks(

@@ -30,9 +30,9 @@ def test_each_lane_is_a_thread_and_each_place_a_process() -> None:
     events = document["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
     assert [(one["pid"], one["tid"], one["ts"], one["dur"]) for one in spans] == [
-        (1, 1, 0.0, 1.0),
-        (1, 1, 2.0, 998.0),
-        (2, 2, 100.0, 800.0),
+        (1, 1, 5_000_000.0, 1.0),
+        (1, 1, 5_000_002.0, 998.0),
+        (2, 2, 5_000_100.0, 800.0),
     ]
     assert [one["args"] for one in spans] == [{}, {}, {"bytes": 4096}]
     named = [
@@ -50,10 +50,19 @@ def test_each_lane_is_a_thread_and_each_place_a_process() -> None:
     assert document["otherData"] == {"case": "a.b"}
 
 
+def test_a_window_has_a_mark_at_each_end() -> None:
+    moments = [
+        (event["ts"], event["s"])
+        for event in chrome_trace(LANES, {}, window=(4.5, 6.0))["traceEvents"]
+        if event["ph"] == "i"
+    ]
+    assert moments == [(4_500_000.0, "g"), (6_000_000.0, "g")]
+
+
 def test_it_is_read_back_as_it_was() -> None:
-    document = json.loads(json.dumps(chrome_trace(LANES, {"case": "a.b"})))
+    document = json.loads(json.dumps(chrome_trace(LANES, {"case": "a.b"}, window=(0.0, 6.0))))
     lanes, about = read_trace(document)
-    assert chrome_trace(lanes, about) == document
+    assert chrome_trace(lanes, about, window=(0.0, 6.0)) == document
     assert [(lane.name, lane.place, len(lane.spans)) for lane in lanes] == [
         ("host", "", 2),
         ("stream 7", "GPU 0", 1),
