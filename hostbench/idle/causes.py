@@ -1,10 +1,11 @@
 """Where a device's time went: busy, and each second of idleness with its one cause.
 
-A gap ends with a piece of work, and that with the call that launched it. Had the call begun before
-the device went idle, the work was `queued`. Else the device waited for the host. Then the part of
-the gap that the host would have been early by, had it not stood still in the waits before, goes to
-`synchronization`; of the rest the cause is `launch_bound` where the host had only just launched
-something else, and `host_late` where it had not.
+A gap ends with a piece of work, and that was launched by a call of the host, which parts the gap.
+Until the call returns the device waits for the host, and after that the work is `queued`. Of the
+host's part, what the host would have been early by, had it not stood still in the waits before,
+goes to `synchronization`. Of the rest, what lies before the call is `launch_bound` where the host
+had only just launched something else, and `host_late` where it had not; what lies in the call is
+`launch_bound`, or `slow_launch` where the call is a long one.
 """
 
 from bisect import bisect_left
@@ -19,17 +20,18 @@ from hostbench.idle.trace import COPY, NONE, Trace
 
 HOST_LATE = "host_late"
 LAUNCH_BOUND = "launch_bound"
+SLOW_LAUNCH = "slow_launch"
 SYNCHRONIZATION = "synchronization"
 QUEUED = "queued"
 OTHER = "other"
 COPY_NOT_HIDDEN = "copy_not_hidden"
 
-IDLE_CAUSES = (SYNCHRONIZATION, HOST_LATE, LAUNCH_BOUND, QUEUED, OTHER)
+IDLE_CAUSES = (SYNCHRONIZATION, HOST_LATE, LAUNCH_BOUND, SLOW_LAUNCH, QUEUED, OTHER)
 """These add up to the time in which a device did nothing."""
 
 LAUNCH_S = 50e-6
 """What an operation of torch takes the host between two launches, at most: longer, and it did
-something else."""
+something else. No launch by itself takes so long either, nor a device that is free to begin."""
 QUEUE_DEPTH = 1024
 """Launches that CUDA takes before a launch waits: no host is further ahead of its device."""
 TINY_S = 5e-6
@@ -45,10 +47,12 @@ class DeviceTime:
     busy: Intervals
     idle_s: dict[str, float]
     """By cause."""
+    long_queued_s: float
+    """Of what was queued, in pieces of more than LAUNCH_S: something held the work up."""
     copy_not_hidden_s: float
     """In which copies ran and nothing else did."""
     late: Intervals
-    """The gaps of which the host being late has a part."""
+    """What lies before the launch of the gaps of which the host being late has a part."""
     wait_idle_s: dict[int, float]
     """By the number of a wait of the host, the idleness that it caused."""
 
@@ -75,6 +79,7 @@ def _device_time(trace: Trace, host: Host, device: float) -> DeviceTime:
         span_s=float(busy.ends[-1] - busy.starts[0]),
         busy=busy,
         idle_s=gaps.idle_s,
+        long_queued_s=gaps.long_queued_s,
         copy_not_hidden_s=busy.length - computing.length,
         late=Intervals(late[0], late[1]),
         wait_idle_s=gaps.wait_idle_s,
@@ -86,6 +91,7 @@ class _Gaps:
 
     def __init__(self, trace: Trace, host: Host) -> None:
         self.idle_s = dict.fromkeys(IDLE_CAUSES, 0.0)
+        self.long_queued_s = 0.0
         self.wait_idle_s: dict[int, float] = {}
         self.late: list[tuple[float, float]] = []
         self._starts, self._ends = trace.calls[0].tolist(), trace.calls[1].tolist()
@@ -98,27 +104,38 @@ class _Gaps:
 
     def add(self, start_s: float, end_s: float, call: int, is_copy: bool) -> None:
         """A gap, and the call that launched the work that ended it. The call of a copy may last
-        until the copy is done: it does not keep the device waiting."""
-        gap_s = end_s - start_s
+        until the copy is done: had it begun before the gap, it does not keep the device waiting."""
         if call == NONE:
-            self.idle_s[OTHER] += gap_s
+            self.idle_s[OTHER] += end_s - start_s
             return
-        called_s = min(self._starts[call], end_s)
-        if called_s < start_s:
-            in_flight = self._ends[call] > start_s and not is_copy
-            self.idle_s[LAUNCH_BOUND if in_flight else QUEUED] += gap_s
-            return
+        called_s, returned_s = min(self._starts[call], end_s), self._ends[call]
+        if is_copy and called_s < start_s:
+            returned_s = called_s
+        is_slow = returned_s - called_s > LAUNCH_S
+        returned_s = min(max(returned_s, start_s), end_s)
+        self._queue(end_s - returned_s)
         place = bisect_left(self._launch_starts, called_s)
         self._settle(called_s, place)
-        rest_s = self._use_up(gap_s)
-        if rest_s <= 0:
-            return
+        rest_s = self._use_up(returned_s - start_s)
+        in_call_s = min(rest_s, returned_s - max(called_s, start_s))
+        self.idle_s[SLOW_LAUNCH if is_slow else LAUNCH_BOUND] += in_call_s
+        rest_s -= in_call_s
+        if rest_s > 0:
+            is_late = called_s - self._last_s(place) > LAUNCH_S
+            self.idle_s[HOST_LATE if is_late else LAUNCH_BOUND] += rest_s
+            if is_late:
+                self.late.append((start_s, called_s))
+
+    def _queue(self, seconds: float) -> None:
+        self.idle_s[QUEUED] += seconds
+        if seconds > LAUNCH_S:
+            self.long_queued_s += seconds
+
+    def _last_s(self, place: int) -> float:
+        """When the launch before, or the wait before, was over."""
         before_s = [self._launch_ends[place - 1]] if place else []
         before_s += [self._waits[self._num_over - 1].end_s] if self._num_over else []
-        is_late = called_s - max(before_s, default=-np.inf) > LAUNCH_S
-        self.idle_s[HOST_LATE if is_late else LAUNCH_BOUND] += rest_s
-        if is_late:
-            self.late.append((start_s, end_s))
+        return max(before_s, default=-np.inf)
 
     def _settle(self, called_s: float, place: int) -> None:
         """Take in the waits that are over, and forget those that lie too far back."""

@@ -14,7 +14,9 @@ from hostbench.idle.causes import (
     HOST_LATE,
     IDLE_CAUSES,
     LAUNCH_BOUND,
+    LAUNCH_S,
     QUEUED,
+    SLOW_LAUNCH,
     TINY_S,
     DeviceTime,
     device_times,
@@ -52,7 +54,9 @@ _LOADER = "the next batch was not there: more workers, prefetch_factor, less wor
 _ALLOCATION = "memory was allocated or freed: keep buffers, and shapes, from step to step"
 _LATE = "the host did something else: move it to a thread, or enqueue the next step before it"
 _LAUNCHES = "fewer and larger kernels: a CUDA graph, torch.compile(mode='reduce-overhead'), batch"
-_QUEUED = "time between kernels that were queued: fewer and larger kernels; or streams that wait"
+_SLOW_LAUNCH = "the first use of a kernel loads its code: warm up; or another thread is in CUDA"
+_QUEUED = "the device takes some time from one kernel to the next: fewer and larger kernels"
+_HELD_UP = "a stream waits for another's event, the device starts up, or the trace lacks work"
 _OVERLAP = "copy the next batch on a side stream, from pinned memory, while this one is computed"
 _READ_LATER = "read results into pinned memory on a side stream, or one step later"
 _ALONE = "collectives ran and nothing else did: overlap them with backward (buckets, async_op)"
@@ -391,8 +395,14 @@ class _Summary:
         share = f"{tiny.count / max(1, tiny.num_kernels):.0%} under {format_seconds(TINY_S)}"
         what = f"launch-bound: the device waits for each launch; {size}, {share}"
         yield from self._advice(seconds[LAUNCH_BOUND], what, _LAUNCHES)
+        long = f"longer than {format_seconds(LAUNCH_S)}"
+        what = f"slow launch: launch calls of {long}"
+        yield from self._advice(seconds[SLOW_LAUNCH], what, _SLOW_LAUNCH)
+        held_s = sum(time.long_queued_s for time in self._times)
+        what = f"queued {long}: the launch had returned, and the work did not begin"
+        yield from self._advice(held_s, what, _HELD_UP)
         what = f"between kernels that were queued; {size}"
-        yield from self._advice(seconds[QUEUED], what, _QUEUED)
+        yield from self._advice(seconds[QUEUED] - held_s, what, _QUEUED)
         yield from self._advice(alone_s, "collectives not hidden", _ALONE)
 
 

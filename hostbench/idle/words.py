@@ -11,6 +11,7 @@ from hostbench.idle.causes import (
     LAUNCH_BOUND,
     OTHER,
     QUEUED,
+    SLOW_LAUNCH,
     SYNCHRONIZATION,
 )
 from hostbench.idle.summary import Advice, IdleDevice, IdleReport
@@ -24,6 +25,7 @@ _CAUSES = {
     SYNCHRONIZATION: "synchronization: the host had waited for the device",
     HOST_LATE: "host late: the launch came after the queue was empty",
     LAUNCH_BOUND: "launch-bound: launches back to back, and the device waits for each",
+    SLOW_LAUNCH: "slow launch: the launch call itself took long",
     QUEUED: "queued: the work was launched, and had not begun",
     OTHER: "other: the trace lacks the launch",
     COPY_NOT_HIDDEN: "copy not hidden: copies ran, and nothing was computed",
@@ -57,7 +59,7 @@ def overhead(free_s: float | None, recorded_s: float | None) -> str:
     free, recorded = format_seconds(free_s), format_seconds(recorded_s)
     return (
         f"A step took {free} before the recording and {recorded} in it. The profiler slows the "
-        "host: host late and launch-bound are overestimated."
+        "host: host late, launch-bound and slow launch are overestimated."
     )
 
 
