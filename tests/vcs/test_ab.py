@@ -326,16 +326,15 @@ SLEEPY = '''
 """sleepy: a step that takes as long as this commit says, on the side that it is."""
 
 import os
-import time
 
 from hostbench.measure.workload import DEVICES, workload
 
 
 @workload(axes={"device": DEVICES}, version="1")
 def nap(device):
-    """Sleep."""
+    """One wait."""
     assert os.environ["HOSTBENCH_SIMULATION_SIDE"].startswith("LETTER ")
-    return lambda: time.sleep(SECONDS)
+    return lambda: device.delay(SECONDS)
 '''
 
 
@@ -347,7 +346,7 @@ def test_each_side_runs_its_own_code(tmp_path: Path) -> None:
     checkout.only_families("sleepy")
     checkout.commit("a family that sleeps")
     file.write_text(SLEEPY.replace("SECONDS", "0.02").replace("LETTER", "B"))
-    done = checkout.hostbench("ab", "main", "--device", "cpu", "--launches", "7")
+    done = checkout.hostbench("ab", "main", "--device", "simulated", "--launches", "7")
     assert done.returncode == EXIT_REGRESSION, done.stdout
     assert "1 slower" in done.stdout and "uncommitted changes" in done.stdout
     first, second = runs_of(checkout.results)
