@@ -7,9 +7,7 @@ import pandas as pd
 
 from hostbench.report import charts
 from hostbench.report.answer import Chart, by_family
-from hostbench.report.page import DEVICES, about, counts, not_proven, table, title
-from hostbench.report.questions import answers
-from hostbench.report.rows import rows_of
+from hostbench.report.page import DEVICES, about, asked_of, counts, not_proven, table, title
 from hostbench.store.runs import WholeRun
 
 _STYLE = """
@@ -37,7 +35,7 @@ def html(rows: pd.DataFrame, run: WholeRun) -> str:
         f"<style>{_STYLE}</style></head><body>",
         f"<h1>{name}</h1>",
         *(f"<p>{escape(line)}</p>" for line in about(rows, run)),
-        *_answers(rows),
+        *_answers(rows, run),
         *_table(rows),
         *(f"<p>{escape(line)}</p>" for line in counts(rows)),
         *(f"<p>{escape(line)}</p>" for line in not_proven(rows)),
@@ -57,10 +55,11 @@ def _numbered(document: str) -> str:
     )
 
 
-def _answers(rows: pd.DataFrame) -> list[str]:
+def _answers(rows: pd.DataFrame, run: WholeRun) -> list[str]:
     lines: list[str] = []
     name = title_of(rows)
-    for family, told, untold in by_family(answers(rows_of(rows))):
+    found, lacking = asked_of(rows, run)
+    for family, told, untold in by_family(found):
         lines.append(f"<h2>{escape(family)}</h2>")
         for one in told:
             lines.append(f'<section class="{one.state}"><h3>{escape(one.question)}</h3>')
@@ -72,6 +71,9 @@ def _answers(rows: pd.DataFrame) -> list[str]:
         for why, questions in untold.items():
             inner = "".join(f"<li>{escape(text)}</li>" for text in questions)
             lines.append(f"<p>Not answered ({escape(why)}):</p><ul>{inner}</ul>")
+        if family in lacking:
+            asks = f"Not in a quick run (<code>hostbench run {escape(family)}</code> asks):"
+            lines.append(f"<p>{asks} {escape(' '.join(lacking[family]))}</p>")
     return lines
 
 

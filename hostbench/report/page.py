@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
@@ -14,7 +14,7 @@ from hostbench.core.case import as_typed
 from hostbench.core.units import number_of, one_line
 from hostbench.families import declared
 from hostbench.report.answer import Answer, Figure, by_family, joined
-from hostbench.report.questions import answers
+from hostbench.report.questions import answers, left_out
 from hostbench.report.rows import rows_of
 from hostbench.report.table import Cell, Column, Part, Table, shown
 from hostbench.report.table import markdown as as_markdown
@@ -30,6 +30,7 @@ _TERMS = (
 _STRUCK = "a crossed-out time: it failed a proof and counts for nothing"
 _FOLDED = ("skipped", "not measured")
 """Statuses of rows without any figure: told by their reason."""
+NONE: Mapping[str, list[str]] = {}
 WIDTH = 100
 DEVICES = {"cpu": "cpu [no GPU]", "simulated": "simulated"}
 """Said once, over all figures: numbers that are no accelerator's."""
@@ -49,15 +50,22 @@ def page(
     head: list[Part] = [title(rows, run), *about(rows, run)]
     told = table(rows[~rows["status"].isin(_FOLDED)])
     cases: list[Part] = ["", told, "", *folded(rows), *counts(rows), *not_proven(rows)]
-    found = answers(rows_of(rows))
+    found, lacking = asked_of(rows, run)
     if markdown:
-        said = [f"## {as_markdown(head)}", *markdown_answers(found), as_markdown(cases)]
+        said = [f"## {as_markdown(head)}", *markdown_answers(found, lacking), as_markdown(cases)]
     else:
-        said = [as_text(head), *text_answers(found), as_text(cases, terminal)]
+        said = [as_text(head), *text_answers(found, lacking), as_text(cases, terminal)]
     return "\n".join(said)
 
 
-def text_answers(found: Sequence[Answer]) -> list[str]:
+def asked_of(rows: pd.DataFrame, run: WholeRun) -> tuple[list[Answer], Mapping[str, list[str]]]:
+    """The answers, and of a quick run by family the questions that it leaves out."""
+    records = rows_of(rows)
+    found = answers(records)
+    return found, left_out(records, found) if run.header.profile == "quick" else {}
+
+
+def text_answers(found: Sequence[Answer], lacking: Mapping[str, list[str]] = NONE) -> list[str]:
     """Question, verdict, figures; what cannot be seen is folded into a line for each reason."""
     lines = []
     for family, told, untold in by_family(found):
@@ -70,7 +78,14 @@ def text_answers(found: Sequence[Answer]) -> list[str]:
         for why, questions in untold.items():
             lines += _wrapped(f"Not answered ({why}):", 2)
             lines += [line for text in questions for line in _wrapped(text, 6)]
+        if family in lacking:
+            lines += _wrapped(f"Not in a quick run ({_whole(family)} asks):", 2)
+            lines += _wrapped(" ".join(lacking[family]), 6)
     return lines
+
+
+def _whole(family: str) -> str:
+    return f"hostbench run {family}"
 
 
 def _adds(figure: Figure, verdict: str) -> bool:
@@ -82,7 +97,7 @@ def _adds(figure: Figure, verdict: str) -> bool:
     return str(figure) not in verdict
 
 
-def markdown_answers(found: Sequence[Answer]) -> list[str]:
+def markdown_answers(found: Sequence[Answer], lacking: Mapping[str, list[str]] = NONE) -> list[str]:
     lines = []
     for family, told, untold in by_family(found):
         lines += ["", f"### {shown(family, True)}", ""]
@@ -91,6 +106,9 @@ def markdown_answers(found: Sequence[Answer]) -> list[str]:
             lines += [f"  - {shown(said, True)}" for said in (*map(str, one.figures), *one.notes)]
         for why, questions in untold.items():
             lines.append(f"- Not answered ({shown(why, True)}): {shown(' '.join(questions), True)}")
+        if family in lacking:
+            asks = f"- Not in a quick run (`{_whole(family)}` asks):"
+            lines.append(f"{asks} {shown(' '.join(lacking[family]), True)}")
     return lines
 
 
@@ -103,6 +121,7 @@ def as_json(rows: pd.DataFrame, run: WholeRun) -> dict[str, Any]:
     """The same as plain values: run, answers, and one object per case. A case that is not `valid`
     may have numbers, of a copy that failed a proof: they count for nothing."""
     header = run.header
+    found, lacking = asked_of(rows, run)
     cases = [
         {key: value for key, value in row.items() if not _missing(value)}
         | {"valid": row["status"] == "ok"}
@@ -117,7 +136,8 @@ def as_json(rows: pd.DataFrame, run: WholeRun) -> dict[str, Any]:
         "launches": header.launches,
         "measured_launches": run.measured_launches,
         "partial": not run.is_whole,
-        "answers": [_answer_json(one) for one in answers(rows_of(rows))],
+        "answers": [_answer_json(one) for one in found],
+        "not_asked": lacking,
         "cases": cases,
     }
 

@@ -609,6 +609,17 @@ def test_the_parts_of_creating_on_the_cpu_and_moving(allocations: dict[str, Answ
     assert answer.chart is not None and len(answer.chart.points) == 5
 
 
+def test_a_rest_that_launches_contradict_is_undecided(tmp_path: Path) -> None:
+    records = [
+        replace(one, seconds=(one.seconds or 0.0) * (1 + (one.launch % 2 - 0.5) / 2))
+        if one.case.workload == "allocation.create"
+        else one
+        for one in repeated(simulated_records("allocation", launches=1))
+    ]
+    said = asked_of(tmp_path, records)[WHERE.format("randn")].verdict
+    assert said.endswith("; whether they take as long alone as together is undecided")
+
+
 def test_parts_that_were_not_measured_are_named(tmp_path: Path) -> None:
     records = repeated(simulated_records("allocation", launches=1))
     wanted = ("allocation.create", "allocation.part")

@@ -322,7 +322,8 @@ def test_a_run_without_the_loop_that_never_waits_says_so(tmp_path: Path) -> None
 def test_idle_shares_are_told_at_the_shortest_steps(simulated: dict[str, Answer]) -> None:
     answer = simulated["How much of the time does the device idle?"]
     assert answer.verdict == (
-        "at steps of 10 us: 0% with nothing, 25% with .item() and 5% with .item() every 10 steps"
+        "in the one loop observed, at steps of 10 us: "
+        "0% with nothing, 25% with .item() and 5% with .item() every 10 steps"
     )
     (one,) = (one for one in answer.figures if one.label == "a device-wide synchronize")
     assert one.value == pytest.approx(99 * 5 / (1000 + 99 * 5))

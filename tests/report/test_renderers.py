@@ -88,6 +88,26 @@ def test_what_is_not_answered_is_one_line_for_each_reason(
     assert shown.count("Not answered (skipped: no CUDA)") == 1
 
 
+def test_a_quick_run_names_what_it_does_not_ask(tmp_path: Path) -> None:
+    """A question that it has answered for one value of an axis is not among them."""
+    some = [record(copy_case(device="cuda", nbytes=1 << 28), launch, 0.1) for launch in range(8)]
+    quick = read(tmp_path / "quick", run(some, device="cuda", profile="quick"))
+    lacking = as_json(*quick)["not_asked"]
+    assert list(lacking) == ["transfer"]
+    assert "Does pinned memory pay?" not in lacking["transfer"]
+    assert "How fast is a copy inside the device's memory?" in lacking["transfer"]
+    assert not {one["question"] for one in as_json(*quick)["answers"]} & set(lacking["transfer"])
+    assert not any("{" in question for question in lacking["transfer"])
+    said = " ".join(page(*quick).split())
+    assert "Not in a quick run (hostbench run transfer asks):" in said
+    assert all(question in said for question in lacking["transfer"])
+    assert "Not in a quick run (`hostbench run transfer` asks):" in page(*quick, markdown=True)
+    assert "Not in a quick run (<code>hostbench run transfer</code> asks):" in html(*quick)
+    whole = read(tmp_path / "whole", run(some, device="cuda"))
+    assert as_json(*whole)["not_asked"] == {}
+    assert "Not in a quick run" not in page(*whole) + html(*whole)
+
+
 def test_no_line_is_wider_than_a_terminal(hostile: tuple[pd.DataFrame, WholeRun]) -> None:
     lines = text_answers(answers(rows_of(hostile[0])))
     assert lines and max(map(len, lines)) <= WIDTH == 100

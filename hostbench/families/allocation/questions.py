@@ -124,8 +124,12 @@ def _percent(shares: Launches) -> str:
 
 
 def _left(rest: Launches) -> str:
-    """What the parts alone leave of the whole."""
-    share = median([*rest.values()]) if rest else 0.0
+    """What the parts alone leave of the whole, where the launches establish that there is any."""
+    values = [*rest.values()]
+    low, high = launch_interval(values) if len(values) >= MIN_FOR_INTERVAL else (-1.0, 1.0)
+    share = median(values) if values else 0.0
+    if low < 0 < high:
+        return "whether they take as long alone as together is undecided"
     if share < 0:
         return f"alone they take {-share:.0%} more than together"
     return f"{share:.0%} in none of them alone"

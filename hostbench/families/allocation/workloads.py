@@ -179,7 +179,6 @@ def _conf(device: str, setting: str, **_: AxisValue) -> dict[str, str]:
     only=lambda setting, room, **_: setting != "garbage_collection" or room == "tight",
     needs=lambda **_: (SEGMENTS, CACHES),
     environment=_conf,
-    quick=lambda device, setting, room: (device, setting, room) == ("cuda", "default", "free"),
     host_only=lambda **_: True,
     baseline={"setting": "default"},
     version="1",

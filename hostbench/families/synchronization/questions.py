@@ -185,10 +185,11 @@ class Idle(OverSteps):
         return self.made(
             text,
             "figure",
-            f"at steps of {self.word('step_us', _at(seen[0]))}: {joined(said)}",
+            f"in the one loop observed, at steps of {self.word('step_us', _at(seen[0]))}: "
+            f"{joined(said)}",
             figures=tuple(self._figure(row) for row in shortest),
             chart=self._chart(group),
-            notes=("Observed once, in a pass that is not timed.",),
+            notes=("Observed once, in a pass that is not timed: another pass may differ.",),
         )
 
     def _figure(self, row: Row) -> Figure:

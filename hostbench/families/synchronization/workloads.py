@@ -40,9 +40,10 @@ _QUICK: Mapping[str, Mapping[int, tuple[str, ...]]] = {
     "cpu": dict.fromkeys(
         (10, 1_000), ("none", "item", "item_every_10", "print", "bool", "synchronize", "shape")
     ),
-    "cuda": {10: ("none", "item", "item_every_10", "shape"), 1_000: ("none", "item")},
+    "cuda": {10: ("none", "item", "shape", "graph"), 1_000: ("none", "item")},
 }
 """Length of a step -> traps. On GPUs there is no room for more: see scripts/gpu-cost."""
+_QUICK_WAYS = {"cpu": ("device", "event", "event_query"), "cuda": ("device", "event_query")}
 SAMPLING = 1 / 4
 """Each reading is the mean of many steps."""
 QUEUED = (1, 2, 5, 10, 50)
@@ -153,6 +154,7 @@ def loop(device: Device, step_us: int, trap: LoopTrap) -> Prepared:
 @workload(
     axes={"device": DEVICES, "step_us": (100,), "num_queued": QUEUED},
     depth=max(QUEUED),
+    quick=lambda device, num_queued, **_: device == "cpu" and num_queued in (1, 10),
     baseline={"num_queued": 1},
     sampling=SAMPLING,
     version="1",
@@ -176,6 +178,7 @@ def _ways(device: Device, way: str) -> tuple[Step, Step]:
 @workload(
     axes={"device": DEVICES, "way": WAYS},
     depth=_WAIT_DEPTH,
+    quick=lambda device, way: way in _QUICK_WAYS[device],
     needs=lambda way, **_: [BLOCKING_EVENTS] if way == "blocking_event" else [],
     expects=lambda **_: {"asynchronous": False},
     baseline={"way": "device"},

@@ -1,5 +1,6 @@
 """What all kinds of questions share: choosing rows, naming them, saying why there is no number."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -80,6 +81,15 @@ class Question:
                 yield self.answer(text, group, rows)
             else:
                 yield self.unavailable(text, group)
+
+    def of_any(self) -> str:
+        """The text without a value of `each`: `What does starting workers cost each epoch?`"""
+        return self.text.format(**{axis: axis_title(axis) for axis in self.each})
+
+    def is_text(self, workload: str, text: str) -> bool:
+        """Whether an answer with this text, about this workload, is one to this question."""
+        parts = (re.escape(part) for part in re.split(r"{\w+}", self.text))
+        return workload == self.workload and re.fullmatch(".*".join(parts), text) is not None
 
     def asks(self, group: Rows) -> bool:
         """Whether the cases of a group are enough for the question to make sense: a quick run holds
