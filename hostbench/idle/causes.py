@@ -111,8 +111,8 @@ class _Gaps:
         called_s, returned_s = min(self._starts[call], end_s), self._ends[call]
         if is_copy and called_s < start_s:
             returned_s = called_s
-        is_slow = returned_s - called_s > LAUNCH_S
         returned_s = min(max(returned_s, start_s), end_s)
+        is_slow = returned_s - called_s > LAUNCH_S
         self._queue(end_s - returned_s)
         place = bisect_left(self._launch_starts, called_s)
         self._settle(called_s, place)

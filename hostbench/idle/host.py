@@ -15,6 +15,7 @@ _SYNC = re.compile(
     r"^(cuda|hip|cu)(Device|Stream|Event|Ctx)Synchronize|^(cuda|hip)Memcpy(2D|3D)?$|^hipMemcpyWithStream"
 )
 _DEVICE_SYNC = re.compile(r"DeviceSynchronize")
+_STREAM_SYNC = re.compile(r"StreamSynchronize")
 _QUERY = re.compile(r"Query|IsCapturing|GetCapture|LastError|GetDevice")
 """Calls that neither enqueue nor wait."""
 _ALLOCATION = re.compile(r"(Malloc|Free|HostAlloc|HostRegister|MemCreate|MemMap)")
@@ -59,7 +60,8 @@ def host_of(trace: Trace) -> Host:
     launches = np.unique(launch[known])
     launches = launches[np.isin(trace.calls[3, launches], threads)]
     launches = launches[np.argsort(trace.calls[0, launches], kind="stable")]
-    waits = [wait for each in threads for wait in _waits(trace, launch, launches, each)]
+    last = _profilers_own(trace, launches)
+    waits = [wait for each in threads for wait in _waits(trace, launch, each, last)]
     allocates = np.isin(trace.calls[2], trace.names.matching(_ALLOCATION))
     return Host(
         launch=launch,
@@ -81,33 +83,41 @@ def _launching(trace: Trace) -> Ints:
     return np.where(matches, found, NONE)
 
 
-def _waits(trace: Trace, launch: Ints, launches: Ints, thread: float) -> Iterator[HostWait]:
-    """Of one thread. A copy that blocks and the synchronize right behind it are one wait."""
+def _profilers_own(trace: Trace, launches: Ints) -> int:
+    """The call in which the profiler waits for the device at its end: the last of its kind, behind
+    all launches and steps. NONE: there is none."""
+    syncs = np.flatnonzero(np.isin(trace.calls[2], trace.names.matching(_DEVICE_SYNC)))
+    if not len(syncs):
+        return NONE
+    last = syncs[np.argmax(trace.calls[0, syncs])]
+    before = [*trace.calls[0, launches[-1:]], *trace.steps[1]]
+    return int(last) if trace.calls[0, last] >= max(before, default=-np.inf) else NONE
+
+
+def _waits(trace: Trace, launch: Ints, thread: float, last: int) -> Iterator[HostWait]:
+    """Of one thread, but for `last`, if it has no mark. A copy that blocks is one wait with the
+    synchronize of its stream that stands right behind it in the same operation."""
     is_query = np.isin(trace.calls[2], trace.names.matching(_QUERY))
     own = np.flatnonzero((trace.calls[3] == thread) & ~is_query)
     own = own[np.argsort(trace.calls[0, own], kind="stable")]
-    is_sync = np.isin(trace.calls[2], trace.names.matching(_SYNC))
-    is_of_device = np.isin(trace.calls[2], trace.names.matching(_DEVICE_SYNC))
+    is_sync = np.isin(trace.calls[2, own], trace.names.matching(_SYNC))
+    is_of_stream = np.isin(trace.calls[2, own], trace.names.matching(_STREAM_SYNC))
     pageable = _pageable_copies(trace, launch)
-    last_launch_s = trace.calls[0, launches[-1]] if len(launches) else -np.inf
     finder = _Lines(trace, thread, trace.calls[0, own])
-    copy: tuple[float, float, int] | None = None  # start, end, call
-    for call in own[is_sync[own] | np.isin(own, [*pageable])].tolist():
-        start_s, end_s = trace.calls[:2, call].tolist()
-        place = int(np.searchsorted(trace.calls[0, own], start_s))
-        is_behind = copy is not None and is_sync[call] and place and own[place - 1] == copy[2]
-        if copy is not None:
-            until_s, nbytes = (end_s, 0) if is_behind else (copy[1], pageable[copy[2]])
-            yield finder.wait(copy[0], until_s, copy[2], nbytes)
-            copy = None
-        if call in pageable:
-            copy = (start_s, end_s, call)
-        elif not is_behind:
-            wait = finder.wait(start_s, end_s, call, 0)
-            if start_s <= last_launch_s or wait.line is not None or not is_of_device[call]:
-                yield wait  # else it is the profiler's own, at its end
-    if copy is not None:
-        yield finder.wait(*copy, pageable[copy[2]])
+    is_part = False
+    for place in np.flatnonzero(is_sync | np.isin(own, [*pageable])).tolist():
+        if is_part:
+            is_part = False
+            continue
+        call, until = own[place], own[place]
+        if call in pageable and place + 1 < len(own) and is_of_stream[place + 1]:
+            is_part = finder.op_of(call) == finder.op_of(own[place + 1])
+            until = own[place + int(is_part)]
+        is_blocking = is_part or is_sync[place]
+        nbytes = 0 if is_blocking else pageable[call]
+        wait = finder.wait(trace.calls[0, call], trace.calls[1, until], call, nbytes)
+        if call != last or (wait.line is not None and wait.line.is_exact):
+            yield wait
 
 
 def _pageable_copies(trace: Trace, launch: Ints) -> dict[int, int]:
@@ -146,6 +156,10 @@ class _Lines:
             line=line or self._framed(start_s),
             nbytes=nbytes,
         )
+
+    def op_of(self, call: int) -> int | None:
+        """The outermost operation that the call is in."""
+        return self._op(*self._trace.calls[:2, call])
 
     def _op(self, start_s: float, end_s: float) -> int | None:
         place = int(np.searchsorted(self._outer.starts, start_s, side="right")) - 1

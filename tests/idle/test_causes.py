@@ -104,8 +104,8 @@ def test_the_call_of_a_copy_that_lasts_until_the_copy_is_done(
 ) -> None:
     """It begins while the device idles: from there to the copy it is a launch."""
     made.kernel((0, 5), (10, 110))
-    made.copy((115, 160), (125, 155), D2H_PAGEABLE)
-    assert idle_us(made, folder) == {HOST_LATE: 5, LAUNCH_BOUND: 10, COPY_NOT_HIDDEN: 30}
+    made.copy((115, 315), (125, 310), D2H_PAGEABLE)
+    assert idle_us(made, folder) == {HOST_LATE: 5, LAUNCH_BOUND: 10, COPY_NOT_HIDDEN: 185}
 
 
 def test_the_loader_is_not_to_blame_for_what_lies_behind_the_launch(
@@ -234,6 +234,41 @@ def test_non_blocking_from_pageable_memory(made: MadeTrace, folder: Path) -> Non
     assert blocking.seconds == pytest.approx(175e-6)
 
 
+def test_a_synchronize_behind_a_copy_is_another_wait(made: MadeTrace, folder: Path) -> None:
+    """Of the device, and of the stream in a line of its own; and the same within one operation."""
+    made.kernel((0, 5), (10, 110))
+    for at, sync in (
+        (100, "cudaDeviceSynchronize"),
+        (200, "cudaStreamSynchronize"),
+        (300, "cudaEventSynchronize"),
+    ):
+        made.op("aten::to", (at, at + 20))
+        made.copy((at + 2, at + 18), (at + 12, at + 17), H2D_PAGEABLE, 4096)
+        made.sync((at + 22, at + 30), sync)
+    made.kernel((400, 405), (410, 420))
+    found = report(made, folder)
+    (unpinned,) = found.pageable_non_blocking
+    assert (unpinned.call, unpinned.count, unpinned.nbytes) == ("aten::to", 3, 3 * 4096)
+    assert {(line.call, line.count) for line in found.syncs} == {
+        ("cudaDeviceSynchronize", 1),
+        ("cudaStreamSynchronize", 1),
+        ("cudaEventSynchronize", 1),
+    }
+    made.op("aten::to", (99, 390))
+    found = report(made, folder)
+    assert [line.count for line in found.pageable_non_blocking] == [2]
+    assert sum(line.count for line in found.syncs) == 3
+
+
+def test_a_copy_whose_call_blocks_is_not_non_blocking(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.copy((20, 180), (115, 175), H2D_PAGEABLE, 1 << 20)
+    made.events[-1]["name"] = "cudaMemcpy"
+    found = report(made, folder)
+    assert found.pageable_non_blocking == ()
+    assert [(line.call, line.count) for line in found.syncs] == [("cudaMemcpy", 1)]
+
+
 def test_waits_of_a_thread_that_launches_nothing_do_not_count(
     made: MadeTrace, folder: Path
 ) -> None:
@@ -248,6 +283,26 @@ def test_the_wait_at_the_end_is_the_profilers(made: MadeTrace, folder: Path) -> 
     made.kernel((0, 5), (10, 110))
     made.sync((20, 115), "cudaDeviceSynchronize")
     assert report(made, folder).syncs == ()
+
+
+def test_only_the_last_wait_is_the_profilers(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.sync((20, 115), "cudaDeviceSynchronize")
+    made.sync((200, 205), "cudaDeviceSynchronize")
+    (line,) = report(made, folder).syncs
+    assert line.count == 1
+    assert line.seconds == pytest.approx(95e-6)
+
+
+def test_a_wait_at_the_end_of_the_last_step_is_not_the_profilers(
+    made: MadeTrace, folder: Path
+) -> None:
+    for at in range(0, 1000, 100):
+        made.note(f"ProfilerStep#{at}", (at, at + 99))
+        made.kernel((at, at + 5), (at + 10, at + 50))
+        made.sync((at + 20, at + 55), "cudaDeviceSynchronize")
+    (line,) = report(made, folder).syncs
+    assert line.count == 10
 
 
 def test_backward_in_its_own_thread(made: MadeTrace, folder: Path) -> None:

@@ -137,6 +137,21 @@ def test_a_copy_from_pageable_memory_that_is_called_non_blocking() -> None:
     assert (way.way, way.count, way.nbytes) == ("H2D pageable", STEPS, STEPS * batch.nbytes)
 
 
+def test_such_a_copy_and_a_synchronize_on_the_next_line() -> None:
+    batch = torch.zeros(1 << 20)
+
+    def move() -> None:
+        batch.to("cuda", non_blocking=True)
+        _cuda.synchronize()
+
+    report = watched(move)
+    first = line_of(move, "batch.to")
+    (copy,) = report.pageable_non_blocking
+    assert (copy.line, copy.count) == (first, STEPS)
+    sync = only(report)
+    assert (sync.line, sync.call, sync.count) == (first + 1, "cudaDeviceSynchronize", STEPS)
+
+
 def test_a_pinned_copy_is_no_wait() -> None:
     batch = torch.zeros(1 << 20, pin_memory=True)
     report = watched(lambda: batch.to("cuda", non_blocking=True))
