@@ -27,8 +27,7 @@ _OURS = Path(__file__).parent.parent
 
 @contextmanager
 def marked() -> Iterator[None]:
-    """Marks behind each wait, as long as this is open. Filters of warnings that the user sets
-    meanwhile come first: one that ignores all leaves waits without a line."""
+    """Marks behind each wait, as long as this is open."""
     import torch
 
     cuda: Any = torch.cuda
@@ -37,7 +36,9 @@ def marked() -> Iterator[None]:
         return
     with ExitStack() as stack:
         _take_warnings(stack)
-        if not cuda.is_initialized() or cuda.get_sync_debug_mode() == 0:  # else it is somebody's
+        if getattr(sys.flags, "context_aware_warnings", False):
+            pass  # each thread has filters of its own, where ours may not come first
+        elif not cuda.is_initialized() or cuda.get_sync_debug_mode() == 0:  # else it is somebody's
             stack.callback(lambda: cuda.is_initialized() and cuda.set_sync_debug_mode("default"))
             cuda._lazy_call(lambda: cuda.set_sync_debug_mode("warn"))  # starts no CUDA
         for owner, name, waits in (
@@ -51,24 +52,51 @@ def marked() -> Iterator[None]:
         yield
 
 
+class _Listener:
+    """In a filter of warnings: it is asked before Python knows what to do with a warning. torch's
+    words about a wait are a mark, and end here."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+
+    def match(self, text: str) -> bool:
+        if self.is_open and text.startswith(_SAYS):
+            with suppress(Exception):  # a line less, and no error in the script
+                _write()
+            return True
+        return self.is_open and text.startswith(_NOT_ALL)
+
+
 def _take_warnings(stack: ExitStack) -> None:
-    """torch's words about a wait are a mark, and are not shown."""
-    show = warnings.showwarning
+    """Before any filter of the script's, one that it sets later too: it may make an error of each
+    warning, or keep them in a list."""
+    module: Any = warnings
+    kind, listener = type(module), _Listener()
+    ours = ("ignore", listener, Warning, None, 0)
 
-    def heard(message: Any, *args: Any, **kwargs: Any) -> None:
-        text = str(message)
-        if text.startswith(_SAYS):
-            _write()
-        elif not text.startswith(_NOT_ALL):
-            show(message, *args, **kwargs)
+    def others() -> list[Any]:
+        return [each for each in vars(module)["filters"] if each is not ours]
 
-    warnings.filterwarnings("always", message=_SAYS)
-    warnings.filterwarnings("always", message=_NOT_ALL)
-    warnings.showwarning = heard
+    class Warnings(kind):  # type: ignore[misc, valid-type]
+        @property
+        def filters(self) -> list[Any]:
+            """What Python looks up for each warning."""
+            filters: list[Any] = self.__dict__["filters"]
+            if not filters or filters[0] is not ours:
+                filters[:] = [ours, *others()]
+            return filters
+
+        @filters.setter
+        def filters(self, filters: list[Any]) -> None:
+            self.__dict__["filters"] = filters
+
+    module.__class__ = Warnings
 
     def undo() -> None:
-        if warnings.showwarning is heard:
-            warnings.showwarning = show
+        listener.is_open = False  # a list that the script has put aside may hold it still
+        if type(module) is Warnings:
+            module.__class__ = kind
+        module.filters[:] = others()
 
     stack.callback(undo)
 
@@ -79,8 +107,9 @@ def _wrap(stack: ExitStack, owner: Any, name: str, waits: Callable[..., bool]) -
     @wraps(real)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = real(*args, **kwargs)
-        if waits(result, *args, **kwargs):
-            _write()
+        with suppress(Exception):  # a line less, and no error in the script
+            if waits(result, *args, **kwargs):
+                _write()
         return result
 
     if name in vars(owner):

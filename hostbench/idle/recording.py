@@ -15,8 +15,9 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -95,12 +96,14 @@ class Session:
         kinds = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_available():
             kinds.append(torch.profiler.ProfilerActivity.CUDA)
-        self._profile = _profiler().profile(activities=kinds, with_stack=stacks)
-        self._profile.prepare_trace()
+        with _quiet():
+            self._profile = _profiler().profile(activities=kinds, with_stack=stacks)
+            self._profile.prepare_trace()
         self._stack = ExitStack()
 
     def start(self) -> None:
-        self._profile.start_trace()
+        with _quiet():
+            self._profile.start_trace()
         self._stack.enter_context(marked())
         self.step()
 
@@ -110,10 +113,20 @@ class Session:
 
     def stop(self) -> None:
         self._stack.close()
-        self._profile.stop_trace()
+        with _quiet():
+            self._profile.stop_trace()
 
     def write(self, path: Path) -> None:
-        self._profile.export_chrome_trace(str(path))
+        with _quiet():
+            self._profile.export_chrome_trace(str(path))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What the profiler warns of is no error in a script that makes one of each warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _profiler() -> Any:
@@ -205,11 +218,16 @@ class Recorder:
             self._session = None
 
     def _finish(self) -> None:
+        """What goes wrong is told, as in `_begin`."""
         session, self._session, self._is_done = self._session, None, True
-        if session is not None:
-            session.stop()
-            session.write(self._folder / f"{self._process}.json")
-        self._tell()
+        try:
+            if session is not None:
+                session.stop()
+                session.write(self._folder / f"{self._process}.json")
+        except Exception as error:
+            self._error = f"the trace was not written: {error}"
+        with suppress(OSError):  # the folder is gone
+            self._tell()
 
     def _tell(self) -> None:
         """What the parent cannot know; the file is there only once all of it is written."""

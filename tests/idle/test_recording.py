@@ -122,6 +122,18 @@ def test_a_profiler_of_the_scripts_own_stays_alone(
     assert "profiler does not start" in process.error
 
 
+def test_a_trace_that_cannot_be_written_is_no_error_in_the_script(tmp_path: Path) -> None:
+    path = tmp_path / "full.py"
+    text = TRAIN.split("if __name__")[0]
+    text += "def full(*_):\n    raise OSError('no space left')\n"
+    text += "torch.profiler.profile.export_chrome_trace = full\nwork(8)\n"
+    path.write_text(text)
+    done, traces = run(tmp_path, sys.executable, str(path))
+    (process,) = done.processes
+    assert (done.exit_code, traces) == (0, [])
+    assert process.error == "the trace was not written: no space left"
+
+
 def test_a_sitecustomize_that_was_there_runs_too(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

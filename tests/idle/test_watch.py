@@ -4,6 +4,7 @@ Times are the virtual clock's, on which Python takes none.
 """
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -172,11 +173,10 @@ def test_it_prints_the_page_and_keeps_the_trace(
 
 def test_everything_is_as_it_was_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
     """Also where the block fails: then there is no report."""
-    import warnings
 
     def state() -> list[Any]:
         calls = [_cuda.synchronize, _cuda.Event.synchronize, torch.Tensor.to]
-        return [*calls, vars(torch.Tensor).get("copy_"), warnings.showwarning]
+        return [*calls, vars(torch.Tensor).get("copy_"), type(warnings), list(warnings.filters)]
 
     before = state()
     with pytest.raises(ZeroDivisionError), hostbench.watch():
@@ -188,6 +188,61 @@ def test_everything_is_as_it_was_afterwards(capsys: pytest.CaptureFixture[str]) 
     with pytest.warns(UserWarning, match="another warning"), hostbench.watch(show=False):
         torch.ones(3, device="cuda").sum().item()
         warnings.warn("another warning", stacklevel=1)
+
+
+def under_an_error() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.ones((), device="cuda").item()
+
+
+def under_a_list() -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        torch.ones((), device="cuda").item()
+        warnings.warn("theirs", stacklevel=1)
+    assert [str(each.message) for each in said] == ["theirs"]
+
+
+def under_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        warnings.simplefilter("ignore")
+        torch.ones((), device="cuda").item()
+
+
+@pytest.mark.parametrize("work", (under_an_error, under_a_list, under_nothing))
+def test_filters_of_warnings_are_the_scripts_own(work: Callable[[], None]) -> None:
+    """It sees no warning of ours, and each wait has its line."""
+    line = only(watched(work))
+    assert (line.line, line.count) == (line_of(work, ".item()"), STEPS)
+
+
+def test_an_end_in_the_middle_of_the_scripts_filters() -> None:
+    """The list that it had put aside comes back, and torch's words are its own again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with hostbench.watch(show=False):
+            put_aside = warnings.catch_warnings()
+            put_aside.__enter__()
+        put_aside.__exit__(None, None, None)
+        with pytest.raises(UserWarning, match="called a synchronizing"):
+            warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
+
+
+def test_a_mark_that_fails_is_no_error_in_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise FileNotFoundError("the working directory is gone")
+
+    batch = torch.zeros(1 << 10)
+
+    def work() -> None:
+        torch.ones((), device="cuda").item()
+        _cuda.synchronize()
+        batch.to("cuda")
+
+    monkeypatch.setattr(Path, "cwd", fail)
+    assert {line.file for line in watched(work).syncs} == {None}
 
 
 def test_a_profiler_that_runs_already_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
