@@ -59,9 +59,14 @@ def runs(folder: Place) -> pd.DataFrame:
 
     Raises UsageError when there is no such folder, like all that follow.
     """
-    runs = _asked(folder, "runs_counted")
+    return _runs(str(folder), _signature(folder))
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def _runs(folder: str, signature: int) -> pd.DataFrame:
+    runs = _kept(folder, signature, "runs_counted")
     runs = runs.assign(machine=runs["machine"].fillna(NO_MACHINE))
-    about = [asdict(run) for run in _history(str(folder), _signature(folder)).runs()]
+    about = [asdict(run) for run in _history(folder, signature).runs()]
     columns = ["run_id", "profile", "launches", "measured", "by", "complete"]
     headers = pd.DataFrame(about, columns=columns)
     runs = runs.merge(headers, on="run_id", how="left")
@@ -85,12 +90,19 @@ def newest(folder: Place, machine: str) -> pd.DataFrame:
     family's counts. hostbench's own runs before asv's, what may be judged before scratch, then
     those of a few cases that somebody chose, and what is partial last: cut off before its last
     launch, or before a case of the family."""
-    found = _asked(folder, "counts", _named(machine))
+    return _newest(str(folder), _signature(folder), machine)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _newest(folder: str, signature: int, machine: str) -> pd.DataFrame:
+    found = _kept(folder, signature, "counts", _named(machine))
     found = found[found["own"].astype(bool)]
     came_to = found[found[["ok", "skipped", "failed"]].sum(axis=1) > 0]
     kind = came_to["scratch"].notna().where(came_to["source"] != "asv", 2)
     simulated = came_to["run_id"].isin(came_to["run_id"][came_to["device"] == "simulated"])
-    partial = came_to["run_id"].isin(_cut_off(folder)) | (came_to["not measured"] > 0)
+    partial = came_to["run_id"].isin(_cut_off(_runs(folder, signature))) | (
+        came_to["not measured"] > 0
+    )
     narrow = _is_narrow(came_to, [came_to["family"], came_to["source"] == "asv", simulated])
     rank = 2 * kind.astype(int) + simulated + _LATER * narrow + _LAST * partial
     order = came_to.assign(rank=rank).sort_values(
@@ -109,11 +121,10 @@ def _is_narrow(counts: pd.DataFrame, alike: list[Any]) -> Any:
     return num < num.groupby(alike).transform("max") / 2
 
 
-def _cut_off(folder: Place) -> list[str]:
+def _cut_off(runs: pd.DataFrame) -> list[str]:
     """Runs that ended before their last launch."""
-    found = runs(folder)
-    few = found["complete"].eq(False) & (found["measured"] < found["launches"])
-    return [str(one) for one in found["run_id"][few]]
+    few = runs["complete"].eq(False) & (runs["measured"] < runs["launches"])
+    return [str(one) for one in runs["run_id"][few]]
 
 
 def rows_of(folder: Place, machine: str, run_id: str) -> pd.DataFrame:

@@ -62,11 +62,16 @@ def table(rows: pd.DataFrame, name: str = "", csv: pd.DataFrame | None = None) -
 
 def _filled(rows: pd.DataFrame) -> pd.DataFrame:
     """Empty text for what is missing, without the columns that hold nothing."""
-    shown = rows.copy()
-    for column in shown.select_dtypes(["object", "string"]):
-        shown[column] = ["" if pd.isna(value) else str(value) for value in shown[column]]
-    empty = [column for column in shown if (shown[column].isna() | (shown[column] == "")).all()]
-    return shown.drop(columns=empty)
+    texts = set(rows.select_dtypes(["object", "string"]))
+    shown = {}
+    for column in rows:
+        cells: Any = rows[column]
+        known = cells.notna()
+        if column in texts:
+            cells = known = [str(c) if k else "" for c, k in zip(cells, known, strict=True)]
+        if any(known):
+            shown[column] = cells
+    return pd.DataFrame(shown, index=rows.index)
 
 
 def save(rows: pd.DataFrame, name: str) -> None:

@@ -22,7 +22,9 @@ HOSTILE = "<script>alert(1)</script>"
 MARKUP = "[click](javascript:alert(1)) **bold** $x$ :red[x] <img src=x onerror=alert(1)>"
 GPU_MACHINE, CPU_MACHINE, FOREIGN = "toy-gpu", "toy-cpu", "other-project"
 OFTEN = ("transfer.host_to_device", "allocation.create")
-"""Workloads of every run; the newest and the only one of the CPU have all of these families."""
+OFTEN_BYTES = (1 << 20, 16 << 20)
+"""Workloads and sizes of every run; the newest and the only one of the CPU have all of these
+families."""
 ALL_FAMILIES = (
     "transfer",
     "allocation",
@@ -118,22 +120,23 @@ def write_changes(folder: Path) -> Path:
 def gpu_run(day: int) -> Run:
     """The same commit on days 4 to 6, with a slower driver from day 6 on; day 7 is scratch.
 
-    Only the newest run has more than two workloads: it keeps the tests quick.
+    Only the newest run has more than two sizes of two workloads: it keeps the tests quick.
     """
+    cases = [
+        (work, case)
+        for work, case in _cases(*ALL_FAMILIES)
+        if day == 8 or (work.name in OFTEN and case.values["nbytes"] in OFTEN_BYTES)
+    ]
     fields = _fields(
         day,
         machine=GPU_MACHINE,
         commit=f"{min(day, 4) if day < 7 else day:x}" * 40,
         scratch="quick" if day == 7 else None,
         profile="quick" if day == 7 else "standard",
-        launches=3 if day == 7 else 10,
+        launches=3 if day == 7 else 8,
         device="cuda",
     )
-    records = [
-        _odd(one, day)
-        for one in _records(fields, 1.0 if day < 6 else 1.25, day, ALL_FAMILIES)
-        if day == 8 or one.case.workload in OFTEN
-    ]
+    records = [_odd(one, day) for one in _records(fields, 1.0 if day < 6 else 1.25, day, cases)]
     lost = {LOST} if day == 8 else set()  # the newest run never came to it
     kept = [one for one in records if str(one.case) not in lost]
     facts = {**FACTS, "nvml": {"driver": "580.1" if day < 6 else "590.7"}}
@@ -147,7 +150,7 @@ def one_gpu_run() -> Run:
     reason = "needs more GPUs, this machine has 1"
     records = [
         one if one.case.values["num_ranks"] == 1 else _skipped(one, reason)
-        for one in _records(fields, 1.0, 1, ("collectives",))
+        for one in _records(fields, 1.0, 1, _cases("collectives"))
     ]
     return builders.run(records, facts=FACTS, **fields)
 
@@ -156,7 +159,7 @@ def cpu_run() -> Run:
     fields = _fields(0, machine=CPU_MACHINE, commit="c" * 40, launches=3, device="cpu")
     records = [
         _skipped(one, f"{HOSTILE} {MARKUP}") if one.case.values.get("memory") == "pinned" else one
-        for one in _records(fields, 3.0, 99, ALL_FAMILIES)
+        for one in _records(fields, 3.0, 99, _cases(*ALL_FAMILIES))
     ]
     return builders.run(records, facts=CPU_FACTS, **fields)
 
@@ -175,12 +178,15 @@ def _fields(day: int, **changes: Any) -> dict[str, Any]:
     }
 
 
+def _cases(*families: str) -> list[tuple[Workload, Case]]:
+    works = load_workloads(families).values()
+    return [(work, case) for work in works for case in work.cases()]
+
+
 def _records(
-    fields: dict[str, Any], slower: float, seed: int, families: tuple[str, ...]
+    fields: dict[str, Any], slower: float, seed: int, cases: list[tuple[Workload, Case]]
 ) -> Iterator[CaseRecord]:
     noise = random.Random(seed)
-    works = load_workloads(families).values()
-    cases = [(work, case) for work in works for case in work.cases()]
     for work, case in cases:
         if case.values["device"] == fields["device"]:
             whole = _seconds(case) * slower

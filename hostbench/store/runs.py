@@ -1,5 +1,6 @@
 """Runs as they are read: archives and journals, with the parts of a resumed run put together."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,7 @@ class WholeRun:
 
     def not_measured(self) -> list[str]:
         """Planned cases without any record."""
-        seen = {str(case) for case, _ in self.winners()}
+        seen = {str(case) for case in {case for case, _ in self.winners()}}
         return [text for text in self.header.planned if text not in seen]
 
     def done(self) -> frozenset[tuple[Case, int]]:
@@ -122,7 +123,8 @@ class WholeRun:
     @property
     def measured_launches(self) -> int:
         """The most that any case has."""
-        return max((len(result.launches) for result in self.results()), default=0)
+        measured = (case for (case, _), one in self.winners().items() if one.seconds is not None)
+        return max(Counter(measured).values(), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,6 +115,12 @@ def test_overview_says_what_is_there(overview: AppTest) -> None:
     assert machines["runs"].tolist() == [9, 1, 1]
 
 
+def test_a_table_has_no_word_for_what_is_missing(overview: AppTest) -> None:
+    texts = [one.value.select_dtypes(["object", "string"]) for one in overview.dataframe]
+    cells = {cell for one in texts for column in one for cell in one[column]}
+    assert "" in cells and not cells & {"nan", "None", "NaT", "<NA>"}
+
+
 def test_overview_leads_to_each_familys_page(overview: AppTest) -> None:
     links = [link.proto for link in overview.get("page_link")]
     assert {link.page for link in links} == {"family"}
@@ -181,7 +187,8 @@ def test_a_missing_and_an_empty_folder_are_messages(open_page, tmp_path: Path) -
 
 
 def test_damage_is_a_warning_and_the_rest_is_shown(open_page, tmp_path: Path) -> None:
-    archive.write(tmp_path, dashboard_tree.gpu_run(0))
+    run = dashboard_tree.gpu_run(0)
+    archive.write(tmp_path, run)
     runs = tmp_path / GPU_MACHINE / "runs"
     (runs / "20261101T000000Z-half.json.gz").write_bytes(gzip.compress(b"{}" * 99)[:20])
     (tmp_path / GPU_MACHINE / "machine.json").write_text("{")
@@ -189,7 +196,7 @@ def test_damage_is_a_warning_and_the_rest_is_shown(open_page, tmp_path: Path) ->
     assert not app.exception
     assert "2 warnings" in app.expander[0].label
     assert "half.json.gz is damaged" in said(app)
-    assert app.metric[0].value == "72"
+    assert app.metric[0].value == str(len(run.header.planned))
 
 
 def test_new_files_are_seen(open_page, tmp_path: Path) -> None:

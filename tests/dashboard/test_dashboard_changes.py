@@ -147,7 +147,7 @@ def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None
         changes = derive_marks.marks(told, by)
         assert changes["x"].tolist() == points["x"].iloc[[25, 60]].tolist()
         drawn = charts_trend.trend(points, changes, "t", ["a"], "x", "y", in_seconds=True)
-        alt.LayerChart.from_dict(drawn)  # validates
+        alt.LayerChart.validate(drawn)
         assert [one["mark"].get("strokeDash") for one in drawn["layer"][:4]] == [
             *([1, 0], [1, 0]),
             *([6, 4], [6, 4]),

@@ -8,10 +8,12 @@ import pytest
 from msgspec.structs import replace
 from streamlit.testing.v1 import AppTest
 
+from hostbench.core.case import read_case
 from hostbench.core.lanes import Lane, Span
-from hostbench.store import traces
+from hostbench.store import archive, traces
 from hostbench.store.traces import StoredTrace, TraceAbout
-from tests import dashboard_page, dashboard_tree
+from hostbench.testing.builders import copy_case, record, run
+from tests import dashboard_page
 from tests.dashboard_page import said
 from tests.dashboard_tree import GPU_MACHINE
 
@@ -34,7 +36,12 @@ LANES = (Lane(name=HOSTILE, place=HOSTILE, spans=(SPAN,)),)
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return dashboard_tree.write(tmp_path_factory.mktemp("results"))
+    """A run with a case of each of two families: this is about what lies beside the numbers."""
+    results = tmp_path_factory.mktemp("results")
+    loop = read_case(ABOUT.case)
+    assert loop is not None
+    archive.write(results, run([record(loop), record(copy_case())], machine=GPU_MACHINE))
+    return results
 
 
 def keep(tree: Path, about: TraceAbout = ABOUT) -> Path:

@@ -253,7 +253,7 @@ def test_a_chart_is_valid_and_becomes_svg(name: str) -> None:
     chart = CHARTS[name]
     made = charts.drawn(chart, ["A Toy GPU"])
     assert made["layer"]
-    alt.LayerChart.from_dict(made)
+    alt.LayerChart.validate(made)
     shown = charts.svg(chart, ["A Toy GPU"])
     assert shown.startswith("<svg") and "<script" not in shown and "NaN" not in shown
 

@@ -65,6 +65,7 @@ def test_failed_in_one_launch_is_failed_and_the_numbers_are_kept() -> None:
     one = whole(run([record(A, 0, 1.0), failed(A, "lost", launch=1), record(A, 2, 3.0)]))
     (result,) = one.results()
     assert (result.status, result.reason, result.seconds) == ("failed", "lost", (1.0, 3.0))
+    assert one.measured_launches == 2
 
 
 def test_failed_by_its_proof_keeps_its_number() -> None:
