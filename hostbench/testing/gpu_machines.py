@@ -152,7 +152,7 @@ MACHINES: dict[str, GpuMachine] = {
         },
     ),
     "jetson": _of("jetson", memory_bytes=8 * GIB, refusals=Refusals(nccl=True)),
-    "lost_midway": GpuMachine(nvml=FakeNvml, refusals=Refusals(lost_after_s=0.5)),
+    "lost_midway": GpuMachine(nvml=FakeNvml, refusals=Refusals(lost_after_s=0.15)),
     "needs_reset": _of("needs_reset", broken=UNKNOWN),
     "one_lost": _of("one_lost", uuids=("1",)),
 }

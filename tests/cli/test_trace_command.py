@@ -27,8 +27,8 @@ from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.store import check, traces
 from hostbench.testing.builders import InProcess
-from hostbench.testing.stand_in import python_of
 from hostbench.timeline import read_trace
+from tests.gpu_stand_in import on_machine
 
 ROOT = Path(__file__).parent.parent.parent
 CASE = "overlap.pipeline[batch_bytes=4MiB,memory=pinned,schedule=copy_stream]"
@@ -178,10 +178,10 @@ def test_a_case_that_failed_shows_how_where_it_can(
     assert [one.about.wrong for one in kept(stage)] == ["data failed: torn"] * has_lanes
 
 
-def program(stage: Path, *args: str, python: Path | str = sys.executable) -> dict[str, Any]:
+def program(stage: Path, *args: str) -> dict[str, Any]:
     """What the real program says in JSON, with real processes."""
     done = subprocess.run(
-        [str(python), "-m", "hostbench", "trace", *args, "--format", "json"],
+        [sys.executable, "-m", "hostbench", "trace", *args, "--format", "json"],
         cwd=stage,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
@@ -207,11 +207,16 @@ def test_ranks_have_a_lane_each_on_one_clock(stage: Path) -> None:
 
 
 def test_ranks_on_gpus_have_their_hosts_and_streams(
-    stage: Path, monkeypatch: pytest.MonkeyPatch
+    stage: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The ranks are processes; what forks them is this one."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    works = TorchState(installed=True, importable=True, cuda_works=True)
+    monkeypatch.setattr(facts, "probe_torch", lambda *_: works)
     case = "collectives.all_reduce_queued[num_ranks=2,nbytes=64KiB]"
-    lanes = program(stage, case, python=python_of(stage / "python", "2_gpus"))["lanes"]
+    with on_machine("2_gpus"):
+        assert main(["trace", case, "--format", "json"]) == EXIT_OK
+    lanes = json.loads(capsys.readouterr().out)["lanes"]
     assert [lane["place"] for lane in lanes] == ["rank 0", "rank 0", "rank 1", "rank 1"]
     for host, stream in (lanes[:2], lanes[2:]):
         assert host["name"] == "host"

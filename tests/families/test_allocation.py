@@ -23,9 +23,7 @@ from hostbench.families.allocation.workloads import SETTINGS, TIGHT
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import prepare
 from hostbench.testing.fake_cuda.segments import AllocatorSettings, Piece, Segments
-from hostbench.testing.stand_in import python_of
-from tests.gpu_stand_in import Costs, Floor, cuda_machine, hostbench
-from tests.stored import runs_of
+from tests.gpu_stand_in import Costs, Floor, cuda_machine
 
 WORKS = load(("allocation",))
 COSTS = Costs()
@@ -235,23 +233,6 @@ def test_a_setting_is_an_environment_on_cuda_alone() -> None:
         on_cuda = case.values["device"] == "cuda"
         assert said == ({SETTINGS[str(case.values["setting"])]} if on_cuda else set())
     assert all(AllocatorSettings.of({"PYTORCH_ALLOC_CONF": text}) for text in SETTINGS.values())
-
-
-def test_each_setting_is_measured_in_a_process_that_was_started_with_it(tmp_path: Path) -> None:
-    """By the program, on a machine of the stand-in."""
-    python, results = python_of(tmp_path / "python", "1_gpu"), tmp_path / "results"
-    chosen = ("default", "cudaMallocAsync")
-    cases = [f"allocation.mixed[setting={one},room=free]" for one in chosen]
-    words = [word for case in cases for word in ("--case", case)]
-    limits = ("--launches", "1", "--no-asv", "--results", str(results))
-    done = hostbench(python, "run", *words, *limits)
-    assert done.returncode == 0, done.stdout
-    (run,) = runs_of(results)
-    found = {str(one.case.values["setting"]): one.findings for one in run.results()}
-    native, other = found["default"], found["cudaMallocAsync"]
-    assert int(str(native["peak_reserved"])) > 2 * int(str(native["peak_allocated"]))
-    assert other["peak_reserved"] == other["peak_allocated"] == 461896704
-    assert "peak_inactive_split" not in other, "it counts no such thing"
 
 
 # ---- batches ------------------------------------------------------------------------------------

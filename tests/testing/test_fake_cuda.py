@@ -1,5 +1,6 @@
 """The stand-in does what CUDA does to programs that are right, and to those that are not."""
 
+import colorsys
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from hostbench.core.units import GIB, KIB, MIB
+from hostbench.testing.fake_cuda.floor import _Known
 from hostbench.testing.fake_cuda.tensors import CudaTensor
 from hostbench.testing.fake_cuda.timeline import DataRace
 from tests.gpu_stand_in import Costs, Floor, Machine, Refusals, cuda_machine
@@ -46,6 +48,27 @@ def test_what_is_imported_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> No
         assert sys.modules["pynvml"] is not real
     assert "this" in sys.modules
     assert sys.modules.get("pynvml") is real
+
+
+def test_shapes_do_without_torchs_compiler(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process of the stand-in's would import it for a second or two."""
+    names = {"sympy", "torch.fx.experimental.symbolic_shapes", "torch._dynamo"}
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    left, right = (torch.full((n, n), 2.0, device="cuda") for n in (3, 3))
+    place = torch.arange(12, device="cuda")
+    found = torch.mm(left, right).add(1).to("cpu"), (2 * place % 5 == 1).reshape(3, 4).to("cpu")
+    assert found[0].tolist() == [[13.0] * 3] * 3
+    assert found[1].tolist() == (2 * torch.arange(12) % 5 == 1).reshape(3, 4).tolist()
+    assert torch.randn(8, device="cuda").shape == (8,)
+    assert torch.zeros(3, 4).t().to("cuda").stride() == (1, 4)
+    assert not names & set(sys.modules)
+
+
+def test_what_else_is_asked_of_the_compiler_it_answers_itself() -> None:
+    known = _Known("colorsys", rgb_to_hls=max)
+    assert known.rgb_to_hls is max
+    assert known.hls_to_rgb is colorsys.hls_to_rgb
 
 
 # ---- streams, events, the clock ---------------------------------------------------------------

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hostbench.core.units import MIB
+from hostbench.store.runs import WholeRun
 from hostbench.testing.gpu_machines import MACHINES
 from hostbench.testing.stand_in import python_of
 from tests.gpu_stand_in import hostbench
@@ -15,19 +16,29 @@ CASES = (
     "transfer.between_devices[nbytes=1MiB]",
     "overlap.pipeline[batch_bytes=512KiB,memory=pinned,schedule=copy_stream]",
     "allocation.create[nbytes=1MiB]",
+    "allocation.mixed[setting=default,room=free]",
+    "allocation.mixed[setting=cudaMallocAsync,room=free]",
     "collectives.all_reduce[num_ranks=2,nbytes=64KiB]",
     "collectives.all_reduce_queued[num_ranks=2,nbytes=64KiB]",
 )
 
 
-def test_a_run_on_two_gpus_from_facts_to_ranks(tmp_path: Path) -> None:
-    """Every family, observed too; nccl starts, its data carried by gloo."""
-    python, results = python_of(tmp_path / "python", "2_gpus"), tmp_path / "results"
+@pytest.fixture(scope="module")
+def two_gpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[WholeRun, str]:
+    """A run of these cases there, and what it printed."""
+    folder = tmp_path_factory.mktemp("two_gpus")
+    python, results = python_of(folder / "python", "2_gpus"), folder / "results"
     cases = [word for case in CASES for word in ("--case", case)]
     limits = ("--launches", "1", "--no-asv", "--results", str(results))
     done = hostbench(python, "run", *cases, *limits)
     assert done.returncode == 0, done.stdout
     (run,) = runs_of(results)
+    return run, done.stdout
+
+
+def test_a_run_on_two_gpus_from_facts_to_ranks(two_gpus: tuple[WholeRun, str]) -> None:
+    """Every family, observed too; nccl starts, its data carried by gloo."""
+    run, said = two_gpus
     found = run.results()
     assert {result.case.family for result in found} == {case.partition(".")[0] for case in CASES}
     for result in found:
@@ -40,7 +51,18 @@ def test_a_run_on_two_gpus_from_facts_to_ranks(tmp_path: Path) -> None:
     assert run.header.machine == "2x-nvidia-h200-stand-in"
     torch = run.parts[0].facts["before"]["software"]["torch"]
     assert torch.endswith("stand-in"), "no GPU may have a name, and the user may name the machine"
-    assert f"torch {torch}" in done.stdout
+    assert f"torch {torch}" in said
+
+
+def test_each_setting_is_measured_in_a_process_that_was_started_with_it(
+    two_gpus: tuple[WholeRun, str],
+) -> None:
+    mixed = [each for each in two_gpus[0].results() if each.case.workload == "allocation.mixed"]
+    found = {str(one.case.values["setting"]): one.findings for one in mixed}
+    native, other = found["default"], found["cudaMallocAsync"]
+    assert int(str(native["peak_reserved"])) > 2 * int(str(native["peak_allocated"]))
+    assert other["peak_reserved"] == other["peak_allocated"] == 461896704
+    assert "peak_inactive_split" not in other, "it counts no such thing"
 
 
 def test_a_copy_wakes_the_link_for_the_process_that_watches_it(tmp_path: Path) -> None:
