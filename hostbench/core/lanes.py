@@ -11,12 +11,18 @@ from msgspec.structs import replace
 
 Interval = tuple[float, float]
 """Start and end, in seconds."""
-SpanKind = Literal["call", "wait", "H2D", "D2H", "copy", "compute", "collective", "other"]
+SpanKind = Literal[
+    "call", "wait", "load", "op", "H2D", "D2H", "copy", "compute", "collective", "other"
+]
 HOST = "host"
 """The lane of the thread that made the calls."""
+NEXT_BATCH = "next batch"
+"""The name of the wait for a DataLoader."""
 KINDS: dict[SpanKind, str] = {
     "call": "host: call",
     "wait": "host: waits",
+    "load": "host: waits for data",
+    "op": "host: operation of torch",
     "H2D": "copy to the device",
     "D2H": "copy to the host",
     "copy": "copy on or between devices",

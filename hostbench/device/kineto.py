@@ -10,7 +10,7 @@ from typing import Any
 import torch.profiler
 
 from hostbench.core.errors import Unavailable
-from hostbench.core.lanes import HOST, Lane, Span, SpanKind
+from hostbench.core.lanes import HOST, NEXT_BATCH, Lane, Span, SpanKind
 from hostbench.device.activity import COMPUTE, Activity, lanes
 from hostbench.device.base import Step
 
@@ -23,6 +23,8 @@ _DEVICE_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 _CALLS = ("cuda_runtime", "cuda_driver")
 _WAITS = "Synchronize"
 """In the names of the functions in which the host waits, and of no others."""
+_LOADS = "enumerate(DataLoader)"
+"""How the name of an annotation of torch's begins in which the host waits for the next batch."""
 _ROUNDING = 1e-3
 """Microseconds; the next call may follow at once."""
 _READING = "hostbench: one reading"
@@ -57,7 +59,8 @@ class Profiler:
 
     def trace(self, work: Step) -> list[Lane]:
         """The same as lanes: the functions of CUDA's runtime and driver that the host was in while
-        `work` ran, a lane for each thread, and the device's streams."""
+        `work` ran and its waits for a DataLoader, a lane for each thread, and the device's
+        streams."""
 
         def named() -> None:
             with _profiler.record_function(_READING):
@@ -117,27 +120,34 @@ def activities(trace: Mapping[str, Any]) -> Iterator[Activity]:
 
 
 def host_lanes(trace: Mapping[str, Any]) -> list[Lane]:
-    """What the host called within the reading, the thread that made it first. Raises Unavailable
-    where the trace does not have the reading by its name."""
+    """What the host called within the reading, the thread that made it first, with its waits for
+    a DataLoader. Raises Unavailable where the trace does not have the reading by its name."""
     named = (one for one in trace["traceEvents"] if one.get("name") == _READING)
     reading = next((one for one in named if one.get("cat") == "user_annotation"), None)
     if reading is None:
         raise Unavailable("the profiler does not tell when the reading began")
     start, end = _ends(reading)
     by_thread: dict[Any, list[Span]] = {}
+    loads: list[Span] = []
     for event in trace["traceEvents"]:
-        if event.get("cat") not in _CALLS:
+        is_call, is_load = event.get("cat") in _CALLS, _is_load(event)
+        if not is_call and not is_load:
             continue
         called, returned = _ends(event)
-        if start <= called and returned <= end + _ROUNDING:
+        if not start <= called <= returned <= end + _ROUNDING:
+            continue
+        if is_call:
             by_thread.setdefault(event["tid"], []).append(_call(event))
+        elif event["tid"] == reading["tid"]:
+            loads.append(_span(NEXT_BATCH, "load", event))
     # CUPTI does not always call a thread as torch does.
     most = max(by_thread, key=lambda one: len(by_thread[one]), default=None)
     host = reading["tid"] if reading["tid"] in by_thread else most
+    by_thread.setdefault(host, []).extend(loads)
     return [
         Lane(
             name=HOST if thread == host else f"thread {thread}",
-            spans=tuple(sorted(by_thread.get(thread, ()), key=lambda span: span.start_s)),
+            spans=tuple(sorted(by_thread[thread], key=lambda span: span.start_s)),
         )
         for thread in (host, *(one for one in by_thread if one != host))
     ]
@@ -150,9 +160,19 @@ def _ends(event: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _call(event: Mapping[str, Any]) -> Span:
-    name, (start, end) = str(event["name"]), _ends(event)
-    kind: SpanKind = "wait" if _WAITS in name else "call"
+    name = str(event["name"])
+    return _span(name, "wait" if _WAITS in name else "call", event)
+
+
+def _span(name: str, kind: SpanKind, event: Mapping[str, Any]) -> Span:
+    start, end = _ends(event)
     return Span(name=name, kind=kind, start_s=start / 1e6, end_s=end / 1e6)
+
+
+def _is_load(event: Mapping[str, Any]) -> bool:
+    """Also where older profilers list annotations as operations."""
+    is_named = str(event.get("name", "")).startswith(_LOADS)
+    return is_named and event.get("cat") in ("user_annotation", "cpu_op")
 
 
 def _is_wait(event: Mapping[str, Any]) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hostbench.core.lanes import HOST, Lane, Span, SpanKind
+from hostbench.core.lanes import HOST, NEXT_BATCH, Lane, Span, SpanKind
 from hostbench.device.base import Step
+from hostbench.device.loading import Loader
 
 _NO_CALLS = frozenset(
     "now enter require refusal lacks marks marked mark typed every_second on".split()
@@ -74,6 +75,8 @@ class Traced:
             return value
         if name in _NO_CALLS:
             return lambda *args, **more: value(*map(_plain, args), **more)
+        if name == "loader":
+            return lambda loading: TracedLoader(value(loading), self._log)
         said = f"{self._what} {name}".strip().replace("_", " ")
         return self._noted(value, said, _KINDS.get(name))
 
@@ -106,6 +109,27 @@ class Traced:
         if hasattr(made, "synchronize"):
             return Traced(made, self._log, name)
         return self._noted(made, name, kind) if callable(made) else made
+
+
+class TracedLoader:
+    """Stands in front of a device's DataLoader: each wait for its next batch is noted."""
+
+    def __init__(self, target: Loader, log: CallLog) -> None:
+        self._target, self._log = target, log
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._noted(self._log.call("start of an epoch", "call", lambda: iter(self._target)))
+
+    def _noted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        end = object()
+        while (batch := self._log.call(NEXT_BATCH, "load", lambda: next(batches, end))) is not end:
+            yield batch
+
+    def expected(self, batch: int) -> Any:
+        return self._target.expected(batch)
+
+    def close(self) -> None:
+        self._target.close()
 
 
 def _plain(one: Any) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostbench.core.errors import UsageError
-from hostbench.core.lanes import HOST, Lane, Span, SpanKind
+from hostbench.core.lanes import HOST, NEXT_BATCH, Interval, Lane, Span, SpanKind
 from hostbench.core.noise import Floats
 from hostbench.idle.host import host_of
 from hostbench.idle.intervals import union
@@ -14,8 +14,8 @@ from hostbench.idle.summary import COLLECTIVE
 from hostbench.idle.trace import COPY, INSIDE, NONE, Trace
 
 _WAYS: tuple[tuple[str, SpanKind], ...] = (("HtoD", "H2D"), ("DtoH", "D2H"))
-
-
+_TORCH = "torch"
+"""The lane of what the host's thread did in torch."""
 MAX_SPANS = 200_000
 """Of a stretch: more is no picture any more, and no small file."""
 
@@ -58,7 +58,12 @@ def stretch(traces: Sequence[Trace]) -> tuple[float, float]:
 
 def lanes(traces: Sequence[Trace], start_s: float, end_s: float) -> list[Lane]:
     """What has a part in these seconds, cut to them. Traces are beside each other by the clocks
-    that they have. Raises UsageError where nothing has, and where that is too much."""
+    that they have. Raises UsageError where that is no part of them, and where it is too much."""
+    last_s = whole_s(traces)
+    if start_s >= last_s or end_s <= 0:
+        raise UsageError(
+            f"nothing ran from {start_s:g} s to {end_s:g} s: the trace ends at {last_s:g} s"
+        )
     each = list(zip(traces, _later_s(traces), strict=True))
     num = sum(
         int(_is_within(rows, start_s - later_s, end_s - later_s).sum())
@@ -70,14 +75,11 @@ def lanes(traces: Sequence[Trace], start_s: float, end_s: float) -> list[Lane]:
             f"this stretch has {num:,} calls and pieces of work, more than {MAX_SPANS:,}: name a "
             "shorter one"
         )
-    found = [
+    return [
         lane
         for trace, later_s in each
         for lane in _of_trace(trace, start_s - later_s, end_s - later_s, len(traces) > 1)
     ]
-    if not found:
-        raise UsageError(f"nothing ran from {start_s:g} s to {end_s:g} s of the trace")
-    return found
 
 
 def _later_s(traces: Sequence[Trace]) -> list[float]:
@@ -90,37 +92,69 @@ def _later_s(traces: Sequence[Trace]) -> list[float]:
 
 
 def _timed(trace: Trace) -> list[Floats]:
-    """Raises UsageError where there is nothing to draw."""
-    found = [rows for rows in (trace.work, trace.calls, trace.steps) if rows.shape[1]]
-    if not found:
+    """All that is drawn, and the steps. Raises UsageError where there is nothing of a GPU."""
+    if not any(rows.shape[1] for rows in (trace.work, trace.calls, trace.steps)):
         raise UsageError(f"{trace.file} has nothing to draw: no work of a GPU, no calls of CUDA")
-    return found
+    every = (trace.work, trace.calls, trace.steps, trace.loads, trace.ops)
+    return [rows for rows in every if rows.shape[1]]
 
 
 def _of_trace(trace: Trace, start_s: float, end_s: float, is_one_of_many: bool) -> Iterator[Lane]:
     rank = "" if trace.rank is None else f"rank {trace.rank}"
     own = f"{rank or trace.file} " if is_one_of_many else ""
-    calls = _within(trace.calls, start_s, end_s)
+    yield from _of_host(trace, own.strip(), (start_s, end_s))
+    yield from _of_devices(trace, own, (start_s, end_s))
+
+
+def _of_host(trace: Trace, place: str, window: Interval) -> Iterator[Lane]:
+    """The host's thread with its waits for data, what it did in torch, and the other threads that
+    made calls."""
     waits = host_of(trace).waits
     waiting, _ = union(
         np.array([wait.start_s for wait in waits]), np.array([wait.end_s for wait in waits])
     )
+    calls, loads = _within(trace.calls, *window), _within(trace.loads, *window)
     host = _host(trace)
-    for thread in _by_count(calls[3], host):
+    if host == NONE and not trace.loads.shape[1]:
+        return
+    for thread in dict.fromkeys((host, *_by_count(calls[3]))):
         rows = calls[:, calls[3] == thread]
         waited_s = waiting.within(rows[0], rows[1])
         kinds: list[SpanKind] = ["wait" if seconds > 0 else "call" for seconds in waited_s]
-        own_name = trace.threads.texts[int(thread)].rpartition("/")[2]
-        name = HOST if thread == host else f"thread {own_name}"
-        yield _lane(trace, name, own.strip(), rows, rows[2], kinds, (start_s, end_s))
-    work = _within(trace.work, start_s, end_s)
+        spans = _spans(rows, _texts(trace, rows[2]), kinds, window)
+        if thread != host:
+            name = f"thread {trace.threads.texts[int(thread)].rpartition('/')[2]}"
+            yield Lane(name=name, place=place, spans=tuple(spans))
+            continue
+        spans += _spans(loads, [NEXT_BATCH] * loads.shape[1], ["load"] * loads.shape[1], window)
+        yield Lane(name=HOST, place=place, spans=tuple(sorted(spans, key=lambda one: one.start_s)))
+        ops = _ops(trace, host, window)
+        spans = _spans(ops, _texts(trace, ops[2]), ["op"] * ops.shape[1], window)
+        if spans:
+            yield Lane(name=_TORCH, place=place, spans=tuple(spans))
+
+
+def _ops(trace: Trace, thread: float, window: Interval) -> Floats:
+    """A thread's operations, but for those within others and those that load data."""
+    ops = _within(trace.ops[:, trace.ops[3] == thread], *window)
+    ops = ops[:, union(ops[0], ops[1], joins=False)[1]]
+    loading, _ = union(trace.loads[0], trace.loads[1])
+    ends_next = np.searchsorted(loading.ends, ops[0], side="right")
+    return ops[:, np.append(loading.starts, np.inf)[ends_next] > ops[0]]
+
+
+def _of_devices(trace: Trace, own: str, window: Interval) -> Iterator[Lane]:
+    """A lane for each stream that had something to do, and one for each device that had not."""
+    work = _within(trace.work, *window)
     collectives = trace.names.matching(COLLECTIVE)
     streams = np.unique(work[4:6], axis=1).T.tolist()
-    for device, stream in sorted(streams, key=lambda pair: _in_order(trace, *pair)):
+    idle = [[device, NONE] for device in np.setdiff1d(trace.work[4], work[4]).tolist()]
+    for device, stream in sorted(streams + idle, key=lambda pair: _in_order(trace, *pair)):
         rows = work[:, (work[4] == device) & (work[5] == stream)]
-        what = [_kind(trace, int(each), name, collectives) for each, name in rows[2:4].T]
-        name, place = trace.threads.texts[int(stream)], f"{own}GPU {int(device)}"
-        yield _lane(trace, name, place, rows, rows[3], what, (start_s, end_s))
+        kinds = [_kind(trace, int(each), name, collectives) for each, name in rows[2:4].T]
+        name = "all streams" if stream == NONE else trace.threads.texts[int(stream)]
+        spans = _spans(rows, _texts(trace, rows[3]), kinds, window)
+        yield Lane(name=name, place=f"{own}GPU {int(device)}", spans=tuple(spans))
 
 
 def _within(rows: Floats, start_s: float, end_s: float) -> Floats:
@@ -134,18 +168,17 @@ def _is_within(rows: Floats, start_s: float, end_s: float) -> NDArray[np.bool_]:
 
 def _host(trace: Trace) -> float:
     """The process's first thread, which has its number; where that made no call the thread that
-    made most."""
-    threads = _by_count(trace.calls[3], NONE)
+    made most; of a trace without calls the one with the most operations."""
+    threads = _by_count((trace.calls if trace.calls.shape[1] else trace.ops)[3])
     texts = (trace.threads.texts[int(thread)].partition("/") for thread in threads)
     first = (thread for thread, (pid, _, tid) in zip(threads, texts, strict=True) if pid == tid)
     return next(first, threads[0] if threads else NONE)
 
 
-def _by_count(threads: Floats, first: float) -> list[float]:
-    """Those with the most calls first, after the one that is named."""
+def _by_count(threads: Floats) -> list[float]:
+    """Those with the most rows first."""
     found, counts = np.unique(threads, return_counts=True)
-    order = np.lexsort((-counts, found != first))
-    return [float(each) for each in found[order]]
+    return [float(each) for each in found[np.argsort(-counts, kind="stable")]]
 
 
 def _in_order(trace: Trace, device: float, stream: float) -> tuple[float, int, str]:
@@ -163,26 +196,24 @@ def _kind(trace: Trace, what: int, name: float, collectives: np.ndarray) -> Span
     return "collective" if name in collectives else "compute"
 
 
-def _lane(
-    trace: Trace,
-    name: str,
-    place: str,
-    rows: Floats,
-    names: Floats,
-    kinds: Sequence[SpanKind],
-    window: tuple[float, float],
-) -> Lane:
+def _texts(trace: Trace, names: Floats) -> list[str]:
+    return [trace.names.texts[int(name)] for name in names]
+
+
+def _spans(
+    rows: Floats, names: Sequence[str], kinds: Sequence[SpanKind], window: Interval
+) -> list[Span]:
+    """Cut to the window, and counted from its start."""
     sizes = rows[7] if len(rows) > 7 else np.zeros(rows.shape[1])
-    spans = (
+    return [
         Span(
-            name=trace.names.texts[int(number)],
+            name=name,
             kind=kind,
             start_s=max(start_s, window[0]) - window[0],
             end_s=min(end_s, window[1]) - window[0],
             nbytes=int(size),
         )
-        for number, kind, start_s, end_s, size in zip(
+        for name, kind, start_s, end_s, size in zip(
             names, kinds, *rows[:2].tolist(), sizes.tolist(), strict=True
         )
-    )
-    return Lane(name=name, place=place, spans=tuple(spans))
+    ]

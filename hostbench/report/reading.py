@@ -37,7 +37,8 @@ def about(trace: StoredTrace) -> list[str]:
 
 
 def table(lanes: tuple[Lane, ...], window: Interval) -> Table:
-    """A row for each lane and kind of span: how many, and how much of the time that is shown."""
+    """A row for each lane and kind of span: how many, and how much of the time that is shown. A
+    lane without any has one row, which says so."""
     start_s, end_s = window
     rows = [row for lane in lanes for row in _rows(lane, end_s - start_s)]
     return Table(columns=_COLUMNS, rows=tuple(rows))
@@ -45,6 +46,8 @@ def table(lanes: tuple[Lane, ...], window: Interval) -> Table:
 
 def _rows(lane: Lane, whole_s: float) -> Iterator[tuple[str | Cell, ...]]:
     name = f"{lane.place}: {lane.name}" if lane.place else lane.name
+    if not lane.spans:
+        yield name, Cell("nothing", ("nothing",)), *(Cell("0", (0,)),) * 2, Cell("0%", (0,))
     kind: SpanKind
     for kind, words in KINDS.items():
         spans = [span for span in lane.spans if span.kind == kind]

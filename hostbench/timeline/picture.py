@@ -37,13 +37,24 @@ _STEPS = (1, 2, 5, 10)
 _TICKS = 5
 _COLORS: dict[SpanKind, str] = {
     "call": "#7A828C",
-    "wait": "url(#wait)",
+    "wait": "#7A828C",
+    "load": "#7F5BB5",
+    "op": "#8FA3BF",
     "H2D": "#1F83C6",
     "D2H": "#B8639A",
     "copy": "#8A6D00",
     "compute": "#D1661C",
     "collective": "#158F6B",
     "other": "#A0A7B0",
+}
+_HATCHED: dict[SpanKind, int] = {"wait": 45, "load": -45}
+"""What the host waits in: the slope of the hatching."""
+_HOST_IN_WORDS: dict[str, tuple[SpanKind, ...]] = {
+    "waits": ("wait",),
+    "waits for data": ("load",),
+    "in collectives": ("collective",),
+    "in calls": ("call",),
+    "in operations": ("op",),
 }
 _LIGHT = "--back:#FFFFFF;--ink:#1B1F24;--pale:#5A636E;--rule:#DDE1E6;--row:#F3F5F7"
 _DARK = "--back:#14171B;--ink:#E8EBEE;--pale:#A3ACB6;--rule:#343A42;--row:#1E2329"
@@ -81,7 +92,7 @@ def svg(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="100%" height="{height}" '
             f'role="img" aria-label="{_safe(title)}">',
             f"<style>{_ground(scheme)}{_STYLE}</style>",
-            _HATCHING,
+            _hatching(),
             '<rect width="100%" height="100%" class="back"/>',
             f'<svg x="2%" width="96%" height="{height}" overflow="visible">',
             *(*parts, *legend, *axis, *rows),
@@ -212,27 +223,29 @@ def _rows(
 
 
 def _in_words(lane: Lane, window: _Frame) -> str:
-    """How much of the time a stream is busy, or the host waits."""
-    kinds: dict[str, tuple[SpanKind, ...]] = {"busy": tuple(KINDS)}
-    if lane.name == HOST or all(span.kind in ("call", "wait") for span in lane.spans):
-        kinds = {"waits": ("wait",), "in collectives": ("collective",), "in calls": ("call",)}
-    shares = {word: busy_s(lane.spans, of) / window.length_s for word, of in kinds.items()}
-    word = max(shares, key=lambda one: shares[one])
-    return f"{word} {shares[word]:.0%}"
+    """How much of the time a stream is busy, or the host waits and is in calls."""
+    there = {span.kind for span in lane.spans}
+    if lane.name != HOST and not there <= {"call", "wait", "op"}:
+        return f"busy {busy_s(lane.spans) / window.length_s:.0%}"
+    if not there:
+        return "no calls" if lane.name == HOST else "idle"
+    return ", ".join(
+        f"{words} {busy_s(lane.spans, kinds) / window.length_s:.0%}"
+        for words, kinds in _HOST_IN_WORDS.items()
+        if there.intersection(kinds)
+    )
 
 
 def _bar(piece: _Merged, window: _Frame, y: int) -> Iterator[str]:
     span = piece.span
     x, width = window.share(span.start_s), (span.end_s - span.start_s) / window.length_s
-    color = _COLORS[span.kind]
-    stroke = _COLORS["call"] if span.kind == "wait" else color
     place = f'x="{x:.4%}" y="{y}" width="{width:.4%}" height="{_BAR}"'
     moved = f", {format_bytes(span.nbytes)}" if span.nbytes else ""
     tip = f"{_safe(span.name, 120)}: {format_seconds(span.end_s - span.start_s)}{moved}"
     thin = " t" if width < _THIN else ""
-    paint = f'fill="{color}" stroke="{stroke}" class="s{thin}"'
+    paint = f'{_paint(span.kind)} class="s{thin}"'
     if piece.num > 1:
-        paint = f'fill="{color}" fill-opacity="{_OPACITY * piece.share:.2f}"'
+        paint = f'fill="{_fill(span.kind)}" fill-opacity="{_OPACITY * piece.share:.2f}"'
     yield f"<rect {place} {paint}><title>{tip}</title></rect>"
     if width >= _NAMED:
         kind = "n" if width >= _NAMED_ON_A_PHONE else "n wide"
@@ -242,10 +255,22 @@ def _bar(piece: _Merged, window: _Frame, y: int) -> Iterator[str]:
         )
 
 
-_HATCHING = (
-    '<defs><pattern id="wait" width="6" height="6" patternUnits="userSpaceOnUse" '
-    'patternTransform="rotate(45)"><rect width="2" height="6" fill="#7A828C"/></pattern></defs>'
-)
+def _fill(kind: SpanKind) -> str:
+    return f"url(#{kind})" if kind in _HATCHED else _COLORS[kind]
+
+
+def _paint(kind: SpanKind) -> str:
+    return f'fill="{_fill(kind)}" stroke="{_COLORS[kind]}"'
+
+
+def _hatching() -> str:
+    patterns = (
+        f'<pattern id="{kind}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        f'patternTransform="rotate({slope})">'
+        f'<rect width="2" height="6" fill="{_COLORS[kind]}"/></pattern>'
+        for kind, slope in _HATCHED.items()
+    )
+    return f"<defs>{''.join(patterns)}</defs>"
 
 
 def _legend(drawn: Sequence[Sequence[_Merged]], y: int) -> tuple[list[str], int]:
@@ -259,11 +284,8 @@ def _legend(drawn: Sequence[Sequence[_Merged]], y: int) -> tuple[list[str], int]
         width = 16 + 20 + _SIGN_WIDTH * len(words)
         if x and x + width > _LEGEND_WIDTH:
             x, y = 0.0, y + _LINE + 2
-        color = _COLORS[kind]
-        stroke = _COLORS["call"] if kind == "wait" else color
         parts.append(
-            f'<rect x="{x:g}" y="{y}" width="12" height="12" fill="{color}" '
-            f'stroke="{stroke}" class="s"/>'
+            f'<rect x="{x:g}" y="{y}" width="12" height="12" {_paint(kind)} class="s"/>'
             f'<text x="{x + 16:g}" y="{y + 10}">{words}</text>'
         )
         x += width

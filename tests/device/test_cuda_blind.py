@@ -295,7 +295,9 @@ def test_the_host_of_a_trace_is_the_thread_of_the_reading_or_that_with_most_call
 ) -> None:
     kineto = pytest.importorskip("hostbench.device.kineto")
     call = {"ph": "X", "cat": "cuda_runtime", "dur": 2.0, "tid": 5}
-    reading = {"ph": "X", "cat": "user_annotation", "name": kineto._READING, "dur": 100.0}
+    named = {"ph": "X", "cat": "user_annotation"}
+    reading = {**named, "name": kineto._READING, "dur": 100.0}
+    load = {**named, "name": "enumerate(DataLoader)#_Iter.__next__", "dur": 9.0}
     trace = {
         "traceEvents": [
             {**reading, "cat": "gpu_user_annotation", "ts": 0.0, "tid": 7},
@@ -305,12 +307,17 @@ def test_the_host_of_a_trace_is_the_thread_of_the_reading_or_that_with_most_call
             {**call, "name": "cudaStreamSynchronize", "ts": 90.0},
             {**call, "name": "cuLaunchKernel", "cat": "cuda_driver", "ts": 50.0},
             {**call, "name": "cudaDeviceSynchronize", "ts": 150.0},
+            {**load, "ts": 70.0, "tid": tid},
+            {**load, "ts": 72.0, "tid": tid, "cat": "gpu_user_annotation"},
+            {**load, "ts": 74.0, "tid": -9},
+            {**load, "ts": 148.0, "tid": tid},
         ]
     }
     found = kineto.host_lanes(trace)
     assert [lane.name for lane in found] == names
     assert [(one.name, one.kind) for one in found[0].spans] == [
         ("cuLaunchKernel", "call"),
+        ("next batch", "load"),
         ("cudaStreamSynchronize", "wait"),
     ]
     assert found[0].spans[0].end_s - found[0].spans[0].start_s == pytest.approx(2e-6)

@@ -1,6 +1,7 @@
 """`hostbench trace --trace`: a stretch of somebody's trace, or the step that is named."""
 
 import json
+from collections import Counter
 from csv import DictReader
 from io import StringIO
 from pathlib import Path
@@ -74,11 +75,67 @@ def test_too_much_is_refused_with_the_way_out(
 def test_real_traces_keep_every_call_and_piece_of_work(name: str) -> None:
     trace = read_trace(DATA / f"{name}.json.gz")
     drawn = module.lanes([trace], -1.0, whole_s([trace]) + 1.0)
-    num = sum(len(lane.spans) for lane in drawn)
-    assert num == trace.calls.shape[1] + trace.work.shape[1]
+    kinds = Counter(span.kind for lane in drawn for span in lane.spans)
+    assert kinds.pop("load", 0) == trace.loads.shape[1]
+    assert 0 < kinds.pop("op") <= trace.ops.shape[1]
+    assert sum(kinds.values()) == trace.calls.shape[1] + trace.work.shape[1]
     for lane in drawn:
         starts = [span.start_s for span in lane.spans]
         assert starts == sorted(starts) and starts[0] >= 0.0
+
+
+def loading(tmp_path: Path) -> Path:
+    """Microseconds: a step that begins with a wait for data, in which an operation runs and memory
+    is pinned; then an operation within another, and at last a kernel."""
+    trace = MadeTrace()
+    trace.op("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", (0, 600))
+    trace.op("aten::stack", (100, 200))
+    trace.event("cuda_runtime", "cudaHostAlloc", (300, 400))
+    trace.op("aten::linear", (700, 800))
+    trace.op("aten::addmm", (710, 790))
+    trace.kernel((720, 730), (725, 1000))
+    trace.note("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", (1000, 1100))
+    return trace.write(tmp_path / "loading.json")
+
+
+def drawn_us(path: Path, start_us: float, end_us: float) -> dict[str, list[tuple[str, int, int]]]:
+    """What is in each lane of a stretch: kind, start, end."""
+    return {
+        lane.name: [
+            (one.kind, round(one.start_s * 1e6), round(one.end_s * 1e6)) for one in lane.spans
+        ]
+        for lane in module.lanes([read_trace(path)], start_us / 1e6, end_us / 1e6)
+    }
+
+
+def test_waits_for_data_are_among_the_hosts_calls(tmp_path: Path) -> None:
+    assert drawn_us(loading(tmp_path), 0, 1100) == {
+        "host": [("load", 0, 600), ("call", 300, 400), ("call", 720, 730), ("load", 1000, 1100)],
+        "torch": [("op", 700, 800)],
+        "stream 7": [("compute", 725, 1000)],
+    }
+
+
+def test_a_stretch_in_which_nothing_was_called_shows_what_the_host_did(tmp_path: Path) -> None:
+    path = loading(tmp_path)
+    nothing = {"host": [("load", 0, 50)], "all streams": []}
+    assert drawn_us(path, 200, 250) == nothing
+    trace = MadeTrace()
+    trace.sync((0, 10))
+    trace.op("aten::sort", (20, 90))
+    trace.kernel((90, 95), (95, 99))
+    quiet = {"host": [], "torch": [("op", 0, 50)], "all streams": []}
+    assert drawn_us(trace.write(tmp_path / "sorting.json"), 30, 80) == quiet
+
+
+def test_an_idle_stretch_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--from", "0.0002", "--to", "0.00025", "-o", str(tmp_path / "out")]
+    assert main(["trace", "--trace", str(loading(tmp_path)), *words]) == EXIT_OK
+    out = capsys.readouterr().out
+    assert "host: waits for data      1  50 us   100%" in out
+    assert "GPU 0: all streams  nothing" in out
+    drawn = (tmp_path / "out.svg").read_text()
+    assert "idle</text>" in drawn and "waits for data 100%</text>" in drawn
 
 
 def test_the_host_is_the_first_thread_also_where_another_calls_more(tmp_path: Path) -> None:
@@ -118,7 +175,11 @@ def test_the_command_writes_a_picture_and_a_smaller_trace(
     assert "gemm&lt;float&gt;&amp;: 60 us" in drawn
     assert "time since 100 us of the trace" in drawn
     lanes, about = read_ours(json.loads((tmp_path / "out.json").read_text()))
-    assert [lane.name for lane in lanes] == ["host", "stream 7"]
+    assert [(lane.name, lane.place) for lane in lanes] == [
+        ("host", ""),
+        ("stream 7", "GPU 0"),
+        ("all streams", "GPU 1"),
+    ]
     assert about["files"] == ["train.json"]
 
 

@@ -11,6 +11,7 @@ from hostbench.core.records import Launch, Outcome
 from hostbench.device.activity import Activity, lanes
 from hostbench.device.base import Device
 from hostbench.device.cpu import CpuDevice
+from hostbench.device.loading import Loading
 from hostbench.device.traced import CallLog, Traced
 from hostbench.families import load, names
 from hostbench.measure.measure import Prepared
@@ -111,6 +112,25 @@ def test_a_call_that_blocks_is_a_wait() -> None:
         ("stream synchronize", "wait"),
         ("synchronize", "wait"),
     ]
+
+
+def test_waits_for_data_are_seen_and_what_is_loaded_stays_whole() -> None:
+    """Two workers make a batch of a second each; the host takes three at once. For the second it
+    does not wait."""
+    dev = watched(device())
+    loading = Loading(batch_size=1, item_bytes=N, item_s=(1.0,), num_workers=2, num_batches=3)
+    loader = dev.loader(loading)
+    taken: list[Any] = []
+    host, *_ = trace(dev, Prepared(step=lambda: taken.extend(loader)))
+    start_s = 2 * dev.link.start_worker_s  # type: ignore[attr-defined]
+    assert seen(host)[:-1] == [
+        ("start of an epoch", "call", 0.0, start_s),
+        ("next batch", "load", start_s, start_s + 1.0),
+        ("next batch", "load", start_s + 1.0, start_s + 2.0),
+    ]
+    assert len(taken) == 3
+    assert dev.same_values(taken[2], loader.expected(2))
+    loader.close()
 
 
 def test_nothing_is_noted_before_and_after() -> None:

@@ -136,6 +136,13 @@ def test_what_the_program_names_spans_what_it_did(floor: Floor, tmp_path: Path) 
     assert named["tid"] == second["tid"]
 
 
+def test_torch_names_its_waits_for_a_dataloader(floor: Floor, tmp_path: Path) -> None:
+    loader: Any = torch.utils.data.DataLoader(range(2))  # type: ignore[arg-type]
+    events = profiled(tmp_path, lambda: list(loader))
+    named = [event["name"] for event in events if event["cat"] == "user_annotation"]
+    assert named == ["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"] * 3
+
+
 def test_nothing_is_kept_of_calls_that_nobody_profiles(floor: Floor, tmp_path: Path) -> None:
     profiled(tmp_path, lambda: _cuda.synchronize())
     _cuda.synchronize()

@@ -47,8 +47,33 @@ def test_spans_lie_at_their_share_of_the_time() -> None:
     assert first.get("y") == waiting.get("y") != computing.get("y")
     assert [tip(one) for one in bars(made)] == ["mm: 1 s", "mm: 3 s", "mm: 2 s, 2 KiB"]
     said = texts(made)
-    assert {"a case", "host", "stream 1", "waits 75%", "busy 50%", "0", "1 s", "3 s"} <= {*said}
+    assert {"a case", "host", "stream 1", "0", "1 s", "3 s"} <= {*said}
+    assert {"waits 75%, in calls 25%", "busy 50%"} <= {*said}
     assert "time since the first start" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "spans", "said"),
+    [
+        ("host", [span(0, 5, kind="load"), span(5, 8, kind="wait")], "waits 30%, waits for data"),
+        ("thread 7", [span(0, 1, kind="wait"), span(5, 8, kind="call")], "waits 10%, in calls 30%"),
+        ("torch", [span(0, 4, kind="op")], "in operations 40%"),
+        ("host", [span(0, 4, kind="collective")], "in collectives 40%"),
+        ("host", [], "no calls"),
+        ("all streams", [], "idle"),
+    ],
+)
+def test_each_lane_says_what_took_its_time(name: str, spans: list[Span], said: str) -> None:
+    made = svg([lane(*spans, name=name)], "a case", window=(0.0, 10.0))
+    assert any(text.startswith(said) for text in texts(made))
+
+
+def test_waiting_for_data_is_hatched_the_other_way() -> None:
+    made = svg([lane(span(0, 1, kind="wait"), span(1, 2, kind="load"), name="host")], "a case")
+    assert [one.get("fill") for one in bars(made)] == ["url(#wait)", "url(#load)"]
+    patterns = parsed(made).iter(f"{_SVG}pattern")
+    slopes = [(one.get("id"), one.get("patternTransform")) for one in patterns]
+    assert slopes == [("wait", "rotate(45)"), ("load", "rotate(-45)")]
 
 
 def test_the_legend_has_the_kinds_that_are_there() -> None:

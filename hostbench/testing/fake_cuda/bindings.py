@@ -224,7 +224,8 @@ def installed(machine: Machine, *, cuda: str | None = CUDA_VERSION) -> Iterator[
         put(_torch.Tensor, to=_to(machine, _torch.Tensor.to), cuda=_cuda(machine))
         put(_torch.Tensor, tolist=_tolist(_torch.Tensor.tolist))
         put(_torch.Tensor, pin_memory=_pin_memory(floor, _torch.Tensor.pin_memory))
-        put(_torch.profiler, **profiler.of(machine))
+        put(_torch.profiler, **(profiled := profiler.of(machine)))
+        put(_torch.autograd.profiler, record_function=profiled["record_function"])
         Nccl(floor).install(put)
         stack.enter_context(Mode(floor))
         yield floor
