@@ -43,6 +43,7 @@ class DeviceTime:
     """One device of one trace, from its first activity to the end of its last."""
 
     device: int
+    start_s: float
     span_s: float
     busy: Intervals
     idle_s: dict[str, float]
@@ -76,6 +77,7 @@ def _device_time(trace: Trace, host: Host, device: float) -> DeviceTime:
     late = np.array(gaps.late).reshape(-1, 2).T
     return DeviceTime(
         device=int(device),
+        start_s=float(busy.starts[0]),
         span_s=float(busy.ends[-1] - busy.starts[0]),
         busy=busy,
         idle_s=gaps.idle_s,

@@ -24,10 +24,13 @@ from hostbench.idle.causes import (
 from hostbench.idle.host import Host, host_of
 from hostbench.idle.intervals import Intervals, union
 from hostbench.idle.marks import CodeLine
+from hostbench.idle.steps import MarkedSteps, steps_of
 from hostbench.idle.trace import COPY, KERNEL, Trace, read_trace
 
 _WAYS = re.compile(r"(HtoD|DtoH|PtoP)(?: \((\w+) -> (\w+)\))?")
 _SHORT = {"HtoD": "H2D", "DtoH": "D2H", "PtoP": "P2P"}
+MOSTLY = 0.9
+"""Of the time: if the steps take less, what a step costs is not told."""
 COLLECTIVE = re.compile("^(nccl|rccl)", re.IGNORECASE)
 
 _REMEDIES = (
@@ -99,6 +102,8 @@ class WaitingLine:
     """`call`: the line is that of the call; `function`: the trace has only where it begins."""
     call: str
     count: int
+    num_in_steps: int
+    """How many of them lie in marked steps."""
     seconds: float
     """That the host waited."""
     idle_s: float
@@ -148,6 +153,15 @@ class IdleReport:
     devices: tuple[IdleDevice, ...]
     num_steps: int
     """Steps times devices: what a cost per step is divided by. 0: no steps are marked."""
+    step_s: float | None
+    """How long a marked step lasts on the host, on average."""
+    steps_share: float | None
+    """Of the spans, what the steps take until devices are done with what is launched in them."""
+    before_first_work_s: float
+    """From the start of the first step to a device's first activity, in the process where it is
+    longest: no part of a span."""
+    before_first_work_in_loader_s: float
+    """Of that, in which the host waited for a DataLoader."""
     causes: tuple[IdleCause, ...]
     syncs: tuple[WaitingLine, ...]
     pageable_non_blocking: tuple[WaitingLine, ...]
@@ -170,10 +184,19 @@ class _Traced:
     trace: Trace
     host: Host
     times: list[DeviceTime]
+    steps: MarkedSteps
 
-    @property
-    def num_steps(self) -> int:
-        return len(np.unique(self.trace.steps[2])) * len(self.times)
+    def covered_s(self) -> float:
+        """Of the spans of the devices, what the steps take."""
+        return sum(
+            self.steps.cover_s(time.start_s, time.start_s + time.span_s) for time in self.times
+        )
+
+    def before_first_work_s(self) -> tuple[float, float]:
+        """From the start of the first step, and of that in a DataLoader."""
+        before = self.steps.before(min(time.start_s for time in self.times))
+        loading, _ = union(*self.trace.loads[:2])
+        return before.length, float(loading.within(*before).sum())
 
 
 def idle_report(
@@ -190,7 +213,7 @@ def summary(traces: Sequence[Trace]) -> IdleReport:
     parts = []
     for trace in traces:
         host = host_of(trace)
-        parts.append(_Traced(trace, host, device_times(trace, host)))
+        parts.append(_Traced(trace, host, device_times(trace, host), steps_of(trace, host)))
     return _Summary(parts).report()
 
 
@@ -202,8 +225,10 @@ class _Summary:
         self._all = parts
         self._times = [time for part in self._parts for time in part.times]
         self._span_s = sum(time.span_s for time in self._times)
-        steps = [part.num_steps for part in self._parts]
-        self._num_steps = sum(steps) if all(steps) else 0
+        marked = self._parts if all(part.steps.num for part in self._parts) else ()
+        self._num_steps = sum(part.steps.num for part in marked)
+        self._num_device_steps = sum(part.steps.num * len(part.times) for part in marked)
+        self._steps_share = self._share(sum(part.covered_s() for part in marked))
 
     def report(self) -> IdleReport:
         causes = tuple(self._causes())
@@ -213,12 +238,18 @@ class _Summary:
         loader_s = self._late_in(lambda part: part.trace.loads[:2])
         allocation_s = self._late_in(lambda part: part.host.allocating)
         alone_s = self._alone_s()
+        before = (part.before_first_work_s() for part in self._parts)
+        before_s, loading_s = max(before, default=(0.0, 0.0))
         advice = [*self._about_waits(lines), *self._about_copies(copies)]
         advice += self._about_host(causes, loader_s, allocation_s)
         advice += self._about_kernels(causes, tiny, alone_s)
         return IdleReport(
             devices=tuple(self._devices()),
-            num_steps=self._num_steps,
+            num_steps=self._num_device_steps,
+            step_s=self._step_s(),
+            steps_share=self._steps_share if self._num_steps else None,
+            before_first_work_s=before_s,
+            before_first_work_in_loader_s=loading_s,
             causes=causes,
             syncs=tuple(line for line in lines if not line.nbytes),
             pageable_non_blocking=tuple(line for line in lines if line.nbytes),
@@ -245,8 +276,16 @@ class _Summary:
                     idle_fraction=max(0.0, idle_s / time.span_s) if time.span_s else 0.0,
                 )
 
+    def _step_s(self) -> float | None:
+        if not self._num_steps:
+            return None
+        return sum(part.steps.length_s for part in self._parts) / self._num_steps
+
     def _ms_per_step(self, seconds: float) -> float | None:
-        return seconds * 1e3 / self._num_steps if self._num_steps else None
+        """On a device; None where the steps are only a part of the time."""
+        if not self._num_steps or self._steps_share < MOSTLY:
+            return None
+        return seconds * 1e3 / self._num_device_steps
 
     def _share(self, seconds: float) -> float:
         return seconds / self._span_s if self._span_s else 0.0
@@ -267,11 +306,13 @@ class _Summary:
         """By line and call, the costliest first."""
         sums: dict[tuple[CodeLine | None, str, bool], list[float]] = {}
         for part in self._parts:
+            in_step = part.steps.have(np.array([wait.start_s for wait in part.host.waits]))
             for number, wait in enumerate(part.host.waits):
-                own = sums.setdefault((wait.line, wait.call, wait.nbytes > 0), [0, 0.0, 0.0, 0])
+                own = sums.setdefault((wait.line, wait.call, wait.nbytes > 0), [0, 0, 0.0, 0.0, 0])
                 idle_s = sum(time.wait_idle_s.get(number, 0.0) for time in part.times)
-                for at, more in enumerate((1, wait.end_s - wait.start_s, idle_s, wait.nbytes)):
-                    own[at] += more
+                more = (1, in_step[number], wait.end_s - wait.start_s, idle_s, wait.nbytes)
+                for at, each in enumerate(more):
+                    own[at] += each
         lines = [_waiting_line(*key, *values) for key, values in sums.items()]
         return sorted(lines, key=lambda line: (-line.idle_s, -line.seconds))
 
@@ -355,9 +396,7 @@ class _Summary:
 
     def _about_waits(self, lines: Iterable[WaitingLine]) -> Iterator[Advice]:
         for line in lines:
-            times = number_of(line.count, "time", "times")
-            if self._num_steps:
-                times = f"{line.count / self._num_steps:.3g} a step"
+            times = self._times_of(line)
             where = f"{line.file}:{line.line}" if line.file else "a line that the trace lacks"
             where += f" ({line.function})" if line.function else ""
             if line.nbytes:
@@ -366,6 +405,14 @@ class _Summary:
             else:
                 what = f"{where}: {line.call} waits for the device, {times}"
             yield from self._advice(line.idle_s, what, _PIN if line.nbytes else _remedy(line.call))
+
+    def _times_of(self, line: WaitingLine) -> str:
+        if not self._num_steps:
+            return number_of(line.count, "time", "times")
+        inside, outside = line.num_in_steps, line.count - line.num_in_steps
+        said = [f"{inside / self._num_steps:.3g} a step"] if inside else []
+        said += [f"{number_of(outside, 'time', 'times')} outside the steps"] if outside else []
+        return " and ".join(said)
 
     def _about_copies(self, copies: Iterable[CopyWay]) -> Iterator[Advice]:
         for copy in copies:
@@ -411,6 +458,7 @@ def _waiting_line(
     call: str,
     is_pageable: bool,
     count: float,
+    num_in_steps: float,
     seconds: float,
     idle_s: float,
     nbytes: float,
@@ -422,6 +470,7 @@ def _waiting_line(
         line_of=("call" if line.is_exact else "function") if line else None,
         call=call,
         count=int(count),
+        num_in_steps=int(num_in_steps),
         seconds=seconds,
         idle_s=idle_s,
         nbytes=int(nbytes) if is_pageable else 0,

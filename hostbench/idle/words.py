@@ -14,12 +14,14 @@ from hostbench.idle.causes import (
     SLOW_LAUNCH,
     SYNCHRONIZATION,
 )
-from hostbench.idle.summary import Advice, IdleDevice, IdleReport
+from hostbench.idle.summary import MOSTLY, Advice, IdleDevice, IdleReport
 from hostbench.report.table import Cell, Column, Heading, Part, Table
 
 _SHOWN = 8
 _WORTH = 0.001
 """Of the span: less is left out of text."""
+_MUCH = 0.1
+"""Of a step: less before the device's first work is left out of text."""
 
 _CAUSES = {
     SYNCHRONIZATION: "synchronization: the host had waited for the device",
@@ -37,6 +39,7 @@ def page(report: IdleReport, *, every: bool = False) -> list[Part]:
         return [*_nothing(report), *report.warnings]
     return [
         *_headlines(report),
+        *_before(report),
         "",
         Heading("Where the time goes"),
         causes_table(report),
@@ -78,7 +81,7 @@ def headline(report: IdleReport) -> str:
     if not report.devices:
         return "No work of a GPU is in the trace"
     if len(report.devices) == 1:
-        return _headline(report.devices[0], report.num_steps)
+        return _headline(report.devices[0], report)
     idle_s = sum(each.span_s - each.busy_s for each in report.devices)
     share = idle_s / sum(each.span_s for each in report.devices)
     return f"{len(report.devices)} GPUs: idle {share:.1%} of their time."
@@ -90,16 +93,29 @@ def _headlines(report: IdleReport) -> Iterator[Part]:
         yield Table(columns=_DEVICE_COLUMNS, rows=tuple(map(_device_row, report.devices)))
 
 
-def _headline(device: IdleDevice, num_steps: int) -> str:
-    idle_s = device.span_s - device.busy_s
+def _headline(device: IdleDevice, report: IdleReport) -> str:
     text = (
         f"GPU {device.device}: idle {device.idle_fraction:.1%} of {format_seconds(device.span_s)}"
     )
-    if not num_steps:
+    if report.step_s is None or report.steps_share is None:
         return f"{text} (no steps are marked)."
-    steps = number_of(num_steps, "step")
-    step, idle = format_seconds(device.span_s / num_steps), format_seconds(idle_s / num_steps)
-    return f"{text}: {steps} of {step}, {idle} idle in each."
+    steps = f"{number_of(report.num_steps, 'step')} of {format_seconds(report.step_s)}"
+    if report.steps_share < MOSTLY:
+        return f"{text}, of which {steps} are {report.steps_share:.1%}."
+    idle = format_seconds((device.span_s - device.busy_s) / report.num_steps)
+    return f"{text}: {steps}, {idle} idle per step."
+
+
+def _before(report: IdleReport) -> Iterator[str]:
+    """What a step lacks in the span, where that is much of a step."""
+    before_s = report.before_first_work_s
+    if before_s <= _MUCH * (report.step_s or 0.0):
+        return
+    text = f"The device began {format_seconds(before_s)} after the first step did"
+    if report.before_first_work_in_loader_s:
+        loading = format_seconds(report.before_first_work_in_loader_s)
+        text += f", {loading} of which the host waited for the DataLoader"
+    yield f"{text}. That is not counted as idle."
 
 
 _DEVICE_COLUMNS = (
@@ -188,5 +204,7 @@ def _notes(report: IdleReport) -> Iterator[str]:
             "Some waits have no line: record with `hostbench idle -- python SCRIPT`, or the "
             "profiler with with_stack=True."
         )
+    if report.steps_share is not None and report.steps_share < MOSTLY:
+        yield "The steps are only a part of the time: costs are of the whole trace."
     if not report.num_steps:
         yield "No steps are marked: costs are of the whole trace. profile.step() marks them."

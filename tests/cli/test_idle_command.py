@@ -42,7 +42,7 @@ def test_the_page_names_the_line(trace: Path, capsys: pytest.CaptureFixture[str]
     code, out, err = run(capsys, "--trace", trace)
     assert (code, err) == (EXIT_OK, "")
     assert out.startswith("GPU 0: idle ")
-    assert "2 steps of 945 us" in out
+    assert "2 steps of 1 ms, " in out
     assert "helpers.py:7 (is_large): aten::is_nonzero waits for the device, 1 a step" in out
     assert "keep the value on the device" in out
     assert "Lines are those where a function begins" in out
@@ -64,6 +64,7 @@ def test_json_has_the_shape_that_is_promised(
         "line_of": "function",
         "call": "aten::is_nonzero",
         "count": 2,
+        "num_in_steps": 2,
         "seconds": pytest.approx(770e-6),
         "idle_s": pytest.approx(495e-6),
         "nbytes": 0,

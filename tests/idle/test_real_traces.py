@@ -10,6 +10,8 @@ import pytest
 
 from hostbench.idle.causes import HOST_LATE, SYNCHRONIZATION
 from hostbench.idle.summary import idle_report
+from hostbench.idle.words import page
+from hostbench.report.table import text
 
 FOLDER = Path(__file__).parent.parent / "data" / "traces"
 WORK = ("kernel", "Kernel", "gpu_memcpy", "Memcpy", "gpu_memset", "Memset")
@@ -53,6 +55,20 @@ def test_calls_that_led_to_an_operation_name_the_users_line() -> None:
     assert [copy.way for copy in report.copies] == ["H2D pageable"]
     worst = max(report.causes, key=lambda each: each.seconds)
     assert worst.cause == HOST_LATE
+
+
+def test_a_step_is_as_long_as_its_annotation() -> None:
+    """And what the host did before the device's first work is told."""
+    report = idle_report([FOLDER / "resnet50.json.gz"])
+    assert report.step_s == pytest.approx(176e-3, abs=1e-3)
+    assert report.before_first_work_s == pytest.approx(69.1e-3, abs=1e-4)
+    assert report.before_first_work_in_loader_s == pytest.approx(68.7e-3, abs=1e-4)
+    said = text(page(report))
+    assert "1 step of 176 ms" in said
+    assert "68.7 ms of which the host waited for the DataLoader" in said
+    report = idle_report([FOLDER / "distributed-rank-0.json.gz"])
+    assert report.step_s == pytest.approx(72.1e-3, abs=1e-4)
+    assert report.steps_share == pytest.approx(1)
 
 
 def test_every_item_of_a_step_is_counted() -> None:
