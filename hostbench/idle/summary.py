@@ -15,6 +15,7 @@ from hostbench.idle.causes import (
     IDLE_CAUSES,
     LAUNCH_BOUND,
     LAUNCH_S,
+    OTHER,
     QUEUED,
     SLOW_LAUNCH,
     TINY_S,
@@ -25,7 +26,7 @@ from hostbench.idle.host import Host, host_of
 from hostbench.idle.intervals import Intervals, union
 from hostbench.idle.marks import CodeLine
 from hostbench.idle.steps import MarkedSteps, steps_of
-from hostbench.idle.trace import COPY, KERNEL, Trace, read_trace
+from hostbench.idle.trace import COPY, KERNEL, NONE, Trace, read_trace
 
 _WAYS = re.compile(r"(HtoD|DtoH|PtoP)(?: \((\w+) -> (\w+)\))?")
 _SHORT = {"HtoD": "H2D", "DtoH": "D2H", "PtoP": "P2P"}
@@ -62,6 +63,8 @@ _QUEUED = "the device takes some time from one kernel to the next: fewer and lar
 _HELD_UP = "a stream waits for another's event, the device starts up, or the trace lacks work"
 _OVERLAP = "copy the next batch on a side stream, from pinned memory, while this one is computed"
 _READ_LATER = "read results into pinned memory on a side stream, or one step later"
+_NO_CALLS = "record with torch.profiler, ProfilerActivity.CPU and CUDA: the calls tell the causes"
+_BEFORE = "it was launched before the trace began, or the writer left it out: record more steps"
 _ALONE = "collectives ran and nothing else did: overlap them with backward (buckets, async_op)"
 
 
@@ -243,6 +246,7 @@ class _Summary:
         advice = [*self._about_waits(lines), *self._about_copies(copies)]
         advice += self._about_host(causes, loader_s, allocation_s)
         advice += self._about_kernels(causes, tiny, alone_s)
+        advice += self._about_the_trace()
         return IdleReport(
             devices=tuple(self._devices()),
             num_steps=self._num_device_steps,
@@ -451,6 +455,16 @@ class _Summary:
         what = f"between kernels that were queued; {size}"
         yield from self._advice(seconds[QUEUED] - held_s, what, _QUEUED)
         yield from self._advice(alone_s, "collectives not hidden", _ALONE)
+
+    def _about_the_trace(self) -> Iterator[Advice]:
+        lacks_s = {True: 0.0, False: 0.0}
+        for part in self._parts:
+            has_calls = bool((part.host.launch != NONE).any())
+            lacks_s[has_calls] += sum(time.idle_s[OTHER] for time in part.times)
+        what = "other: the trace lacks the calls of CUDA's runtime"
+        yield from self._advice(lacks_s[False], what, _NO_CALLS)
+        what = "other: the trace lacks the launch of some work"
+        yield from self._advice(lacks_s[True], what, _BEFORE)
 
 
 def _waiting_line(

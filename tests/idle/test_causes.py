@@ -133,6 +133,18 @@ def test_a_launch_that_the_trace_lacks(made: MadeTrace, folder: Path) -> None:
     made.kernel(None, (10, 110))
     made.kernel(None, (150, 200))
     assert idle_us(made, folder) == {OTHER: 40}
+    (advice,) = report(made, folder).advice
+    assert "lacks the calls" in advice.what
+    assert "ProfilerActivity" in advice.remedy
+    assert advice.seconds == pytest.approx(40e-6)
+
+
+def test_a_launch_that_the_trace_lacks_among_others(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.kernel(None, (150, 200))
+    assert idle_us(made, folder) == {OTHER: 40}
+    (advice,) = report(made, folder).advice
+    assert "lacks the launch of some work" in advice.what
 
 
 def test_a_wait_that_let_the_queue_run_dry(made: MadeTrace, folder: Path) -> None:
