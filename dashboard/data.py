@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 import streamlit as st
 
+from hostbench.core.files import is_url
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Along, marked
 from hostbench.report.choice import Request, choose, events
@@ -19,7 +20,7 @@ from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
 from hostbench.store import traces as stored_traces
 from hostbench.store import triage
 from hostbench.store.columns import ABOUT, STATUSES
-from hostbench.store.history import History, is_url
+from hostbench.store.history import History
 from hostbench.store.table import remote
 from hostbench.store.traces import StoredTrace
 from hostbench.store.triage import Triage

@@ -240,6 +240,16 @@ def test_reading_history_loads_no_launcher() -> None:
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
+def test_where_results_lie_is_known_without_pandas() -> None:
+    """Tab completes machines by it, and `hostbench dashboard` gives way to Streamlit."""
+    code = "import hostbench.cli.dashboard, hostbench.cli.results, sys; "
+    code += "print([m for m in ('numpy', 'pandas', 'deltalake') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
 def test_the_name_of_a_type_has_one_meaning() -> None:
     homes: dict[str, list[str]] = {}
     for source in (*of("hostbench"), *of("dashboard")):

@@ -9,9 +9,9 @@ from shlex import quote
 
 from hostbench.cli.ab import repository
 from hostbench.cli.bisecting import Search, bench_of, line, run, trial_of
+from hostbench.cli.history import open_history
 from hostbench.cli.output import warn
 from hostbench.cli.program import given, program
-from hostbench.cli.results import open_history
 from hostbench.cli.run_setup import (
     Measuring,
     Setup,

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from hostbench.cli.history import open_history
 from hostbench.cli.output import show, warn
 from hostbench.cli.page import show_page
-from hostbench.cli.results import check_machines, open_history
+from hostbench.cli.results import check_machines
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_OK,

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
+from hostbench.cli.history import open_history
 from hostbench.cli.page import show_page
 from hostbench.cli.program import given
-from hostbench.cli.results import check_machines, open_history
+from hostbench.cli.results import check_machines
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,

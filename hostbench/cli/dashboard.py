@@ -10,7 +10,7 @@ from pathlib import Path
 import hostbench
 from hostbench.cli.results import results_folder
 from hostbench.core.errors import UsageError, install
-from hostbench.store.history import is_url
+from hostbench.core.files import is_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_OK, UsageError
-from hostbench.store.history import is_url
+from hostbench.core.files import is_url
 from hostbench.store.table import open_table, remote
 
 

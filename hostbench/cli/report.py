@@ -8,9 +8,10 @@ from typing import TextIO
 import pandas as pd
 
 from hostbench import facts
+from hostbench.cli.history import open_history
 from hostbench.cli.output import write_file
 from hostbench.cli.page import terminal
-from hostbench.cli.results import check_machines, open_history
+from hostbench.cli.results import check_machines
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.device.simulated_file import MARK
 from hostbench.report import html as static

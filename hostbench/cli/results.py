@@ -1,14 +1,13 @@
-"""The one place that opens what `--results` names."""
+"""The folder that `--results` names. To find it takes no pandas, which takes half a second."""
 
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hostbench.cli.output import Reading, warn
 from hostbench.core.errors import NothingMeasured, UsageError
+from hostbench.core.files import is_url
 from hostbench.core.suggest import did_you_mean
 from hostbench.runner.places import asv_results, project_root
-from hostbench.store.history import History, is_url
 
 
 def results_folder(named: str | None) -> Path:
@@ -29,16 +28,6 @@ def stored_results(named: str | None) -> Path:
     if not folder.is_dir():
         raise NothingMeasured(f"there is no results folder {folder}; `hostbench run` makes one")
     return folder
-
-
-def open_history(named: str | None) -> History:
-    """What is stored there, in a folder or in a table at a URL; what cannot be read is a warning.
-    Raises as `stored_results`."""
-    with Reading() as tell:
-        history = History(named if named and is_url(named) else stored_results(named), tell)
-    for warning in history.warnings:
-        warn(warning)
-    return history
 
 
 def check_machines(names: Iterable[str | None], stored: Sequence[str]) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from hostbench.cli.changes import SHORTEST_COMMIT
+from hostbench.cli.history import open_history
 from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
-from hostbench.cli.results import open_history, results_folder
+from hostbench.cli.results import results_folder
 from hostbench.core.case import as_stored
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK

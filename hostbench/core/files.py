@@ -33,6 +33,11 @@ REFUSALS = (KEEP, COPY, COPY_INTO)
 _REMEDY = "make the folder writable or name another with --results"
 
 
+def is_url(results: Path | str) -> bool:
+    """Whether that names a table (`s3://`, `gs://`, `az://`, `file://`), not a folder of files."""
+    return isinstance(results, str) and "://" in results
+
+
 class RefusedFileError(OSError):
     """A file that is there and is not read; the text says why, with the limit and the remedy."""
 

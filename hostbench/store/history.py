@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 
 from hostbench.core.errors import UsageError
+from hostbench.core.files import is_url
 from hostbench.facts.record import Facts
 from hostbench.store import runs, table
 from hostbench.store.asv_tree import Tell, untold
@@ -35,11 +36,6 @@ select workload, "case", bool_or(status = 'ok') as has_number
 from t where {where} group by workload, "case"
 order by min(started_at) nulls last, min(place), "case"
 """
-
-
-def is_url(results: Path | str) -> bool:
-    """Whether that names a table (`s3://`, `gs://`, `az://`, `file://`), not a folder of files."""
-    return isinstance(results, str) and "://" in results
 
 
 def _question(

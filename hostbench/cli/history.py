@@ -1,0 +1,16 @@
+"""The one place that opens what `--results` names."""
+
+from hostbench.cli.output import Reading, warn
+from hostbench.cli.results import stored_results
+from hostbench.core.files import is_url
+from hostbench.store.history import History
+
+
+def open_history(named: str | None) -> History:
+    """What is stored there, in a folder or in a table at a URL; what cannot be read is a warning.
+    Raises as `stored_results`."""
+    with Reading() as tell:
+        history = History(named if named and is_url(named) else stored_results(named), tell)
+    for warning in history.warnings:
+        warn(warning)
+    return history
