@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hostbench
+from hostbench.cli.output import show
 from hostbench.cli.results import results_folder
 from hostbench.core.errors import UsageError, install
 from hostbench.core.files import is_url
@@ -36,7 +37,14 @@ def execute(options: DashboardOptions) -> int:
         f"--server.port={options.port}",
         f"--server.headless={str(options.headless).lower()}",
     ]
-    quiet = ["--browser.gatherUsageStats=false", "--server.fileWatcherType=none"]
+    quiet = [
+        "--browser.gatherUsageStats=false",
+        "--server.fileWatcherType=none",
+        # and what streamlit recommends to developers of pages, on the page too
+        "--logger.hideWelcomeMessage=true",
+    ]
+    show(f"http://localhost:{options.port} shows {shown}; Ctrl-C ends it")
+    sys.stdout.flush()
     # The working directory stays: its pyproject.toml names workloads, its git knows what landed.
     os.execv(sys.executable, [*command, *server, *quiet, "--", "--results", str(shown)])
 

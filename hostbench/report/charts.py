@@ -145,6 +145,8 @@ def _bars(chart: Chart) -> list[Spec]:
     domain = {"domain": [0, top or 1.0], "nice": False}
     title = f"{chart.y.title}{_BETTER[chart.y.better]}"
     ticks = {"labelExpr": _LABELS.get(chart.y.unit, _PLAIN), "tickCount": 4}
+    if chart.y.unit == "bytes":
+        ticks["values"] = _round_bytes(top)
     x, low, end = (
         field(f"{name}:Q", title=title, scale=domain, axis=ticks) for name in ("y", "low", "end")
     )
@@ -213,6 +215,9 @@ def _y(chart: Chart, column: str = "y") -> Spec:
     values = [one.y for one in chart.points if one.y > 0]
     axis: Spec = {"labelExpr": _LABELS[chart.y.unit]} if chart.y.unit in _LABELS else {}
     scale: Spec = {"zero": True, "nice": True, "clamp": True}
+    if chart.y.unit == "bytes" and values:
+        axis["values"] = _round_bytes(max(values))
+        scale |= {"domain": [0, axis["values"][-1]], "nice": False}
     if chart.y.unit == "share":  # all of its range, so that nothing looks like something
         ends = [
             end for one in chart.points for end in (one.y, one.low, one.high) if end is not None
@@ -224,6 +229,12 @@ def _y(chart: Chart, column: str = "y") -> Spec:
         scale = {"type": "log", "domain": [tens[0], tens[-1]], "nice": False, "clamp": True}
     title = f"{chart.y.title}{', log' if chart.y.is_log else ''}{_BETTER[chart.y.better]}"
     return field(f"{column}:Q", title=title, scale=scale, axis=axis)
+
+
+def _round_bytes(top: float) -> list[float]:
+    """From 0 to `top` and beyond in 4 to 8 steps of a power of two; vega's are of ten."""
+    step = 2.0 ** max(0, math.ceil(math.log2(max(top, 1.0) / 8)))
+    return [step * number for number in range(math.ceil(top / step) + 1)]
 
 
 def _tens(low: float, high: float) -> list[float]:

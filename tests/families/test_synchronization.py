@@ -316,7 +316,7 @@ def test_what_is_free_costs_nothing_anywhere(
 def test_a_run_without_the_loop_that_never_waits_says_so(tmp_path: Path) -> None:
     found = told(tmp_path, launched({(10, "item"): [1e-5]}))
     assert found[DEAR].state == "unavailable"
-    assert "Does a CUDA graph save a loop its launches?" not in found
+    assert not any("CUDA graph" in question for question in found)
 
 
 def test_idle_shares_are_told_at_the_shortest_steps(simulated: dict[str, Answer]) -> None:

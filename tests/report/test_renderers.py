@@ -4,13 +4,14 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import pandas as pd
 import pytest
 
 from hostbench.core.records import Run
+from hostbench.core.units import MIB
 from hostbench.report import charts
 from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Rule
 from hostbench.report.html import html
@@ -297,6 +298,17 @@ def test_a_share_is_drawn_on_all_of_its_range(
     points = tuple(Point(x=2.0**n, y=value) for n, value in enumerate(values))
     made = charts.drawn(line(y=Axis(title="asyncness", unit="share"), points=points))
     assert made["layer"][-1]["encoding"]["y"]["scale"]["domain"] == domain
+
+
+@pytest.mark.parametrize("mark", ["line", "bar"])
+def test_bytes_are_ticked_at_round_ones(mark: Literal["line", "bar"]) -> None:
+    """Not at 1.90735 MiB, which is 2,000,000 bytes."""
+    points = tuple(Point(x=f"way {n}", y=n * 3 * MIB) for n in (1, 4))
+    made = charts.drawn(line(mark=mark, y=Axis(title="peak", unit="bytes"), points=points))
+    sides = [layer["encoding"][side] for layer in made["layer"] for side in ("x", "y")]
+    ticks = next(one["axis"]["values"] for one in sides if "values" in (one.get("axis") or {}))
+    assert 4 <= len(ticks) <= 10 and ticks[-1] >= 12 * MIB
+    assert all(tick % MIB == 0 for tick in ticks)
 
 
 def test_every_rule_of_a_bar_chart_is_drawn() -> None:

@@ -280,9 +280,10 @@ QUESTIONS = (
     ),
     Compare(text="Which way to wait costs least?", workload="synchronization.wait"),
     Compare(
-        text="Does a CUDA graph save a loop its launches?",
+        text="Does a CUDA graph save a loop of steps of {step_us} its launches?",
         workload=LOOP,
-        where={"trap": ("none", "graph")},
+        where={"step_us": 10, "trap": ("none", "graph")},
+        each=("step_us",),
         claim={"trap": "graph"},
         select=_with_graphs,
     ),
