@@ -103,8 +103,8 @@ _command(
         type=options.PATH,
         metavar="FILE",
         multiple=True,
-        help="in place of a case: a trace that somebody recorded, .json or .json.gz; once for each "
-        "rank",
+        help="in place of a case: a trace that somebody recorded, .json or .json.gz, or a folder "
+        "of them; once for each rank",
     ),
     click.option(
         "--from", "from_s", type=Number(0), metavar="S", help="of FILE: seconds since its start"

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
 
-from hostbench.cli.output import Reading, check_folder, warn, write_file
+from hostbench.cli.output import check_folder, warn, write_file
 from hostbench.cli.page import show_page
+from hostbench.cli.trace_files import read_traces
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
@@ -15,14 +16,12 @@ from hostbench.core.errors import (
 )
 from hostbench.core.units import format_seconds, number_of
 from hostbench.idle.child import RecordedProcess, RecordedRun, recorded
-from hostbench.idle.lanes import lanes, stretch
+from hostbench.idle.lanes import asked, lanes, stretch, together
 from hostbench.idle.recording import RecordSettings
 from hostbench.idle.summary import IdleReport, summary
-from hostbench.idle.trace import Trace, read_trace
+from hostbench.idle.trace import Trace
 from hostbench.idle.words import advice_table, document, headline, overhead, page
 from hostbench.timeline import svg
-
-_ENDINGS = (".json", ".json.gz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ def execute(options: IdleOptions) -> int:
     if options.output is not None:
         check_folder(options.output)
     if options.trace:
-        return _show(options, _files(options.trace))
+        return _show(options, options.trace)
     with recorded(
         options.command,
         lambda folder: _settings(options, folder),
@@ -77,8 +76,7 @@ def _show(
     notes = [overhead(each.free_s, each.recorded_s) for each in processes]
     notes = [text for text in notes if text][:1]
     steps_s = [{"free_s": each.free_s, "recorded_s": each.recorded_s} for each in processes]
-    with Reading() as reading:
-        traces = [read_trace(path, reading) for path in files]
+    traces = read_traces(files)
     report = summary(traces)
     if options.output is not None:
         write_file(options.output, _picture(options, traces, report).encode())
@@ -94,15 +92,20 @@ def _show(
 
 def _picture(options: IdleOptions, traces: Sequence[Trace], report: IdleReport) -> str:
     """The SVG of the stretch that was asked for, or of a step in the middle."""
-    start_s, end_s = stretch(traces)
-    start_s = start_s if options.start is None else options.start
-    end_s = end_s if options.end is None else options.end
-    if end_s <= start_s:
-        raise UsageError(f"--to {end_s:g} is not after --from {start_s:g}")
-    about = [", ".join(trace.file for trace in traces), f"from {start_s:.6g} s to {end_s:.6g} s"]
+    drawn, others = together(traces)
+    if others:
+        left = ", ".join(trace.file for trace in others)
+        warn(
+            f"the picture is of {number_of(len(drawn), 'trace')}: {left} does not overlap in time "
+            f"with {drawn[0].file}; draw it by itself"
+        )
+    start_s, end_s = stretch(drawn)
+    if (options.start, options.end) != (None, None):
+        start_s, end_s = asked(drawn, options.start, options.end)
+    about = [", ".join(trace.file for trace in drawn), f"from {start_s:.6g} s to {end_s:.6g} s"]
     since = f"{format_seconds(start_s)} of the trace" if start_s else "the first event"
-    drawn, window = lanes(traces, start_s, end_s), (0.0, end_s - start_s)
-    return svg(drawn, headline(report), about, window=window, since=since)
+    seen, window = lanes(drawn, start_s, end_s), (0.0, end_s - start_s)
+    return svg(seen, headline(report), about, window=window, since=since)
 
 
 def _settings(options: IdleOptions, folder: str) -> RecordSettings:
@@ -140,19 +143,3 @@ def _why_nothing(run: RecordedRun, options: IdleOptions) -> str:
         f"nothing was recorded: no optimizer made a step, and it ended within {options.after:g} s "
         "of CUDA's start: --warmup 0 records from the start"
     )
-
-
-def _files(paths: tuple[Path, ...]) -> list[Path]:
-    """Each, and of a folder the traces in it."""
-    files: list[Path] = []
-    for path in paths:
-        if not path.is_dir():
-            files.append(path)
-            continue
-        inside = sorted(
-            each for each in path.iterdir() if each.name.endswith((".json", ".json.gz"))
-        )
-        if not inside:
-            raise UsageError(f"{path} has no traces: no file there ends in .json or .json.gz")
-        files += inside
-    return files

@@ -9,10 +9,11 @@ from typing import Any
 from msgspec import to_builtins
 
 from hostbench import __version__
-from hostbench.cli.output import Reading, check_folder, warn, write_file
+from hostbench.cli.output import check_folder, warn, write_file
 from hostbench.cli.page import show_page
 from hostbench.cli.program import given, program
 from hostbench.cli.run_setup import Measuring, Setup, set_up
+from hostbench.cli.trace_files import read_traces
 from hostbench.core.case import Case, Selector, as_typed, parse_selector, typed_value
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -28,8 +29,8 @@ from hostbench.core.units import format_seconds
 from hostbench.device.simulated_file import MARK
 from hostbench.facts.record import text_of
 from hostbench.families import check_selects, load
-from hostbench.idle.lanes import lanes, step_of, whole_s
-from hostbench.idle.trace import Trace, read_trace
+from hostbench.idle.lanes import asked, lanes, step_of, together, whole_s
+from hostbench.idle.trace import Trace
 from hostbench.report.reading import about, picture, table
 from hostbench.report.table import Part
 from hostbench.runner.launcher import Launcher
@@ -183,14 +184,19 @@ def _of_files(options: TraceOptions) -> int:
     """A stretch of traces of PyTorch's profiler, as a picture and as a smaller trace."""
     if options.case:
         raise UsageError("a CASE or --trace FILE, not both")
-    with Reading() as reading:
-        found = [read_trace(path, reading) for path in options.trace]
+    found = read_traces(options.trace)
     for warning in (warning for trace in found for warning in trace.warnings):
         warn(warning)
+    _, others = together(found)
+    if others:
+        raise UsageError(
+            f"{found[0].file} and {others[0].file} do not overlap in time, and cannot be put "
+            "beside each other: give one at a time"
+        )
     whole = whole_s(found)
-    start_s, end_s = _window(options, found, whole)
+    start_s, end_s = _window(options, found)
     part, shows = tuple(lanes(found, start_s, end_s)), (0.0, end_s - start_s)
-    stem = options.trace[0].name.removesuffix(".gz").removesuffix(".json")
+    stem = found[0].file.removesuffix(".gz").removesuffix(".json")
     shown, drawn = _outputs(options.output or Path(f"{stem}.stretch"))
     start = format_seconds(start_s) if start_s else "0"
     said = f"from {start} to {format_seconds(end_s)} of {format_seconds(whole)}"
@@ -204,20 +210,13 @@ def _of_files(options: TraceOptions) -> int:
     return EXIT_OK
 
 
-def _window(options: TraceOptions, found: Sequence[Trace], whole: float) -> tuple[float, float]:
+def _window(options: TraceOptions, found: Sequence[Trace]) -> Interval:
     """The stretch that was asked for, in seconds from the first event of all."""
     if options.step is not None:
         if (options.from_s, options.to_s) != (None, None):
             raise UsageError("--step is a stretch of its own: leave --from and --to out")
         return step_of(found, options.step)
-    start_s = 0.0 if options.from_s is None else options.from_s
-    end_s = whole if options.to_s is None else options.to_s
-    if not start_s < end_s or start_s > whole:
-        raise UsageError(
-            f"--from {start_s:g} --to {end_s:g} is no part of the trace, which has {whole:g} s: "
-            "give seconds from its first event"
-        )
-    return start_s, end_s
+    return asked(found, options.from_s, options.to_s)
 
 
 def _tell(options: TraceOptions, trace: StoredTrace, shown: Path, drawn: Path) -> None:

@@ -23,9 +23,7 @@ MAX_SPANS = 200_000
 def whole_s(traces: Sequence[Trace]) -> float:
     """From the first event of all to the end of the last."""
     return max(
-        later_s + float(rows[1].max())
-        for trace, later_s in zip(traces, _later_s(traces), strict=True)
-        for rows in _timed(trace)
+        later_s + _last_s(trace) for trace, later_s in zip(traces, _later_s(traces), strict=True)
     )
 
 
@@ -45,6 +43,34 @@ def step_of(traces: Sequence[Trace], number: int) -> tuple[float, float]:
     return min(start_s for start_s, _ in found), max(end_s for _, end_s in found)
 
 
+def together(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
+    """The first with those that ran while it did, by their clocks; and the others."""
+    times = [
+        (later_s + _first_s(trace), later_s + _last_s(trace))
+        for trace, later_s in zip(traces, _later_s(traces), strict=True)
+    ]
+    first_s, last_s = times[0]
+    sides: tuple[list[Trace], list[Trace]] = [], []
+    for trace, (start_s, end_s) in zip(traces, times, strict=True):
+        sides[start_s > last_s or end_s < first_s].append(trace)
+    return sides
+
+
+def asked(traces: Sequence[Trace], start_s: float | None, end_s: float | None) -> Interval:
+    """From `--from` to `--to`: what is not given is an end of the traces. Raises UsageError where
+    that is no part of them."""
+    last_s = whole_s(traces)
+    if start_s is not None and start_s >= last_s:
+        raise UsageError(
+            f"--from {start_s:g} is behind the end of the trace, which has {last_s:g} s: give "
+            "seconds from its first event"
+        )
+    start_s, end_s = start_s or 0.0, last_s if end_s is None else end_s
+    if end_s <= start_s:
+        raise UsageError(f"--to {end_s:g} is not after --from {start_s:g}")
+    return start_s, end_s
+
+
 def stretch(traces: Sequence[Trace]) -> tuple[float, float]:
     """The step in the middle of the first trace, or all of it where no steps are marked: seconds
     from the first event of all."""
@@ -53,17 +79,12 @@ def stretch(traces: Sequence[Trace]) -> tuple[float, float]:
     if steps.shape[1]:
         start_s, end_s = steps[:2, steps.shape[1] // 2].tolist()
         return start_s + later_s, end_s + later_s
-    return 0.0, later_s + max(float(rows[1].max()) for rows in _timed(first))
+    return 0.0, later_s + _last_s(first)
 
 
 def lanes(traces: Sequence[Trace], start_s: float, end_s: float) -> list[Lane]:
     """What has a part in these seconds, cut to them. Traces are beside each other by the clocks
-    that they have. Raises UsageError where that is no part of them, and where it is too much."""
-    last_s = whole_s(traces)
-    if start_s >= last_s or end_s <= 0:
-        raise UsageError(
-            f"nothing ran from {start_s:g} s to {end_s:g} s: the trace ends at {last_s:g} s"
-        )
+    that they have. Raises UsageError where it is too much."""
     each = list(zip(traces, _later_s(traces), strict=True))
     num = sum(
         int(_is_within(rows, start_s - later_s, end_s - later_s).sum())
@@ -84,11 +105,16 @@ def lanes(traces: Sequence[Trace], start_s: float, end_s: float) -> list[Lane]:
 
 def _later_s(traces: Sequence[Trace]) -> list[float]:
     """What is added to the times of each, so that all count from the first event of all."""
-    firsts_us = [
-        trace.start_us + 1e6 * min(float(rows[0].min()) for rows in _timed(trace))
-        for trace in traces
-    ]
+    firsts_us = [trace.start_us + 1e6 * _first_s(trace) for trace in traces]
     return [(trace.start_us - min(firsts_us)) / 1e6 for trace in traces]
+
+
+def _first_s(trace: Trace) -> float:
+    return min(float(rows[0].min()) for rows in _timed(trace))
+
+
+def _last_s(trace: Trace) -> float:
+    return max(float(rows[1].max()) for rows in _timed(trace))
 
 
 def _timed(trace: Trace) -> list[Floats]:

@@ -8,7 +8,7 @@ import pytest
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.core.lanes import Lane
-from hostbench.idle.lanes import lanes, stretch
+from hostbench.idle.lanes import asked, lanes, stretch, together
 from hostbench.idle.trace import read_trace
 from tests.made_trace import D2H_PAGEABLE, H2D, MadeTrace
 
@@ -57,8 +57,27 @@ def test_what_reaches_out_of_the_stretch_is_cut(made: MadeTrace, tmp_path: Path)
     traces = [read_trace(made.write(tmp_path / "trace.json"))]
     *_, second = lanes(traces, 300e-6, 500e-6)
     assert spans_us(second) == [("collective", 0, 200)]
-    with pytest.raises(UsageError, match="nothing ran from 5 s to 6 s"):
-        lanes(traces, 5, 6)
+
+
+def test_what_was_asked_for_is_part_of_the_trace(made: MadeTrace, tmp_path: Path) -> None:
+    traces = [read_trace(made.write(tmp_path / "trace.json"))]
+    assert asked(traces, None, None) == pytest.approx((0, 3e-3))
+    assert asked(traces, 1e-3, None) == pytest.approx((1e-3, 3e-3))
+    assert asked(traces, None, 1e-3) == pytest.approx((0, 1e-3))
+    with pytest.raises(UsageError, match=r"--from 50 is behind the end of the trace, .* 0\.003 s"):
+        asked(traces, 50, None)
+    with pytest.raises(UsageError, match=r"--to 0\.001 is not after --from 0\.002"):
+        asked(traces, 2e-3, 1e-3)
+
+
+def test_traces_of_other_times_are_told_apart(tmp_path: Path) -> None:
+    traces = []
+    for name, late in (("a", 0), ("b", 90), ("c", 5000), ("d", 5000)):
+        made = MadeTrace()
+        made.kernel((late, late + 5), (late + 20, late + 120))
+        traces.append(read_trace(made.write(tmp_path / f"{name}.json")))
+    first, others = together(traces)
+    assert [[each.file[0] for each in side] for side in (first, others)] == [["a", "b"], ["c", "d"]]
 
 
 def test_ranks_are_beside_each_other_by_their_clocks(tmp_path: Path) -> None:
@@ -88,10 +107,30 @@ def test_the_command_draws(
     ]
     assert "alert(1)" in text
     assert "from 0.001 s to 0.002 s" in text
-    words = ["idle", "--trace", trace, "-o", str(drawn), "--from", "0.5", "--to", "0.4"]
-    assert main(words) == EXIT_USAGE
-    assert "--to 0.4 is not after --from 0.5" in capsys.readouterr().err
+    for part, said in (
+        (["--from", "0.002", "--to", "0.001"], "--to 0.001 is not after --from 0.002"),
+        (["--from", "50"], "--from 50 is behind the end of the trace, which has 0.003 s"),
+    ):
+        assert main(["idle", "--trace", trace, "-o", str(drawn), *part]) == EXIT_USAGE
+        assert said in capsys.readouterr().err
+    assert main(["idle", "--trace", trace, "-o", str(drawn), "--from", "0.0025"]) == EXIT_OK
+    assert "from 0.0025 s to 0.003 s" in drawn.read_text()
     assert main(["idle", "--trace", trace, "-o", str(tmp_path / "no" / "a.svg")]) == EXIT_USAGE
+
+
+def test_a_picture_of_traces_that_do_not_overlap_is_of_the_first(
+    made: MadeTrace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = MadeTrace(rank=1)
+    late.kernel((9e6, 9e6 + 5), (9e6 + 10, 9e6 + 20))
+    files = [made.write(tmp_path / "early.json"), late.write(tmp_path / "late.json")]
+    drawn = tmp_path / "both.svg"
+    words = [word for file in files for word in ("--trace", str(file))]
+    assert main(["idle", *words, "-o", str(drawn)]) == EXIT_OK
+    said = capsys.readouterr()
+    assert "2 GPUs: idle" in said.out
+    assert "the picture is of 1 trace: late.json does not overlap in time with early" in said.err
+    assert "late.json" not in drawn.read_text()
 
 
 def test_a_trace_without_anything_to_draw(

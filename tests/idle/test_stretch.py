@@ -19,6 +19,7 @@ from hostbench.timeline import read_trace as read_ours
 from tests.made_trace import D2H_PAGEABLE, H2D, MadeTrace
 
 DATA = Path(__file__).parent.parent / "data" / "traces"
+RESNET = DATA / "resnet50.json.gz"
 
 
 def made(tmp_path: Path) -> Path:
@@ -215,6 +216,17 @@ def test_several_ranks_are_beside_each_other_by_their_clocks(
     assert (span["start_s"], span["end_s"]) == pytest.approx((110e-6, 500e-6))
 
 
+def test_a_folder_is_the_traces_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path)
+    (tmp_path / "notes.txt").write_text("no trace")
+    other = MadeTrace(rank=4)
+    other.kernel((1100, 1110), (1110, 1500))
+    other.write(tmp_path / "other.json")
+    words = ["trace", "--trace", str(tmp_path), "--format", "json", "-o", str(tmp_path / "out.svg")]
+    assert main(words) == EXIT_OK
+    assert json.loads(capsys.readouterr().out)["files"] == ["other.json", "train.json"]
+
+
 def test_without_a_name_it_is_named_after_the_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,8 +243,9 @@ def test_without_a_name_it_is_named_after_the_trace(
     [
         (("overlap.pipeline",), EXIT_USAGE, "a CASE or --trace FILE, not both"),
         (("--step", "7", "--to", "1"), EXIT_USAGE, "leave --from and --to out"),
-        (("--from", "1"), EXIT_USAGE, "is no part of the trace, which has 0.0004 s"),
-        (("--from", "0.0002", "--to", "0.0001"), EXIT_USAGE, "is no part of the trace"),
+        (("--from", "1"), EXIT_USAGE, "is behind the end of the trace, which has 0.0004 s"),
+        (("--from", "0.0002", "--to", "0.0001"), EXIT_USAGE, "is not after --from 0.0002"),
+        (("--trace", str(RESNET)), EXIT_USAGE, "train.json and resnet50.json.gz do not overlap"),
         (("--step", "9"), EXIT_USAGE, "there are: 7 to 8"),
         (("--from", "-1"), EXIT_USAGE, "--from"),
         (("--trace", "nowhere.json"), EXIT_USAGE, "cannot read nowhere.json"),
