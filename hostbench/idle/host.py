@@ -1,23 +1,29 @@
 """What the host did: which call launched which work, where it waited, and in whose line."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hostbench.core.noise import Floats
-from hostbench.idle.intervals import Ints, union
+from hostbench.idle.intervals import Intervals, Ints, union
 from hostbench.idle.marks import CodeLine
 from hostbench.idle.trace import COPY, KERNEL, NONE, Trace
 
 _SYNC = re.compile(
-    r"^(cuda|hip|cu)(Device|Stream|Event|Ctx)Synchronize|^(cuda|hip)Memcpy(2D|3D)?$|^hipMemcpyWithStream"
+    r"^(cuda|hip|cu)((Device|Stream|Event|Ctx)Synchronize|Memcpy(?!.*(Async|Peer|DtoD)))"
 )
 _DEVICE_SYNC = re.compile(r"DeviceSynchronize")
 _STREAM_SYNC = re.compile(r"StreamSynchronize")
 _QUERY = re.compile(r"Query|IsCapturing|GetCapture|LastError|GetDevice")
 """Calls that neither enqueue nor wait."""
+_ASKS = re.compile(r"(Event|Stream)Query")
+_SPIN = 10
+"""So many in a row, outside the operations of torch, are a loop that waits. Inside, it is the
+allocator, which asks for each block that it may have back."""
+_FREE = re.compile(r"^(cuda|hip|cuMem)(Free(Host|Array)?|HostUnregister)(_v2)?$")
+"""They wait for the device, and do not say so."""
 _ALLOCATION = re.compile(r"(Malloc|Free|HostAlloc|HostRegister|MemCreate|MemMap)")
 _PAGEABLE = re.compile("Pageable")
 _INTO_DEVICE = re.compile(r"HtoD")
@@ -61,7 +67,10 @@ def host_of(trace: Trace) -> Host:
     launches = launches[np.isin(trace.calls[3, launches], threads)]
     launches = launches[np.argsort(trace.calls[0, launches], kind="stable")]
     last = _profilers_own(trace, launches)
-    waits = [wait for each in threads for wait in _waits(trace, launch, each, last)]
+    busy = [
+        union(*trace.work[:2, trace.work[4] == device])[0] for device in np.unique(trace.work[4])
+    ]
+    waits = [wait for each in threads for wait in _waits(trace, launch, each, last, busy)]
     allocates = np.isin(trace.calls[2], trace.names.matching(_ALLOCATION))
     return Host(
         launch=launch,
@@ -94,16 +103,40 @@ def _profilers_own(trace: Trace, launches: Ints) -> int:
     return int(last) if trace.calls[0, last] >= max(before, default=-np.inf) else NONE
 
 
-def _waits(trace: Trace, launch: Ints, thread: float, last: int) -> Iterator[HostWait]:
-    """Of one thread, but for `last`, if it has no mark. A copy that blocks is one wait with the
-    synchronize of its stream that stands right behind it in the same operation."""
-    is_query = np.isin(trace.calls[2], trace.names.matching(_QUERY))
-    own = np.flatnonzero((trace.calls[3] == thread) & ~is_query)
-    own = own[np.argsort(trace.calls[0, own], kind="stable")]
+def _waits(
+    trace: Trace, launch: Ints, thread: float, last: int, busy: Sequence[Intervals]
+) -> Iterator[HostWait]:
+    """Of one thread, but for the call `last`, if it has no mark."""
+    calls = np.flatnonzero(trace.calls[3] == thread)
+    calls = calls[np.argsort(trace.calls[0, calls], kind="stable")]
+    is_query = np.isin(trace.calls[2, calls], trace.names.matching(_QUERY))
+    own = _outermost(trace, calls[~is_query])
+    finder = _Lines(trace, thread, trace.calls[0, own])
+    for call, wait in _blocking(trace, launch, own, finder):
+        if call != last or (wait.line is not None and wait.line.is_exact):
+            yield wait
+    yield from _frees(trace, own, finder, busy)
+    yield from _spins(trace, calls, is_query, finder)
+
+
+def _outermost(trace: Trace, calls: Ints) -> Ints:
+    """A call of the driver inside one of the runtime is a part of that."""
+    if not len(calls):
+        return calls
+    ends = trace.calls[1, calls]
+    latest = np.maximum.accumulate(ends)
+    is_inside = np.append(False, ends[1:] < latest[:-1])
+    return np.asarray(calls[~is_inside])
+
+
+def _blocking(
+    trace: Trace, launch: Ints, own: Ints, finder: "_Lines"
+) -> Iterator[tuple[int, HostWait]]:
+    """Synchronizes and copies, with the call. A copy that blocks is one wait with the synchronize
+    of its stream that stands right behind it in the same operation."""
     is_sync = np.isin(trace.calls[2, own], trace.names.matching(_SYNC))
     is_of_stream = np.isin(trace.calls[2, own], trace.names.matching(_STREAM_SYNC))
     pageable = _pageable_copies(trace, launch)
-    finder = _Lines(trace, thread, trace.calls[0, own])
     is_part = False
     for place in np.flatnonzero(is_sync | np.isin(own, [*pageable])).tolist():
         if is_part:
@@ -115,9 +148,37 @@ def _waits(trace: Trace, launch: Ints, thread: float, last: int) -> Iterator[Hos
             until = own[place + int(is_part)]
         is_blocking = is_part or is_sync[place]
         nbytes = 0 if is_blocking else pageable[call]
-        wait = finder.wait(trace.calls[0, call], trace.calls[1, until], call, nbytes)
-        if call != last or (wait.line is not None and wait.line.is_exact):
-            yield wait
+        yield call, finder.wait(trace.calls[0, call], trace.calls[1, until], call, nbytes)
+
+
+def _frees(
+    trace: Trace, own: Ints, finder: "_Lines", busy: Sequence[Intervals]
+) -> Iterator[HostWait]:
+    """Memory that was freed while a device worked: the host waited until that ran dry, if it did
+    so in the call and had nothing more to do before the call returned."""
+    calls = own[np.isin(trace.calls[2, own], trace.names.matching(_FREE))]
+    starts, ends = trace.calls[:2, calls]
+    dry = np.full(len(calls), -np.inf)
+    for each in busy:
+        place = np.searchsorted(each.ends, ends, side="right")
+        ran_dry = np.append(-np.inf, each.ends)[place]
+        goes_on = np.append(each.starts, np.inf)[place]
+        dry = np.maximum(dry, np.where(goes_on >= ends, ran_dry, -np.inf))
+    for call in np.flatnonzero(dry > starts).tolist():
+        yield finder.wait(starts[call], dry[call], calls[call], 0, is_named=True)
+
+
+def _spins(trace: Trace, calls: Ints, is_query: np.ndarray, finder: "_Lines") -> Iterator[HostWait]:
+    """Loops that ask until an event or a stream is done: from the first query to the last."""
+    asks = np.isin(trace.calls[2, calls], trace.names.matching(_ASKS))
+    asks &= ~finder.is_in_op(trace.calls[0, calls])
+    chosen = calls[asks]
+    runs = np.cumsum(~is_query)[asks]
+    _, firsts, counts = np.unique(runs, return_index=True, return_counts=True)
+    for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
+        if count >= _SPIN:
+            start, end = chosen[first], chosen[first + count - 1]
+            yield finder.wait(trace.calls[0, start], trace.calls[1, end], start, 0)
 
 
 def _pageable_copies(trace: Trace, launch: Ints) -> dict[int, int]:
@@ -143,12 +204,15 @@ class _Lines:
         self._frames = frames[:, np.argsort(frames[0], kind="stable")]
         self._parents = _parents(self._frames)
 
-    def wait(self, start_s: float, end_s: float, call: int, nbytes: int) -> HostWait:
+    def wait(
+        self, start_s: float, end_s: float, call: int, nbytes: int, *, is_named: bool = False
+    ) -> HostWait:
+        """It bears the name of the operation, or the call's, if that is to be named."""
         op = self._op(start_s, end_s)
         line = self._marked(end_s, end_s if op is None else max(end_s, self._outer.ends[op]))
         if line is None and op is not None and self._ops[4, op] != NONE:
             line = self._trace.lines[int(self._ops[4, op])]
-        name = self._trace.calls[2, call] if op is None else self._ops[2, op]
+        name = self._trace.calls[2, call] if op is None or is_named else self._ops[2, op]
         return HostWait(
             start_s=float(start_s),
             end_s=float(end_s),
@@ -156,6 +220,9 @@ class _Lines:
             line=line or self._framed(start_s),
             nbytes=nbytes,
         )
+
+    def is_in_op(self, moments: Floats) -> np.ndarray:
+        return self._outer.have(moments)
 
     def op_of(self, call: int) -> int | None:
         """The outermost operation that the call is in."""

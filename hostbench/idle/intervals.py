@@ -20,6 +20,11 @@ class Intervals(NamedTuple):
     def length(self) -> float:
         return float((self.ends - self.starts).sum())
 
+    def have(self, moments: Floats) -> NDArray[np.bool_]:
+        """Whether each moment lies in one of them."""
+        places = np.searchsorted(self.starts, moments, side="right") - 1
+        return moments < np.append(self.ends, -np.inf)[places]
+
     def before(self, moments: Floats) -> Floats:
         """How much of them lies before each moment."""
         if not len(self.starts):

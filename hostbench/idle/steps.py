@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hostbench.core.noise import Floats
 from hostbench.idle.host import Host
-from hostbench.idle.intervals import Intervals, Ints, union
+from hostbench.idle.intervals import Intervals, union
 from hostbench.idle.trace import NONE, Trace
 
 
@@ -30,7 +30,7 @@ class MarkedSteps:
 
     def have(self, moments: Floats) -> NDArray[np.bool_]:
         """Whether each lies in a step."""
-        return moments < np.append(self.ends, -np.inf)[_places(self.starts, moments)]
+        return Intervals(self.starts, self.ends).have(moments)
 
     def cover_s(self, start_s: float, end_s: float) -> float:
         """How much of this time the steps take, up to when devices were done with them."""
@@ -52,10 +52,6 @@ def steps_of(trace: Trace, host: Host) -> MarkedSteps:
     known = np.flatnonzero(host.launch != NONE)
     called = trace.calls[0, host.launch[known]]
     inside = steps.have(called)
-    np.maximum.at(steps.done, _places(starts, called[inside]), trace.work[1, known[inside]])
+    places = np.searchsorted(starts, called[inside], side="right") - 1
+    np.maximum.at(steps.done, places, trace.work[1, known[inside]])
     return steps
-
-
-def _places(starts: Floats, moments: Floats) -> Ints:
-    """The last that has begun; NONE: none."""
-    return np.searchsorted(starts, moments, side="right") - 1

@@ -48,6 +48,14 @@ _REMEDIES = (
         "copy from or to pinned memory with non_blocking=True, and wait where the data is needed",
     ),
     (
+        r"Query",
+        "a loop asks until the device is done: do other work meanwhile, or read it a step later",
+    ),
+    (
+        r"Free|Unregister",
+        "memory is freed only once the device is done: keep buffers, no empty_cache() in the loop",
+    ),
+    (
         r"Synchronize",
         "leave it out; where streams must wait for each other, stream.wait_event holds no host up",
     ),

@@ -317,6 +317,99 @@ def test_a_wait_at_the_end_of_the_last_step_is_not_the_profilers(
     assert line.count == 10
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cuStreamSynchronize",
+        "cuCtxSynchronize",
+        "cuMemcpyDtoH_v2",
+        "cuMemcpy2D_v2",
+        "hipMemcpyDtoH",
+        "hipMemcpyWithStream",
+        "cudaMemcpyFromSymbol",
+    ],
+)
+def test_other_calls_that_wait(call: str, made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.sync((20, 115), call)
+    made.kernel((170, 175), (180, 300))
+    assert idle_us(made, folder) == {SYNCHRONIZATION: 65, QUEUED: 5}
+    (line,) = report(made, folder).syncs
+    assert (line.call, line.count) == (call, 1)
+
+
+@pytest.mark.parametrize("call", ["cuMemcpyDtoHAsync_v2", "cuMemcpyDtoD_v2", "cudaFreeAsync"])
+def test_calls_that_do_not_wait(call: str, made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.sync((20, 115), call)
+    made.kernel((170, 175), (180, 300))
+    assert report(made, folder).syncs == ()
+
+
+def test_a_call_of_the_driver_inside_one_of_the_runtime(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.sync((20, 115), "cudaMemcpy")
+    made.event("cuda_driver", "cuMemcpyDtoH_v2", (22, 114), args={"correlation": 99})
+    made.kernel((170, 175), (180, 300))
+    (line,) = report(made, folder).syncs
+    assert (line.call, line.count) == ("cudaMemcpy", 1)
+
+
+def test_memory_that_is_freed_while_the_device_works(made: MadeTrace, folder: Path) -> None:
+    """Until the device is done it is a wait, and then the host's own time."""
+    made.kernel((0, 5), (10, 710))
+    made.op("aten::empty", (8, 790))
+    made.sync((10, 780), "cudaFree")
+    made.kernel((900, 905), (910, 1000))
+    assert idle_us(made, folder) == {SYNCHRONIZATION: 195, QUEUED: 5}
+    found = report(made, folder)
+    (line,) = found.syncs
+    assert (line.call, line.count) == ("cudaFree", 1)
+    assert line.seconds == pytest.approx(700e-6)
+    assert "no empty_cache()" in found.advice[0].remedy
+
+
+def test_memory_that_is_freed_on_an_idle_device(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.sync((150, 800), "cudaFree")
+    made.kernel((900, 905), (910, 1000))
+    found = report(made, folder)
+    assert found.syncs == ()
+    assert found.host_late_in_allocation_s == pytest.approx(650e-6)
+
+
+def test_memory_that_is_freed_and_the_device_works_on(made: MadeTrace, folder: Path) -> None:
+    """Two kernels with a gap in between: the call cannot have waited for the first."""
+    made.kernel((0, 5), (10, 60))
+    made.kernel((6, 9), (62, 300))
+    made.sync((20, 80), "cudaFree")
+    assert report(made, folder).syncs == ()
+
+
+def test_a_loop_that_asks_whether_an_event_is_done(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    for at in range(20, 120, 4):
+        made.sync((at, at + 3), "cudaEventQuery")
+        made.sync((at + 3, at + 4), "cudaGetLastError")
+    made.kernel((170, 175), (180, 300))
+    assert idle_us(made, folder) == {SYNCHRONIZATION: 65, QUEUED: 5}
+    (line,) = report(made, folder).syncs
+    assert (line.call, line.count) == ("cudaEventQuery", 1)
+    assert line.seconds == pytest.approx(99e-6)
+
+
+def test_queries_of_the_allocator_are_no_loop_that_waits(made: MadeTrace, folder: Path) -> None:
+    made.kernel((0, 5), (10, 110))
+    made.op("aten::empty", (15, 125))
+    for at in range(20, 120, 4):
+        made.sync((at, at + 3), "cudaEventQuery")
+    made.kernel((170, 175), (180, 300))
+    for at in range(310, 400, 10):
+        made.sync((at, at + 3), "cudaEventQuery")
+        made.kernel((at + 4, at + 6), (at + 7, at + 9))
+    assert report(made, folder).syncs == ()
+
+
 def test_backward_in_its_own_thread(made: MadeTrace, folder: Path) -> None:
     """The main thread's wait is to blame for a launch of autograd's thread."""
     made.kernel((0, 5), (10, 110))
