@@ -1,13 +1,17 @@
 """The events of a trace file, a few thousand at a time: plain or gzip, of any length.
 
 A piece of the file is cut where one event ends and the next begins. That the cut is right is
-proved by decoding: `[` + piece + `]` is JSON only if the piece is a row of whole values.
+proved by decoding: `[` + piece + `]` is JSON only if the piece is a row of whole values. A piece
+that is no JSON, or holds an event of another shape, is halved until each half is read or is one
+event: that is read leniently, or left out and counted.
 """
 
 import gzip
+import json
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,16 +19,26 @@ import msgspec
 
 from hostbench.core.errors import DataError, UsageError
 from hostbench.core.files import open_stored
-from hostbench.core.units import MIB
+from hostbench.core.units import MIB, number_of
 
 _PIECE_BYTES = 4 * MIB
-_LONGEST_BYTES = 64 * MIB
-"""Of one event, and of what stands before the first."""
+_LONGEST_BYTES = 16 * MIB
+"""Of one event, and of what stands before the first and behind the last."""
 _TRIES = 16
 """Places at which a piece is tried to be cut, from its end."""
 
 _START = re.compile(rb'"traceEvents"\s*:\s*\[|^\s*\[')
-_PLACE = re.compile(r"\(byte (\d+)\)")
+_BORDER = re.compile(
+    rb'\}\s*,\s*(?=\{\s*"(?:ph|cat|name|pid|tid|id|ts|tts|dur|args|s|bp|cname|sf|scope|bind_id)"\s*:)'
+)
+"""Between two events. No text that is JSON holds it: there a quote stands behind a backslash."""
+_LIST_END = re.compile(r'(?<=\})\s*\]\s*(,\s*"|\}?\s*$)')
+_BARE = re.compile(
+    rb'((?<!\\)"\s*:\s*)(?!(?:true|false|null)\b)([-+]?[A-Za-z][\w/]+)(?=\s*[,}])', re.ASCII
+)
+"""A value that is no JSON: `nan`, `Infinity`, `N/A`."""
+_ENDED = re.compile(r"trailing characters \(byte (\d+)\)")
+_ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 
 Loose = int | float | str | None
 """What writers of traces put in place of a number."""
@@ -53,28 +67,46 @@ class TraceEvent(msgspec.Struct, gc=False):
     args: EventArgs | None = None
 
 
-class _Rest(msgspec.Struct):
+class _Facts(msgspec.Struct):
+    """What stands before and behind the events."""
+
+    distributedInfo: Any = None
+    baseTimeNanoseconds: Any = None
+
+
+class _Rest(_Facts, kw_only=True):
     """The end of a file, behind a start that is put before it."""
 
     traceEvents: list[TraceEvent]
-    distributedInfo: Any = None
 
 
 _EVENTS = msgspec.json.Decoder(list[TraceEvent])
+_FACTS = msgspec.json.Decoder(_Facts)
 _REST = msgspec.json.Decoder(_Rest)
+_LENIENT = json.JSONDecoder(strict=False)
 
 
 class TraceFile:
-    """One file. `rank` and `warnings` are complete once `events` has come to its end."""
+    """One file. The facts and warnings are complete once `events` has come to its end."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rank: int | None = None
+        self.base_ns = 0
+        """What the times of the events count from."""
         self.num_bytes = 0
         self.warnings: list[str] = []
+        self._is_broken = False
+        """The packed file ends here."""
+        self._num_read, self._num_unread = 0, 0
+        """Events."""
+        self._first_unread, self._last_unread = 0, (0, 0)
+        """Where in the file: the start of the first, the start and end of the last."""
+        self._rest: bytes | None = None
+        """Of what was read, from the end of the list of events on, once that was seen."""
 
     def events(self) -> Iterator[list[TraceEvent]]:
-        """What can be read; where the file is damaged or ends too early, a warning tells so.
+        """What can be read; where the file ends too early, or events cannot be read, warnings tell.
 
         Raises UsageError for what cannot be opened, DataError for what is no trace.
         """
@@ -92,12 +124,12 @@ class TraceFile:
         buffer, is_whole = self._head(file)
         while not is_whole:
             more = self._read(file)
-            is_whole = not more or bool(self.warnings)
+            is_whole = not more
             buffer += more
-            cut = None if is_whole else _cut(buffer)
+            cut = None if is_whole or self._rest is not None else self._cut(buffer)
             if cut is not None:
-                events, used = cut
-                buffer = buffer[used:]
+                events, buffer = cut
+                self._num_read += len(events)
                 yield events
             elif len(buffer) > _LONGEST_BYTES:
                 break
@@ -107,14 +139,16 @@ class TraceFile:
         """The next piece; of a packed file that is damaged what came out before the damage."""
         data = bytearray()
         try:
-            while len(data) < _PIECE_BYTES:
+            while len(data) < _PIECE_BYTES and not self._is_broken:
                 more = file.read1(_PIECE_BYTES - len(data))  # type: ignore[attr-defined]
                 if not more:
                     break
                 data += more
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            self._is_broken = True
             self.warnings.append(
-                f"{self.path.name}: the packed file is damaged or cut off ({error})"
+                f"{self.path.name}: the packed file is damaged or cut off ({error}); what could be "
+                "unpacked was read"
             )
         self.num_bytes += len(data)
         return bytes(data)
@@ -136,72 +170,142 @@ class TraceFile:
         )
 
     def _facts(self, head: bytes) -> None:
-        try:
-            facts = msgspec.json.decode(head + (b"]" if head.strip() == b"[" else b"]}"))
-        except msgspec.DecodeError:
-            return  # facts that nobody needs: only the rank is looked for, as a help
-        self._take_rank(facts.get("distributedInfo") if isinstance(facts, dict) else None)
+        """Nobody needs them: they are a help."""
+        with suppress(ValueError):
+            self._take(_FACTS.decode(head + (b"]" if head.strip() == b"[" else b"]}")))
 
-    def _take_rank(self, info: object) -> None:
+    def _take(self, facts: _Facts) -> None:
+        info, base_ns = facts.distributedInfo, facts.baseTimeNanoseconds
         rank = info.get("rank") if isinstance(info, dict) else None
         if isinstance(rank, int):
             self.rank = rank
+        if isinstance(base_ns, int) and abs(base_ns) < 1 << 63:
+            self.base_ns = base_ns
+
+    def _cut(self, buffer: bytes) -> tuple[list[TraceEvent], bytes] | None:
+        """As many whole events as there are, and what follows the comma behind them; None where no
+        cut is found."""
+        end = last = _last_border(buffer, len(buffer))
+        for _ in range(_TRIES):
+            if end < 0:
+                break
+            try:
+                events = _EVENTS.decode(b"[" + buffer[:end] + b"]")
+                return events, buffer[buffer.index(b",", end) + 1 :]
+            except ValueError as error:
+                why = str(error)
+            ended = _ENDED.search(why)
+            if ended is not None and b'"ph"' not in buffer[int(ended[1]) :]:
+                at = int(ended[1]) - 2  # it counts from 1, and `[` stands before the piece
+                self._rest = b"]" + buffer[at:]
+                return _EVENTS.decode(b"[" + buffer[:at]), self._rest
+            if "truncated" not in why and _BORDER.match(buffer, end - 1):
+                return self._mended(buffer, end)
+            end = _last_border(buffer, end)  # that one was inside an event
+        return self._mended(buffer, last) if 0 <= last and len(buffer) > _LONGEST_BYTES else None
+
+    def _mended(self, buffer: bytes, end: int) -> tuple[list[TraceEvent], bytes]:
+        events = self._halved(_without_bare(buffer), 0, end)
+        return events, self._rest or buffer[buffer.index(b",", end) + 1 :]
 
     def _end(self, buffer: bytes) -> list[TraceEvent]:
         """The last events, and what stands behind them."""
-        for opened, closed in ((b'{"traceEvents":[', b""), (b'{"traceEvents":[', b"}")):
-            try:
-                rest = _REST.decode(opened + buffer + closed)
-            except msgspec.ValidationError as error:
-                raise DataError(f"{self.path} is no trace of PyTorch's profiler: {error}") from None
-            except msgspec.DecodeError as error:
-                place = _PLACE.search(str(error))
-                where = int(place[1]) - len(opened) if place else len(buffer)
-                continue
-            self._take_rank(rest.distributedInfo)
-            return rest.traceEvents
-        return self._salvaged(buffer, where)
-
-    def _salvaged(self, buffer: bytes, where: int) -> list[TraceEvent]:
-        """What stands before the damage."""
-        where = min(max(where, 0), len(buffer))
         events: list[TraceEvent] = []
-        is_closed = buffer[:where].rstrip().endswith(b"]")
-        cut = _closed(buffer, where) if is_closed else _cut(buffer[:where])
-        if cut is not None:
-            events = cut[0]
-        if not is_closed:
-            at = self.num_bytes - len(buffer) + where
+        if not self._take_rest(buffer, events):
+            events += self._halved(_without_bare(buffer), 0, len(buffer))
+            if not self._num_read and not events:
+                raise DataError(
+                    f"{self.path} is no trace of PyTorch's profiler: it lists no events"
+                )
+            if self._rest is None:
+                self._warn_of_end(len(buffer))
+            else:
+                self._take_rest(self._rest, [])
+        if self._num_unread:
+            self.warnings.append(
+                f"{self.path.name}: {number_of(self._num_unread, 'event')} left out that cannot be "
+                f"read, the first at byte {self._first_unread:,}"
+            )
+        return events
+
+    def _take_rest(self, buffer: bytes, events: list[TraceEvent]) -> bool:
+        """Whether it is JSON; `events` gets those in it."""
+        for closed in (b"", b"}"):
+            with suppress(ValueError):
+                rest = _REST.decode(b'{"traceEvents":[' + buffer + closed)
+                self._take(rest)
+                events += rest.traceEvents
+                return True
+        return False
+
+    def _warn_of_end(self, num: int) -> None:
+        """The list of events does not end: an event that was begun is none."""
+        start, end = self._last_unread
+        at = self.num_bytes
+        if self._num_unread and end == num:
+            self._num_unread -= 1
+            at += start - end
+        if not self._is_broken:
             self.warnings.append(
                 f"{self.path.name}: it is cut off or damaged at byte {at:,}; what stands before "
                 "that was read"
             )
-        return events
 
+    def _halved(self, buffer: bytes, start: int, end: int) -> list[TraceEvent]:
+        """What can be read of a part of the buffer."""
+        if self._rest is not None:
+            return []
+        with suppress(ValueError):
+            return _EVENTS.decode(b"[" + buffer[start:end] + b"]")
+        border = _BORDER.search(buffer, (start + end) // 2, end) or _BORDER.search(
+            buffer, start, end
+        )
+        if border is None:
+            return self._one(buffer, start, end)
+        first = self._halved(buffer, start, border.start() + 1)
+        return first + self._halved(buffer, border.end(), end)
 
-def _closed(buffer: bytes, where: int) -> tuple[list[TraceEvent], int] | None:
-    """The events before the `]` that ends their list, whatever follows."""
-    try:
-        return _EVENTS.decode(b"[" + buffer[:where].rstrip()), where
-    except msgspec.DecodeError:
-        return None
-
-
-def _cut(buffer: bytes) -> tuple[list[TraceEvent], int] | None:
-    """As many whole events as there are, and how many bytes they take with the comma behind them;
-    None where no cut is found. Raises DataError for values that are no events."""
-    end = len(buffer)
-    for _ in range(_TRIES):
-        end = _last_border(buffer, end)
-        if end < 0:
-            return None
+    def _one(self, buffer: bytes, start: int, end: int) -> list[TraceEvent]:
+        """An event that is no JSON, or has another shape; of the last what follows it too."""
+        start += len(buffer[start:end]) - len(buffer[start:end].lstrip())
+        text = buffer[start:end].decode(errors="replace")
+        text = _ESCAPE.sub(lambda found: found[0] if found[1] else r"\\", text)
         try:
-            return _EVENTS.decode(b"[" + buffer[:end] + b"]"), buffer.index(b",", end) + 1
-        except msgspec.ValidationError as error:
-            raise DataError(f"no trace of PyTorch's profiler: {error}") from None
-        except msgspec.DecodeError:
-            continue
-    return None
+            value, used = _LENIENT.raw_decode(text)
+            event, list_end = _lenient(value), _LIST_END.match(text, used)
+        except (ValueError, RecursionError):
+            event, used, list_end = None, 0, _LIST_END.search(text)
+        if list_end and b'"ph"' not in buffer[end:]:
+            self._rest = text[list_end.start() :].encode() + buffer[end:]
+        if event is None or not (list_end or text[used:].isspace() or len(text) == used):
+            at = self.num_bytes - len(buffer) + start
+            self._first_unread = self._first_unread if self._num_unread else at
+            self._num_unread += 1
+            self._last_unread = (start, end)
+        return [] if event is None else [event]
+
+
+def _without_bare(buffer: bytes) -> bytes:
+    """Of the same length, so that each event stays where it is."""
+    return _BARE.sub(lambda found: found[1] + b'""'.ljust(len(found[2])), buffer)
+
+
+def _lenient(value: Any) -> TraceEvent | None:
+    """What has another shape counts as not there; None: this is no event."""
+    if not isinstance(value, dict) or not isinstance(value.get("ph"), str):
+        return None
+    own, args, cat = _plain(value), value.get("args"), value.get("cat")
+    own["args"] = _plain(args) if isinstance(args, dict) else None
+    own["cat"] = cat if isinstance(cat, str) else None
+    return msgspec.convert(own, TraceEvent)
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: each
+        for key, each in values.items()
+        if isinstance(each, int | float | str) and not isinstance(each, bool)
+    }
 
 
 def _last_border(buffer: bytes, end: int) -> int:

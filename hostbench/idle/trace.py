@@ -1,5 +1,6 @@
 """What counts of a trace, as columns of numbers: some 50 bytes for each event that counts."""
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hostbench.core.noise import Floats
+from hostbench.core.units import number_of
 from hostbench.idle.intervals import Ints
 from hostbench.idle.marks import BORDER, MARK, CodeLine, read_mark
 from hostbench.idle.reading import TraceEvent, TraceFile
@@ -21,6 +23,9 @@ KERNEL, COPY, INSIDE = 0, 1, 2
 """What a device did: a kernel, a copy from or to elsewhere, a memset or a copy inside it."""
 
 STEP = "ProfilerStep#"
+_FAR_US = 1e18
+"""No clock shows as much: 30,000 years."""
+_LARGEST = 2.0**63
 _LOADER = "enumerate(DataLoader)"
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")
 _NOT_THE_USERS = re.compile(
@@ -55,7 +60,8 @@ class Trace:
     file: str
     rank: int | None
     start_us: float
-    """The first event, on the clock of the trace."""
+    """The first event, on the clock of the trace, from which its `baseTimeNanoseconds` is counted
+    too."""
     num_bytes: int
     warnings: tuple[str, ...]
     names: Names
@@ -84,6 +90,8 @@ class _Reader:
         self.names, self.threads = Names(), Names()
         self.lines: dict[CodeLine, int] = {}
         self.base_us: float | None = None
+        self.num_left_out = 0
+        """Events that would count, with times or numbers that are none, or in two halves."""
         self._rows: dict[str, list[tuple[float, ...]]] = {}
         self._pieces: dict[str, list[Floats]] = {}
         self._frame_line = cache(self._line_of_frame)
@@ -100,17 +108,28 @@ class _Reader:
     def take(self, events: Iterable[TraceEvent]) -> None:
         for event in events:
             add = self._kinds.get(event.cat)
-            ts, dur = event.ts, event.dur
-            if add is None or event.ph != "X" or isinstance(ts, str | None):
+            if add is None:
                 continue
-            if self.base_us is None:
-                self.base_us = ts
-            start_ns = round((ts - self.base_us) * 1e3)  # so that what touches does so exactly
-            long_ns = 0 if isinstance(dur, str | None) else round(max(dur, 0) * 1e3)
-            add(event, str(event.name), start_ns / 1e9, (start_ns + long_ns) / 1e9)
+            if event.ph != "X":
+                self.num_left_out += event.ph == "B"
+                continue
+            try:
+                self._take(event, add)
+            except (TypeError, ValueError):
+                self.num_left_out += 1
         for kind, rows in self._rows.items():
             self._pieces.setdefault(kind, []).append(np.array(rows))
         self._rows = {}
+
+    def _take(
+        self, event: TraceEvent, add: Callable[[TraceEvent, str, float, float], None]
+    ) -> None:
+        ts, dur = _microseconds(event.ts), _microseconds(event.dur or 0)
+        if self.base_us is None:
+            self.base_us = ts
+        start_ns = round((ts - self.base_us) * 1e3)  # so that what touches does so exactly
+        long_ns = round(max(dur, 0) * 1e3)
+        add(event, str(event.name), start_ns / 1e9, (start_ns + long_ns) / 1e9)
 
     def columns(self, kind: str, num: int) -> Floats:
         pieces = self._pieces.pop(kind, [])
@@ -138,13 +157,16 @@ class _Reader:
     def _work(self, event: TraceEvent, name: str, what: int, start_s: float, end_s: float) -> None:
         args = event.args
         device, stream = (args.device, args.stream) if args else (None, None)
+        number = _number(event.pid, 0) if device is None else _number(device, math.nan)
+        if math.isnan(number):
+            raise ValueError
         self._add(
             "work",
             start_s,
             end_s,
             what,
             self.names.number(name),
-            _number(event.pid if device is None else device, 0),
+            number,
             self.threads.number(f"stream {event.tid if stream is None else stream}"),
             _number(args and args.correlation),
             _number(args and args.nbytes, 0),
@@ -203,12 +225,18 @@ def read_trace(path: Path, told: Callable[[Path], None] = lambda path: None) -> 
     file, reader = TraceFile(path), _Reader()
     for events in file.events():
         reader.take(events)
+    left_out = []
+    if reader.num_left_out:
+        left_out = [
+            f"{path.name}: {number_of(reader.num_left_out, 'event')} left out: times or numbers "
+            "that are none, or a beginning and an end apart (ph B)"
+        ]
     return Trace(
         file=path.name,
         rank=file.rank,
-        start_us=reader.base_us or 0.0,
+        start_us=(reader.base_us or 0.0) + file.base_ns / 1e3,
         num_bytes=file.num_bytes,
-        warnings=tuple(file.warnings),
+        warnings=(*file.warnings, *left_out),
         names=reader.names,
         threads=reader.threads,
         lines=tuple(reader.lines),
@@ -222,11 +250,21 @@ def read_trace(path: Path, told: Callable[[Path], None] = lambda path: None) -> 
     )
 
 
-def _number(value: Any, other: int = NONE) -> float:
+def _microseconds(value: Any) -> float:
+    """Raises TypeError or ValueError for what is no time."""
+    number: float = float(value) if isinstance(value, str) else value
+    if not -_FAR_US < number < _FAR_US:
+        raise ValueError
+    return number
+
+
+def _number(value: Any, other: float = NONE) -> float:
+    """Another for what is no number, or none that anything here can be."""
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         return other
+    return number if abs(number) < _LARGEST else other
 
 
 def _code_line(text: str, *, is_exact: bool) -> CodeLine | None:

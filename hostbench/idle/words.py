@@ -36,8 +36,9 @@ _CAUSES = {
 
 def page(report: IdleReport, *, every: bool = False) -> list[Part]:
     if not report.devices:
-        return [*_nothing(report), *report.warnings]
+        return [*report.warnings, *_nothing(report)]
     return [
+        *report.warnings,
         *_headlines(report),
         *_before(report),
         "",
@@ -47,7 +48,6 @@ def page(report: IdleReport, *, every: bool = False) -> list[Part]:
         Heading("What to do, the worst first"),
         *_advice_parts(report, every),
         *_notes(report),
-        *report.warnings,
     ]
 
 

@@ -89,19 +89,94 @@ def test_what_stands_before_the_end_of_a_cut_off_file_is_read(
     assert "trace.json" in file.warnings[-1]
 
 
+def k5(**more: Any) -> str:
+    return json.dumps(event(5, **more))
+
+
+ODD = {
+    "a bare NaN": k5(args={"bytes": 1, "speed": float("nan")}),
+    "a bare nan": k5(args={"speed": 1e99}).replace("1e+99", "-nan"),
+    "a bare N/A": k5(args={"speed": 1e99}).replace("1e+99", "N/A"),
+    "a line break in a name": k5().replace("k5", "k5\n"),
+    "an escape that is none": k5().replace("k5", "k5\\x"),
+    "a byte that is no UTF-8": k5().replace("k5", "k5\udcff"),
+    "args that are a list": k5(args=[{"a": 1}, {"b": 2}]),
+    "args that are a text": k5(args="none"),
+    "a correlation that is true": k5(args={"correlation": True}),
+    "a category that is a number": k5(cat=5),
+    "a number that is too large": k5(dur=1).replace('"dur": 1', '"dur": 1e400'),
+}
+"""Events that writers of traces have written, or might."""
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("piece", (64, 4 * MIB))
-def test_damage_ends_the_reading_with_its_place(
-    tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("place", (0, 5, 8))
+def test_an_odd_event_is_read(
+    tmp_path: Path, odd: str, piece: int, place: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "_PIECE_BYTES", piece)
-    text = json.dumps({"traceEvents": [event(number) for number in range(9)]})
-    damaged = text.replace('"k5"', "k5")
+    texts = [json.dumps(event(number, args={"bytes": number})) for number in range(8)]
+    texts.insert(place, odd)
     path = tmp_path / "trace.json"
-    path.write_text(damaged)
+    text = '{"traceEvents": [' + ", ".join(texts) + '], "distributedInfo": {"rank": 2}}'
+    path.write_bytes(text.encode(errors="surrogateescape"))
     found, file = names(path)
-    assert found == ["k0", "k1", "k2", "k3", "k4"]
+    read = str(found.pop(place))
+    assert read[:2] == "k5"
+    assert found == [f"k{number}" for number in range(8)]
+    assert (file.warnings, file.rank) == ([], 2)
+
+
+@pytest.mark.parametrize("piece", (64, 4 * MIB))
+@pytest.mark.parametrize("place", (0, 5, 8))
+@pytest.mark.parametrize("wrong", ('"k{}', '"k{}" again"', '"k{}", ['))
+def test_an_event_that_cannot_be_read_is_left_out_and_counted(
+    tmp_path: Path, piece: int, place: int, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two of them, the last too, where it is followed by the facts."""
+    monkeypatch.setattr(reading, "_PIECE_BYTES", piece)
+    monkeypatch.setattr(reading, "_LONGEST_BYTES", 4096)
+    text = json.dumps(
+        {"traceEvents": [event(number) for number in range(9)], "baseTimeNanoseconds": 7}
+    )
+    for each in {place, 7}:
+        text = text.replace(f'"k{each}"', wrong.format(each))
+    path = tmp_path / "trace.json"
+    path.write_text(text)
+    found, file = names(path)
+    assert found == [f"k{number}" for number in range(9) if number not in {place, 7}]
+    assert file.base_ns == 7
     (warning,) = file.warnings
-    assert f"byte {damaged.index('k5'):,}" in warning
+    at = text.rindex("{", 0, text.index(wrong.format(min(place, 7))))
+    assert f"2 events left out that cannot be read, the first at byte {at:,}" in warning
+
+
+def test_a_cut_off_file_names_the_event_that_was_begun(tmp_path: Path) -> None:
+    text = json.dumps({"traceEvents": [event(number) for number in range(5)]})
+    path = tmp_path / "trace.json"
+    path.write_text(text[: text.index("k4")])
+    (warning,) = names(path)[1].warnings
+    begun = text.rindex("{", 0, text.index("k4"))
+    assert f"cut off or damaged at byte {begun:,}; what stands before that was read" in warning
+
+
+def test_many_odd_events_take_no_longer_than_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is decoded a few times, and not once for each of the others."""
+    num, sizes, one = 2000, list[int](), reading._EVENTS
+
+    class Counting:
+        def decode(self, text: bytes) -> Any:
+            sizes.append(1)
+            return one.decode(text)
+
+    monkeypatch.setattr(reading, "_EVENTS", Counting())
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [event(n, args=[n]) for n in range(num)]}))
+    assert len(names(path)[0]) == num
+    assert len(sizes) < 3 * num
 
 
 def test_what_follows_the_events_may_be_long(
