@@ -15,7 +15,8 @@ PROBE_TIMEOUT_S = 60.0
 _BACKENDS = ("cuda", "hip")
 
 _PROBE = """
-import hashlib, json, warnings
+import gc, hashlib, json, warnings
+gc.disable()  # what torch imports stays: looking for garbage in it takes a quarter of the time
 state = {"installed": True, "importable": False, "devices": []}
 def hashed(uuid):
     return hashlib.sha256(uuid.lower().encode()).hexdigest()[:16]
@@ -45,6 +46,7 @@ except ModuleNotFoundError as error:
 except Exception as error:
     state["error"] = (str(error).strip() or type(error).__name__).splitlines()[0]
 print(json.dumps(state))
+gc.freeze()  # nor is it looked at when this ends
 """
 
 

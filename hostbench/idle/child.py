@@ -78,7 +78,7 @@ def recorded(
         yield RecordedRun(
             exit_code=128 - code if code < 0 else code,
             was_stopped=was_stopped,
-            processes=tuple(_processes(folder)),
+            processes=tuple(processes_of(folder)),
         )
 
 
@@ -106,7 +106,7 @@ def _all_recorded(folder: Path) -> bool:
     return bool(begun) and begun <= done
 
 
-def _processes(folder: Path) -> Iterator[RecordedProcess]:
+def processes_of(folder: Path) -> Iterator[RecordedProcess]:
     """Of those that ended by themselves; the notes go, the traces stay."""
     for path in sorted(folder.glob(f"*.{DONE}")):
         trace = path.with_suffix(".json")

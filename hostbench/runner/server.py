@@ -70,10 +70,12 @@ def _serve() -> None:
 
 @cache
 def _import(names: tuple[str, ...]) -> None:
+    gc.disable()
     for name in names:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # what they made is here to stay: collecting between cases need not look at it
+    gc.enable()
 
 
 def _work(worker: Any, out: int, launch: Launch) -> None:

@@ -4,22 +4,30 @@ Real processes, and torch's real profiler, on the CPU: what it sees of a GPU is 
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from hostbench.core.errors import UsageError
-from hostbench.idle.child import RecordedRun, recorded
+from hostbench.idle.child import RecordedProcess, RecordedRun, processes_of, recorded
 from hostbench.idle.recording import RecordSettings
 from hostbench.idle.trace import Trace, read_trace
 from hostbench.testing.stand_in import python_of
 
-TRAIN = """
+QUICKLY = """
+import atexit, gc
+gc.disable()
+atexit.register(gc.freeze)
+"""
+"""A script that imports torch spends a third of its time looking for garbage in it."""
+
+TRAIN = f"""
+{QUICKLY}
 import sys
 import torch
 from torch import nn
@@ -40,6 +48,63 @@ if __name__ == "__main__":
 """
 
 
+FORKING = f"""
+{QUICKLY}
+import json, os, pathlib, sys
+import torch, torch._inductor
+import hostbench
+from hostbench.idle.recording import Recorder, RecordSettings
+
+def record(seconds=60.0, after_s=60.0, **settings):
+    Recorder(
+        RecordSettings("kept", seconds=seconds, after_s=after_s, stacks=False, **settings)
+    ).install()
+
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+else:
+    sys.exit()
+folder, code = json.loads(line)
+os.chdir(folder)
+sys.path.insert(0, folder)
+import train
+sys.stdout = open("said", "w", buffering=1)
+status = 1
+atexit.register(lambda: os._exit(status))  # last; to take torch apart takes a second
+exec(code)
+status = 0
+"""
+Forked = Callable[[str], list[RecordedProcess]]
+
+
+@pytest.fixture(scope="module")
+def forking() -> Iterator[subprocess.Popen[str]]:
+    """A process that has imported torch, and what optimizers and profilers import: it takes
+    seconds."""
+    pipe = subprocess.PIPE
+    argv = [sys.executable, "-c", FORKING]
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) as process:
+        yield process
+
+
+@pytest.fixture
+def forked(forking: subprocess.Popen[str], tmp_path: Path, script: str) -> Forked:
+    """Runs code in a fork of that process, beside `train`, and tells what its recorder wrote."""
+    (tmp_path / "kept").mkdir()
+
+    def run(code: str) -> list[RecordedProcess]:
+        assert forking.stdin is not None and forking.stdout is not None
+        forking.stdin.write(json.dumps([str(tmp_path), dedent(code)]) + "\n")
+        forking.stdin.flush()
+        assert forking.stdout.readline() == "0\n"
+        return list(processes_of(tmp_path / "kept"))
+
+    return run
+
+
 def run(
     tmp_path: Path, *command: str, warmup: int = 2, steps: int = 3, stop: bool = False
 ) -> tuple[RecordedRun, list[Trace]]:
@@ -55,20 +120,6 @@ def script(tmp_path: Path) -> str:
     path = tmp_path / "train.py"
     path.write_text(TRAIN)
     return str(path)
-
-
-def test_a_script_keeps_its_main_its_arguments_and_its_exit_code(
-    tmp_path: Path, script: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    done, (trace,) = run(tmp_path, sys.executable, script, "8", "7")
-    assert done.exit_code == 7
-    assert "__main__ ['8', '7'] True" in capfd.readouterr().out
-    (process,) = done.processes
-    assert process.steps == 5  # two to warm up, three that are recorded, and then nobody counts
-    assert process.error is None
-    assert trace.steps.shape[1] == 3
-    assert trace.ops.shape[1] > 0
-    assert sorted(path.suffix for path in (tmp_path / "kept").iterdir()) == [".json"]
 
 
 def test_a_module_and_a_script_that_fails_while_it_is_recorded(
@@ -87,51 +138,68 @@ def test_a_module_and_a_script_that_fails_while_it_is_recorded(
     assert "hostbench" not in said.err
 
 
-def test_watch_counts_the_steps_of_the_first_optimizer(tmp_path: Path, script: str) -> None:
-    """In a process of its own: torch.optim imports half of torch."""
-    code = """
-import hostbench, train
-with hostbench.watch(trace="kept.json") as watch:
-    train.work(4)
-train.work(1)  # nobody listens any more
-assert watch.report.devices == ()
-"""
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+def test_watch_counts_the_steps_of_the_first_optimizer(tmp_path: Path, forked: Forked) -> None:
+    forked(
+        """
+        with hostbench.watch(trace="kept.json") as watch:
+            train.work(4)
+        train.work(1)  # nobody listens any more
+        assert watch.report.devices == ()
+        """
     )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("No work of a GPU is in the trace")
+    assert (tmp_path / "said").read_text().startswith("No work of a GPU is in the trace")
     assert read_trace(tmp_path / "kept.json").steps.shape[1] == 4
 
 
-def test_too_few_steps_are_told(tmp_path: Path, script: str) -> None:
-    done, traces = run(tmp_path, sys.executable, script, "1", "0")
-    (process,) = done.processes
-    assert (process.trace, process.steps, process.error, traces) == (None, 1, None, [])
+def test_a_process_counts_its_steps_until_it_ends(forked: Forked) -> None:
+    """Too few of them here, to record any."""
+    (process,) = forked("record(warmup=2, steps=3)\ntrain.work(1)")
+    assert (process.trace, process.steps, process.error) == (None, 1, None)
 
 
-def test_a_profiler_of_the_scripts_own_stays_alone(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "own.py"
-    path.write_text(TRAIN.split("if __name__")[0] + "with torch.profiler.profile():\n    work(4)\n")
-    done, traces = run(tmp_path, sys.executable, str(path))
-    (process,) = done.processes
-    assert (done.exit_code, traces) == (0, [])
+def test_a_profiler_of_the_scripts_own_stays_alone(forked: Forked) -> None:
+    (process,) = forked(
+        """
+        record(warmup=2, steps=3)
+        with torch.profiler.profile() as profile:
+            train.work(4)
+        assert len(profile.events()) > 0
+        """
+    )
+    assert process.trace is None
     assert process.error is not None
     assert "profiler does not start" in process.error
 
 
-def test_a_trace_that_cannot_be_written_is_no_error_in_the_script(tmp_path: Path) -> None:
-    path = tmp_path / "full.py"
-    text = TRAIN.split("if __name__")[0]
-    text += "def full(*_):\n    raise OSError('no space left')\n"
-    text += "torch.profiler.profile.export_chrome_trace = full\nwork(8)\n"
-    path.write_text(text)
-    done, traces = run(tmp_path, sys.executable, str(path))
-    (process,) = done.processes
-    assert (done.exit_code, traces) == (0, [])
+def test_a_trace_that_cannot_be_written_is_no_error_in_the_script(forked: Forked) -> None:
+    (process,) = forked(
+        """
+        def full(*_):
+            raise OSError("no space left")
+
+        torch.profiler.profile.export_chrome_trace = full
+        record(warmup=2, steps=3)
+        train.work(8)
+        """
+    )
+    assert process.trace is None
     assert process.error == "the trace was not written: no space left"
+
+
+def test_without_an_optimizer_it_goes_by_the_clock(forked: Forked) -> None:
+    """CUDA is said to have started; the main thread is busy in Python all the while."""
+    (process,) = forked(
+        """
+        torch.cuda.is_initialized = lambda: True
+        record(warmup=2, steps=3, seconds=0.3, after_s=0.2)
+        while not list(pathlib.Path("kept").glob("*.done")):
+            torch.ones(3).add(1)
+        """
+    )
+    assert process.trace is not None
+    trace = read_trace(process.trace)
+    assert trace.ops.shape[1] > 0
+    assert trace.steps.shape[1] == 0
 
 
 def test_a_sitecustomize_that_was_there_runs_too(
@@ -151,26 +219,6 @@ def test_it_ends_what_does_not_end_by_itself(tmp_path: Path) -> None:
     assert done.was_stopped
     assert done.exit_code == 128 + signal.SIGTERM
     assert trace.steps.shape[1] == 3
-
-
-def test_without_an_optimizer_it_goes_by_the_clock(tmp_path: Path) -> None:
-    """CUDA is said to have started; the main thread is busy in Python all the while."""
-    folder = tmp_path / "kept"
-    folder.mkdir()
-    settings = RecordSettings(str(folder), 2, 3, seconds=0.3, after_s=0.2, stacks=False)
-    code = f"""
-import torch
-from hostbench.idle import recording
-torch.cuda.is_initialized = lambda: True
-recording.Recorder(recording.RecordSettings(*{tuple(settings)!r})).install()
-import pathlib
-while not list(pathlib.Path({str(folder)!r}).glob("*.done")):
-    torch.ones(3).add(1)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
-    (trace,) = (read_trace(path) for path in folder.glob("*.json"))
-    assert trace.ops.shape[1] > 0
-    assert trace.steps.shape[1] == 0
 
 
 def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
@@ -195,26 +243,27 @@ def command(*words: str) -> Sequence[str]:
 
 
 def test_the_program(tmp_path: Path, script: str) -> None:
-    """What the script prints is no part of the JSON; its exit code is that of the program."""
-    words = ["--warmup", "2", "--steps", "2", "--format", "json", "--", sys.executable, script]
-    done = subprocess.run(
-        command(*words, "9", "5"), capture_output=True, text=True, timeout=120, env=os.environ
-    )
-    assert done.returncode == 5
+    """A script keeps its `__main__`, its arguments and its exit code. What it prints is no part of
+    the JSON; of its files only the trace stays."""
+    kept = tmp_path / "kept"
+    how = ["--warmup", "2", "--steps", "3", "--format", "json", "--keep", str(kept)]
+    words = [*how, "--", sys.executable, script, "8", "7"]
+    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 7
     report = json.loads(done.stdout)
     assert report["devices"] == []
     (took,) = report["recorded_steps"]
     assert set(took) == {"free_s", "recorded_s"}
-    assert "__main__ ['9', '5']" in done.stderr
-    assert "ended with exit code 5" in done.stderr
-    done = subprocess.run(
-        command("--", sys.executable, script, "1", "0"), capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 3
-    assert "it made 1 step of an optimizer, and recording begins after 5" in done.stderr
+    assert "__main__ ['8', '7'] True" in done.stderr
+    assert "ended with exit code 7" in done.stderr
+    (path,) = kept.iterdir()
+    trace = read_trace(path)
+    assert trace.steps.shape[1] == 3
+    assert trace.ops.shape[1] > 0
 
 
-ON_A_GPU = """
+ON_A_GPU = f"""
+{QUICKLY}
 import torch
 
 def log(loss):

@@ -1,5 +1,6 @@
 """One launch in a worker, walked in this process over workloads made for the test."""
 
+import gc
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import Workload
-from hostbench.runner import launcher, worker
+from hostbench.runner import launcher, server, worker
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import QUICK, Plan, choose
 
@@ -370,3 +371,9 @@ def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
     wrong = "the fork server could not import torch \\(exit code 1\\): ModuleNotFoundError"
     with Launcher() as launcher, pytest.raises(BrokenError, match=wrong):
         list(launcher.run(Launch(family="asking", settings={}, cases=cases)))
+
+
+def test_a_worker_collects_garbage_as_any_program_does() -> None:
+    """The server does not, as long as it imports."""
+    server._import(("json",))
+    assert gc.isenabled()
