@@ -7,7 +7,7 @@ from shlex import join
 
 from hostbench.cli.output import check_folder, warn, write_file
 from hostbench.cli.page import show_page
-from hostbench.cli.trace_files import read_traces
+from hostbench.cli.trace_files import in_short, read_traces
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
@@ -102,7 +102,7 @@ def _picture(options: IdleOptions, traces: Sequence[Trace], report: IdleReport) 
     start_s, end_s = stretch(drawn)
     if (options.start, options.end) != (None, None):
         start_s, end_s = asked(drawn, options.start, options.end)
-    about = [", ".join(trace.file for trace in drawn), f"from {start_s:.6g} s to {end_s:.6g} s"]
+    about = [in_short(drawn), f"from {start_s:.6g} s to {end_s:.6g} s"]
     since = f"{format_seconds(start_s)} of the trace" if start_s else "the first event"
     seen, window = lanes(drawn, start_s, end_s), (0.0, end_s - start_s)
     return svg(seen, headline(report), about, window=window, since=since)

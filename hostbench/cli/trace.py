@@ -13,7 +13,7 @@ from hostbench.cli.output import check_folder, warn, write_file
 from hostbench.cli.page import show_page
 from hostbench.cli.program import given, program
 from hostbench.cli.run_setup import Measuring, Setup, set_up
-from hostbench.cli.trace_files import read_traces
+from hostbench.cli.trace_files import in_short, read_traces
 from hostbench.core.case import Case, Selector, as_typed, parse_selector, typed_value
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -203,7 +203,7 @@ def _of_files(options: TraceOptions) -> int:
     files = [trace.file for trace in found]
     facts = {"files": files, "from_s": start_s, "to_s": end_s}
     _write_trace(shown, chrome_trace(part, facts, shows))
-    title, since = ", ".join(files), f"{start} of the trace" if start_s else "the first event"
+    title, since = in_short(found), f"{start} of the trace" if start_s else "the first event"
     drawing = svg(part, title, [said], window=shows, since=since)
     write_file(drawn, drawing.encode())
     _show(options, part, shows, [title, said], facts, (shown, drawn))

@@ -33,6 +33,7 @@ _INTO_DEVICE = re.compile(r"HtoD")
 class HostWait:
     """The host stood still in a call until a device had done something."""
 
+    thread: float
     start_s: float
     end_s: float
     call: str
@@ -194,7 +195,7 @@ class _Lines:
     """Finds the operation and the line of a wait of one thread."""
 
     def __init__(self, trace: Trace, thread: float, call_starts: Floats) -> None:
-        self._trace, self._call_starts = trace, call_starts
+        self._trace, self._thread, self._call_starts = trace, thread, call_starts
         ops = trace.ops[:, trace.ops[3] == thread]
         outer, firsts = union(ops[0], ops[1], joins=False)
         self._ops, self._outer = ops[:, firsts], outer
@@ -214,6 +215,7 @@ class _Lines:
             line = self._trace.lines[int(self._ops[4, op])]
         name = self._trace.calls[2, call] if op is None or is_named else self._ops[2, op]
         return HostWait(
+            thread=self._thread,
             start_s=float(start_s),
             end_s=float(end_s),
             call=self._trace.names.texts[int(name)],

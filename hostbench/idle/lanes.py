@@ -135,16 +135,15 @@ def _of_trace(trace: Trace, start_s: float, end_s: float, is_one_of_many: bool) 
 def _of_host(trace: Trace, place: str, window: Interval) -> Iterator[Lane]:
     """The host's thread with its waits for data, what it did in torch, and the other threads that
     made calls."""
-    waits = host_of(trace).waits
-    waiting, _ = union(
-        np.array([wait.start_s for wait in waits]), np.array([wait.end_s for wait in waits])
-    )
+    waits = np.array([[wait.start_s, wait.end_s, wait.thread] for wait in host_of(trace).waits])
+    waits = waits.reshape(-1, 3).T
     calls, loads = _within(trace.calls, *window), _within(trace.loads, *window)
     host = _host(trace)
     if host == NONE and not trace.loads.shape[1]:
         return
     for thread in dict.fromkeys((host, *_by_count(calls[3]))):
         rows = calls[:, calls[3] == thread]
+        waiting, _ = union(*waits[:2, waits[2] == thread])
         waited_s = waiting.within(rows[0], rows[1])
         kinds: list[SpanKind] = ["wait" if seconds > 0 else "call" for seconds in waited_s]
         spans = _spans(rows, _texts(trace, rows[2]), kinds, window)

@@ -6,7 +6,7 @@ span is, and hatching that the host only waits; the hues are those of the charts
 colour-blind tell apart. A browser shows each span's name, time and bytes under the pointer.
 """
 
-import textwrap
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,13 @@ Scheme = Literal["auto", "light", "dark"]
 
 MAX_SPANS = 3000
 """More are merged, neighbours that are short on the picture first."""
-MAX_LANES = 48
+MAX_LANES = 80
+"""Ten for each of eight ranks."""
 _FINEST = 4000
 """Parts of the whole time that a first merging tells apart."""
 _LINE, _BAR, _BETWEEN, _MARGIN = 16, 22, 10, 8
 """Pixels."""
-_TITLE_LENGTH, _ABOUT_LENGTH, _NAME_LENGTH = 42, 52, 34
+_TITLE_LENGTH, _ABOUT_LENGTH, _PLACE_LENGTH, _NAME_LENGTH = 42, 52, 40, 28
 """Characters of a line: what 358 pixels hold."""
 _LEGEND_WIDTH, _SIGN_WIDTH = 350, 6.6
 _NAMED, _NAMED_ON_A_PHONE = 0.05, 0.16
@@ -33,12 +34,14 @@ _NAMED, _NAMED_ON_A_PHONE = 0.05, 0.16
 _THIN = 0.002
 """A span of a smaller share has a paler edge, which it consists of."""
 _OPACITY = 0.7
+_PARTS = re.compile(r"[^._/\-]{0,20}[._/\-]*")
+"""Of a long word."""
 _STEPS = (1, 2, 5, 10)
 _TICKS = 5
 _COLORS: dict[SpanKind, str] = {
     "call": "#7A828C",
     "wait": "#7A828C",
-    "load": "#7F5BB5",
+    "load": "#8E6CC9",
     "op": "#8FA3BF",
     "H2D": "#1F83C6",
     "D2H": "#B8639A",
@@ -63,6 +66,7 @@ _STYLE = (
     ".title{font-size:14px;font-weight:600}.pale{fill:var(--pale)}.end{text-anchor:end}"
     ".mid{text-anchor:middle}.back{fill:var(--back)}.row{fill:var(--row)}"
     f".rule{{stroke:var(--rule)}}.s{{fill-opacity:{_OPACITY};stroke-width:.75}}.t{{stroke-opacity:.4}}.n{{font-size:11px}}"
+    ".on{paint-order:stroke;stroke:var(--row);stroke-width:3px}"
     "@media(max-width:600px){.wide{display:none}}"
 )
 
@@ -192,7 +196,19 @@ def _head(title: str, about: Sequence[str]) -> tuple[list[str], int]:
 
 
 def _wrapped(text: str, length: int) -> list[str]:
-    return textwrap.wrap(one_line(text), length, break_on_hyphens=False)
+    """Lines, broken between words; a word that is longer, as a file's name, behind a sign in it."""
+    lines = [""]
+    for word in one_line(text).split():
+        whole = f"{lines[-1]} {word}".lstrip()
+        if len(whole) <= length:
+            lines[-1] = whole
+            continue
+        lines.append("")
+        for part in [word] if len(word) <= length else _PARTS.findall(word):
+            if len(lines[-1]) + len(part) > length:
+                lines.append("")
+            lines[-1] += part
+    return [line for line in lines if line]
 
 
 def _rows(
@@ -203,16 +219,16 @@ def _rows(
     place = ""
     sizes = Counter(lane.place for lane in lanes)
     for lane, pieces in zip(lanes, drawn, strict=True):
-        name = lane.name
-        if lane.place and sizes[lane.place] == 1:
-            name = f"{lane.place}: {name}"
+        name, whole = lane.name, f"{lane.place}: {lane.name}"
+        if lane.place and sizes[lane.place] == 1 and len(whole) <= _NAME_LENGTH:
+            name = whole
         elif lane.place != place:
             y += _LINE + _BETWEEN
-            said = _safe(lane.place, _NAME_LENGTH)
+            said = _safe(_middle_out(lane.place, _PLACE_LENGTH))
             parts.append(f'<text y="{y - 4}" class="title">{said}</text>')
         place = lane.place
         y += _LINE
-        parts.append(f'<text y="{y - 4}">{_safe(name, _NAME_LENGTH)}</text>')
+        parts.append(f'<text y="{y - 4}">{_safe(_middle_out(name, _NAME_LENGTH))}</text>')
         said = _in_words(lane, window)
         parts.append(f'<text x="100%" y="{y - 4}" class="pale end">{said}</text>')
         parts.append(f'<rect y="{y}" width="100%" height="{_BAR}" class="row"/>')
@@ -249,9 +265,10 @@ def _bar(piece: _Merged, window: _Frame, y: int) -> Iterator[str]:
     yield f"<rect {place} {paint}><title>{tip}</title></rect>"
     if width >= _NAMED:
         kind = "n" if width >= _NAMED_ON_A_PHONE else "n wide"
+        text = "n on" if span.kind in _HATCHED else "n"
         yield (
             f'<svg {place} class="{kind}" pointer-events="none">'
-            f'<text x="4" y="{_BAR - 7}" class="n">{_safe(span.name, 60)}</text></svg>'
+            f'<text x="4" y="{_BAR - 7}" class="{text}">{_safe(span.name, 60)}</text></svg>'
         )
 
 
@@ -319,6 +336,12 @@ def _ground(scheme: Scheme) -> str:
     if scheme != "auto":
         return f":root{{{_DARK if scheme == 'dark' else _LIGHT}}}"
     return f":root{{{_LIGHT}}}@media(prefers-color-scheme:dark){{:root{{{_DARK}}}}}"
+
+
+def _middle_out(text: str, length: int) -> str:
+    """The start and the end, which tell names of files and of ranks apart."""
+    half = length // 2
+    return text if len(text) <= length else f"{text[:half]}\u2026{text[half - length + 1 :]}"
 
 
 def _safe(text: str, length: int = 200) -> str:

@@ -216,6 +216,27 @@ def test_several_ranks_are_beside_each_other_by_their_clocks(
     assert (span["start_s"], span["end_s"]) == pytest.approx((110e-6, 500e-6))
 
 
+def test_a_call_waits_where_its_own_thread_does(tmp_path: Path) -> None:
+    trace = MadeTrace()
+    trace.event("cuda_runtime", "cudaMallocHost", (0, 100), tid=2)
+    trace.kernel((0, 1), (1, 60))
+    trace.sync((10, 60))
+    assert drawn_us(trace.write(tmp_path / "threads.json"), 0, 100) == {
+        "host": [("call", 0, 1), ("wait", 10, 60)],
+        "thread 2": [("call", 0, 100)],
+        "stream 7": [("compute", 1, 60)],
+    }
+
+
+def test_of_many_files_the_title_names_the_first(tmp_path: Path) -> None:
+    for rank in range(4):
+        trace = MadeTrace(rank)
+        trace.kernel((0, 5), (5, 10))
+        trace.write(tmp_path / f"{rank}.json")
+    assert main(["trace", "--trace", str(tmp_path), "-o", str(tmp_path / "out.svg")]) == EXIT_OK
+    assert ">0.json and 3 others</text>" in (tmp_path / "out.svg").read_text()
+
+
 def test_a_folder_is_the_traces_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made(tmp_path)
     (tmp_path / "notes.txt").write_text("no trace")

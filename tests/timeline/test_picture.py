@@ -76,6 +76,32 @@ def test_waiting_for_data_is_hatched_the_other_way() -> None:
     assert slopes == [("wait", "rotate(45)"), ("load", "rotate(-45)")]
 
 
+def test_long_names_keep_what_tells_them_apart() -> None:
+    places = [f"worker_process_of_the_training_on_host_node{n:03}.json GPU {n}" for n in range(2)]
+    made = svg([lane(span(0, 1), name="stream 7", place=place) for place in places], "a")
+    assert [said for said in texts(made) if "worker" in said] == [
+        "worker_process_of_th\u2026_node000.json GPU 0",
+        "worker_process_of_th\u2026_node001.json GPU 1",
+    ]
+
+
+def test_a_long_title_is_broken_behind_signs_and_stays_whole() -> None:
+    name = "a_worker_process_of_the_training_on_host_node000.pt.trace.json.gz"
+    made = svg([lane(span(0, 1))], f"{name}, {'x' * 90} short words")
+    lines = [
+        one.text or "" for one in parsed(made).iter(f"{_SVG}text") if one.get("class") == "title"
+    ]
+    assert lines[:2] == ["a_worker_process_of_the_training_on_host_", "node000.pt.trace.json.gz,"]
+    assert max(map(len, lines)) <= 42
+    assert "".join(lines[2:-1]).startswith("x" * 80) and lines[-1].endswith("short words")
+
+
+def test_a_name_on_hatching_has_a_ground_of_its_own() -> None:
+    made = svg([lane(span(0, 1, kind="wait"), span(1, 2, kind="call"))], "a case")
+    named = [one.get("class") for one in parsed(made).iter(f"{_SVG}text") if one.text == "mm"]
+    assert named == ["n on", "n"]
+
+
 def test_the_legend_has_the_kinds_that_are_there() -> None:
     made = svg([lane(span(0, 1), span(1, 2, kind="H2D"))], "a case")
     assert [words for words in KINDS.values() if words in texts(made)] == [
@@ -119,9 +145,9 @@ def test_as_many_as_fit_are_all_drawn() -> None:
 
 
 def test_lanes_that_do_not_fit_are_said_to_be_left_out() -> None:
-    made = svg([lane(span(0, 1), name=f"stream {n}") for n in range(60)], "a case")
-    assert len(bars(made)) == MAX_LANES
-    assert f"Of 60 lanes the first {MAX_LANES} are drawn." in " ".join(texts(made))
+    made = svg([lane(span(0, 1), name=f"stream {n}") for n in range(90)], "a case")
+    assert len(bars(made)) == MAX_LANES >= 8 * 8  # of eight ranks eight each
+    assert f"Of 90 lanes the first {MAX_LANES} are drawn." in " ".join(texts(made))
 
 
 @pytest.mark.parametrize("lanes", [[], [lane()], [lane(span(1.0, 1.0))]])
