@@ -93,6 +93,18 @@ def test_ranks_are_beside_each_other_by_their_clocks(tmp_path: Path) -> None:
     assert drawn["rank 1"] == [("call", 250, 255)]
 
 
+def test_ranks_whose_times_count_from_moments_of_their_own(tmp_path: Path) -> None:
+    traces = []
+    for rank, base_ns in ((0, 1_700_000_000_000_000_000), (1, 1_700_000_005_000_000_000)):
+        made = MadeTrace(rank)
+        made.facts["baseTimeNanoseconds"] = base_ns
+        made.kernel((10, 15), (20, 6_000_000), device=rank)
+        traces.append(read_trace(made.write(tmp_path / f"{rank}.json")))
+    drawn = {lane.place: lane.spans[0].start_s for lane in lanes(traces, 0, 20) if lane.spans}
+    assert drawn["rank 0 GPU 0"] == pytest.approx(10e-6)
+    assert drawn["rank 1 GPU 1"] == pytest.approx(5 + 10e-6, abs=1e-6)
+
+
 def test_the_command_draws(
     made: MadeTrace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
