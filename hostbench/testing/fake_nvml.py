@@ -15,7 +15,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from hostbench.core.units import MIB
 from hostbench.facts.nvml import Field
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 3, 4, 9, 12
@@ -23,65 +22,10 @@ FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH = 13, 15, 18
 INVALID_ARGUMENT, NOT_FOUND = 2, 6
 REQUIRES_RESET, UNKNOWN = 16, 999
 
-NEWER_CALLS = (
-    "nvmlDeviceGetTemperatureV",
-    "nvmlDeviceGetCurrentClocksEventReasons",
-    "nvmlDeviceGetMemoryInfo_v2",
-    "nvmlDeviceGetMemoryBusWidth",
-    "nvmlDeviceGetGspFirmwareMode",
-    "nvmlDeviceGetGspFirmwareVersion",
-    "nvmlDeviceGetAddressingMode",
-    "nvmlDeviceGetC2cModeInfoV",
-    "nvmlSystemGetNvlinkBwMode",
-    "nvmlSystemGetConfComputeState",
-)
-"""What a driver from before CUDA 12 lacks."""
-
 UNVERSIONED = ("nvmlDeviceGetComputeRunningProcesses",)
 """pynvml calls the newest version of these, and says so in its own way where there is none."""
 
-VGPU_REFUSES = (
-    "nvmlDeviceGetSerial",
-    "nvmlDeviceGetCurrPcieLinkGeneration",
-    "nvmlDeviceGetCurrPcieLinkWidth",
-    "nvmlDeviceGetMaxPcieLinkGeneration",
-    "nvmlDeviceGetMaxPcieLinkWidth",
-    "nvmlDeviceGetGpuMaxPcieLinkGeneration",
-    "nvmlDeviceGetNvLinkState",
-    "nvmlDeviceGetMaxClockInfo",
-    "nvmlDeviceGetEnforcedPowerLimit",
-    "nvmlDeviceGetFieldValues",
-)
-"""What a vGPU in a VM commonly does not answer."""
-
-MIG_UUID = "MIG-aaaaaaaa-1111-2222-3333-444444444444"
-
-MIG_FORBIDS = (
-    "nvmlDeviceGetMemoryInfo",
-    "nvmlDeviceGetMemoryInfo_v2",
-    "nvmlDeviceGetComputeRunningProcesses",
-    "nvmlDeviceGetComputeRunningProcesses_v2",
-)
-"""Of the whole GPU, to a container with a slice."""
-
-WSL2_REFUSES = (
-    "nvmlDeviceGetComputeRunningProcesses",
-    "nvmlDeviceGetComputeRunningProcesses_v2",
-    "nvmlDeviceGetComputeMode",
-    "nvmlDeviceGetEccMode",
-    "nvmlDeviceGetTotalEccErrors",
-    "nvmlDeviceGetPersistenceMode",
-    "nvmlDeviceGetMigMode",
-    "nvmlDeviceGetMaxMigDeviceCount",
-    "nvmlDeviceGetGspFirmwareMode",
-    "nvmlDeviceGetGspFirmwareVersion",
-    "nvmlDeviceGetAddressingMode",
-    "nvmlDeviceGetMemoryAffinity",
-    "nvmlDeviceGetSerial",
-)
-"""What the driver of Windows does not tell Linux."""
-
-_TX, _RX = 197, 198
+TX, RX = 197, 198
 
 
 class NVMLError(Exception):
@@ -182,8 +126,8 @@ class FakeGpu:
                 171: int(is_link),
                 172: self.c2c_mb_per_s[scope] if is_link else 0,
             }.get(number, 0)
-        if number in (_TX, _RX):
-            moved = load.into if number == _RX else load.out_of
+        if number in (TX, RX):
+            moved = load.into if number == RX else load.out_of
             value = (value + moved) % (1 << self.counter_bits)
         return SimpleNamespace(nvmlReturn=code, valueType=3, value=Union(ullVal=value))
 
@@ -398,113 +342,3 @@ DEVICE: dict[str, Callable[..., Any]] = {
     ),
 }
 """Functions of one GPU: its load, the GPU itself and the arguments after the handle in."""
-
-
-def library_missing() -> FakeNvml:
-    """No libnvidia-ml.so.1: no driver, or a container without GPUs."""
-    return FakeNvml(gpus=(), init_error=LIBRARY_NOT_FOUND)
-
-
-def cut_off() -> FakeNvml:
-    """A container that ran while systemd reloaded its units: NVML starts no more.
-
-    https://github.com/NVIDIA/nvidia-container-toolkit/issues/48
-    """
-    return FakeNvml(gpus=(), init_error=UNKNOWN)
-
-
-def no_permission() -> FakeNvml:
-    """A container in which NVML starts and counts, and opens no GPU."""
-    return FakeNvml(errors={"nvmlDeviceGetHandleByIndex": NO_PERMISSION})
-
-
-def old_driver(gpu: FakeGpu | None = None) -> FakeNvml:
-    """A driver from before CUDA 12: newer calls answer FUNCTION_NOT_FOUND."""
-    errors = dict.fromkeys(NEWER_CALLS, FUNCTION_NOT_FOUND)
-    return FakeNvml(gpus=(gpu or FakeGpu(),), driver="470.256.02", cuda_driver=11040, errors=errors)
-
-
-def vgpu() -> FakeNvml:
-    """A virtual GPU in a VM, which refuses link, limits and counters."""
-    errors = dict.fromkeys(VGPU_REFUSES, NOT_SUPPORTED)
-    return FakeNvml(gpus=(FakeGpu(name="NVIDIA A40-48Q", virtualization=2, errors=errors),))
-
-
-def mig_slice() -> FakeNvml:
-    """A container with one slice of a GPU: what concerns the whole GPU is forbidden.
-
-    https://github.com/NVIDIA/nvidia-container-toolkit/issues/842
-    """
-    gpu = FakeGpu(
-        name="NVIDIA A100-SXM4-80GB",
-        mig=True,
-        mig_uuids=(MIG_UUID,),
-        link=(4, 16),
-        max_link=(4, 16),
-        own_generation=4,
-        errors=dict.fromkeys(MIG_FORBIDS, NO_PERMISSION),
-        field_errors=dict.fromkeys((_TX, _RX), NOT_SUPPORTED),
-    )
-    return FakeNvml(gpus=(gpu,))
-
-
-def wsl2() -> FakeNvml:
-    """Linux in Windows, whose driver keeps processes and modes to itself.
-
-    "Features not yet supported" in https://docs.nvidia.com/cuda/wsl-user-guide
-    """
-    gpu = FakeGpu(
-        name="NVIDIA GeForce RTX 4090",
-        link=(4, 16),
-        sleeping_link=(1, 16),
-        max_link=(4, 16),
-        own_generation=4,
-        nvlinks=0,
-        errors=dict.fromkeys(WSL2_REFUSES, NOT_SUPPORTED),
-        field_errors=dict.fromkeys((_TX, _RX), NOT_SUPPORTED),
-    )
-    return FakeNvml(gpus=(gpu,))
-
-
-def jetson() -> FakeNvml:
-    """A Jetson Orin with JetPack 6: the GPU has a name, and hardly more.
-
-    https://github.com/XuehaiPan/nvitop/issues/168
-    """
-    known = {"nvmlDeviceGetName", "nvmlDeviceGetUUID"}
-    gpu = FakeGpu(name="Orin (nvgpu)", errors=dict.fromkeys(set(DEVICE) - known, NOT_SUPPORTED))
-    return FakeNvml(gpus=(gpu,), driver="540.4.0", cuda_driver=12060)
-
-
-def lost_midway() -> FakeNvml:
-    """A GPU that falls off the bus once 1 MiB was copied."""
-    return FakeNvml(gpus=(FakeGpu(lost_after_bytes=MIB),))
-
-
-def needs_reset() -> FakeNvml:
-    """A GPU that met an error and answers nothing before it is reset."""
-    return FakeNvml(gpus=(FakeGpu(needs_reset=True),))
-
-
-def one_lost() -> FakeNvml:
-    """Two GPUs, of which the first is lost."""
-    return FakeNvml(gpus=(FakeGpu(uuid="GPU-0", lost=True), FakeGpu(uuid="GPU-1")))
-
-
-MACHINES: dict[str, Callable[[], FakeNvml]] = {
-    machine.__name__: machine
-    for machine in (
-        library_missing,
-        cut_off,
-        no_permission,
-        old_driver,
-        vgpu,
-        mig_slice,
-        wsl2,
-        jetson,
-        lost_midway,
-        needs_reset,
-        one_lost,
-    )
-}
-"""Machines that nobody here has, by name: what NVML answers on them."""

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hostbench.core.units import GIB, MIB
-from hostbench.testing import fake_nvml
+from hostbench.testing import nvml_machines
 from hostbench.testing.fake_cuda.timeline import Costs, Machine, Refusals
-from hostbench.testing.fake_nvml import MIG_UUID, FakeGpu, FakeNvml
+from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+from hostbench.testing.nvml_machines import MIG_UUID
 
 NO_DRIVER = (
     "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed "
@@ -122,7 +123,7 @@ def gpus(num: int) -> GpuMachine:
 
 
 def _of(name: str, **more: object) -> GpuMachine:
-    return GpuMachine(nvml=fake_nvml.MACHINES[name], **more)  # type: ignore[arg-type]
+    return GpuMachine(nvml=nvml_machines.MACHINES[name], **more)  # type: ignore[arg-type]
 
 
 _GEN4 = Costs(link_bytes_per_s=25e9)

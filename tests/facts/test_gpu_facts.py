@@ -12,6 +12,7 @@ from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.nvml import bare, field_value, open_nvml
 from hostbench.facts.record import Facts, Group, Value, known, unknown
 from hostbench.testing import fake_nvml as fake
+from hostbench.testing import nvml_machines
 from hostbench.testing.fake_nvml import DEVICE, DRIVER, FakeGpu, FakeNvml
 
 NOT_HERE = "not supported by this GPU or VM"
@@ -158,7 +159,7 @@ def test_who_it_is_is_stored_only_if_asked_for(tmp_path, monkeypatch):
 
 
 def test_a_refused_serial_is_a_reason(tmp_path):
-    told = collected(tmp_path, fake.vgpu(), identify=True)["gpu0"]
+    told = collected(tmp_path, nvml_machines.vgpu(), identify=True)["gpu0"]
     assert told["serial"] == unknown(NOT_HERE)
     assert bare("MIG-AB") == "ab"
 

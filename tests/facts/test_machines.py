@@ -16,8 +16,9 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.facts.watch import Watch
 from hostbench.limits.verdict import link_verdicts
 from hostbench.report.doctor import Diagnosis, findings
-from hostbench.testing import fake_nvml as fake
-from hostbench.testing.fake_nvml import MACHINES, FakeGpu, FakeNvml
+from hostbench.testing import nvml_machines
+from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+from hostbench.testing.nvml_machines import MACHINES
 
 FILES = {
     "library_missing": {"dev/nvidia0": ""},
@@ -26,7 +27,7 @@ FILES = {
 }
 """What the kernel shows there; elsewhere nothing."""
 
-UUIDS = {"mig_slice": (fake.MIG_UUID,), "one_lost": ("GPU-1",), "needs_reset": ()}
+UUIDS = {"mig_slice": (nvml_machines.MIG_UUID,), "one_lost": ("GPU-1",), "needs_reset": ()}
 """Of the devices that CUDA shows there; elsewhere the one that there is."""
 
 NOT_HERE = "not supported by this GPU or VM"
@@ -164,7 +165,7 @@ def test_a_slice_has_the_facts_of_its_gpu(machine: Machine) -> None:
     assert (found["cuda_index"], found["num_mig_devices"]) == (known(0), known(1))
     assert found["memory_bytes"] == found["num_other_processes"] == unknown(FORBIDDEN)
     with pytest.raises(Unavailable, match="fields 197 and 198: not supported"):
-        LinkCounters(fake.MIG_UUID, machine.nvml).read()
+        LinkCounters(nvml_machines.MIG_UUID, machine.nvml).read()
 
 
 @machines(["one_lost"])

@@ -14,6 +14,7 @@ from hostbench.facts.record import Fact, known, unknown
 from hostbench.facts.spec import GPU, LINK_BYTES
 from hostbench.facts.words import throttle_words
 from hostbench.testing import fake_nvml as fake
+from hostbench.testing import nvml_machines
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
 
 IDENTITY = {row.name for row in GPU if row.identity}
@@ -81,7 +82,7 @@ def test_pynvml_that_is_not_installed(monkeypatch):
 
 
 def test_an_old_driver_falls_back_and_names_the_rest():
-    facts = nvml_facts(fake.old_driver())
+    facts = nvml_facts(nvml_machines.old_driver())
     assert facts["gpu0"]["temperature_c"] == known(31)
     assert facts["gpu0"]["throttle_reasons"] == known("idle")
     assert "too old" in why(facts["nvml"]["confidential_computing"])
@@ -96,7 +97,7 @@ def test_an_old_nvidia_ml_py():
 
 
 def test_a_vgpu_refuses_without_failing():
-    gpu = nvml_facts(fake.vgpu())["gpu0"]
+    gpu = nvml_facts(nvml_machines.vgpu())["gpu0"]
     assert gpu["virtualization"] == known("vgpu")
     assert gpu["pcie_width"] == unknown("not supported by this GPU or VM")
     assert gpu["temperature_c"] == known(31)
@@ -218,7 +219,7 @@ def test_hardware_by_nvml(tmp_path):
 
 
 def test_hardware_by_the_kernel(tmp_path):
-    missing = fake.library_missing()
+    missing = nvml_machines.library_missing()
     assert not nvidia_hardware(tmp_path, missing, {}).visible
     show(tmp_path, "0000:18:00.0")
     show(tmp_path, "0000:18:00.1", kind="0x040300")
@@ -249,7 +250,7 @@ def test_hardware_by_the_kernel(tmp_path):
 )
 def test_a_gpu_without_a_slot_is_seen(tmp_path, sign, seen_by):
     put(tmp_path / sign)
-    found = nvidia_hardware(tmp_path, fake.library_missing(), {})
+    found = nvidia_hardware(tmp_path, nvml_machines.library_missing(), {})
     assert (found.num_gpus, found.seen_by) == (1, seen_by)
 
 

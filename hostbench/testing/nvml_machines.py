@@ -1,0 +1,181 @@
+"""Machines that nobody here has, by name: what NVML answers on them."""
+
+from collections.abc import Callable
+
+from hostbench.core.units import MIB
+from hostbench.testing.fake_nvml import (
+    DEVICE,
+    FUNCTION_NOT_FOUND,
+    LIBRARY_NOT_FOUND,
+    NO_PERMISSION,
+    NOT_SUPPORTED,
+    RX,
+    TX,
+    UNKNOWN,
+    FakeGpu,
+    FakeNvml,
+)
+
+NEWER_CALLS = (
+    "nvmlDeviceGetTemperatureV",
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetMemoryInfo_v2",
+    "nvmlDeviceGetMemoryBusWidth",
+    "nvmlDeviceGetGspFirmwareMode",
+    "nvmlDeviceGetGspFirmwareVersion",
+    "nvmlDeviceGetAddressingMode",
+    "nvmlDeviceGetC2cModeInfoV",
+    "nvmlSystemGetNvlinkBwMode",
+    "nvmlSystemGetConfComputeState",
+)
+"""What a driver from before CUDA 12 lacks."""
+
+VGPU_REFUSES = (
+    "nvmlDeviceGetSerial",
+    "nvmlDeviceGetCurrPcieLinkGeneration",
+    "nvmlDeviceGetCurrPcieLinkWidth",
+    "nvmlDeviceGetMaxPcieLinkGeneration",
+    "nvmlDeviceGetMaxPcieLinkWidth",
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration",
+    "nvmlDeviceGetNvLinkState",
+    "nvmlDeviceGetMaxClockInfo",
+    "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetFieldValues",
+)
+"""What a vGPU in a VM commonly does not answer."""
+
+MIG_UUID = "MIG-aaaaaaaa-1111-2222-3333-444444444444"
+
+MIG_FORBIDS = (
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetMemoryInfo_v2",
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetComputeRunningProcesses_v2",
+)
+"""Of the whole GPU, to a container with a slice."""
+
+WSL2_REFUSES = (
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetComputeRunningProcesses_v2",
+    "nvmlDeviceGetComputeMode",
+    "nvmlDeviceGetEccMode",
+    "nvmlDeviceGetTotalEccErrors",
+    "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetMaxMigDeviceCount",
+    "nvmlDeviceGetGspFirmwareMode",
+    "nvmlDeviceGetGspFirmwareVersion",
+    "nvmlDeviceGetAddressingMode",
+    "nvmlDeviceGetMemoryAffinity",
+    "nvmlDeviceGetSerial",
+)
+"""What the driver of Windows does not tell Linux."""
+
+
+def library_missing() -> FakeNvml:
+    """No libnvidia-ml.so.1: no driver, or a container without GPUs."""
+    return FakeNvml(gpus=(), init_error=LIBRARY_NOT_FOUND)
+
+
+def cut_off() -> FakeNvml:
+    """A container that ran while systemd reloaded its units: NVML starts no more.
+
+    https://github.com/NVIDIA/nvidia-container-toolkit/issues/48
+    """
+    return FakeNvml(gpus=(), init_error=UNKNOWN)
+
+
+def no_permission() -> FakeNvml:
+    """A container in which NVML starts and counts, and opens no GPU."""
+    return FakeNvml(errors={"nvmlDeviceGetHandleByIndex": NO_PERMISSION})
+
+
+def old_driver(gpu: FakeGpu | None = None) -> FakeNvml:
+    """A driver from before CUDA 12: newer calls answer FUNCTION_NOT_FOUND."""
+    errors = dict.fromkeys(NEWER_CALLS, FUNCTION_NOT_FOUND)
+    return FakeNvml(gpus=(gpu or FakeGpu(),), driver="470.256.02", cuda_driver=11040, errors=errors)
+
+
+def vgpu() -> FakeNvml:
+    """A virtual GPU in a VM, which refuses link, limits and counters."""
+    errors = dict.fromkeys(VGPU_REFUSES, NOT_SUPPORTED)
+    return FakeNvml(gpus=(FakeGpu(name="NVIDIA A40-48Q", virtualization=2, errors=errors),))
+
+
+def mig_slice() -> FakeNvml:
+    """A container with one slice of a GPU: what concerns the whole GPU is forbidden.
+
+    https://github.com/NVIDIA/nvidia-container-toolkit/issues/842
+    """
+    gpu = FakeGpu(
+        name="NVIDIA A100-SXM4-80GB",
+        mig=True,
+        mig_uuids=(MIG_UUID,),
+        link=(4, 16),
+        max_link=(4, 16),
+        own_generation=4,
+        errors=dict.fromkeys(MIG_FORBIDS, NO_PERMISSION),
+        field_errors=dict.fromkeys((TX, RX), NOT_SUPPORTED),
+    )
+    return FakeNvml(gpus=(gpu,))
+
+
+def wsl2() -> FakeNvml:
+    """Linux in Windows, whose driver keeps processes and modes to itself.
+
+    "Features not yet supported" in https://docs.nvidia.com/cuda/wsl-user-guide
+    """
+    gpu = FakeGpu(
+        name="NVIDIA GeForce RTX 4090",
+        link=(4, 16),
+        sleeping_link=(1, 16),
+        max_link=(4, 16),
+        own_generation=4,
+        nvlinks=0,
+        errors=dict.fromkeys(WSL2_REFUSES, NOT_SUPPORTED),
+        field_errors=dict.fromkeys((TX, RX), NOT_SUPPORTED),
+    )
+    return FakeNvml(gpus=(gpu,))
+
+
+def jetson() -> FakeNvml:
+    """A Jetson Orin with JetPack 6: the GPU has a name, and hardly more.
+
+    https://github.com/XuehaiPan/nvitop/issues/168
+    """
+    known = {"nvmlDeviceGetName", "nvmlDeviceGetUUID"}
+    gpu = FakeGpu(name="Orin (nvgpu)", errors=dict.fromkeys(set(DEVICE) - known, NOT_SUPPORTED))
+    return FakeNvml(gpus=(gpu,), driver="540.4.0", cuda_driver=12060)
+
+
+def lost_midway() -> FakeNvml:
+    """A GPU that falls off the bus once 1 MiB was copied."""
+    return FakeNvml(gpus=(FakeGpu(lost_after_bytes=MIB),))
+
+
+def needs_reset() -> FakeNvml:
+    """A GPU that met an error and answers nothing before it is reset."""
+    return FakeNvml(gpus=(FakeGpu(needs_reset=True),))
+
+
+def one_lost() -> FakeNvml:
+    """Two GPUs, of which the first is lost."""
+    return FakeNvml(gpus=(FakeGpu(uuid="GPU-0", lost=True), FakeGpu(uuid="GPU-1")))
+
+
+MACHINES: dict[str, Callable[[], FakeNvml]] = {
+    machine.__name__: machine
+    for machine in (
+        library_missing,
+        cut_off,
+        no_permission,
+        old_driver,
+        vgpu,
+        mig_slice,
+        wsl2,
+        jetson,
+        lost_midway,
+        needs_reset,
+        one_lost,
+    )
+}
