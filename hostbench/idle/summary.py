@@ -428,8 +428,9 @@ class _Summary:
 
     def _about_copies(self, copies: Iterable[CopyWay]) -> Iterator[Advice]:
         for copy in copies:
-            size = about_bytes(copy.nbytes / copy.count)
-            what = f"copies not hidden: {copy.way}, {copy.count:,} of {size} on average"
+            size = f"{about_bytes(copy.nbytes / copy.count)} on average"
+            of_size = size if copy.nbytes else "a size that the trace lacks"
+            what = f"copies not hidden: {copy.way}, {copy.count:,} of {of_size}"
             remedy = _READ_LATER if copy.way.startswith("D2H") else _OVERLAP
             yield from self._advice(copy.not_hidden_s, what, remedy)
 
@@ -504,10 +505,11 @@ def _remedy(call: str) -> str:
 
 
 def _way(name: str) -> str:
-    """`Memcpy HtoD (Pageable -> Device)` is `H2D pageable`; what is not known keeps its name."""
+    """`Memcpy HtoD (Pageable -> Device)` is `H2D pageable`, and `H2D` where the trace does not tell
+    the kind of memory; what is not known keeps its name."""
     match = _WAYS.search(name)
     if match is None:
         return name
     way = _SHORT[match[1]]
     host = {"H2D": match[2], "D2H": match[3]}.get(way)
-    return f"{way} {host.lower()}" if host else way
+    return f"{way} {host.lower()}" if host in ("Pageable", "Pinned") else way

@@ -26,6 +26,8 @@ STEP = "ProfilerStep#"
 _FAR_US = 1e18
 """No clock shows as much: 30,000 years."""
 _LARGEST = 2.0**63
+_ROCM_COPY = re.compile(r"Copy(D|H)\w+To(D|H)\w+")
+"""`CopyDeviceToHost`, which is CUDA's `Memcpy DtoH`."""
 _LOADER = "enumerate(DataLoader)"
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")
 _NOT_THE_USERS = re.compile(
@@ -149,6 +151,7 @@ class _Reader:
         self._work(event, name, KERNEL, start_s, end_s)
 
     def _copy(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
+        name = _ROCM_COPY.sub(r"Memcpy \1to\2", name)
         self._work(event, name, INSIDE if "DtoD" in name else COPY, start_s, end_s)
 
     def _set(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:

@@ -228,6 +228,27 @@ def test_a_copy_inside_the_device_is_its_work(made: MadeTrace, folder: Path) -> 
     assert report(made, folder).copies == ()
 
 
+def test_copies_of_rocm(made: MadeTrace, folder: Path) -> None:
+    """Named otherwise, without a size and the kind of memory."""
+    made.kernel((0, 5), (10, 110), call="hipLaunchKernel")
+    for way, ran in (
+        ("CopyDeviceToDevice", (110, 150)),
+        ("CopyHostToDevice", (150, 170)),
+        ("Memcpy HtoD (Host -> Device)", (170, 180)),
+        ("CopyDeviceToHost", (180, 190)),
+    ):
+        made.copy((6, 9), ran, way)
+        del made.events[-2]["args"]["bytes"]
+    assert idle_us(made, folder) == {COPY_NOT_HIDDEN: 40}
+    found = report(made, folder)
+    assert [(way.way, way.count, way.nbytes) for way in found.copies] == [
+        ("H2D", 2, 0),
+        ("D2H", 1, 0),
+    ]
+    assert found.advice[0].what == "copies not hidden: H2D, 2 of a size that the trace lacks"
+    assert "side stream" in found.advice[1].remedy
+
+
 def test_non_blocking_from_pageable_memory(made: MadeTrace, folder: Path) -> None:
     """No synchronize follows it, and it stands still all the same. The second one blocks."""
     made.kernel((0, 5), (10, 110))
