@@ -9,7 +9,7 @@ import numpy as np
 from hostbench.core.noise import Floats
 from hostbench.idle.intervals import Intervals, Ints, union
 from hostbench.idle.marks import CodeLine
-from hostbench.idle.trace import COPY, KERNEL, NONE, Trace
+from hostbench.idle.trace import COPY, KERNEL, NONE, Trace, is_installed
 
 _SYNC = re.compile(
     r"^(cuda|hip|cu)((Device|Stream|Event|Ctx)Synchronize|Memcpy(?!.*(Async|Peer|DtoD)))"
@@ -245,10 +245,17 @@ class _Lines:
         return self._trace.lines[int(self._marks[2, place])]
 
     def _framed(self, moment_s: float) -> CodeLine | None:
+        """The innermost of no installed package, if there is one."""
+        of_a_package = None
         place = int(np.searchsorted(self._frames[0], moment_s, side="right")) - 1
-        while place >= 0 and self._frames[1, place] < moment_s:
+        while place >= 0:
+            if self._frames[1, place] >= moment_s:
+                line = self._trace.lines[int(self._frames[3, place])]
+                if not is_installed(line):
+                    return line
+                of_a_package = of_a_package or line
             place = self._parents[place]
-        return self._trace.lines[int(self._frames[3, place])] if place >= 0 else None
+        return of_a_package
 
 
 def _parents(frames: Floats) -> list[int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from sys import stdlib_module_names
+from sysconfig import get_path
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,13 @@ _ROCM_COPY = re.compile(r"Copy(D|H)\w+To(D|H)\w+")
 """`CopyDeviceToHost`, which is CUDA's `Memcpy DtoH`."""
 _LOADER = "enumerate(DataLoader)"
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")
+_PACKAGE = re.compile(r"(^|[/\\])(site|dist)-packages[/\\]")
 _NOT_THE_USERS = re.compile(
-    r"(^|[/\\])(torch|functorch|torchvision|torchaudio|torchdata|hostbench[/\\]idle)[/\\]|^<"
+    rf"(^|{_PACKAGE.pattern})(torch|functorch|torchvision|torchaudio|torchdata)[/\\]"
+    r"|(^|[/\\])hostbench[/\\]idle[/\\]|^<(?!ipython-input|stdin)"
 )
-_PACKAGE = re.compile(r"[/\\](site|dist)-packages[/\\]")
+"""What the profiler writes of a file begins behind the entry of `sys.path`, if that is known."""
+_STDLIB = Path(get_path("stdlib"))
 
 
 class Names:
@@ -218,7 +222,7 @@ class _Reader:
         innermost first. Chosen is the innermost of no installed package, if there is one."""
         lines = [_code_line(each, is_exact=True) for each in stack.split(";")]
         users = [line for line in lines if line is not None]
-        own = [line for line in users if not _PACKAGE.search(line.file)]
+        own = [line for line in users if not is_installed(line)]
         return self._line((own or users)[0]) if users else NONE
 
 
@@ -253,6 +257,11 @@ def read_trace(path: Path, told: Callable[[Path], None] = lambda path: None) -> 
     )
 
 
+def is_installed(line: CodeLine) -> bool:
+    """Whether it is of a package that somebody else wrote."""
+    return _PACKAGE.search(line.file) is not None
+
+
 def _microseconds(value: Any) -> float:
     """Raises TypeError or ValueError for what is no time."""
     number: float = float(value) if isinstance(value, str) else value
@@ -279,8 +288,14 @@ def _code_line(text: str, *, is_exact: bool) -> CodeLine | None:
 
 
 def _is_python_own(file: str) -> bool:
-    """A module of the standard library, as the profiler writes it: from `sys.path` on."""
+    """A module of the standard library, as the profiler writes it: from `sys.path` on. A folder
+    that bears the name of one is the user's: `code/train.py`."""
     if re.search(r"[/\\]lib[/\\]python3\.\d+[/\\](?!site-packages|dist-packages)", file):
         return True
-    first = re.split(r"[/\\]", file)[0].removesuffix(".py")
-    return first in stdlib_module_names
+    first, *rest = re.split(r"[/\\]", file)
+    if first.removesuffix(".py") not in stdlib_module_names:
+        return False
+    try:
+        return not rest or _STDLIB.joinpath(first, *rest).is_file()
+    except (OSError, ValueError):  # a name that no file has
+        return False
