@@ -1,5 +1,6 @@
 """gpu-check on a machine without a GPU: what it lacks, isolation, time, and the report."""
 
+import inspect
 import json
 import os
 import platform
@@ -19,6 +20,7 @@ from hostbench.device.simulated import SimulatedDevice
 from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import known
 from tests.gpu import check as gpu_check
+from tests.gpu import conftest as gpu_conftest
 from tests.gpu import needs, report, test_copies, test_run
 from tests.gpu.budget import BEFORE_S, DEADLINE_S, QUICK_S, RUN_S
 from tests.gpu.check import HERE, check
@@ -191,8 +193,9 @@ def test_what_only_runs_need_no_other_file_imports() -> None:
     only = set(needs.bounds()) - {*needs.EVERY_FILE, "nvidia-ml-py"}
     assert only >= {"click", "pandas", "pyarrow"}
     files = [path.stem for path in HERE.glob("test_*.py") if path.stem not in needs.RUNS]
-    code = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1].split(',')))\n"
-    code += "\n".join(f"import tests.gpu.{name}" for name in files)
+    code = "import gc, sys; sys.modules.update(dict.fromkeys(sys.argv[1].split(',')))\n"
+    code += "gc.disable()  # looking for garbage in torch takes long\n"
+    code += "\n".join(f"import tests.gpu.{name}" for name in files) + "\ngc.freeze()"
     subprocess.run([sys.executable, "-c", code, ",".join(only)], cwd=ROOT, check=True)
 
 
@@ -365,7 +368,12 @@ def test_after_the_time_files_are_not_reached(tmp_path: Path) -> None:
 
 
 def test_what_this_machine_cannot_do_is_a_skip(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text((HERE / "conftest.py").read_text())
+    """By the hook of tests/gpu/conftest.py, without torch, which the rest of it imports."""
+    (tmp_path / "conftest.py").write_text(
+        "from collections.abc import Generator\nimport pytest\n"
+        "from hostbench.core.errors import Unavailable\n"
+        + inspect.getsource(gpu_conftest.pytest_runtest_call)
+    )
     text = "from hostbench.core.errors import Unavailable\ndef test_it(): raise Unavailable('no')"
     code, (outcome,) = checked(tmp_path, test_unavailable=text)
     assert (code, outcome["outcome"], outcome["reason"]) == (3, "skipped", "no")
