@@ -34,6 +34,8 @@ MOSTLY = 0.9
 """Of the time: if the steps take less, what a step costs is not told."""
 COLLECTIVE = re.compile("^(nccl|rccl)", re.IGNORECASE)
 
+_SPOKEN = dict.fromkeys(("aten::item", "aten::_local_scalar_dense"), ".item()")
+"""Operations by what a program calls."""
 _REMEDIES = (
     (
         r"item|_local_scalar_dense|is_nonzero|equal|allclose",
@@ -411,11 +413,12 @@ class _Summary:
             times = self._times_of(line)
             where = f"{line.file}:{line.line}" if line.file else "a line that the trace lacks"
             where += f" ({line.function})" if line.function else ""
+            call = _SPOKEN.get(line.call, line.call)
             if line.nbytes:
                 size = about_bytes(line.nbytes / line.count)
-                what = f"{where}: {line.call}, non_blocking from pageable memory, {size}, {times}"
+                what = f"{where}: {call}, non_blocking from pageable memory, {size}, {times}"
             else:
-                what = f"{where}: {line.call} waits for the device, {times}"
+                what = f"{where}: {call} waits for the device, {times}"
             yield from self._advice(line.idle_s, what, _PIN if line.nbytes else _remedy(line.call))
 
     def _times_of(self, line: WaitingLine) -> str:

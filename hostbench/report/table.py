@@ -199,7 +199,7 @@ def _drawn(table: Table, width: int) -> Iterator[_Line]:
                 said = [*(f"{title} {cell}" for title, cell in named), row[len(columns) - 1]]
                 yield from map(_Line, _folded(f"    {'  '.join(said)}", width, 4))
         if note:
-            of_all = f"    these {len(own)}: {note}" if len(own) > 1 else f"    {note}"
+            of_all = f"    the {len(own)} above: {note}" if len(own) > 1 else f"    {note}"
             yield from (_Line(line, "dim") for line in _folded(of_all, width, 4))
 
 

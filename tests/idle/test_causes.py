@@ -207,6 +207,9 @@ def test_the_wait_for_a_value_is_one_wait(made: MadeTrace, folder: Path) -> None
     assert idle_us(made, folder) == {SYNCHRONIZATION: 32, QUEUED: 6, COPY_NOT_HIDDEN: 2}
     (line,) = report(made, folder).syncs
     assert (line.call, line.count) == ("aten::item", 1)
+    assert "a line that the trace lacks: .item() waits for the device, 1 time" in {
+        each.what for each in report(made, folder).advice
+    }
     assert line.seconds == pytest.approx(99e-6)
 
 

@@ -68,7 +68,9 @@ def only(report: IdleReport) -> WaitingLine:
 
 def test_an_item_in_a_helper_function() -> None:
     loss = torch.ones((), device="cuda")
-    line = only(watched(lambda: log(loss)))
+    report = watched(lambda: log(loss))
+    assert any(".item() waits for the device, 1 a step" in each.what for each in report.advice)
+    line = only(report)
     assert (line.line, line.function) == (line_of(log, ".item()"), "log")
     assert (line.call, line.count) == ("aten::_local_scalar_dense", STEPS)
     assert line.seconds > 0

@@ -93,7 +93,7 @@ def test_a_cause_is_told_once_and_its_likely_commits_first(tmp_path: Path, chang
     out = changes(tmp_path)[1].splitlines()
     assert all(f"{sha(40)[:8]} {date(40)}" in line for line in out[1:3])
     assert {line.rpartition("  ")[2] for line in out[1:3]} == {shown(i) for i in (1, 4)}
-    assert out[3].startswith("    these 2: code: no fact that counts differs;")
+    assert out[3].startswith("    the 2 above: code: no fact that counts differs;")
     beside = f"less likely: {sha(41)[:8]}; {sha(39)[:8]}"
     assert out[3].endswith(f"landed: {sha(40)[:8]}; {beside}")
     rows = changes(tmp_path, "--format", "md")[1].splitlines()[2:4]

@@ -58,7 +58,7 @@ def test_text_is_aligned_and_as_long_as_it_is() -> None:
 
 def test_what_stands_below_is_said_once() -> None:
     lines = text([NOTED]).splitlines()
-    assert lines[0].endswith("series") and lines[-1] == "    these 2: a driver"
+    assert lines[0].endswith("series") and lines[-1] == "    the 2 above: a driver"
     assert [line.split(" | ")[-1] for line in markdown([NOTED]).splitlines()[2:]] == [
         "a driver |",
         "as above |",
@@ -108,7 +108,7 @@ def test_a_table_fits_the_terminal(
     lines = bare(drawn(["word " * 60, table], columns, monkeypatch))
     assert max(map(len, lines)) <= columns
     assert "".join("".join(lines).split()).count("blocking=True]@shelf") == 1
-    assert ("these 2: a driver" in "\n".join(lines)) is (table is NOTED)
+    assert ("the 2 above: a driver" in "\n".join(lines)) is (table is NOTED)
 
 
 @pytest.mark.parametrize("columns", [1, 4])
