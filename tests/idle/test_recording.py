@@ -50,7 +50,7 @@ if __name__ == "__main__":
 
 FORKING = f"""
 {QUICKLY}
-import json, os, pathlib, sys
+import json, os, pathlib, signal, sys
 import torch, torch._inductor
 import hostbench
 from hostbench.idle.recording import Recorder, RecordSettings
@@ -67,6 +67,7 @@ for line in sys.stdin:
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 else:
     sys.exit()
+signal.alarm(120)  # for code that does not end
 folder, code = json.loads(line)
 os.chdir(folder)
 sys.path.insert(0, folder)
