@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from hostbench.cli import main
@@ -16,7 +15,7 @@ from hostbench.core.samples import median
 from hostbench.store import archive, compact
 from hostbench.store.thin import quantiles
 from hostbench.testing.builders import copy_case, create_case, failed, record, run, skipped
-from tests.store.test_table import plain
+from tests.store.test_table import same_rows
 from tests.stored import read_tree
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
@@ -74,7 +73,7 @@ def test_every_row_stays(results: Path, kept: str) -> None:
     assert all(one.path.stat().st_size == one.after for one in found)
     after = read_tree(results)
     assert after.warnings == []
-    pd.testing.assert_frame_equal(plain(after.frame), plain(before.frame))
+    same_rows(after.frame, before.frame)
     for old, new in zip(runs, after.runs, strict=True):
         assert (new.header, new.facts, new.results()) == (old.header, old.facts, old.results())
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import pandas as pd
 import pytest
 from deltalake.exceptions import CommitFailedError
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -25,7 +24,7 @@ from hostbench.store.table import remote
 from hostbench.store.table.lake import Lake
 from hostbench.testing.builders import GPU_FACTS, copy_case, later, record, run, write_journal
 from tests.store.test_frame import asv_file
-from tests.store.test_table import plain
+from tests.store.test_table import same_rows
 
 CASE = copy_case()
 SERVER = {
@@ -71,6 +70,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.fixture
+def place(tmp_path: Path) -> str:
+    """The URL of a folder: for what a publisher does on its own side, which is the same on S3."""
+    return f"file://{tmp_path}/shared"
+
+
+@pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A resumed run, one of another machine, asv's file, a run that still goes on."""
     folder = tmp_path / "results"
@@ -101,19 +106,17 @@ def test_the_same_answers_as_from_the_files(results: Path, url: str) -> None:
     shutil.rmtree(results / ".journals")
     assert (done.runs, done.files) == (2, 1)
     files, there = History(results), History(url)
-    pd.testing.assert_frame_equal(plain(there.frame()), plain(files.frame()))
-    pd.testing.assert_frame_equal(plain(there.runs_counted()), plain(files.runs_counted()))
+    same_rows(there.frame(), files.frame())
+    same_rows(there.runs_counted(), files.runs_counted())
     for machine in files.machines():
-        pd.testing.assert_frame_equal(plain(there.counts(machine)), plain(files.counts(machine)))
-    pd.testing.assert_frame_equal(plain(there.sides()), plain(files.sides()))
+        same_rows(there.counts(machine), files.counts(machine))
+    same_rows(there.sides(), files.sides())
     assert there.runs() == files.runs() and there.machines() == files.machines()
     for one in files.runs():
         assert there.whole(one).results() == files.whole(one).results()
         assert there.facts(one) == files.facts(one)
-        pd.testing.assert_frame_equal(plain(there.rows_of(one)), plain(files.rows_of(one)))
-    pd.testing.assert_frame_equal(
-        plain(there.trend("shelf", str(CASE))), plain(files.trend("shelf", str(CASE)))
-    )
+        same_rows(there.rows_of(one), files.rows_of(one))
+    same_rows(there.trend("shelf", str(CASE)), files.trend("shelf", str(CASE)))
 
 
 def test_only_what_is_lacking_is_sent(results: Path, url: str) -> None:
@@ -154,9 +157,9 @@ def test_many_publish_at_once(tmp_path: Path, url: str) -> None:
 
 
 def test_a_killed_publisher_leaves_nothing_that_counts(
-    results: Path, url: str, monkeypatch: pytest.MonkeyPatch
+    results: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish(results, url)
+    publish(results, place)
     archive.write(results, another("attic", 2))
     opened = table.open_table(results)
 
@@ -166,16 +169,16 @@ def test_a_killed_publisher_leaves_nothing_that_counts(
     with monkeypatch.context() as patch:
         patch.setattr(Lake, "replace_files", killed)
         with pytest.raises(KeyboardInterrupt):
-            remote.publish(results, opened, url)
-    assert Lake(url).num_points == len(History(url).frame()) + 1
-    assert "attic" not in History(url).machines()
-    assert "attic" not in set(History(url).frame()["machine"])
-    publish(results, url)
-    assert len(History(url).frame()) == len(History(results).frame())
+            remote.publish(results, opened, place)
+    assert Lake(place).num_points == len(History(place).frame()) + 1
+    assert "attic" not in History(place).machines()
+    assert "attic" not in set(History(place).frame()["machine"])
+    publish(results, place)
+    assert len(History(place).frame()) == len(History(results).frame())
 
 
 def test_others_that_are_always_faster_are_named(
-    results: Path, url: str, monkeypatch: pytest.MonkeyPatch
+    results: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = table.open_table(results)
 
@@ -184,7 +187,7 @@ def test_others_that_are_always_faster_are_named(
 
     monkeypatch.setattr(Lake, "replace_files", refuse)
     with pytest.raises(BrokenError, match="at the same time"):
-        remote.publish(results, opened, url)
+        remote.publish(results, opened, place)
 
 
 def test_the_commands_read_a_url(

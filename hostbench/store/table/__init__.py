@@ -74,19 +74,18 @@ def _opened(results: Path, folder: Path, rebuild: bool, tell: Tell) -> ResultTab
     with _lock(folder), _without_collection():
         if not rebuild:
             with contextlib.suppress(*DAMAGE):
-                return _refreshed(results, folder, tell)
+                return _refreshed(results, Lake(str(folder)), tell)
         for name in ("points", "files"):
             shutil.rmtree(folder / name, ignore_errors=True)
-        Lake.create(str(folder), files.SCHEMA, files.description())
-        return _refreshed(results, folder, tell)
+        lake = Lake.create(str(folder), files.SCHEMA, files.description())
+        return _refreshed(results, lake, tell)
 
 
 class _OutdatedError(OSError):
     """Another version of hostbench made the table, or it lacks rows that count."""
 
 
-def _refreshed(results: Path, folder: Path, tell: Tell) -> ResultTable:
-    lake = Lake(str(folder))
+def _refreshed(results: Path, lake: Lake, tell: Tell) -> ResultTable:
     if lake.description != files.description():
         raise _OutdatedError
     stored = files.read(lake)

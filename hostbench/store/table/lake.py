@@ -64,11 +64,13 @@ class Lake:
     def __init__(self, url: str) -> None:
         """Raises one of DAMAGE where there are none."""
         self.url = url
-        while True:  # until nobody has written in between
-            self.files = DeltaTable(f"{url}/files")
-            self.points = DeltaTable(f"{url}/points")
-            if "://" not in url or DeltaTable(f"{url}/files").version() == self.files.version():
-                break  # a folder's one writer holds the lock
+        self.files = DeltaTable(f"{url}/files")
+        self.points = DeltaTable(f"{url}/points")
+        version = None
+        is_shared = "://" in url  # a folder's one writer holds a lock
+        while is_shared and version != self.files.version():  # until nobody has written in between
+            version = self.files.version()
+            self.refresh()
 
     @staticmethod
     def create(url: str, files: pa.Schema, description: str) -> "Lake":
@@ -151,8 +153,8 @@ class Lake:
 
     def refresh(self) -> None:
         """As they are now."""
-        self.files.update_incremental()
         self.points.update_incremental()
+        self.files.update_incremental()
 
     def shorten_log(self) -> None:
         """Whoever opens the points next reads one file, not a line of each write's."""

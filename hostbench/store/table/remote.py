@@ -90,8 +90,8 @@ def publish(results: Path, local: ResultTable, url: str) -> Published:
     try:
         with suppress(TableNotFoundError):
             return _publish(results, local, _lake(url))
-        Lake.create(url, files.SCHEMA, f"hostbench results, format {files.FORMAT}")
-        return _publish(results, local, Lake(url))
+        lake = Lake.create(url, files.SCHEMA, f"hostbench results, format {files.FORMAT}")
+        return _publish(results, local, lake)
     except DAMAGE as error:
         raise UsageError(f"cannot write the table at {url}: {short(error)}") from error
 

@@ -138,14 +138,14 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         elif name in INTS or name == "num_samples":
             columns[name] = _whole_numbers(array)
         else:
-            columns[name] = array.to_pandas()
+            columns[name] = array.to_pandas().array
     axes = _axes(table.column(AXES))
     for name in ("device", "nbytes"):  # typed above, where they are what we call so
         odd = axes.pop(name, None)
         if odd is not None:
-            columns[name] = odd.where(odd.notna(), columns[name].astype(object)).infer_objects()
-    whole = {name: column.array for name, column in {**columns, **axes}.items()}
-    return pd.DataFrame(whole, columns=[*COLUMNS, *axes], copy=False)
+            own = pd.Series(odd)
+            columns[name] = own.where(own.notna(), columns[name].astype(object)).infer_objects()
+    return pd.DataFrame({**columns, **axes}, columns=[*COLUMNS, *axes], copy=False)
 
 
 def sort(table: pa.Table) -> pa.Table:
@@ -186,24 +186,20 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     return pa.chunked_array([pa.nulls(len(table), SCHEMA.field(name).type)])
 
 
-def _decoded(array: pa.ChunkedArray, read: Callable[[str], Any] | None = None) -> pd.Series:
+def _decoded(array: pa.ChunkedArray, read: Callable[[str], Any] | None = None) -> Any:
     if array.null_count == len(array):
-        return pd.Series(np.full(len(array), None, dtype=object))
+        return np.full(len(array), None, dtype=object)
     codes, values = _codes(array)
     found = [read(value) for value in values] if read else values
     return _taken(found, codes)
 
 
-def _taken(values: list[Any], codes: Any) -> pd.Series:
+def _taken(values: list[Any], codes: Any) -> Any:
     """`values[codes]`; -1 is missing. The type is what pandas gives a list of them."""
     if not values:
-        return pd.Series(np.full(len(codes), None, dtype=object))
-    if len(values) == 1 and codes.min() == 0:
-        return pd.Series(values * len(codes))
+        return np.full(len(codes), None, dtype=object)
     base = pd.Series([*values, math.nan] if (codes < 0).any() else values)
-    places = np.where(codes < 0, len(values), codes)
-    taken: pd.Series = base.take(places).reset_index(drop=True)
-    return taken
+    return base.array.take(np.where(codes < 0, len(values), codes))
 
 
 def _codes(array: pa.ChunkedArray) -> tuple[Any, list[str]]:
@@ -228,15 +224,14 @@ def _launches(text: str) -> Any:
     return found and {int(key): value for key, value in found.items()}
 
 
-def _whole_numbers(array: pa.ChunkedArray) -> pd.Series:
+def _whole_numbers(array: pa.ChunkedArray) -> Any:
     """Integers, or floats where one is missing."""
     if array.null_count == len(array):
-        return pd.Series(np.full(len(array), None, dtype=object))
-    numbers: pd.Series = (array if array.null_count else array.cast(pa.int64())).to_pandas()
-    return numbers
+        return np.full(len(array), None, dtype=object)
+    return (array if array.null_count else array.cast(pa.int64())).to_pandas().array
 
 
-def _axes(array: pa.ChunkedArray) -> dict[str, pd.Series]:
+def _axes(array: pa.ChunkedArray) -> dict[str, Any]:
     """A column per axis; of `device` and `nbytes` only values that their own column cannot hold."""
     codes, texts = _codes(array)
     found = [_read_axes(text) for text in texts]
