@@ -44,12 +44,21 @@ def terminate_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def children() -> set[int]:
-    """Process ids of this process's children, adopted ones included."""
+def children(pid: int | None = None) -> set[int]:
+    """Process ids of the children of a process, of this one if none is named; adopted ones
+    included."""
     found: set[int] = set()
-    for task in Path("/proc/self/task").glob("*/children"):
+    for task in Path(f"/proc/{pid or 'self'}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             found.update(map(int, task.read_text().split()))
+    return found
+
+
+def with_descendants(pids: set[int]) -> list[int]:
+    """These, their children and so on, parents first."""
+    found = sorted(pids)
+    for pid in found:  # grows meanwhile
+        found += sorted(children(pid) - set(found))
     return found
 
 

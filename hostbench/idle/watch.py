@@ -33,9 +33,11 @@ class watch:
         self._show, self._trace, self._stacks = show, trace, stacks
 
     def __enter__(self) -> "watch":
-        """Raises UsageError where a profiler runs already."""
+        """Raises UsageError where a profiler runs already, and where the trace cannot be kept."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
+        if self._trace is not None:
+            _try_to_write(Path(self._trace))
         try:
             self._session = Session(stacks=self._stacks)
             self._session.start()
@@ -65,3 +67,14 @@ class watch:
         self._optimizer = self._optimizer or id(optimizer)
         if self._optimizer == id(optimizer):
             self.step()
+
+
+def _try_to_write(path: Path) -> None:
+    """Before the work rather than after it."""
+    is_new = not path.exists()
+    try:
+        path.open("a").close()
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None

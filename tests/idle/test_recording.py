@@ -214,12 +214,15 @@ def test_a_sitecustomize_that_was_there_runs_too(
 
 
 def test_it_ends_what_does_not_end_by_itself(tmp_path: Path) -> None:
-    path = tmp_path / "endless.py"
+    """Here the shell that was started, and the training that it started."""
+    path, pid = tmp_path / "endless.py", tmp_path / "pid"
     path.write_text(TRAIN.split("if __name__")[0] + "work(10**9)\n")
-    done, (trace,) = run(tmp_path, sys.executable, str(path), stop=True)
+    shell = f"{sys.executable} {path} & echo $! > {pid}; wait; echo over"
+    done, (trace,) = run(tmp_path, "bash", "-c", shell, stop=True)
     assert done.was_stopped
     assert done.exit_code == 128 + signal.SIGTERM
     assert trace.steps.shape[1] == 3
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 
 def test_a_command_that_cannot_be_started(tmp_path: Path) -> None:
