@@ -3,12 +3,17 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hostbench.cli import idle as command
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
+from hostbench.idle.child import RecordedProcess, RecordedRun
 from tests.made_trace import MadeTrace
 
 TRACES = Path(__file__).parent.parent / "data" / "traces"
@@ -126,3 +131,48 @@ def test_text_of_a_trace_stays_text(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert all(sign.isprintable() or sign == "\n" for sign in out)
         assert not any(line.startswith("# item") for line in out.splitlines())
     assert "\\<b\\>" in out
+
+
+def told(**more: Any) -> RecordedProcess:
+    """A process that recorded nothing."""
+    nothing: dict[str, Any] = {
+        "trace": None,
+        "error": None,
+        "steps": 0,
+        "has_cuda": False,
+        "free_s": None,
+        "recorded_s": None,
+    }
+    return RecordedProcess(**nothing | more)
+
+
+@pytest.mark.parametrize(
+    ("processes", "said"),
+    [
+        ((), "no Python process of the command imported torch"),
+        (
+            (told(steps=1),),
+            "1 step of an optimizer, and recording begins after 5: --warmup 0",
+        ),
+        (
+            (told(steps=4),),
+            "4 steps of an optimizer, and recording begins after 5: --warmup 2",
+        ),
+        ((told(error="no room"), told(steps=9)), "nothing was recorded: no room"),
+        ((told(),), "torch sees no GPU here"),
+        ((told(), told(has_cuda=True)), "it ended within 20 s of CUDA's start: --warmup 0"),
+    ],
+)
+def test_why_nothing_was_recorded(
+    processes: tuple[RecordedProcess, ...],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @contextmanager
+    def recorded(*_: object, **__: object) -> Iterator[RecordedRun]:
+        yield RecordedRun(exit_code=0, was_stopped=False, processes=processes)
+
+    monkeypatch.setattr(command, "recorded", recorded)
+    assert main(["idle", "--", "python", "train.py"]) == EXIT_NOTHING_MEASURED
+    assert said in capsys.readouterr().err
