@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
 
-from hostbench.cli.output import check_folder, warn, write_file
+from hostbench.cli.output import check_folder, show, warn, write_file
 from hostbench.cli.page import show_page
-from hostbench.cli.trace_files import in_short, read_traces
+from hostbench.cli.trace_files import in_short, looks_like_one, read_traces
 from hostbench.core.errors import (
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
@@ -44,12 +44,7 @@ class IdleOptions:
 
 def execute(options: IdleOptions) -> int:
     """Print the page. 0, 3 where no work of a GPU is seen, or what the script ended with."""
-    if bool(options.trace) == bool(options.command):
-        raise UsageError(
-            "say what to look at: `hostbench idle -- python SCRIPT`, or --trace FILE, and not both"
-        )
-    if options.output is not None:
-        check_folder(options.output)
+    _check(options)
     if options.trace:
         return _show(options, options.trace)
     with recorded(
@@ -70,6 +65,27 @@ def execute(options: IdleOptions) -> int:
     return run.exit_code if failed else code
 
 
+def _check(options: IdleOptions) -> None:
+    """Before the work, not after. Raises UsageError."""
+    if options.command and looks_like_one(options.command[0]):
+        traces = " ".join(f"--trace {each}" for each in (*options.trace, *options.command))
+        raise UsageError(
+            f"{options.command[0]} is no command; a trace is named with --trace, each with one of "
+            f"its own: hostbench idle {traces}"
+        )
+    if bool(options.trace) == bool(options.command):
+        raise UsageError(
+            "say what to look at: `hostbench idle -- python SCRIPT`, or --trace FILE, and not both"
+        )
+    if options.output is None:
+        if (options.start, options.end) != (None, None):
+            raise UsageError("--from and --to are those of the picture: add -o FILE.svg")
+        return
+    if options.output.suffix not in ("", ".svg"):
+        raise UsageError(f"the picture is an SVG: -o {options.output.with_suffix('.svg')}")
+    check_folder(options.output)
+
+
 def _show(
     options: IdleOptions, files: Sequence[Path], processes: Sequence[RecordedProcess] = ()
 ) -> int:
@@ -78,15 +94,16 @@ def _show(
     steps_s = [{"free_s": each.free_s, "recorded_s": each.recorded_s} for each in processes]
     traces = read_traces(files)
     report = summary(traces)
-    if options.output is not None:
-        write_file(options.output, _picture(options, traces, report).encode())
-        notes.append(f"picture: {options.output}")
     show_page(
         options.format,
         lambda: [*page(report, every=options.all), *notes],
         lambda: advice_table(report.advice),
         lambda: {**document(report), "recorded_steps": steps_s},
     )
+    if options.output is not None:  # last: what cannot be drawn leaves the answer
+        write_file(options.output, _picture(options, traces, report).encode())
+        if options.format == "text":
+            show(f"picture: {options.output}")
     return EXIT_OK if report.devices else EXIT_NOTHING_MEASURED
 
 

@@ -223,6 +223,7 @@ class Recorder:
         try:
             if session is not None:
                 session.stop()
+            if session is not None and not _is_loader_worker():
                 session.write(self._folder / f"{self._process}.json")
         except Exception as error:
             self._error = f"the trace was not written: {error}"
@@ -268,7 +269,7 @@ class Recorder:
     def _is_due(self) -> bool:
         now_s = time.perf_counter()
         if self._session is not None:
-            return now_s - self._started_s > self._settings.seconds
+            return _is_loader_worker() or now_s - self._started_s > self._settings.seconds
         if self._times_s or not self._is_cuda_started():
             self._idle_since_s = now_s
         return now_s - self._idle_since_s > self._settings.after_s
@@ -287,6 +288,12 @@ class Recorder:
                     self._begin()
                 else:
                     self._finish()
+
+
+def _is_loader_worker() -> bool:
+    """A process that loads batches for another, and uses no GPU."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and data.get_worker_info() is not None
 
 
 def _median_step(ends_s: Sequence[float]) -> float | None:

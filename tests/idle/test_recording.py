@@ -187,6 +187,19 @@ def test_a_trace_that_cannot_be_written_is_no_error_in_the_script(forked: Forked
     assert process.error == "the trace was not written: no space left"
 
 
+def test_a_worker_of_a_data_loader_is_not_recorded(forked: Forked) -> None:
+    """One that is spawned imports torch, as the script does."""
+    (process,) = forked(
+        """
+        import torch.utils.data
+        record(warmup=0, steps=3)
+        torch.ones(3).add(1)
+        torch.utils.data._utils.worker._worker_info = object()
+        """
+    )
+    assert (process.trace, process.error) == (None, None)
+
+
 def test_without_an_optimizer_it_goes_by_the_clock(forked: Forked) -> None:
     """CUDA is said to have started; the main thread is busy in Python all the while."""
     (process,) = forked(
