@@ -85,8 +85,9 @@ def test_what_stands_before_the_end_of_a_cut_off_file_is_read(
     path.write_bytes(gzip.compress(data)[:-8] if packed else data)
     found, file = names(path)
     assert found[:3] == ["k0", "k1", "k2"]
-    assert "cut off" in file.warnings[-1]
-    assert "trace.json" in file.warnings[-1]
+    (warning,) = file.warnings
+    assert "cut off" in warning
+    assert "trace.json" in warning
 
 
 def k5(**more: Any) -> str:
