@@ -1,6 +1,7 @@
 """The stand-in does what CUDA does to programs that are right, and to those that are not."""
 
 import colorsys
+import mmap
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -396,6 +397,15 @@ def test_what_the_host_does_itself_takes_its_time(floor: Floor) -> None:
     here.zero_()
     wanted_s = COSTS.call_s + N / COSTS.host_bytes_per_s
     assert floor.machine.now_s - start_s == pytest.approx(wanted_s)
+
+
+def test_each_page_that_is_touched_takes_its_time(floor: Floor) -> None:
+    """Memory of 64 MiB whose pages are touched once is not to be had in the time of 16 KiB."""
+    here = torch.empty(64 * mmap.PAGESIZE, dtype=torch.uint8)
+    start_s = floor.machine.now_s
+    here[:: mmap.PAGESIZE].zero_()
+    every_s = 63 * mmap.PAGESIZE / COSTS.host_bytes_per_s
+    assert floor.machine.now_s - start_s == pytest.approx(COSTS.call_s + every_s, rel=1e-4)
 
 
 def test_fragmentation_is_in_the_statistics(floor: Floor) -> None:

@@ -29,6 +29,7 @@ from hostbench.testing.fake_cuda.tensors import (
     on_host,
     reads,
     span,
+    touched_bytes,
     writes,
 )
 from hostbench.testing.fake_cuda.timeline import Gpu, Machine
@@ -95,7 +96,7 @@ class Floor:
                     block.holds = None if _is_written(argument) else block.holds
         made = func(*args, **kwargs)
         if isinstance(made, torch.Tensor) and not (_is_view(func) or _is_empty(func)):
-            self.machine.work(made.nbytes)
+            self.machine.work(touched_bytes(made))
         return made
 
     def new(self, like: torch.Tensor, gpu: Gpu) -> CudaTensor:

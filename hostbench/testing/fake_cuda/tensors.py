@@ -1,5 +1,6 @@
 """Tensors on the stand-in's GPUs: each is a meta tensor with bytes of its own behind it."""
 
+import mmap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -125,6 +126,12 @@ def byte_range(host: torch.Tensor) -> tuple[int, int]:
     size = host.element_size()
     start = int(host.storage_offset()) * size
     return start, start + span(host) * size
+
+
+def touched_bytes(host: torch.Tensor) -> int:
+    """What its elements and the pages that they lie in have: memory that is new comes by pages."""
+    pages = min(span(host) * host.element_size(), host.numel() * mmap.PAGESIZE)
+    return max(int(host.nbytes), pages)
 
 
 def span(tensor: torch.Tensor) -> int:
