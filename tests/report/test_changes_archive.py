@@ -38,15 +38,15 @@ def shown(place: int) -> str:
     return as_typed(f"{CASES[place]}@shelf")
 
 
-def store(results: Path, level: LevelOf, **more: Any) -> None:
+def store(results: Path, level: LevelOf, nights: int = NIGHTS, **more: Any) -> None:
     """A run each night of another commit."""
-    histories.write(results, nightly(NIGHTS), level, **{"cases": CASES, **more})
+    histories.write(results, nightly(nights), level, **{"cases": CASES, **more})
 
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A code step in one series, one that recovered, one that got faster, and a driver upgrade."""
-    results = tmp_path_factory.mktemp("results")
+    results = tmp_path_factory.mktemp("made") / "results"
 
     def level(case: int, run: NightlyRun) -> float:
         own = {
@@ -58,6 +58,12 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     store(results, level, driver=lambda run: "590.2" if run.commit >= 25 else "580.1")
     return results
+
+
+@pytest.fixture
+def copied(history: Path, tmp_path: Path) -> Path:
+    """The history, to be changed; with its table, where there is one."""
+    return shutil.copytree(history.parent, tmp_path / "copied") / history.name
 
 
 @pytest.fixture
@@ -89,13 +95,13 @@ def test_the_page(history: Path, changes: Any) -> None:
 
 
 def test_a_cause_is_told_once_and_its_likely_commits_first(tmp_path: Path, changes: Any) -> None:
-    store(tmp_path, lambda case, run: 1.2 if case in (1, 4) and run.commit >= 40 else 1.0)
+    store(tmp_path, lambda case, run: 1.2 if case in (1, 4) and run.commit >= 20 else 1.0, 30)
     out = changes(tmp_path)[1].splitlines()
-    assert all(f"{sha(40)[:8]} {date(40)}" in line for line in out[1:3])
+    assert all(f"{sha(20)[:8]} {date(20)}" in line for line in out[1:3])
     assert {line.rpartition("  ")[2] for line in out[1:3]} == {shown(i) for i in (1, 4)}
     assert out[3].startswith("    the 2 above: code: no fact that counts differs;")
-    beside = f"less likely: {sha(41)[:8]}; {sha(39)[:8]}"
-    assert out[3].endswith(f"landed: {sha(40)[:8]}; {beside}")
+    beside = f"less likely: {sha(21)[:8]}; {sha(19)[:8]}"
+    assert out[3].endswith(f"landed: {sha(20)[:8]}; {beside}")
     rows = changes(tmp_path, "--format", "md")[1].splitlines()[2:4]
     assert "| code: no fact" in rows[0] and rows[1].endswith("| as above |")
 
@@ -180,19 +186,15 @@ def test_a_machines_own_events(history: Path, changes: Any) -> None:
 
 
 def test_a_machine_of_few_series_has_no_events_of_its_own(tmp_path: Path, changes: Any) -> None:
-    store(tmp_path, flat, cases=CASES[:3])
+    store(tmp_path, flat, 20, cases=CASES[:3])
     assert changes(tmp_path)[0] == EXIT_OK
     code, _, err = changes(tmp_path, "machine:shelf")
     assert code == EXIT_NOTHING_MEASURED and "from 6 series or more: shelf has fewer" in err
 
 
-def test_the_other_machines_are_evidence_for_the_one_asked_for(
-    history: Path, tmp_path: Path, changes: Any
-) -> None:
-    results = tmp_path / "two"
-    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
-    store(results, flat, machine="attic")
-    out = changes(results, "--machine", "shelf")[1]
+def test_the_other_machines_are_evidence_for_the_one_asked_for(copied: Path, changes: Any) -> None:
+    store(copied, flat, 50, machine="attic")
+    out = changes(copied, "--machine", "shelf")[1]
     assert "attic passed these commits without it" in out and "@attic" not in out
     assert "8 series judged" in out
 
@@ -218,11 +220,9 @@ def test_since_decides_what_fails(history: Path, changes: Any, since: str, code:
 
 @pytest.mark.parametrize(("until", "code"), [(None, EXIT_OK), ("2026-01-31", EXIT_REGRESSION)])
 def test_what_triage_has_taken_up_does_not_fail(
-    history: Path, tmp_path: Path, changes: Any, until: str | None, code: int
+    copied: Path, changes: Any, until: str | None, code: int
 ) -> None:
     """One of the two events is accepted for good, the other until a day that may be over."""
-    results = tmp_path / "triaged"
-    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
     options = ["--until", until] if until else []
     for words in (
         ["machine:shelf", sha(25), "expected", *options],
@@ -236,21 +236,21 @@ def test_what_triage_has_taken_up_does_not_fail(
             "the | checksum",
         ],
     ):
-        assert main(["triage", "set", *words, "--results", str(results)]) == EXIT_OK
-    found, out, err = changes(results)
+        assert main(["triage", "set", *words, "--results", str(copied)]) == EXIT_OK
+    found, out, err = changes(copied)
     assert (found, err) == (code, "")
     assert f"confirmed, expected{' (expired)' if until else ''}" in out
     assert "confirmed, accepted" in out and " by ana: the | checksum" in out
-    told = json.loads(changes(results, "--format", "json")[1])["events"]
+    told = json.loads(changes(copied, "--format", "json")[1])["events"]
     assert [one["fails"] for one in told if one["triage"]] == [code == EXIT_REGRESSION, False]
     assert [round(one["triage"]["effect"], 2) for one in told if one["triage"]] == [0.05, 0.2]
-    (results / "triage" / "half.txt").write_text("series: x\n")
-    assert "half.txt" in changes(results)[2]
+    (copied / "triage" / "half.txt").write_text("series: x\n")
+    assert "half.txt" in changes(copied)[2]
 
 
 def test_what_has_outgrown_its_entry_fails_again(tmp_path: Path, changes: Any) -> None:
-    store(tmp_path, lambda case, run: 1.35 if case == 1 and run.commit >= 40 else 1.0)
-    about = f"series: {CASES[1]}@shelf\nsince: {sha(40)}\ndirection: slower\nstate: accepted\n"
+    store(tmp_path, lambda case, run: 1.35 if case == 1 and run.commit >= 20 else 1.0, 45)
+    about = f"series: {CASES[1]}@shelf\nsince: {sha(20)}\ndirection: slower\nstate: accepted\n"
     path = tmp_path / "triage" / "mine.txt"
     path.parent.mkdir()
     for effect, code, said in (
@@ -264,24 +264,21 @@ def test_what_has_outgrown_its_entry_fails_again(tmp_path: Path, changes: Any) -
 
 
 def test_an_entry_is_set_for_what_is_stored(
-    history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    copied: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    results = tmp_path / "triaged"
-    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
-
     def say(*words: str) -> tuple[str, str]:
-        assert main(["triage", *words, "--results", str(results)]) == EXIT_OK
+        assert main(["triage", *words, "--results", str(copied)]) == EXIT_OK
         told = capsys.readouterr()
         return told.out, told.err
 
     name = f"{CASES[1]}@shelf"
     out, err = say("set", name, sha(40)[:8], "accepted")
     assert "it names 1 event, +" in out and err == ""
-    (path,) = (results / "triage").iterdir()
+    (path,) = (copied / "triage").iterdir()
     assert f"since: {sha(40)}\n" in path.read_text()
     assert as_typed(name) != name
     say("set", as_typed(name), sha(40)[:11], "noise")  # as `changes` prints it
-    assert list((results / "triage").iterdir()) == [path]
+    assert list((copied / "triage").iterdir()) == [path]
     _, err = say("set", "transfer", sha(40), "investigating")
     assert f"{path} is about it, too: noise, {name}" in err
     out, err = say("clear", name, sha(40)[:9])
@@ -290,15 +287,15 @@ def test_an_entry_is_set_for_what_is_stored(
 
 def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
     def level(case: int, run: NightlyRun) -> float | str:
-        if run.commit < 60 or case not in (1, 2, 3):
+        if run.commit < 20 or case not in (1, 2, 3):
             return 1.0
         return "skipped" if case == 2 else "failed"
 
-    runs = nightly(NIGHTS)
+    runs = nightly(30)
     runs[-1] = replace(runs[-1], cases=range(3))  # it came to three alone
     histories.write(tmp_path, runs, level, cases=CASES, noise=0.0)
     code, out, _ = changes(tmp_path)
-    since = f"since {sha(60)[:8]} {date(60)}"
+    since = f"since {sha(20)[:8]} {date(20)}"
     newest = ", the machine's newest among them"
     assert code == EXIT_FAILED
     assert f"failed {since} (10 runs{newest}): {shown(1)}" in out
@@ -341,6 +338,7 @@ def test_levels_on_two_sides_of_a_reset_are_never_compared(tmp_path: Path, chang
     store(
         tmp_path,
         lambda case, run: 0.5 if run.commit >= 20 else 1.0,
+        nights=35,
         version=lambda run: "2" if run.commit >= 20 else "1",
     )
     _, text, _ = changes(tmp_path)
@@ -377,12 +375,10 @@ def test_the_other_axis_without_an_index(
     assert "along the time of the runs" in changes(history, "--axis", "run-time")[1]
 
 
-def test_damage_is_named_and_the_rest_judged(history: Path, tmp_path: Path, changes: Any) -> None:
-    results = tmp_path / "damaged"
-    shutil.copytree(history, results, ignore=shutil.ignore_patterns(".index"))
-    broken = sorted(results.glob("shelf/runs/*.gz"))[50]
+def test_damage_is_named_and_the_rest_judged(copied: Path, changes: Any) -> None:
+    broken = sorted(copied.glob("shelf/runs/*.gz"))[50]
     broken.write_bytes(broken.read_bytes()[:100])
-    code, out, err = changes(results)
+    code, out, err = changes(copied)
     assert code == EXIT_REGRESSION and broken.name in err
     assert shown(1) in out
 
