@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from hostbench.core.records import Run
 from hostbench.runner import journal
-from hostbench.store import adopt, archive
+from hostbench.store import adopt, archive, frame
 from hostbench.store.runs import WholeRun, put_together
 
 
@@ -24,6 +25,15 @@ def read_tree(results: Path) -> Tree:
     history = History(results)
     runs = [history.whole(run) for run in history.runs()]
     return Tree(history.frame(), runs, history.warnings)
+
+
+def frame_of(part: Run, results: Path = Path("nowhere")) -> pd.DataFrame:
+    """The rows of a run of one part as the folder would show them, of which only the published
+    figures are read."""
+    warnings: list[str] = []
+    rows = frame.of_run(results, WholeRun(parts=(part,)), warnings.append)
+    assert not warnings
+    return rows
 
 
 def runs_of(results: Path) -> list[WholeRun]:

@@ -189,7 +189,8 @@ def simulated_records(
 
 
 def _simulated(device: SimulatedDevice, work: Workload, case: Case, launch: int) -> CaseRecord:
-    found = measure.measure(device, prepare(work, device, case), measure.Settings())
+    cold = measure.Settings(warmup_s=0.0)  # as a worker measures what stands in
+    found = measure.measure(device, prepare(work, device, case), cold)
     seen = evidence.gather(device, prepare(work, device, case))
     measurement = replace(
         found.rounded(),

@@ -24,7 +24,6 @@ from hostbench.report.answer import Answer, Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts, Question, Scaling
 from hostbench.report.questions import answers, asked
 from hostbench.report.rows import Row, rows_of
-from hostbench.store import archive
 from hostbench.testing.builders import (
     FACTS,
     copy_case,
@@ -34,7 +33,7 @@ from hostbench.testing.builders import (
     simulated_records,
     skipped,
 )
-from tests.stored import read_tree
+from tests.stored import frame_of
 
 COPY = "transfer.host_to_device"
 PINNED = "Do copies from pinned memory hide behind compute?"
@@ -57,8 +56,7 @@ def asked_of(
     part = run(records, **{"launches": 10, "device": "simulated", **changes})
     if during:
         part = replace(part, facts={**part.facts, "during": during})
-    archive.write(folder, part)
-    found = answers(rows_of(read_tree(folder).frame))
+    found = answers(rows_of(frame_of(part, folder)))
     by_question = {one.question: one for one in found}
     assert len(by_question) == len(found)
     return by_question
@@ -77,6 +75,11 @@ def transfers() -> list[CaseRecord]:
 @pytest.fixture(scope="module")
 def overlaps() -> list[CaseRecord]:
     return simulated_records("overlap", launches=1)
+
+
+@pytest.fixture(scope="module")
+def creations() -> list[CaseRecord]:
+    return repeated(simulated_records("allocation", launches=1))
 
 
 @pytest.fixture(scope="module")
@@ -560,13 +563,12 @@ def test_lost_loops_are_named(overlaps: list[CaseRecord], tmp_path: Path) -> Non
 # allocation
 
 
-def test_created_on_the_device_or_moved(tmp_path: Path) -> None:
-    found = asked_of(tmp_path, repeated(simulated_records("allocation", launches=1)))
+def test_created_on_the_device_or_moved(allocations: dict[str, Answer]) -> None:
     for fill, factor in (("zeros", 255.0), ("randn", 1005.0)):
-        answer = found[f"Create {fill} on the CPU and move it, or directly on the device?"]
+        answer = allocations[f"Create {fill} on the CPU and move it, or directly on the device?"]
         said, times = verdict(answer, "direct")
         assert said == "faster" and times == pytest.approx(factor, rel=0.01)
-    empty = found[
+    empty = allocations[
         "What does an empty tensor cost, created on the CPU and moved, and on the device?"
     ]
     assert not any(one.ratio for one in empty.figures)
@@ -574,9 +576,10 @@ def test_created_on_the_device_or_moved(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def allocations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
-    records = repeated(simulated_records("allocation", launches=1))
-    return asked_of(tmp_path_factory.mktemp("allocation"), records)
+def allocations(
+    creations: list[CaseRecord], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Answer]:
+    return asked_of(tmp_path_factory.mktemp("allocation"), creations)
 
 
 WHERE = "Where does the time go of {} that is created on the CPU and moved?"
@@ -609,36 +612,40 @@ def test_the_parts_of_creating_on_the_cpu_and_moving(allocations: dict[str, Answ
     assert answer.chart is not None and len(answer.chart.points) == 5
 
 
-def test_a_rest_that_launches_contradict_is_undecided(tmp_path: Path) -> None:
+def test_a_rest_that_launches_contradict_is_undecided(
+    creations: list[CaseRecord], tmp_path: Path
+) -> None:
     records = [
         replace(one, seconds=(one.seconds or 0.0) * (1 + (one.launch % 2 - 0.5) / 2))
         if one.case.workload == "allocation.create"
         else one
-        for one in repeated(simulated_records("allocation", launches=1))
+        for one in creations
     ]
     said = asked_of(tmp_path, records)[WHERE.format("randn")].verdict
     assert said.endswith("; whether they take as long alone as together is undecided")
 
 
-def test_parts_that_were_not_measured_are_named(tmp_path: Path) -> None:
-    records = repeated(simulated_records("allocation", launches=1))
+def test_parts_that_were_not_measured_are_named(
+    creations: list[CaseRecord], tmp_path: Path
+) -> None:
     wanted = ("allocation.create", "allocation.part")
-    chosen = [one for one in records if one.case.workload in wanted]
+    chosen = [one for one in creations if one.case.workload in wanted]
     found = asked_of(
         tmp_path, [one for one in chosen if one.case.values.get("part") != "host_memory"]
     )
     answer = found[WHERE.format("zeros")]
     assert figure(answer, "the host's memory").status == "not measured"
     assert value(answer, "zeros") + value(answer, "the copy") == pytest.approx(1.0, rel=0.01)
-    only = [one for one in records if one.case.workload == "allocation.create"]
-    (tmp_path / "other").mkdir()
+    only = [one for one in creations if one.case.workload == "allocation.create"]
     assert WHERE.format("zeros") not in asked_of(tmp_path / "other", only)
 
 
-def test_where_the_device_works_in_host_memory_its_memory_is_the_hosts(tmp_path: Path) -> None:
+def test_where_the_device_works_in_host_memory_its_memory_is_the_hosts(
+    creations: list[CaseRecord], tmp_path: Path
+) -> None:
     records = [
         replace(one, case=Case(one.case.workload, {**one.case.values, "device": "cpu"}))
-        for one in repeated(simulated_records("allocation", launches=1))
+        for one in creations
         if one.case.values.get("memory") != "device"
     ]
     answer = asked_of(tmp_path, records, device="cpu")[WHERE.format("zeros")]

@@ -2,7 +2,6 @@
 simulated device; counts and what was read on the others."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,10 +22,9 @@ from hostbench.measure.workload import Workload, prepare
 from hostbench.report.answer import Answer
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
-from hostbench.store import archive
 from hostbench.testing.builders import run, simulated_records
 from tests.gpu_stand_in import Floor, cuda_machine
-from tests.stored import read_tree
+from tests.stored import frame_of
 
 WORKS = load(("synchronization",))
 LOOP = WORKS["synchronization.loop"]
@@ -214,10 +212,10 @@ DEAR = "Does an .item() in each step cost 50 % or more in a tight loop?"
 FREELY = "Is access to metadata (t.shape) free?"
 
 
-def told(folder: Path, records: Sequence[CaseRecord]) -> dict[str, Answer]:
+def told(records: Sequence[CaseRecord], device: str = "simulated") -> dict[str, Answer]:
     """The answers of a run with these launches, and one in which the loops were observed."""
-    archive.write(folder, run(records, launches=10, device="simulated"))
-    return {one.question: one for one in answers(rows_of(read_tree(folder).frame))}
+    rows = frame_of(run(records, launches=10, device=device))
+    return {one.question: one for one in answers(rows_of(rows))}
 
 
 def launched(
@@ -241,10 +239,10 @@ def launched(
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
+def simulated() -> dict[str, Answer]:
     once = simulated_records("synchronization", launches=1)
     records = [replace(one, launch=number) for number in range(10) for one in once]
-    return told(tmp_path_factory.mktemp("sync"), records)
+    return told(records)
 
 
 def test_every_question_is_answered(simulated: dict[str, Answer]) -> None:
@@ -277,44 +275,36 @@ def test_the_common_claim_is_answered_at_the_shortest_steps(simulated: dict[str,
         ([10e-6, 10.1e-6], "no", "no, a step takes as long at 10 us; under 5 % more from"),
     ],
 )
-def test_a_claim_is_as_sure_as_the_launches(
-    tmp_path: Path, item: list[float], state: str, said: str
-) -> None:
+def test_a_claim_is_as_sure_as_the_launches(item: list[float], state: str, said: str) -> None:
     """Half as long again may lie on either side of the claim; what scatters establishes nothing."""
-    found = told(tmp_path, launched({(10, "none"): [10e-6], (10, "item"): item}))
+    found = told(launched({(10, "none"): [10e-6], (10, "item"): item}))
     assert found[DEAR].state == state
     assert found[DEAR].verdict.startswith(said)
 
 
 @pytest.mark.parametrize("item", [[30e-6], [15e-6, 15.1e-6, 14.9e-6], [10e-6]])
-def test_a_factor_of_the_cpu_device_is_not_taken_for_cudas(
-    tmp_path: Path, item: list[float]
-) -> None:
+def test_a_factor_of_the_cpu_device_is_not_taken_for_cudas(item: list[float]) -> None:
     """Also where the claim itself is undecided."""
     records = launched({(10, "none"): [10e-6], (10, "item"): item}, device="cpu")
-    archive.write(tmp_path, run(records, launches=10, device="cpu"))
-    found = {one.question: one for one in answers(rows_of(read_tree(tmp_path).frame))}
-    assert found[DEAR].verdict.startswith("on the cpu device, ")
+    assert told(records, "cpu")[DEAR].verdict.startswith("on the cpu device, ")
 
 
-def test_what_is_not_told_stands_behind_what_is(tmp_path: Path) -> None:
+def test_what_is_not_told_stands_behind_what_is() -> None:
     times = {(10, "none"): [10e-6], (10, "item"): [30e-6], (100, "none"): [1e-4]}
-    found = told(tmp_path, launched({**times, (100, "item"): [1e-4, 2e-4]}))
+    found = told(launched({**times, (100, "item"): [1e-4, 2e-4]}))
     assert found[DEAR].verdict == "yes, a step takes 3x as long at 10 us; undecided at 100 us"
 
 
 @pytest.mark.parametrize(
     ("shape", "state"), [([10e-6], "yes"), ([11e-6], "no"), ([9e-6, 12e-6], "undecided")]
 )
-def test_what_is_free_costs_nothing_anywhere(
-    tmp_path: Path, shape: list[float], state: str
-) -> None:
+def test_what_is_free_costs_nothing_anywhere(shape: list[float], state: str) -> None:
     times = {(10, "none"): [10e-6], (100, "none"): [1e-4], (100, "shape"): [1e-4]}
-    assert told(tmp_path, launched({**times, (10, "shape"): shape}))[FREELY].state == state
+    assert told(launched({**times, (10, "shape"): shape}))[FREELY].state == state
 
 
-def test_a_run_without_the_loop_that_never_waits_says_so(tmp_path: Path) -> None:
-    found = told(tmp_path, launched({(10, "item"): [1e-5]}))
+def test_a_run_without_the_loop_that_never_waits_says_so() -> None:
+    found = told(launched({(10, "item"): [1e-5]}))
     assert found[DEAR].state == "unavailable"
     assert not any("CUDA graph" in question for question in found)
 
