@@ -40,7 +40,7 @@ from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import COMMIT, copy_case, record, run, write_journal
 from tests.conftest import examples
 from tests.store.test_frame import asv_file
-from tests.stored import read_tree
+from tests.stored import Tree, read_tree
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -58,57 +58,83 @@ def put(data: Any, path: tuple[str | int, ...], value: Any) -> Any:
     return changed
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("facts",), -1),
-        (("facts", "before"), "x"),
-        (("facts", "before", "nvml"), 0),
-        (("facts", "before", "host"), 10**30),
-        (("finish",), 3),
-        (("asv_rows",), [[{}]]),
-        (("damaged",), "x"),
-        (("header", "run_id"), [1]),
-        (("header", "run_id"), "../up"),
-        (("header", "machine"), {}),
-        (("header", "machine"), "../../up"),
-        (("header", "commit"), {"a": 1}),
-        (("header", "launches"), ""),
-        (("header", "launches"), 10**9),
-        (("header", "planned"), "x"),
-        (("header", "planned"), [float("nan")]),
-        (("header", "started_at"), "2026-13-45"),
-        (("header", "started_at"), "9999-01-01T00:00:00Z"),
-        (("header", "committed_at"), "0001-01-01T00:00:00Z"),
-        (("records", 0, "started_at"), "2262-01-01T00:00:00Z"),
-        (("records", 0), None),
-        (("records", 0, "case", "workload"), 1e308),
-        (("records", 0, "case", "axes", "device"), {}),
-        (("records", 0, "expected"), float("nan")),
-        (("records", 0, "expected"), "x"),
-        (("records", 0, "status"), "fine"),
-        (("records", 0, "seconds"), "x"),
-        (("records", 0, "seconds"), float("nan")),
-        (("records", 0, "nbytes"), "x"),
-        (("records", 0, "launch"), []),
-        (("records", 0, "measurement"), []),
-        (("records", 0, "measurement", "call_s"), ["x"]),
-    ],
-)
+WRONG: list[tuple[tuple[str | int, ...], Any]] = [
+    (("facts",), -1),
+    (("facts", "before"), "x"),
+    (("facts", "before", "nvml"), 0),
+    (("facts", "before", "host"), 10**30),
+    (("finish",), 3),
+    (("asv_rows",), [[{}]]),
+    (("damaged",), "x"),
+    (("header", "run_id"), [1]),
+    (("header", "run_id"), "../up"),
+    (("header", "machine"), {}),
+    (("header", "machine"), "../../up"),
+    (("header", "commit"), {"a": 1}),
+    (("header", "launches"), ""),
+    (("header", "launches"), 10**9),
+    (("header", "planned"), "x"),
+    (("header", "planned"), [float("nan")]),
+    (("header", "started_at"), "2026-13-45"),
+    (("header", "started_at"), "9999-01-01T00:00:00Z"),
+    (("header", "committed_at"), "0001-01-01T00:00:00Z"),
+    (("records", 0, "started_at"), "2262-01-01T00:00:00Z"),
+    (("records", 0), None),
+    (("records", 0, "case", "workload"), 1e308),
+    (("records", 0, "case", "axes", "device"), {}),
+    (("records", 0, "expected"), float("nan")),
+    (("records", 0, "expected"), "x"),
+    (("records", 0, "status"), "fine"),
+    (("records", 0, "seconds"), "x"),
+    (("records", 0, "seconds"), float("nan")),
+    (("records", 0, "nbytes"), "x"),
+    (("records", 0, "launch"), []),
+    (("records", 0, "measurement"), []),
+    (("records", 0, "measurement", "call_s"), ["x"]),
+]
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], Path]:
+    """Archives each of which has one of these values, and the folder that has a whole one too."""
+    results = tmp_path_factory.mktemp("wrong")
+    archive.write(results, GOOD)
+    files = []
+    for number, (path, value) in enumerate(WRONG):
+        run_id = f"20261122T120000Z-1a2b3c4d-{number:04d}"
+        bad = run([record(copy_case())], launches=1, run_id=run_id)
+        content = json.loads(json.dumps(archive.content_of(bad)))
+        files.append(archive.write(results, bad, put(content, ("hostbench", *path), value)))
+    return files, results
+
+
+@pytest.fixture(scope="module")
+def shown(wrong: tuple[list[Path], Path]) -> Tree:
+    return read_tree(wrong[1])
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)), ids=[str(one) for one in WRONG])
 def test_a_wrong_type_in_an_archive(
-    path: tuple[str | int, ...],
-    value: Any,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    number: int, wrong: tuple[list[Path], Path], shown: Tree
 ) -> None:
-    archive.write(tmp_path, GOOD)
-    file = archive.write(tmp_path, BAD)
-    data = json.loads(gzip.decompress(file.read_bytes()))
-    file.write_bytes(gzip.compress(json.dumps(put(data, ("hostbench", *path), value)).encode()))
-    assert main(["report", "--machine", "shelf", "--results", str(tmp_path)]) == EXIT_OK
+    file = str(wrong[0][number])
+    (warning,) = (one for one in shown.warnings if file in one)
+    assert "\n" not in warning
+
+
+def test_the_rest_is_shown(shown: Tree) -> None:
+    assert [one.run_id for one in shown.runs] == [GOOD.header.run_id] == [*shown.frame["run_id"]]
+    assert len(shown.warnings) == len(WRONG)
+
+
+def test_a_report_names_them_and_shows_the_rest(
+    wrong: tuple[list[Path], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, results = wrong
+    assert main(["report", "--machine", "shelf", "--results", str(results)]) == EXIT_OK
     said = capsys.readouterr()
     assert GOOD.header.run_id in said.out
-    assert str(file) in said.err and said.err.count("\n") == 1
+    assert all(str(file) in said.err for file in files) and said.err.count("\n") == len(files)
 
 
 @pytest.mark.parametrize(

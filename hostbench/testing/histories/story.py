@@ -150,8 +150,9 @@ class Story(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
         if self.start_s + self.commits * DAY_S > END_S - DAY_S:
             days = f"early enough for {self.commits} days before the end of the year 2261"
             refuse("start", str(self.start), days)
-        if not 1 <= self.series <= most_series():
-            refuse("series", self.series, f"a whole number from 1 to {most_series()}")
+        most = most_series()
+        if not 1 <= self.series <= most:
+            refuse("series", self.series, f"a whole number from 1 to {most}")
         named = {one.name: one for one in map(_named, self.machines, range(1, MOST_COMMITS))}
         if not 0 < len(named) == len(self.machines) <= MOST_MACHINES:
             limit = f"1 to {MOST_MACHINES} tables with names of their own"

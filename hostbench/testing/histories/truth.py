@@ -4,30 +4,33 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from hostbench.core.case import Case
 from hostbench.testing.histories.nights import Night, facts_of, shows
 from hostbench.testing.histories.story import Story, StoryEvent, StoryMachine
 
 
 def truth(story: Story, commits: list[str], of_machines: dict[str, list[tuple[Night, str]]]) -> Any:
     """As plain values. `of_machines`: machine -> its runs with their run ids, the oldest first."""
+    cases = [case for _, case in story.cases()]
     return {
         "simulated": True,
         "seed": story.seed,
         "commits": commits,
         "machines": to_builtins(story.machines),
-        "series": [str(case) for _, case in story.cases()],
+        "series": [str(case) for case in cases],
         "events": [
             about
             for event in story.events
             for machine in story.machines
             if event.happens_to(machine)
-            for about in _told(story, event, machine, commits, of_machines[machine.name])
+            for about in _told(story, cases, event, machine, commits, of_machines[machine.name])
         ],
     }
 
 
 def _told(
     story: Story,
+    cases: list[Case],
     event: StoryEvent,
     machine: StoryMachine,
     commits: list[str],
@@ -47,7 +50,7 @@ def _told(
         {
             "kind": "recovered" if event.kind == "code" and event.until else event.kind,
             "machine": machine.name,
-            "series": [str(case) for _, case in story.cases() if event.selects(case)],
+            "series": [str(case) for case in cases if event.selects(case)],
             "effect": event.effect,
             "first_bad_commit": commits[event.at],
             "first_bad_run": runs[first][1] if first < len(runs) else None,
