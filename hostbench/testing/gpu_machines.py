@@ -157,7 +157,7 @@ MACHINES: dict[str, GpuMachine] = {
     "needs_reset": _of("needs_reset", broken=UNKNOWN),
     "one_lost": _of("one_lost", uuids=("1",)),
 }
-"""The fakes of the same name in `fake_nvml`, and what CUDA does there:
+"""The fakes of the same name in `nvml_machines`, and what CUDA does there:
 
 - vgpu: CUPTI traces nothing unless the VM's vGPU was made with profiling on.
 - mig_slice: CUPTI traces it like a GPU of its own, also where other slices share memory with it
