@@ -95,7 +95,6 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_finish() -> None:
     """A device that collects garbage between two cases need not look at it either, as in the fork
     server."""
-    gc.collect()
     gc.freeze()
 
 

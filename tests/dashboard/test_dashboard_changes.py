@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import altair as alt
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -15,7 +14,7 @@ from hostbench.cli import main
 from hostbench.core.errors import EXIT_OK, EXIT_REGRESSION
 from hostbench.report import event_words
 from hostbench.store import archive
-from tests import dashboard_page, dashboard_tree
+from tests import dashboard_page, dashboard_tree, vega
 from tests.dashboard_page import said
 from tests.dashboard_tree import CHANGED_MACHINE as MACHINE
 from tests.dashboard_tree import HOSTILE, MARKUP, SLOWER
@@ -147,7 +146,7 @@ def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None
         changes = derive_marks.marks(told, by)
         assert changes["x"].tolist() == points["x"].iloc[[25, 60]].tolist()
         drawn = charts_trend.trend(points, changes, "t", ["a"], "x", "y", in_seconds=True)
-        alt.LayerChart.validate(drawn)
+        vega.check(drawn)
         assert [one["mark"].get("strokeDash") for one in drawn["layer"][:4]] == [
             *([1, 0], [1, 0]),
             *([6, 4], [6, 4]),

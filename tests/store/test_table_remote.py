@@ -9,11 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from deltalake.exceptions import CommitFailedError
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
 
 from hostbench.cli import main
 from hostbench.core.errors import BrokenError, UsageError
@@ -40,7 +37,11 @@ SERVER = {
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """The endpoint of an S3 server of this process. It writes one object at a time: moto looks
-    whether there is none and then writes, so that two writers at once could both be the first."""
+    whether there is none and then writes, so that two writers at once could both be the first.
+    What it takes is imported here: half a second that no other file needs."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
     moto = DomainDispatcherApplication(create_backend_app)
     lock = threading.Lock()
 
@@ -61,6 +62,8 @@ def server() -> Iterator[str]:
 def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "file":
         return f"file://{tmp_path}/shared"
+    import boto3
+
     endpoint = request.getfixturevalue("server")
     for name, value in {**SERVER, "AWS_ENDPOINT_URL": endpoint}.items():
         monkeypatch.setenv(name, value)
