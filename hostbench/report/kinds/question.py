@@ -83,8 +83,14 @@ class Question:
                 yield self.unavailable(text, group)
 
     def of_any(self) -> str:
-        """The text without a value of `each`: `What does starting workers cost each epoch?`"""
-        return self.text.format(**{axis: axis_title(axis) for axis in self.each})
+        """The text for all values of `each`: `What does starting 1 worker or 4 workers cost?`"""
+        return self.text.format(**{axis: self._any(axis) for axis in self.each})
+
+    def _any(self, axis: str) -> str:
+        work = declared(self.workload)
+        known = work.axes.get(axis, ()) if work else ()
+        values = dict(choices(self.where)).get(axis, known)
+        return " or ".join(self.word(axis, value) for value in values) or axis_title(axis)
 
     def is_text(self, workload: str, text: str) -> bool:
         """Whether an answer with this text, about this workload, is one to this question."""
