@@ -212,42 +212,35 @@ def test_every_direct_dependency_is_pinned() -> None:
     assert names == {line.partition("==")[0].replace("-", "_") for line in lines}
 
 
-def test_importing_costs_nothing() -> None:
-    """`hostbench --help` works, and fast, on a machine without any of HEAVY."""
-    names = [name for name in ("hostbench", "hostbench.cli") if find_spec(name)]
-    code = f"import {', '.join(names)}, sys; print([m for m in {HEAVY} if m in sys.modules])"
+def check_unloaded(imports: str, which: str) -> None:
+    """A process that imports these modules has loaded no module `m` of which that is true."""
+    code = f"import {imports}, sys; print([m for m in sys.modules if {which}])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_importing_costs_nothing() -> None:
+    """`hostbench --help` works, and fast, on a machine without any of HEAVY."""
+    names = [name for name in ("hostbench", "hostbench.cli") if find_spec(name)]
+    check_unloaded(", ".join(names), f"m in {HEAVY}")
 
 
 def test_what_asv_and_simulated_workers_import_is_light() -> None:
     """asv starts four processes or so for each family and round."""
-    code = "import hostbench.suite, hostbench.device.simulated, sys; "
-    code += "print([m for m in ('numpy', 'torch', 'pandas', 'click') if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    heavy = ("numpy", "torch", "pandas", "click")
+    check_unloaded("hostbench.suite, hostbench.device.simulated", f"m in {heavy}")
 
 
 def test_reading_history_loads_no_launcher() -> None:
-    code = "import hostbench.store.history, sys; print([m for m in sys.modules if 'launcher' in m])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    check_unloaded("hostbench.store.history", "'launcher' in m")
 
 
 def test_where_results_lie_is_known_without_pandas() -> None:
     """Tab completes machines by it, and `hostbench dashboard` gives way to Streamlit."""
-    code = "import hostbench.cli.dashboard, hostbench.cli.results, sys; "
-    code += "print([m for m in ('numpy', 'pandas', 'deltalake') if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
-    )
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    heavy = ("numpy", "pandas", "deltalake")
+    check_unloaded("hostbench.cli.dashboard, hostbench.cli.results", f"m in {heavy}")
 
 
 def test_the_name_of_a_type_has_one_meaning() -> None:
