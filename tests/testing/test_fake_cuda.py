@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from hostbench.core.units import GIB, KIB, MIB
-from hostbench.testing.fake_cuda.floor import _Known
+from hostbench.testing.fake_cuda.compiler import Known
 from hostbench.testing.fake_cuda.tensors import CudaTensor
 from hostbench.testing.fake_cuda.timeline import DataRace
 from tests.gpu_stand_in import Costs, Floor, Machine, Refusals, cuda_machine
@@ -67,7 +67,7 @@ def test_shapes_do_without_torchs_compiler(floor: Floor, monkeypatch: pytest.Mon
 
 
 def test_what_else_is_asked_of_the_compiler_it_answers_itself() -> None:
-    known = _Known("colorsys", rgb_to_hls=max)
+    known = Known("colorsys", rgb_to_hls=max)
     assert known.rgb_to_hls is max
     assert known.hls_to_rgb is colorsys.hls_to_rgb
 

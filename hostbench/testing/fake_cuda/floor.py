@@ -6,13 +6,8 @@ done later; one whose answer the host needs (`item`, `equal`, `nonzero`) waits f
 first, as CUDA's do.
 """
 
-import importlib
-import operator
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -20,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from hostbench.core.units import MIB
+from hostbench.testing.fake_cuda.compiler import no_compiler
 from hostbench.testing.fake_cuda.copies import copy
 from hostbench.testing.fake_cuda.memory import Backed, DeviceMemory, PinnedMemory
 from hostbench.testing.fake_cuda.tensors import (
@@ -173,7 +169,7 @@ class Floor:
         ]
         made: Any = given[0] if len(given) == 1 else tuple(given)
         if not given:
-            with _no_compiler():
+            with no_compiler():
                 shapes = func(*_mapped(_meta, args), **_elsewhere(_mapped(_meta, kwargs), "meta"))
             made = tree_map_only(torch.Tensor, lambda each: self.new(each, gpu), shapes)
             if _is_empty(func):
@@ -406,59 +402,6 @@ def _meta(each: Any) -> Any:
     if not isinstance(each, torch.Tensor):
         return each
     return torch.empty_strided(each.size(), each.stride(), dtype=each.dtype, device="meta")
-
-
-class _Known(ModuleType):
-    """A module of which some names are known; for any other it is imported after all."""
-
-    def __init__(self, name: str, **names: Any) -> None:
-        super().__init__(name)
-        vars(self).update(names)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        _let_be_imported()
-        return getattr(importlib.import_module(self.__name__), name)
-
-
-_COMPILER = (
-    _Known("torch._dynamo", disable=lambda function, *_, **__: function),
-    _Known(
-        "torch.fx.experimental.symbolic_shapes",
-        expect_true=bool,
-        guard_or_false=bool,
-        guard_or_true=bool,
-        guard_size_oblivious=bool,
-        guarding_hint_or_throw=int,
-        has_guarding_hint=lambda size: True,
-        is_nested_int=lambda size: False,
-        statically_known_true=bool,
-        sym_and=lambda *conditions: all(conditions),
-        sym_eq=operator.eq,
-        sym_or=lambda *conditions: any(conditions),
-    ),
-    _Known("sympy", Basic=type("Basic", (), {})),
-)
-
-
-@contextmanager
-def _no_compiler() -> Iterator[None]:
-    """Shapes of some operations come from Python code of torch's, which imports its compiler, and
-    sympy, for a second or two: to say that it is not to be compiled, and to ask of sizes, which are
-    plain numbers here, what is asked of symbols."""
-    for each in _COMPILER:
-        sys.modules.setdefault(each.__name__, each)
-    try:
-        yield
-    finally:
-        _let_be_imported()
-
-
-def _let_be_imported() -> None:
-    for each in _COMPILER:
-        if sys.modules.get(each.__name__) is each:
-            del sys.modules[each.__name__]
 
 
 def _elsewhere(kwargs: Kwargs, device: str) -> Kwargs:
