@@ -18,7 +18,8 @@ from hostbench.core.units import format_seconds, number_of
 from hostbench.idle.child import RecordedProcess, RecordedRun, recorded
 from hostbench.idle.lanes import asked, lanes, stretch, together
 from hostbench.idle.recording import RecordSettings
-from hostbench.idle.summary import IdleReport, summary
+from hostbench.idle.report import IdleReport
+from hostbench.idle.summary import summary
 from hostbench.idle.trace import Trace
 from hostbench.idle.words import advice_table, document, headline, overhead, page
 from hostbench.timeline import svg

@@ -6,7 +6,8 @@ from typing import Any
 
 from hostbench.core.errors import UsageError
 from hostbench.idle.recording import Session
-from hostbench.idle.summary import IdleReport, idle_report
+from hostbench.idle.report import IdleReport
+from hostbench.idle.summary import idle_report
 from hostbench.idle.words import page
 from hostbench.report.table import text
 

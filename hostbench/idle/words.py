@@ -14,7 +14,8 @@ from hostbench.idle.causes import (
     SLOW_LAUNCH,
     SYNCHRONIZATION,
 )
-from hostbench.idle.summary import MOSTLY, Advice, IdleDevice, IdleReport
+from hostbench.idle.report import Advice, IdleDevice, IdleReport
+from hostbench.idle.summary import MOSTLY
 from hostbench.report.table import Cell, Column, Heading, Part, Table
 
 _SHOWN = 8

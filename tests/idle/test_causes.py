@@ -15,7 +15,8 @@ from hostbench.idle.causes import (
     SLOW_LAUNCH,
     SYNCHRONIZATION,
 )
-from hostbench.idle.summary import IdleReport, idle_report
+from hostbench.idle.report import IdleReport
+from hostbench.idle.summary import idle_report
 from tests.made_trace import D2H_PAGEABLE, H2D, H2D_PAGEABLE, MadeTrace
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hostbench.idle.summary import IdleReport, idle_report
+from hostbench.idle.report import IdleReport
+from hostbench.idle.summary import idle_report
 from hostbench.idle.words import page
 from hostbench.report.table import text
 from tests.made_trace import MadeTrace

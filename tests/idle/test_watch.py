@@ -14,7 +14,7 @@ import torch
 
 import hostbench
 from hostbench.core.errors import UsageError
-from hostbench.idle.summary import IdleReport, WaitingLine
+from hostbench.idle.report import IdleReport, WaitingLine
 from tests.gpu_stand_in import cuda_machine
 
 HERE = Path(__file__)
