@@ -9,6 +9,11 @@ import os
 import runpy
 import signal
 import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+_PYMPLER = "pympler.asizeof"
 
 
 def drop_editable_finder() -> None:
@@ -21,12 +26,27 @@ def drop_editable_finder() -> None:
     ]
 
 
+def import_pympler_late() -> None:
+    """Each process of asv_runner imports it, and it numpy, a third of that process's time: only
+    `mem_` benchmarks need it, and they call this one function."""
+    stand_in = ModuleType(_PYMPLER)
+
+    def asizeof(*objects: object, **options: Any) -> Any:
+        if sys.modules[_PYMPLER] is stand_in:
+            del sys.modules[_PYMPLER]
+        return import_module(_PYMPLER).asizeof(*objects, **options)
+
+    stand_in.__dict__["asizeof"] = asizeof
+    sys.modules[_PYMPLER] = stand_in
+
+
 def main() -> None:
     parent = os.getppid()
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     if os.getppid() != parent:
         sys.exit("the parent died")
     drop_editable_finder()
+    import_pympler_late()
     del sys.argv[0]
     if sys.argv[0] == "-m":
         del sys.argv[0]

@@ -80,6 +80,21 @@ def test_an_editable_install_is_there_to_be_mistaken_for(tmp_path: Path) -> None
     assert Path(done.stdout.strip()).is_relative_to(scratch.TREE)
 
 
+def test_a_memory_benchmark_beside_ours_is_measured_as_ever(tmp_path: Path) -> None:
+    """Its tools, pympler and numpy, are imported when it runs."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from asv_runner.benchmarks import benchmark_types, mem\n"
+        "assert mem.MemBenchmark in benchmark_types and 'numpy' not in sys.modules\n"
+        "import numpy\n"
+        "print(mem.MemBenchmark('mem_it', lambda: numpy.zeros(1000), []).run())\n"
+    )
+    guard = str(scratch.TREE / "hostbench/asv_guard.py")
+    said = subprocess.check_output([sys.executable, "-P", guard, str(script)])
+    assert int(said) >= 8000
+
+
 def test_a_new_middle_value_and_a_new_workload_leave_old_cases_right(
     two_commits: tuple[Scratch, str, str],
 ) -> None:
