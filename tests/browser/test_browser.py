@@ -30,13 +30,6 @@ BAR = "[data-testid=stVegaLiteChart] .mark-rect.role-mark path"
 # Streamlit asks for these below each page's own path, too, and goes on without them.
 KNOWN_404 = ("_stcore/health", "_stcore/host-config")
 _FITS = "document.querySelector('[data-testid=stMain]').scrollWidth <= 390"
-# A page of each kind, and of a family with points, bars and tables; AppTest draws each family's.
-PAGES = {
-    "": ("What feeding the device costs here", "How fast is a copy, host to device?", ()),
-    "changes": ("What changed", "What was judged", ()),
-    "trend": ("One series over time", "Every point", (CHART,)),
-    "family?family=overlap": ("What one family says", "Without a valid number", (CHART, BAR)),
-}
 WIDE = {"width": 1280, "height": 900}
 
 
@@ -130,20 +123,26 @@ def _query(tab: Any) -> dict[str, str]:
     return {key: values[0] for key, values in parse_qs(urlsplit(tab.url).query).items()}
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_each_page_is_drawn_and_fits_a_telephone(page: Any, address: str, name: str) -> None:
-    title, text, marks = PAGES[name]
-    machine = CHANGED_MACHINE if name == "changes" else GPU_MACHINE
-    page.goto(f"{address}/{name}{'&' if '?' in name else '?'}machine={machine}")
+def is_drawn(page: Any, title: str, *marks: str) -> None:
     page.get_by_role("heading", name=title).wait_for()
-    page.get_by_text(text).first.wait_for()
     for mark in marks:
         page.locator(mark).first.wait_for(state="attached")
     assert page.get_by_test_id("stException").count() == 0
+
+
+def fits_a_telephone(page: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function("innerWidth == 390")
     page.get_by_role("button", name="CSV").last.wait_for()
     page.wait_for_function(_FITS)
+
+
+def test_a_family_with_points_bars_and_tables_is_drawn(page: Any, address: str) -> None:
+    """AppTest draws the other families."""
+    page.goto(f"{address}/family?family=overlap&machine={GPU_MACHINE}")
+    page.get_by_text("Without a valid number").first.wait_for()
+    is_drawn(page, "What one family says", CHART, BAR)
+    fits_a_telephone(page)
 
 
 def test_the_view_is_in_the_url(page: Any, address: str) -> None:
@@ -170,8 +169,16 @@ def test_the_view_is_in_the_url(page: Any, address: str) -> None:
     page.get_by_role("radio", name="GB/s", checked=True).wait_for()
 
 
-def test_the_overview_leads_to_a_page_with_the_same_run(page: Any, address: str) -> None:
+def test_the_overview_is_drawn_and_leads_to_a_page_with_the_same_run(
+    page: Any, address: str
+) -> None:
     page.goto(f"{address}/?machine={CPU_MACHINE}")
+    page.get_by_text("How fast is a copy, host to device?").first.wait_for()
+    page.get_by_text(HOSTILE).first.wait_for(state="attached")
+    is_drawn(page, "What feeding the device costs here")
+    fits_a_telephone(page)
+    assert page.locator("a[href*=javascript]").count() == 0
+    page.set_viewport_size(WIDE)
     page.get_by_role("link", name="collectives: charts and numbers").click()
     page.get_by_text("How does all-reduce scale?").first.wait_for()
     page.wait_for_url("**device=cpu*")
@@ -203,13 +210,16 @@ def test_a_project_of_ones_own_sees_its_families(page: Any, own_address: str) ->
     assert page.get_by_text("which is not here").count() == 0
 
 
-def test_a_change_leads_to_its_trend(page: Any, address: str) -> None:
-    """A table is drawn on a canvas: where its link is shows by the pointer alone."""
+def test_changes_are_drawn_and_each_leads_to_its_trend(page: Any, address: str) -> None:
+    """A table is drawn on a canvas: where its link is shows by the pointer alone. AppTest opens the
+    trend that a link names."""
     opened: list[Any] = []
     page.on("popup", lambda tab: opened.append(tab))
     page.goto(f"{address}/changes")
     page.get_by_role("heading", name="Likely the code: 2 series").wait_for()
+    page.get_by_text("What was judged").first.wait_for()
     page.wait_for_url("**machine=all*")
+    is_drawn(page, "What changed")
     series = page.get_by_test_id("stDataFrame").nth(1)
     series.scroll_into_view_if_needed()
     for across in range(170, 290, 15):
@@ -219,10 +229,10 @@ def test_a_change_leads_to_its_trend(page: Any, address: str) -> None:
         if opened:
             break
     (trend,) = opened
-    trend.get_by_role("heading", name="Changes", exact=True).wait_for()
-    trend.get_by_text("The smallest change visible here").wait_for()
+    trend.wait_for_url(f"{address}/trend?*", wait_until="commit")
     assert _query(trend)["case"].startswith("transfer.host_to_device[")
     trend.close()
+    fits_a_telephone(page)
 
 
 def hover_until_told(page: Any, mark: str, text: str) -> None:
@@ -244,14 +254,12 @@ def test_hostile_text_is_text(page: Any, address: str) -> None:
     page.locator(CHART).last.wait_for(state="attached")
     hover_until_told(page, CHART, HOSTILE)
     assert page.locator("#vg-tooltip-element script, #vg-tooltip-element img").count() == 0
-    page.goto(f"{address}/?machine=toy-cpu")
-    page.get_by_text(HOSTILE).first.wait_for(state="attached")
-    assert page.locator("a[href*=javascript]").count() == 0
 
 
-def test_numbers_and_charts_can_be_saved(page: Any, address: str, tmp_path: Path) -> None:
+def test_a_trend_is_drawn_and_can_be_saved(page: Any, address: str, tmp_path: Path) -> None:
     page.goto(f"{address}/trend?machine={GPU_MACHINE}&case={quote(TREND)}")
-    page.locator(CHART).first.wait_for(state="attached")
+    page.get_by_text("Every point").first.wait_for()
+    is_drawn(page, "One series over time", CHART)
     with page.expect_download() as csv:
         page.get_by_test_id("stDownloadButton").get_by_role("button").last.click()
     csv.value.save_as(tmp_path / "trend.csv")
@@ -264,3 +272,4 @@ def test_numbers_and_charts_can_be_saved(page: Any, address: str, tmp_path: Path
         page.get_by_role("button", name="Download as PNG").first.click()
     png.value.save_as(tmp_path / "trend.png")
     assert (tmp_path / "trend.png").read_bytes().startswith(b"\x89PNG")
+    fits_a_telephone(page)
