@@ -26,8 +26,16 @@ atexit.register(gc.freeze)
 """
 """A script that imports torch spends a third of its time looking for garbage in it."""
 
+NO_COMPILER = """
+from hostbench.testing.fake_cuda.compiler import no_compiler
+kept = no_compiler()
+kept.__enter__()
+"""
+"""Optimizers and profilers import torch's compiler, for a second, and have no use for it here."""
+
 TRAIN = f"""
 {QUICKLY}
+{NO_COMPILER}
 import sys
 import torch
 from torch import nn
@@ -50,8 +58,9 @@ if __name__ == "__main__":
 
 FORKING = f"""
 {QUICKLY}
+{NO_COMPILER}
 import json, os, pathlib, signal, sys
-import torch, torch._inductor
+import torch
 import hostbench
 from hostbench.idle.recording import Recorder, RecordSettings
 
@@ -83,8 +92,7 @@ Forked = Callable[[str], list[RecordedProcess]]
 
 @pytest.fixture(scope="module")
 def forking() -> Iterator[subprocess.Popen[str]]:
-    """A process that has imported torch, and what optimizers and profilers import: it takes
-    seconds."""
+    """A process that has imported torch: it takes seconds."""
     pipe = subprocess.PIPE
     argv = [sys.executable, "-c", FORKING]
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) as process:
@@ -261,7 +269,8 @@ def command(*words: str) -> Sequence[str]:
 
 def test_the_program(tmp_path: Path, script: str) -> None:
     """A script keeps its `__main__`, its arguments and its exit code. What it prints is no part of
-    the JSON; of its files only the trace stays."""
+    the JSON; of its files only the trace stays. torch's compiler is there."""
+    Path(script).write_text(TRAIN.replace(NO_COMPILER, ""))
     kept = tmp_path / "kept"
     how = ["--warmup", "2", "--steps", "3", "--format", "json", "--keep", str(kept)]
     words = [*how, "--", sys.executable, script, "8", "7"]
@@ -281,6 +290,8 @@ def test_the_program(tmp_path: Path, script: str) -> None:
 
 ON_A_GPU = f"""
 {QUICKLY}
+{NO_COMPILER}
+import sys
 import torch
 
 def log(loss):
@@ -298,11 +309,13 @@ def train():
             optimizer.step()
 
 train()
+assert not [name for name in sys.modules if name.startswith("torch._dynamo.")]
 """
 
 
 def test_a_script_on_a_gpu(tmp_path: Path) -> None:
-    """On the stand-in for CUDA: planted waits are named by file and line."""
+    """On the stand-in for CUDA: planted waits are named by file and line. It does without torch's
+    compiler."""
     script = tmp_path / "on_a_gpu.py"
     script.write_text(ON_A_GPU)
     python = python_of(tmp_path / "gpu", "1_gpu")

@@ -1,11 +1,11 @@
-"""torch's compiler and sympy, which the stand-in does without."""
+"""torch's compiler and sympy, which the stand-in does without, and so do scripts in tests."""
 
 import importlib
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 
@@ -19,12 +19,19 @@ class Known(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        _let_be_imported()
+        _let_be_imported(_COMPILER)
         return getattr(importlib.import_module(self.__name__), name)
 
 
+_NOTHING_COMPILED = Known("torch._inductor.config", triton=SimpleNamespace(cudagraphs=False))
 _COMPILER = (
-    Known("torch._dynamo", disable=lambda function, *_, **__: function),
+    Known(
+        "torch._dynamo",
+        disable=lambda function, *_, **__: function,
+        graph_break=lambda: None,
+    ),
+    Known("torch._inductor", config=_NOTHING_COMPILED),
+    _NOTHING_COMPILED,
     Known(
         "torch.fx.experimental.symbolic_shapes",
         expect_true=bool,
@@ -47,16 +54,17 @@ _COMPILER = (
 def no_compiler() -> Iterator[None]:
     """Shapes of some operations come from Python code of torch's, which imports its compiler, and
     sympy, for a second or two: to say that it is not to be compiled, and to ask of sizes, which are
-    plain numbers here, what is asked of symbols."""
-    for each in _COMPILER:
-        sys.modules.setdefault(each.__name__, each)
+    plain numbers here, what is asked of symbols. Optimizers and profilers import it to be told that
+    nothing is compiled."""
+    lacking = [each for each in _COMPILER if each.__name__ not in sys.modules]
+    sys.modules.update({each.__name__: each for each in lacking})
     try:
         yield
     finally:
-        _let_be_imported()
+        _let_be_imported(lacking)
 
 
-def _let_be_imported() -> None:
-    for each in _COMPILER:
+def _let_be_imported(modules: Iterable[ModuleType]) -> None:
+    for each in modules:
         if sys.modules.get(each.__name__) is each:
             del sys.modules[each.__name__]
