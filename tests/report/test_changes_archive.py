@@ -31,6 +31,8 @@ from tests.store.test_frame import asv_file
 
 NIGHTS = 70
 CASES = [builders.copy_case(nbytes=1 << n) for n in range(10, 18)]
+TWO = CASES[:2]
+"""Enough where nothing is said of the machine."""
 
 
 def shown(place: int) -> str:
@@ -249,7 +251,10 @@ def test_what_triage_has_taken_up_does_not_fail(
 
 
 def test_what_has_outgrown_its_entry_fails_again(tmp_path: Path, changes: Any) -> None:
-    store(tmp_path, lambda case, run: 1.35 if case == 1 and run.commit >= 20 else 1.0, 45)
+    def level(case: int, run: NightlyRun) -> float:
+        return 1.35 if case == 1 and run.commit >= 20 else 1.0
+
+    store(tmp_path, level, 45, cases=TWO)
     about = f"series: {CASES[1]}@shelf\nsince: {sha(20)}\ndirection: slower\nstate: accepted\n"
     path = tmp_path / "triage" / "mine.txt"
     path.parent.mkdir()
@@ -293,7 +298,7 @@ def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
 
     runs = nightly(30)
     runs[-1] = replace(runs[-1], cases=range(3))  # it came to three alone
-    histories.write(tmp_path, runs, level, cases=CASES, noise=0.0)
+    histories.write(tmp_path, runs, level, cases=CASES[:4], noise=0.0)
     code, out, _ = changes(tmp_path)
     since = f"since {sha(20)[:8]} {date(20)}"
     newest = ", the machine's newest among them"
@@ -308,7 +313,10 @@ def test_what_fails_now_is_named(tmp_path: Path, changes: Any) -> None:
 
 
 def test_an_old_regression_is_listed_and_fails_no_more(tmp_path: Path, changes: Any) -> None:
-    store(tmp_path, lambda case, run: 1.2 if case == 1 and run.commit >= 15 else 1.0)
+    def level(case: int, run: NightlyRun) -> float:
+        return 1.2 if case == 1 and run.commit >= 15 else 1.0
+
+    store(tmp_path, level, cases=TWO)
     code, out, _ = changes(tmp_path)
     assert code == EXIT_OK and "confirmed, old" in out
 
@@ -321,6 +329,7 @@ def test_a_break_ends_a_regression_visibly(
     store(
         tmp_path,
         lambda case, run: 1.2 if case == 1 and run.commit >= start else 1.0,
+        cases=TWO,
         version=lambda run: "2" if run.commit >= NIGHTS - 5 else "1",
     )
     code, out, _ = changes(tmp_path)
@@ -328,8 +337,8 @@ def test_a_break_ends_a_regression_visibly(
     assert ("\nended by a baseline reset  " in out) == listed == (shown(1) in out)
     assert ("not listed: 1 ended" in out) != listed
     assert (
-        "8 series judged along commits, 0 too short (fewer than 11 points); "
-        "8 of them only up to their newest baseline reset (fewer than 11 points since)\n"
+        "2 series judged along commits, 0 too short (fewer than 11 points); "
+        "2 of them only up to their newest baseline reset (fewer than 11 points since)\n"
     ) in out
 
 
@@ -339,20 +348,21 @@ def test_levels_on_two_sides_of_a_reset_are_never_compared(tmp_path: Path, chang
         tmp_path,
         lambda case, run: 0.5 if run.commit >= 20 else 1.0,
         nights=35,
+        cases=TWO,
         version=lambda run: "2" if run.commit >= 20 else "1",
     )
     _, text, _ = changes(tmp_path)
     (line,) = (one for one in text.splitlines() if one.startswith("baseline reset: "))
-    assert line.endswith("8 series start anew") and "%" not in line
+    assert line.endswith("2 series start anew") and "%" not in line
     found = json.loads(changes(tmp_path, "--format", "json")[1])["events"]
     resets = [one for one in found if one["kind"] == "break"]
-    assert len(resets) == 8
+    assert len(resets) == len(TWO)
     for one in resets:
         assert [one[key] for key in ("effect", "before_s", "after_s")] == [None] * 3
         assert one["interval"] == [None, None]
     rows = list(csv.DictReader(io.StringIO(changes(tmp_path, "--format", "csv")[1])))
     of_resets = [row for row in rows if row["state"] == "baseline reset"]
-    assert len(of_resets) == 8
+    assert len(of_resets) == len(TWO)
     for row in of_resets:
         assert not any(row[key] for key in ("effect", "low", "high", "before_s", "after_s"))
 
