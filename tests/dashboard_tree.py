@@ -1,5 +1,6 @@
 """A small results folder for the dashboard's tests: every kind of point, and hostile text."""
 
+import functools
 import json
 import random
 from collections.abc import Iterator
@@ -178,6 +179,7 @@ def _fields(day: int, **changes: Any) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def _cases(*families: str) -> list[tuple[Workload, Case]]:
     works = load_workloads(families).values()
     return [(work, case) for work in works for case in work.cases()]

@@ -26,7 +26,6 @@ from tests.dashboard_tree import (
     STRUCK,
     TREND,
 )
-from tests.stored import read_tree
 
 FAMILIES = ("transfer", "allocation", "synchronization", "overlap", "loading", "collectives")
 PAGES = ("overview", "changes", "trend", "family")
@@ -38,14 +37,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return dashboard_tree.write(tmp_path_factory.mktemp("results"))
 
 
-@pytest.fixture(scope="module")
-def all_rows(tree: Path) -> pd.DataFrame:
-    return read_tree(tree).frame
-
-
 @pytest.fixture
-def rows(all_rows: pd.DataFrame) -> pd.DataFrame:
-    return all_rows.copy()
+def rows(tree: Path) -> pd.DataFrame:
+    """Of one series, as its page has them."""
+    import data
+
+    return data.trend(tree, GPU_MACHINE, TREND)
 
 
 @pytest.fixture
@@ -223,7 +220,7 @@ def test_the_results_argument_comes_before_the_environment(monkeypatch, tmp_path
 def test_steps_at_an_unchanged_commit_are_told_apart(rows: pd.DataFrame) -> None:
     import charts_trend
 
-    found = charts_trend.points(rows[rows["case"] == TREND], by="started_at", as_rate=False)
+    found = charts_trend.points(rows, by="started_at", as_rate=False)
     steps = charts_trend.segments(found)["step"].tolist()
     again, other = charts_trend.STEPS[1], charts_trend.STEPS[0]
     assert steps == [other, other, again, again, other, other]
@@ -234,7 +231,6 @@ def test_steps_at_an_unchanged_commit_are_told_apart(rows: pd.DataFrame) -> None
 def test_a_new_version_breaks_the_line(rows: pd.DataFrame) -> None:
     import charts_trend
 
-    rows = rows[rows["case"] == TREND].copy()
     rows["version"] = ["1"] * 5 + ["2"] * 4
     found = charts_trend.points(rows, by="committed_at", as_rate=True)
     assert len(charts_trend.segments(found)) == 5

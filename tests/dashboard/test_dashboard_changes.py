@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,7 +19,6 @@ from tests import dashboard_page, dashboard_tree, vega
 from tests.dashboard_page import said
 from tests.dashboard_tree import CHANGED_MACHINE as MACHINE
 from tests.dashboard_tree import HOSTILE, MARKUP, SLOWER
-from tests.stored import read_tree
 
 on_the_path = dashboard_page.on_the_path
 
@@ -135,14 +135,15 @@ def test_each_series_leads_to_its_trend(open_page) -> None:
 
 def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None:
     import charts_trend
+    import data
     import derive_marks
 
-    rows = read_tree(tree).frame
     for by, axis in (("committed_at", "commit"), ("started_at", "run-time")):
         judged = found(tree, axis)
         case = next(case for case in judged.judged[0].grid.cases if case.startswith(SLOWER))
         told = derive_marks.of_series(judged.told, judged.judged, MACHINE, case)
-        points = charts_trend.points(rows[rows["case"] == case], by=by, as_rate=False)
+        rows = data.trend(tree, MACHINE, case)
+        points = charts_trend.points(rows, by=by, as_rate=False)
         changes = derive_marks.marks(told, by)
         assert changes["x"].tolist() == points["x"].iloc[[25, 60]].tolist()
         drawn = charts_trend.trend(points, changes, "t", ["a"], "x", "y", in_seconds=True)
@@ -165,8 +166,10 @@ def test_a_break_is_told_on_trend_and_in_a_line(open_page) -> None:
     assert changes["evidence"].tolist()[1] == "version 1 -> 2"
 
 
-def test_what_somebody_said_is_seen_at_once_and_is_text(open_page, tmp_path: Path) -> None:
-    results = dashboard_tree.write_changes(tmp_path)
+def test_what_somebody_said_is_seen_at_once_and_is_text(
+    open_page, tree: Path, tmp_path: Path
+) -> None:
+    results = shutil.copytree(tree.parent, tmp_path / "copied") / tree.name
     app = open_page(results=results)
     assert tiles(app)["fails now"] == "2"
     first, second = app.code[1].value.splitlines()
@@ -278,7 +281,7 @@ def test_nothing_to_show_is_a_sentence(open_page, tmp_path: Path) -> None:
     from hostbench.testing.histories import tree as trees
 
     quiet = trees.write(
-        tmp_path / "q", replace(dashboard_tree.CHANGES, events=()), git=False
+        tmp_path / "q", replace(dashboard_tree.CHANGES, events=(), commits=20), git=False
     ).results
     assert f"No change to show: {NUM} series judged along commits" in said(open_page(results=quiet))
     short = replace(dashboard_tree.CHANGES, events=(), commits=4)

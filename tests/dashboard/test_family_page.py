@@ -12,11 +12,9 @@ from hostbench import families
 from hostbench.report.answer import Answer, Axis, Chart, Point
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
-from hostbench.store import peers
 from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
 from tests.dashboard_tree import CPU_MACHINE, GPU_MACHINE, LOST, STRUCK, TREND
-from tests.stored import read_tree
 
 on_the_path = dashboard_page.on_the_path
 
@@ -29,9 +27,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def toy(tree: Path) -> pd.DataFrame:
     """The newest run of the GPU machine."""
-    rows = read_tree(tree).frame
-    rows = rows[rows["machine"] == GPU_MACHINE]
-    return rows[rows["run_id"] == rows["run_id"][~rows["source"].isin(peers.SOURCES)].iloc[-1]]
+    data = importlib.import_module("data")
+    runs = data.runs(tree)
+    newest = runs[runs["machine"] == GPU_MACHINE].iloc[0]
+    return data.rows_of(tree, GPU_MACHINE, newest["run_id"])
 
 
 @pytest.fixture(scope="module")
