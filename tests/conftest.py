@@ -10,6 +10,8 @@ from typing import IO, Any
 import pytest
 
 os.environ.setdefault("HOSTBENCH_MEMORY_COPY", "0")  # half a second in every run and doctor
+# A block of megabytes is read and written in a few places: 2 MiB would be cleared for each of them.
+os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 SOAK = os.environ.get("HOSTBENCH_SOAK") == "1"
 MUST_RUN_IN_CI = ("browser", "namespace", "asv")
@@ -92,9 +94,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_finish() -> None:
-    """A device that collects garbage between two cases need not look at it either, as in the fork
-    server."""
+@pytest.fixture(scope="module", autouse=True)
+def _what_stays() -> None:
+    """A device that collects garbage between two cases need not look at what the files before
+    have left either, as in the fork server."""
+    gc.collect()
     gc.freeze()
 
 
