@@ -108,12 +108,13 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         """Nothing: hostbench is plain Python."""
 
     def _install_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
-        """Copy the folder, which is what pip would make of it in seconds. A commit without one is
-        a failed install for asv, which goes on with the next."""
+        """Copy the folder, which is what pip would make of it in seconds, and its bytecode, which
+        goes by its files' times. A commit without one is a failed install for asv, which goes on
+        with the next."""
         shutil.rmtree(self._site, ignore_errors=True)
         self._site.mkdir()
         package = Path(build_dir) / "hostbench" if is_ours(Path.cwd()) else _PACKAGE
-        util.check_call(["cp", "-r", str(package), str(self._site)])
+        util.check_call(["cp", "-rp", str(package), str(self._site)])
 
     def _uninstall_project(self) -> None:
         shutil.rmtree(self._site, ignore_errors=True)

@@ -59,10 +59,11 @@ def test_the_recipe_of_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:
     origin.git("clone", "-q", str(origin.root), str(tmp_path / "clone"))
     home = tmp_path / "new"
     home.mkdir()
-    clone = scratch.Scratch(tmp_path / "clone", home, origin.environ)
+    clone = scratch.Scratch(tmp_path / "clone", home, dict(origin.environ))
     clone.git("switch", "-q", "-c", "mine")
     clone.edit(WORKER, "else 1.0,", "else 3.0,")
     clone.commit("slower")
+    clone.environ["PYTHONDONTWRITEBYTECODE"] = ""  # no file is edited from here on
 
     bench = clone.hostbench("run", "--quick")
     named = re.search(r"^(\S+) .*, device cpu", bench.stdout, re.M)

@@ -10,7 +10,7 @@ import pytest
 
 from hostbench.runner import journal
 from tests import dashboard_page, own_project
-from tests.scratch import Scratch
+from tests.scratch import TREE, Scratch
 
 pytestmark = pytest.mark.asv
 on_the_path = dashboard_page.on_the_path
@@ -68,6 +68,15 @@ def test_asv_records_the_commit(project: Scratch, said: dict[str, str]) -> None:
     (stored,) = (project.results / "mine").glob(f"{commit[:8]}-hostbench-py*.json")
     values = json.loads(stored.read_text())["results"]["steps.Add.track_seconds"][0]
     assert sum(isinstance(value, float) and value == value for value in values) == 2
+
+
+def test_the_package_is_copied_with_times_that_its_bytecode_goes_by(
+    project: Scratch, said: dict[str, str]
+) -> None:
+    copied = (project.root / ".asv/env").glob("*/site/hostbench/families/*/workloads.py")
+    times = {path.parent.name: path.stat().st_mtime for path in copied}
+    own = (TREE / "hostbench/families").glob("*/workloads.py")
+    assert times == {path.parent.name: path.stat().st_mtime for path in own} != {}
 
 
 def test_it_is_answered_with_a_factor_against_its_baseline(said: dict[str, str]) -> None:
