@@ -137,15 +137,31 @@ def fits_a_telephone(page: Any) -> None:
     page.wait_for_function(_FITS)
 
 
-def test_a_family_with_points_bars_and_tables_is_drawn(page: Any, address: str) -> None:
+def test_a_family_with_points_bars_and_tables_is_drawn_and_saved(
+    page: Any, address: str, tmp_path: Path
+) -> None:
     """AppTest draws the other families."""
     page.goto(f"{address}/family?family=overlap&machine={GPU_MACHINE}")
     page.get_by_text("Without a valid number").first.wait_for()
     is_drawn(page, "What one family says", CHART, BAR)
+    with page.expect_download() as csv:
+        page.get_by_test_id("stDownloadButton").get_by_role("button").last.click()
+    assert csv.value.suggested_filename == "overlap.csv"
+    csv.value.save_as(tmp_path / "overlap.csv")
+    lines = (tmp_path / "overlap.csv").read_text().splitlines()
+    assert lines[0].startswith("machine,hardware,device,commit")
+    planned = dashboard_tree.gpu_run(8).header.planned
+    assert len(lines) == 1 + sum(case.startswith("overlap.") for case in planned)
+
+    page.get_by_test_id("stVegaLiteChart").first.hover()
+    with page.expect_download() as png:
+        page.get_by_role("button", name="Download as PNG").first.click()
+    png.value.save_as(tmp_path / "overlap.png")
+    assert (tmp_path / "overlap.png").read_bytes().startswith(b"\x89PNG")
     fits_a_telephone(page)
 
 
-def test_the_view_is_in_the_url(page: Any, address: str) -> None:
+def test_a_trend_is_drawn_and_its_view_is_in_the_url(page: Any, address: str) -> None:
     before = page.evaluate("history.length")
     page.goto(f"{address}/trend?machine={GPU_MACHINE}&case={quote(TREND)}")
     page.locator(CHART).first.wait_for(state="attached")
@@ -167,6 +183,9 @@ def test_the_view_is_in_the_url(page: Any, address: str) -> None:
     page.wait_for_url("**unit=seconds*")
     page.go_back()
     page.get_by_role("radio", name="GB/s", checked=True).wait_for()
+    page.get_by_text("Every point").first.wait_for()
+    is_drawn(page, "One series over time", CHART)
+    fits_a_telephone(page)
 
 
 def test_the_overview_is_drawn_and_leads_to_a_page_with_the_same_run(
@@ -254,22 +273,3 @@ def test_hostile_text_is_text(page: Any, address: str) -> None:
     page.locator(CHART).last.wait_for(state="attached")
     hover_until_told(page, CHART, HOSTILE)
     assert page.locator("#vg-tooltip-element script, #vg-tooltip-element img").count() == 0
-
-
-def test_a_trend_is_drawn_and_can_be_saved(page: Any, address: str, tmp_path: Path) -> None:
-    page.goto(f"{address}/trend?machine={GPU_MACHINE}&case={quote(TREND)}")
-    page.get_by_text("Every point").first.wait_for()
-    is_drawn(page, "One series over time", CHART)
-    with page.expect_download() as csv:
-        page.get_by_test_id("stDownloadButton").get_by_role("button").last.click()
-    csv.value.save_as(tmp_path / "trend.csv")
-    lines = (tmp_path / "trend.csv").read_text().splitlines()
-    assert lines[0].startswith("machine,hardware,device,commit")
-    assert len(lines) == 10
-
-    page.get_by_test_id("stVegaLiteChart").hover()
-    with page.expect_download() as png:
-        page.get_by_role("button", name="Download as PNG").first.click()
-    png.value.save_as(tmp_path / "trend.png")
-    assert (tmp_path / "trend.png").read_bytes().startswith(b"\x89PNG")
-    fits_a_telephone(page)
