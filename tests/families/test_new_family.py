@@ -26,7 +26,9 @@ def nap(device, nbytes, way):
     return lambda: device.delay(seconds)
 '''
 PAGES = """
-import json, sys
+import atexit, gc, json, sys
+gc.disable()  # looking for garbage in pandas and streamlit takes long
+atexit.register(gc.freeze)
 from pathlib import Path
 import hostbench
 from streamlit.components.v2 import manifest_scanner
@@ -69,6 +71,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
         "?? hostbench/families/sleeping.py",
     ]
     made.commit("a family more")
+    made.environ["PYTHONDONTWRITEBYTECODE"] = ""  # no file is edited from here on
     done = made.hostbench("run", "sleeping", "--launches", "7", "--machine", "scratch")
     assert done.returncode == 0, done.stdout
     return made
