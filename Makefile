@@ -13,7 +13,7 @@ bench: ## measure this machine in about two minutes and print the answer
 	@$(BIN)/hostbench run --quick
 
 # Files side by side, three on two cores: many tests wait for processes. JOBS=0 runs them one after
-# the other. In the order of their names asv's and the browser's, which take longest, do not come last.
+# the other. Files that take long come first (tests/conftest.py), and else they keep the order of their names.
 # Bytecode is written, whatever the environment says: some hundred processes import hostbench.
 test: ## run the tests
 	@scripts/make-env bench dashboard dev
