@@ -228,7 +228,6 @@ class CudaDevice(TorchDevice):
         self.reset_peak()
         before = torch.cuda.memory_stats(self.torch_device)
         work()
-        self.synchronize()
         stats = torch.cuda.memory_stats(self.torch_device)
         is_native = torch.cuda.get_allocator_backend() == "native"
         counted = ("allocated", "reserved", *(("requested", "inactive_split") * is_native))

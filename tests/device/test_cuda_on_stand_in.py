@@ -14,7 +14,6 @@ from hostbench.core.lanes import Lane
 from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import KIB, MIB
 from hostbench.device import numa
-from hostbench.device.activity import Activity
 from hostbench.device.base import Step
 from hostbench.device.cuda import CudaDevice
 from hostbench.device.errors import fatal_reason
@@ -228,18 +227,19 @@ def test_what_a_profiler_leaves_out_is_no_copy_that_was_not_made(
     assert said["copies"].startswith(proof)
 
 
+@pytest.mark.parametrize("way", ["observe", "trace"])
 def test_nothing_is_enqueued_when_observing_begins(
-    floor: Floor, monkeypatch: pytest.MonkeyPatch
+    floor: Floor, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """Else it would be taken for a part of what is observed."""
     pending: list[bool] = []
 
-    def observe(self: Profiler, work: Step) -> list[Activity]:
+    def begin(self: Profiler, work: Step) -> list[object]:
         pending.append(floor.machine.gpus[0].queue.free_s > floor.machine.now_s)
         return []
 
-    monkeypatch.setattr(Profiler, "observe", observe)
-    CudaDevice().observe(lambda: None)
+    monkeypatch.setattr(Profiler, way, begin)
+    getattr(CudaDevice(), way)(lambda: None)
     assert pending == [False]
 
 
@@ -356,6 +356,34 @@ def test_a_device_is_its_own_whichever_is_the_current_one(floor: Floor) -> None:
     device.synchronize()
     assert floor.machine.now_s - start_s >= 0.01
     assert device.memory_stats()["allocated"] >= kept.nbytes > torch.cuda.memory_allocated(1)
+    used = device.memory_of(lambda: device.create("empty", MIB, on_host=False))
+    assert used["peak_allocated"] == MIB
+
+
+def test_memory_is_counted_when_nothing_is_in_use_elsewhere(floor: Floor) -> None:
+    """A block that another stream still uses could not be taken again: as large a one has a segment
+    of its own."""
+    device = CudaDevice()
+    device.delay(0.01)  # calibrates
+    device.drop_caches()
+    block, side = device.create("empty", 16 * MIB, on_host=False), device.stream()
+    with device.on(side):
+        device.delay(0.01)
+    device.keep_for(block, side)
+    del block
+    used = device.memory_of(lambda: device.create("empty", 16 * MIB, on_host=False))
+    assert (used["peak_allocated"], used["peak_reserved"]) == (16 * MIB, 0)
+
+
+def test_a_graph_is_warmed_up_on_the_stream_that_captures_it(floor: Floor) -> None:
+    """cuBLAS has a workspace there then: none can be made during a capture."""
+    device = CudaDevice()
+    counter, own = device.counter(), floor.machine.gpus[0].queue.number
+    before = len(floor.machine.gpus[0].log)
+    device.graph(lambda: device.advance(counter))
+    device.synchronize()
+    (side,) = {each.queue for each in floor.machine.gpus[0].log[before:]}
+    assert side != own
 
 
 def traced(**more: Any) -> tuple[Lane, ...]:

@@ -79,3 +79,12 @@ def test_a_reading_ends_with_the_sum_and_begins_when_all_are_there(
     assert all(depth * total_s >= depth * sum_s > depth * call_s for total_s, call_s in readings)
     wrong, memory = rank.finish()
     assert wrong is None and memory["peak_allocated"] >= 2 * 16 * MIB
+
+
+def test_a_trace_begins_when_all_are_there_and_ends_with_the_sum(rank: _Rank, floor: Floor) -> None:
+    case = Case.of("collectives.all_reduce", {"device": "cuda", "num_ranks": 1, "nbytes": 16 * MIB})
+    rank.build(case)
+    before = rank.seat.entered[0]
+    host, *_ = rank.trace(case)
+    assert host.spans[-1].name == "cudaDeviceSynchronize"
+    assert rank.seat.entered[0] - before == 2 * (1 + 1), "a barrier before each of two readings"
