@@ -28,7 +28,7 @@ WORKS = {name: work for name, work in load().items() if work.ranks is None}
 SHORT = {"budget_s": 0.0, "warmup_s": 0.0, "min_samples": 3, "max_samples": 3}
 SMALL = 250 * KIB
 """Less than is looked for in the link's counters."""
-SIZED = ("bytes", "_us")
+SIZED = ("bytes", "_us", "batch_size", "prefetch_factor")
 FEW = {"num_workers": 1, "batch_size": 2, "num_tensors": 4, "num_examples": 4}
 """The most of what is counted: starting a DataLoader's workers takes long, as a thousand tensors
 do."""

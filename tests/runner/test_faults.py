@@ -59,6 +59,8 @@ def go(device, kind):
     if kind == "leaves":
         code = "import time; time.sleep(1000)  # hostbench-left-behind"
         subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    if kind in ("fine", "also"):
+        time.sleep(float(os.environ.get("FAULTY_SLOW_S", 0)))
     return lambda: time.sleep(0.0005)
 '''
 
@@ -139,13 +141,15 @@ def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None
     assert found["wrong"] == ("failed", "data failed: the data is wrong", 1)
 
 
-def start_run(checkout: Scratch, results: Path, device: str = DEVICE) -> subprocess.Popen[str]:
+def start_run(
+    checkout: Scratch, results: Path, device: str = DEVICE, **more: str
+) -> subprocess.Popen[str]:
     cases = [
         arg for kind in ("fine", "also", "skips") for arg in ("--case", f"faulty.go[kind={kind}]")
     ]
     return checkout.start(
         "-m", "hostbench", "run", *cases, "--launches", "7", "--no-asv",
-        "--device", device, "--results", str(results),
+        "--device", device, "--results", str(results), **more,
     )  # fmt: skip
 
 
@@ -209,23 +213,16 @@ def worker_of(checkout: Scratch) -> int | None:
 def test_killed_worker_costs_one_case_and_resume_measures_it(
     checkout: Scratch, results: Path
 ) -> None:
-    running = start_run(checkout, results, "cpu")
-    wait_for_records(results, 1)
-    for _ in range(500):
-        worker = worker_of(checkout)
-        if worker is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGKILL)
-            break
-        time.sleep(0.005)
+    running = start_run(checkout, results, FAULTY_SLOW_S="0.3")
+    wait_for_records(results, 1)  # of the three cases: now it is in a slow one
+    worker = worker_of(checkout)
+    assert worker is not None
+    os.kill(worker, signal.SIGKILL)
     running.communicate(timeout=120)
-    run = only_run(results)
-    failed = [r for r in run.results() if r.status == "failed"]
-    assert len(failed) <= 1  # none when the kill fell between two launches
-    for result in failed:
-        assert result.reason == "the worker process was lost: killed by SIGKILL"
-        resumed = checkout.hostbench("run", "--resume", "--no-asv", "--results", str(results))
-        assert resumed.returncode == 0, resumed.stdout
+    (failed,) = (r for r in only_run(results).results() if r.status == "failed")
+    assert failed.reason == "the worker process was lost: killed by SIGKILL"
+    resumed = checkout.hostbench("run", "--resume", "--no-asv", "--results", str(results))
+    assert resumed.returncode == 0, resumed.stdout
     assert only_run(results).is_complete
 
 

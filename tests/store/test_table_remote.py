@@ -122,16 +122,16 @@ def test_the_same_answers_as_from_the_files(results: Path, url: str) -> None:
     same_rows(there.trend("shelf", str(CASE)), files.trend("shelf", str(CASE)))
 
 
-def test_only_what_is_lacking_is_sent(results: Path, url: str) -> None:
-    publish(results, url)
-    assert publish(results, url) == remote.Published(runs=0, files=0, rows=0)
+def test_only_what_is_lacking_is_sent(results: Path, place: str) -> None:
+    publish(results, place)
+    assert publish(results, place) == remote.Published(runs=0, files=0, rows=0)
     clone = shutil.copytree(results, results.parent / "clone", copy_function=shutil.copyfile)
-    assert publish(clone, url).rows == 0
+    assert publish(clone, place).rows == 0
     archive.write(clone, another("attic", 2))
-    assert publish(clone, url).rows == 1
+    assert publish(clone, place).rows == 1
     archive.write(results, later(another("table", 1), 10, 2, [record(CASE, 1, 0.125)]))
-    assert publish(results, url).runs == 1
-    there = History(url)
+    assert publish(results, place).runs == 1
+    there = History(place)
     assert there.machines() == ["attic", "shelf", "table"]
     (resumed,) = [one for one in there.runs() if one.machine == "table"]
     assert len(there.whole(resumed).parts) == 2
