@@ -13,7 +13,7 @@ bench: ## measure this machine in about two minutes and print the answer
 	@$(BIN)/hostbench run --quick
 
 # Files side by side, three on two cores: many tests wait for processes. JOBS=0 runs them one after
-# the other. Files that take long come first (tests/conftest.py), and else they keep the order of their names.
+# the other. Folders with files that take long come first (tests/conftest.py).
 # Bytecode is written, whatever the environment says: some hundred processes import hostbench.
 test: ## run the tests
 	@scripts/make-env bench dashboard dev
