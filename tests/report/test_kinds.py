@@ -414,6 +414,12 @@ def test_without_the_calls_own_time_there_is_no_asyncness() -> None:
     assert [(one.value, one.status) for one in answer.figures] == [(None, "refused")]
 
 
+def test_a_finding_of_a_row_that_lacks_an_axis_cannot_be_told() -> None:
+    """As damage or another version leaves it: it is on no line of those that have the axis."""
+    answer = only(EARLY, copy(None, "pinned"), row(1.0, blocking=True))
+    assert answer.state == "undecided" and answer.verdict.startswith("it cannot be told")
+
+
 @pytest.mark.parametrize(("share", "much"), [(0.9, 0.9), (None, None), (7, None), ("odd", None)])
 def test_a_finding_with_a_share_shows_that_and_no_asyncness(
     share: object, much: float | None

@@ -67,7 +67,7 @@ class Finding(Question):
         known = [(name, some) for name, some in lines if valid(some)]
         kinds = {_found(row, self.finding) for _, some in known for row in valid(some)}
         is_mixed = len(kinds) > 1
-        found = next(iter(kinds))
+        found = next(iter(kinds), None)  # none where a row lacks an axis that others have
         verdict = "not always" if is_mixed else self.says[found]
         lacking = [f"{name} not known ({unseen(some)})" for name, some in lines if not valid(some)]
         stretches = _together(
