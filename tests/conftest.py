@@ -14,7 +14,7 @@ os.environ.setdefault("HOSTBENCH_MEMORY_COPY", "0")  # half a second in every ru
 os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30
 if MEMORY.is_dir() and os.environ.get("HOSTBENCH_SOAK") != "1":
-    # In memory where there is room and programs may run: a tenth of the time. The long form fills it.
+    # In memory where there is room and programs may run: a tenth of the time. A soak would fill it.
     _is = os.statvfs(MEMORY)
     if _is.f_bavail * _is.f_frsize >= ROOM and not _is.f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
