@@ -12,14 +12,14 @@ import pytest
 os.environ.setdefault("HOSTBENCH_MEMORY_COPY", "0")  # half a second in every run and doctor
 # A block of megabytes is read and written in a few places: 2 MiB would be cleared for each of them.
 os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
+SOAK = os.environ.get("HOSTBENCH_SOAK") == "1"
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30
-if MEMORY.is_dir() and os.environ.get("HOSTBENCH_SOAK") != "1":
+if MEMORY.is_dir() and not SOAK:
     # In memory where there is room and programs may run: a tenth of the time. A soak would fill it.
     _is = os.statvfs(MEMORY)
     if _is.f_bavail * _is.f_frsize >= ROOM and not _is.f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
-SOAK = os.environ.get("HOSTBENCH_SOAK") == "1"
 MUST_RUN_IN_CI = ("browser", "namespace", "asv")
 GPU_TESTS = Path(__file__).parent / "gpu"
 QUICK = ("core", "device", "facts", "judge", "limits", "measure", "timeline")

@@ -93,6 +93,10 @@ class Scratch:
         done = self.hostbench("sync-benchmarks")
         assert done.returncode == 0, done.stdout
 
+    def keep_bytecode(self) -> None:
+        """No file is edited from here on: each process need not compile all of them."""
+        self.environ["PYTHONDONTWRITEBYTECODE"] = ""
+
     def commit(self, message: str) -> str:
         self.git("add", "-A")
         self.git(*_IDENTITY, "commit", "-q", "-m", message)

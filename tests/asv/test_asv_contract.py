@@ -55,7 +55,7 @@ def two_commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str,
     )
     checkout.sync()
     head = checkout.commit("head: twice as slow, a workload and a middle size more")
-    checkout.environ["PYTHONDONTWRITEBYTECODE"] = ""  # no file is edited from here on
+    checkout.keep_bytecode()
     done = checkout.asv("run", "ALL", "--machine", "scratch", "--record-samples", **FAST)
     assert done.returncode == 2, done.stdout  # asv's own code for: a benchmark failed
     return checkout, base, head

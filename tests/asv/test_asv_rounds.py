@@ -63,7 +63,7 @@ def test_the_recipe_of_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:
     clone.git("switch", "-q", "-c", "mine")
     clone.edit(WORKER, "else 1.0,", "else 3.0,")
     clone.commit("slower")
-    clone.environ["PYTHONDONTWRITEBYTECODE"] = ""  # no file is edited from here on
+    clone.keep_bytecode()
 
     bench = clone.hostbench("run", "--quick")
     named = re.search(r"^(\S+) .*, device cpu", bench.stdout, re.M)

@@ -951,9 +951,8 @@ def test_plain_progress_goes_to_stderr(
 
 
 def test_facts_are_kept_before_during_and_after(results: Path) -> None:
-    assert (
-        main([*SIMULATED, "--case", "transfer.device_to_host"]) == EXIT_OK
-    )  # longer than the kernel's clock ticks
+    long = ("--case", "transfer.device_to_host")  # longer than the kernel's clock ticks
+    assert main([*SIMULATED, *long]) == EXIT_OK
     (kept,) = runs_of(results)
     sets = kept.parts[0].facts
     assert list(sets) == ["before", "during", "after"]

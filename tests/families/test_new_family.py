@@ -71,7 +71,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
         "?? hostbench/families/sleeping.py",
     ]
     made.commit("a family more")
-    made.environ["PYTHONDONTWRITEBYTECODE"] = ""  # no file is edited from here on
+    made.keep_bytecode()
     done = made.hostbench("run", "sleeping", "--launches", "7", "--machine", "scratch")
     assert done.returncode == 0, done.stdout
     return made
