@@ -15,8 +15,9 @@ from hostbench.core.units import MIB
 from hostbench.device import cuda
 from hostbench.device.cuda import CudaDevice
 from hostbench.testing.fake_cuda.bindings import installed
+from hostbench.testing.fake_cuda.costs import Costs, Refusals
 from hostbench.testing.fake_cuda.floor import Floor
-from hostbench.testing.fake_cuda.timeline import Costs, Machine, Refusals
+from hostbench.testing.fake_cuda.timeline import Machine
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
 from hostbench.testing.gpu_machines import MACHINES
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from hostbench.core.units import GIB, MIB
 from hostbench.testing import nvml_machines
-from hostbench.testing.fake_cuda.timeline import Costs, Machine, Refusals
+from hostbench.testing.fake_cuda.costs import Costs, Refusals
+from hostbench.testing.fake_cuda.timeline import Machine
 from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
 from hostbench.testing.nvml_machines import MIG_UUID
 

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from hostbench.core.units import MIB
 from hostbench.testing.fake_cuda.compiler import no_compiler
 from hostbench.testing.fake_cuda.copies import copy
+from hostbench.testing.fake_cuda.gpu import Gpu
 from hostbench.testing.fake_cuda.memory import Backed, DeviceMemory, PinnedMemory
 from hostbench.testing.fake_cuda.tensors import (
     CudaTensor,
@@ -28,7 +29,7 @@ from hostbench.testing.fake_cuda.tensors import (
     touched_bytes,
     writes,
 )
-from hostbench.testing.fake_cuda.timeline import Gpu, Machine
+from hostbench.testing.fake_cuda.timeline import Machine
 
 WORKSPACE_BYTES = 32 * MIB
 """Of cuBLAS on Hopper, for each stream that multiplies matrices."""

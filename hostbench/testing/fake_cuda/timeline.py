@@ -12,132 +12,33 @@ import heapq
 import itertools
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from hostbench.core.units import GIB
+from hostbench.testing.fake_cuda.costs import Costs, Refusals
+from hostbench.testing.fake_cuda.gpu import (
+    Access,
+    Gpu,
+    GpuWork,
+    Mark,
+    Operation,
+    Queue,
+    RuntimeCall,
+    VectorClock,
+    about_others,
+    learn,
+)
 
 _LOOK_AT_LAST_ERROR = ("kernel", "D2D", "P2P")
 """After these torch asks for CUDA's last error."""
-POOL = 32
-"""Streams per GPU that torch hands out, one after the other, over and over."""
 
 
 class DataRace(Exception):
     """Two accesses of one memory, one of which writes, that nothing orders. No RuntimeError: what
     handles CUDA's errors does not handle it."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Costs:
-    """Seconds of the host and of the GPU. Round figures, in the range of a Hopper in a PCIe Gen5
-    slot; they are no measurement."""
-
-    call_s: float = 1e-6
-    """Of the host, for any call that enqueues nothing."""
-    launch_s: float = 4e-6
-    """Of the host, for enqueueing a kernel, a copy or an event."""
-    allocate_s: float = 200e-6
-    """Of the host, for memory that no cache had; pinned memory takes `pin_s_per_byte` besides."""
-    pin_s_per_byte: float = 1 / 5e9
-    host_bytes_per_s: float = 10e9
-    """What an operation on the CPU writes; `call_s` besides."""
-    kernel_s: float = 3e-6
-    """Of the GPU: the least that a kernel takes."""
-    copy_s: float = 2e-6
-    """Of the GPU: the least that a copy over the link takes."""
-    link_bytes_per_s: float = 50e9
-    """Each way, from and to pinned memory."""
-    pageable_bytes_per_s: float = 10e9
-    peer_bytes_per_s: float = 100e9
-    memory_bytes_per_s: float = 2e12
-    flops: float = 40e12
-    sm_hz: float = 1.5e9
-    """What `_sleep` counts."""
-    collective_s: float = 20e-6
-
-
-@dataclass(slots=True, kw_only=True)
-class Refusals:
-    """What this machine does not give."""
-
-    pinned_bytes: int | None = None
-    """More pinned and registered memory than this is refused; None: no limit."""
-    registered: bool = False
-    peers: bool = False
-    profiler: bool = False
-    """CUPTI is missing or not permitted: the profiler sees nothing of the GPU."""
-    profiler_early_s: float = 0.0
-    """The profiler's stamps are so much too early; it leaves out what is before its beginning."""
-    peer_copies_unlisted: bool = False
-    """The profiler does not list copies between GPUs."""
-    nccl: bool = False
-    """This torch is built without nccl, as NVIDIA's for Jetson."""
-    lost_after_s: float | None = None
-    """From this moment of the virtual clock on every call fails: the GPU fell off the bus."""
-
-
-@dataclass(eq=False, slots=True)
-class Queue:
-    """A stream of one GPU."""
-
-    gpu: "Gpu"
-    number: int
-    """0 is the default stream."""
-    free_s: float = 0.0
-    """When everything enqueued so far will be done."""
-    last: int = 0
-    """Ticket of what was enqueued last."""
-    known: dict["Queue", int] = field(default_factory=dict)
-    """By queue, up to which ticket everything is done before what this one does next."""
-
-    def learn(self, known: dict["Queue", int]) -> None:
-        for queue, ticket in known.items():
-            if ticket > self.known.get(queue, 0):
-                self.known[queue] = ticket
-
-    def all_known(self) -> dict["Queue", int]:
-        return {**self.known, self: self.last}
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """What somebody does to a part of a block."""
-
-    queue: Queue
-    ticket: int
-    start: int
-    stop: int
-    writes: bool
-
-
-@dataclass(frozen=True, slots=True)
-class GpuWork:
-    """One thing that a GPU did, for the profiler and for tests."""
-
-    gpu: int
-    what: str
-    """`kernel mm`, or a copy: `H2D pinned`, `D2H pageable`, `D2D`, `P2P`."""
-    queue: int
-    start_s: float
-    end_s: float
-    nbytes: int
-    correlation: int = 0
-    """Of the host's call that enqueued it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeCall:
-    """One function of CUDA's runtime that the host was in, for the profiler and for tests."""
-
-    name: str
-    start_s: float
-    end_s: float
-    correlation: int
-    thread: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,55 +74,6 @@ class Capture:
         self.nodes.append(work)
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One operation of torch that the host was in, for the profiler."""
-
-    name: str
-    start_s: float
-    end_s: float
-    thread: int
-
-
-@dataclass(eq=False, slots=True)
-class Mark:
-    """A recorded event."""
-
-    at_s: float
-    """The later of the host's clock and the stream's."""
-    known: dict[Queue, int]
-
-
-@dataclass(eq=False, slots=True)
-class Gpu:
-    """One GPU."""
-
-    index: int
-    uuid: str
-    counts: Counter[str] = field(default_factory=Counter)
-    """Of waits (`device`, `stream`, `event`, `implicit`), `launches`, and bytes by kind of copy."""
-    log: list[GpuWork] = field(default_factory=list)
-    engines: dict[str, float] = field(default_factory=dict)
-    """When each is free."""
-    waited: int = 0
-    """The ticket up to which a device-wide wait has seen everything done."""
-    queues: list[Queue] = field(default_factory=list)
-    """The default stream, those that torch hands out, and nccl's own."""
-    current: int = 0
-    _handed_out: Iterator[int] = field(default_factory=lambda: itertools.cycle(range(1, POOL + 1)))
-
-    def __post_init__(self) -> None:
-        self.queues = [Queue(self, number) for number in range(POOL + 2)]
-
-    def new_queue(self) -> Queue:
-        return self.queues[next(self._handed_out)]
-
-    @property
-    def queue(self) -> Queue:
-        """The current stream."""
-        return self.queues[self.current]
-
-
 @dataclass(eq=False, slots=True)
 class Machine:
     """The host, its GPUs and the clock that they share."""
@@ -247,7 +99,7 @@ class Machine:
     moved: Callable[[int, int, int], None] = lambda gpu, into, out_of: None
     """Told of bytes over a GPU's link: the GPU, bytes into it, bytes out of it."""
     gpus: list[Gpu] = field(init=False)
-    known: dict[Queue, int] = field(default_factory=dict)
+    known: VectorClock = field(default_factory=dict)
     """What the host has waited for."""
     latched: str | None = None
     """CUDA's last error: the next launch of a kernel raises it, or the next copy between GPUs."""
@@ -360,7 +212,7 @@ class Machine:
             self.call()
             queue.gpu.counts[why] += 1
             self._wait_until(queue.free_s)
-        self.learn(queue.all_known())
+        learn(self.known, queue.all_known())
         self.call(0.0)
 
     def wait_mark(self, mark: Mark, gpu: Gpu) -> None:
@@ -369,23 +221,18 @@ class Machine:
             self.call()
             gpu.counts["event"] += 1
             self._wait_until(mark.at_s)
-        self.learn(mark.known)
+        learn(self.known, mark.known)
         self.call(0.0)
 
-    def ask(self, at_s: float, known: dict[Queue, int], api: str = "cudaEventQuery") -> bool:
+    def ask(self, at_s: float, known: VectorClock, api: str = "cudaEventQuery") -> bool:
         """Whether that moment has come: then the host knows what was done before it."""
         with self.api(api):
             self.call()
         self.catch_up()
         if at_s > self.now_s:
             return False
-        self.learn(known)
+        learn(self.known, known)
         return True
-
-    def learn(self, known: dict[Queue, int]) -> None:
-        for queue, ticket in known.items():
-            if ticket > self.known.get(queue, 0):
-                self.known[queue] = ticket
 
     # ---- queues -----------------------------------------------------------------------------
 
@@ -425,7 +272,7 @@ class Machine:
             gpu.counts["launches"] += 1
         elif work.nbytes:
             gpu.counts[work.what] += work.nbytes
-        queue.learn(self.known)
+        learn(queue.known, self.known)
         queue.last = ticket = next(self._tickets)
         for block, start, stop, writes in work.touches:
             block.touch(Access(queue, ticket, start, stop, writes))
@@ -453,7 +300,7 @@ class Machine:
         self._may_wait("events")
         with self.api("cudaEventRecord"):
             self.call(self.costs.launch_s)
-        queue.learn(self.known)
+        learn(queue.known, self.known)
         return Mark(max(self.now_s, queue.free_s), queue.all_known())
 
     def let_wait(self, queue: Queue, mark: Mark) -> None:
@@ -461,7 +308,7 @@ class Machine:
         with self.api("cudaStreamWaitEvent"):
             self.call()
         queue.free_s = max(queue.free_s, mark.at_s)
-        queue.learn(mark.known)
+        learn(queue.known, mark.known)
 
     def is_ordered(self, access: Access, queue: Queue | None) -> bool:
         """Whether an earlier access is done before what `queue` (or the host) does next."""
@@ -493,13 +340,9 @@ class Machine:
     def _now_everything_is_done(self, gpu: Gpu) -> None:
         self.has_raced = False
         gpu.waited = max(queue.last for queue in gpu.queues)
-        self.known = _about_others(self.known, gpu)
+        self.known = about_others(self.known, gpu)
         for queue in (queue for each in self.gpus for queue in each.queues):
-            queue.known = _about_others(queue.known, gpu)
-
-
-def _about_others(known: dict[Queue, int], gpu: Gpu) -> dict[Queue, int]:
-    return {queue: ticket for queue, ticket in known.items() if queue.gpu is not gpu}
+            queue.known = about_others(queue.known, gpu)
 
 
 @dataclass(eq=False, slots=True)
