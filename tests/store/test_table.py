@@ -274,13 +274,13 @@ def test_after_a_change(tree: Path, change: Callable[[Path, random.Random], None
 def test_after_any_changes(
     tree: Path, changes: list[Callable[[Path, random.Random], None]], seed: int
 ) -> None:
-    folder = Path(tempfile.mkdtemp(dir=tree.parent))
-    results = shutil.copytree(tree.parent, folder, dirs_exist_ok=True) / tree.name
-    choice = random.Random(seed)
-    for change in changes:
-        History(results)
-        change(results, choice)
-    same(results)
+    with tempfile.TemporaryDirectory(dir=tree.parent.parent) as folder:
+        results = shutil.copytree(tree.parent, Path(folder, "tree")) / tree.name
+        choice = random.Random(seed)
+        for change in changes:
+            History(results)
+            change(results, choice)
+        same(results)
 
 
 def cut_the_log(folder: Path) -> None:
