@@ -368,6 +368,22 @@ _command(
     click.argument("url", metavar="URL"),
     options.results,
 )
+_branch = click.argument("branch", metavar="REMOTE/BRANCH")
+_command(
+    "fetch",
+    "Bring what a results branch has and results/ lacks. It holds the results of many machines, "
+    "as `hostbench push` makes it; the checkout stays as it is.",
+    _branch,
+    options.results,
+)
+_command(
+    "push",
+    "Commit what results/ has and a results branch lacks, and push that. Whatever other machines "
+    "pushed stays; the checkout stays as it is.",
+    _branch,
+    click.option("-m", "--message", metavar="TEXT", help="of the commit"),
+    options.results,
+)
 _command("check-results", "Find and explain damage in results/.", formats(), options.results)
 _command(
     "dashboard",

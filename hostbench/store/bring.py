@@ -60,7 +60,7 @@ def bring(results: Path, tree: Path, machine: str | None = None) -> Iterator[Bro
         raise UsageError(f"{tree} is the results folder itself: name another tree")
     pairs = [(name, machine or name) for name in names]
     for source, target in pairs:
-        _refuse_other_hardware(tree / source, results / target, target)
+        refuse_other_hardware(tree / source, results / target, target)
     wrong: list[str] = []
     described = asv_tree.described(tree, wrong.append)
     for source, target in pairs:
@@ -83,7 +83,8 @@ def _machines(tree: Path) -> list[str]:
     return sorted(name for name in found if not name.startswith("."))
 
 
-def _refuse_other_hardware(source: Path, target: Path, name: str) -> None:
+def refuse_other_hardware(source: Path, target: Path, name: str) -> None:
+    """Raises UsageError where two folders of a machine of that name say that they are two."""
     theirs, ours = (_entry(folder) for folder in (source, target))
     both = [key for key in _HARDWARE if theirs.get(key) and ours.get(key)]
     differing = [key for key in both if str(theirs[key]) != str(ours[key])]

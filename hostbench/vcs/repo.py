@@ -13,10 +13,14 @@ from pathlib import Path
 import hostbench
 from hostbench.core.clock import epoch_s, is_storable
 from hostbench.core.errors import HostbenchError
+from hostbench.core.processes import kill_group
 from hostbench.core.units import one_line
 
 MOST_LANDED = 100
+TIMEOUT_S = 60.0
 _HASH = re.compile("[0-9a-f]{7,64}")
+_CREDENTIALS = re.compile(r"://[^/@\s]*@")
+"""What a URL may hold before its host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,11 @@ class Checkout:
 
 
 class GitError(HostbenchError):
-    """git is missing or refuses; the text is its first line."""
+    """git is missing or refuses; the text is its first line, `said` all of it."""
+
+    def __init__(self, text: str, said: str = "") -> None:
+        super().__init__(text)
+        self.said = said or text
 
 
 def git(root: Path, *command: str, names: Sequence[str] = (), paths: Sequence[str] = ()) -> str:
@@ -47,29 +55,43 @@ def run_git(
     names: Sequence[str] = (),
     paths: Sequence[str] = (),
     given: bytes = b"",
+    environ: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
 ) -> bytes:
-    """The same, as bytes, with standard input. No other function of the package runs git."""
+    """The same, as bytes, with standard input. No other function of the package runs git.
+
+    git has no terminal: it asks nobody for a password. What it has started ends with it.
+    """
     for name in names:
         if name.startswith("-"):  # `git archive` and `git bisect` know no --end-of-options
             raise GitError(f"{name!r} is an option, no name of a commit")
+    line = ["git", *command, *names, *(["--", *paths] if paths else [])]
+    everything = {**(os.environ if environ is None else environ), "LC_ALL": "C"}
     try:
-        done = subprocess.run(
-            ["git", *command, *names, *(["--", *paths] if paths else [])],
+        process = subprocess.Popen(
+            line,
             cwd=root,
-            env={**os.environ, "LC_ALL": "C"},
-            input=given,
-            capture_output=True,
-            check=True,
-            timeout=60,
+            env={**everything, "GIT_TERMINAL_PROMPT": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr.decode(errors="replace").strip().splitlines() or ["git failed"])[0]
-        if "not a git repository" in said:
-            said = "no git repository"
-        raise GitError(said) from error
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError) as error:
         raise GitError("git is not installed or does not answer") from error
-    return done.stdout
+    with process:
+        try:
+            out, err = process.communicate(given, timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise GitError(f"git {command[0]} did not end within {timeout_s:g} s") from error
+        finally:
+            if process.returncode is None:
+                kill_group(process.pid)
+    if process.returncode:
+        said = _CREDENTIALS.sub("://", err.decode(errors="replace")).strip()
+        first = (said.splitlines() or ["git failed"])[0]
+        raise GitError("no git repository" if "not a git repository" in first else first, said)
+    return out
 
 
 def is_ours(root: Path) -> bool:
