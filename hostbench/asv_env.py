@@ -6,10 +6,11 @@ install of hostbench in the same interpreter is never measured by mistake. The
 environment's name has neither a path nor torch's version in it, so that one machine writes one
 series; which torch it was is in the archive.
 
-In a project of one's own the installed hostbench is copied. What is measured there is the project's
-working tree, so only the commit that is checked out can be, without changes.
+In a project of one's own the installed hostbench is copied, for every commit, and the project's
+package is each commit's, built as asv.conf.json says (`vcs.build`).
 """
 
+import contextlib
 import os
 import shutil
 import sys
@@ -18,10 +19,12 @@ from typing import Any
 
 from asv import environment, util
 
-from hostbench.families import of_project, sources
-from hostbench.runner.places import asv_results
+from hostbench.core import own_package
+from hostbench.core.errors import HostbenchError
+from hostbench.families import not_of_the_package
 from hostbench.suite import RECORDED
-from hostbench.vcs.repo import checkout, is_ours
+from hostbench.vcs.build import package_of
+from hostbench.vcs.own import is_own
 
 _STORES_NOTHING = (
     "hostbench: asv stores nothing of `--python=same` and `--environment existing` unless "
@@ -78,6 +81,11 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
     def _site(self) -> Path:
         return Path(self._path) / "site"
 
+    @property
+    def _own(self) -> Path:
+        """Where a project's package is built, and what came of it is noted."""
+        return Path(self._path) / "own"
+
     def check_presence(self) -> bool:
         return Path(self._path).is_dir()
 
@@ -91,13 +99,13 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         env.update(self._global_env_vars)
         env["ASV_PYTHONPATH"] = str(self._site)
         env.pop("PYTHONPATH", None)
+        with contextlib.suppress(FileNotFoundError):
+            env[own_package.VARIABLE] = (self._own / "package.json").read_text()
         guarded = [_GUARD, *args] if args and args[0].endswith(".py") else args
         return util.check_output([sys.executable, "-P", *guarded], env=env, **kwargs)
 
     def install_project(self, conf: Any, repo: Any, commit_hash: str | None = None) -> None:
-        if not is_ours(Path.cwd()):
-            if RECORDED not in os.environ:  # else nothing is measured
-                _check_is_checked_out(str(commit_hash))
+        if is_own(Path.cwd()):
             self._set_installed_commit_hash(None)  # hostbench may be another since
         super().install_project(conf, repo, commit_hash)
 
@@ -105,28 +113,32 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         (Path(self._path) / "bin").mkdir(parents=True, exist_ok=True)
 
     def _build_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
-        """Nothing: hostbench is plain Python."""
+        """Nothing: hostbench is plain Python, and a project's package is built as it is installed,
+        in a folder of its own."""
 
     def _install_project(self, repo: Any, commit_hash: str, build_dir: str) -> None:
         """Copy the folder, which is what pip would make of it in seconds, and its bytecode, which
-        goes by its files' times. A commit without one is a failed install for asv, which goes on
-        with the next."""
-        shutil.rmtree(self._site, ignore_errors=True)
+        goes by its files' times. A commit without one, or whose package cannot be built, is a
+        failed install for asv, which goes on with the next."""
+        for folder in (self._site, self._own):
+            shutil.rmtree(folder, ignore_errors=True)
         self._site.mkdir()
-        package = Path(build_dir) / "hostbench" if is_ours(Path.cwd()) else _PACKAGE
+        own = is_own(Path.cwd())
+        package = _PACKAGE if own else Path(build_dir) / "hostbench"
         util.check_call(["cp", "-rp", str(package), str(self._site)])
+        if own and RECORDED not in os.environ:  # else nothing is measured
+            self._install_own(commit_hash, Path(build_dir))
+
+    def _install_own(self, commit: str, tree: Path) -> None:
+        root = Path.cwd()
+        self._own.mkdir()
+        try:
+            found = package_of(root, tree, self._own, commit, not_of_the_package(root))
+        except HostbenchError as error:  # asv does not say why a build failed
+            print(f"hostbench: {commit[:8]}: {error}", file=sys.stderr, flush=True)
+            raise util.ProcessError([f"building {commit[:8]}"], 1, str(error), "") from error
+        (self._own / "package.json").write_text(found.encoded())
 
     def _uninstall_project(self) -> None:
         shutil.rmtree(self._site, ignore_errors=True)
         self._set_installed_commit_hash(None)
-
-
-def _check_is_checked_out(commit: str) -> None:
-    """Raises asv's UserError where the working tree is not that commit of the project."""
-    root = Path.cwd()
-    code = checkout(root, asv_results(root), {name: sources(name) for name in of_project()})
-    if code.scratch is not None or code.commit != commit:
-        raise util.UserError(
-            f"hostbench measures the working tree of a project of one's own, which is not commit "
-            f"{commit[:8]} ({code.scratch or f'it is {str(code.commit)[:8]}'}): check that out"
-        )

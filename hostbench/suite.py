@@ -36,6 +36,7 @@ from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device
 from hostbench.runner.progress import Bar
 from hostbench.runner.session import records
+from hostbench.vcs import own
 from hostbench.vcs.repo import committed_at
 
 RECORDED = "HOSTBENCH_RECORDED"
@@ -227,12 +228,14 @@ def _asv_machine() -> str | None:
     return None
 
 
-def _scratch(launches: int, commit: str | None) -> str | None:
+def _scratch(root: Path, launches: int, commit: str | None) -> str | None:
     """Why what a plain asv measures is never judged."""
     if commit is None:
         return "asv names no commit"
     if launches < MIN_LAUNCHES:
         return few_launches(launches)
+    if own.is_own(root) and (why := own.scratch(root)):
+        return why
     words = _asv_command()
     return next((f"asv {why}" for word, why in _NO_MEASUREMENT.items() if word in words), None)
 
@@ -252,7 +255,7 @@ def _journal(plan: Plan, device: str) -> JournalWriter:
         machine=_asv_machine(),
         commit=commit,
         committed_at=committed_at(root, commit),
-        scratch=_scratch(plan.profile.launches, commit),
+        scratch=_scratch(root, plan.profile.launches, commit),
         profile=plan.profile.name,
         launches=plan.profile.launches,
         device=device,

@@ -44,7 +44,7 @@ FOR_THE_DASHBOARD = set("core timeline families limits store judge report _dashb
 # Third-party package -> the only rooms that may import it.
 OWNERS = {
     "pynvml": {"facts"},
-    "asv": {"asv_env"},
+    "asv": {"asv_env", "vcs"},
     "argparse": set(),
     "click": {"cli"},
     "rich": {"runner", "report"},

@@ -22,10 +22,12 @@ from hostbench.core.errors import EXIT_FAILED, NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
+from hostbench.families import broken, of_project
 from hostbench.families import names as known_families
 from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side
+from hostbench.vcs.own import is_own
 from hostbench.vcs.repo import Checkout, commit_of, working_tree
 from hostbench.vcs.side import WORKING_TREE, Side
 
@@ -100,14 +102,13 @@ def repository(results: Path) -> tuple[Path, Checkout]:
     root = project_root(Path.cwd())
     if root is None:
         raise UsageError(
-            f"commits are measured from a checkout of hostbench, and {Path.cwd()} is in none: go "
-            "to one"
+            f"commits are measured from a checkout, and no folder from {Path.cwd()} upwards holds "
+            "asv.conf.json: go to one, or let `hostbench init` write what your project lacks"
         )
-    if not (root / "hostbench").is_dir():
+    if is_own(root) and not (*of_project(), *broken()):
         raise UsageError(
-            f"only commits of hostbench can be measured interleaved, and {root} is another "
-            "project: `hostbench run` on each of its commits, then `hostbench compare A B`, or "
-            "`asv continuous A B` where asv can build them"
+            f"{root} has no workloads of its own, and hostbench's do not run its code: `hostbench "
+            "init` writes one, [tool.hostbench] workloads in pyproject.toml names their folder"
         )
     code = working_tree(root, results)
     if code.commit is None:

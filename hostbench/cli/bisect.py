@@ -1,5 +1,6 @@
 """`hostbench bisect SERIES`: which commit made a series slower. Prints the steps, or does them."""
 
+import os
 import sys
 import traceback
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from hostbench.core.errors import (
 )
 from hostbench.core.samples import median
 from hostbench.core.units import number_of, one_line
-from hostbench.families import check_selects, load
+from hostbench.families import FOLDERS, check_selects, folders, load
 from hostbench.judge.bisect import half, newest_step
 from hostbench.judge.grid import marked
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
@@ -149,7 +150,7 @@ def _search(options: BisectOptions, setup: Setup, case: Case) -> Search:
     if not num:
         raise NothingMeasured(
             f"nothing to bisect: no commit from {first[:8]} to {last[:8]} touches "
-            f"{bisection.PACKAGE}/, so a step between them is the environment's"
+            f"{bisection.touched_in_words(root)}, so a step between them is the environment's"
         )
     if effect is None and history is not None:
         effect = _stored_effect(history, machine, case, first, last)
@@ -200,9 +201,13 @@ def _steps(search: Search, options: BisectOptions, setup: Setup) -> list[str]:
         )
     about = partial(repo.about, search.root)
     case, folder = quote(options.series), "../hostbench-bisect"
+    paths = " ".join(map(quote, bisection.touched(search.root)))
+    # The clone's commits have their own workloads, and these are to be measured.
+    workloads = os.pathsep.join(str(one.resolve()) for one in folders())
+    environ = f"env {FOLDERS}={quote(workloads)} " if workloads else ""
     kept = given(options, *MEASURING, "results")
     check = (
-        f"{_absolute(program())} bisect {case}{given(options, *MEASURING)} --results "
+        f"{environ}{_absolute(program())} bisect {case}{given(options, *MEASURING)} --results "
         f"{quote(str(setup.results))} --check --good {search.good} --threshold {threshold:.4g}"
     )
     return [
@@ -210,7 +215,7 @@ def _steps(search: Search, options: BisectOptions, setup: Setup) -> list[str]:
         f"  good {search.good[:8]} {about(search.good)}",
         f"  bad  {search.bad[:8]} {about(search.bad)}",
         f"  {number_of(search.num_commits, 'commit touches', 'commits touch')} "
-        f"{bisection.PACKAGE}/, bad is one from {threshold:+.1%} on",
+        f"{bisection.touched_in_words(search.root)}, bad is one from {threshold:+.1%} on",
         "",
         "reproduce it:",
         f"  {program()} ab {search.good} {search.bad} --case {quote(str(search.case))}{kept}",
@@ -219,7 +224,7 @@ def _steps(search: Search, options: BisectOptions, setup: Setup) -> list[str]:
         f"{given(options, 'threshold')} --run",
         "or step by step, in a clone of its own:",
         f"  git clone --quiet --shared . {folder}",
-        f"  git -C {folder} bisect start {search.bad} {search.good} -- {bisection.PACKAGE}",
+        f"  git -C {folder} bisect start {search.bad} {search.good} -- {paths}",
         f"  git -C {folder} bisect run {check}",
         f"  rm -rf {folder}",
     ]

@@ -111,14 +111,16 @@ def _records(
             yield 0, record
         return
     first, second = (
-        stack.enter_context(
-            Launcher(bar.tick, bar.started, side.root, {SIDE: f"{name} {side.code.commit}"})
-        )
+        stack.enter_context(Launcher(bar.tick, bar.started, side.root, _variables(name, side)))
         for name, side in zip("AB", sides, strict=True)
     )
     for place, record in session.interleaved(plan, setup.workloads, (first, second), bar):
         version = sides[place].versions[str(record.case)]
         yield place, structs.replace(record, version=version)
+
+
+def _variables(name: str, side: Side) -> dict[str, str]:
+    return {**side.variables, SIDE: f"{name} {side.code.commit}"}
 
 
 def measure_pair(

@@ -213,6 +213,8 @@ class Ready(Message, frozen=True, kw_only=True, tag="ready"):
     hostbench: str
     """The file that it imported."""
     pid: int
+    package: dict[str, str] = {}
+    """Of a project of one's own: name -> the file that it is imported from."""
 
 
 class Forked(Message, frozen=True, kw_only=True, tag="worker"):

@@ -7,7 +7,8 @@ begins with `_` is a helper's. Besides this folder, the project at hand may have
     workloads = ["bench/"]
 
 in its pyproject.toml, and an installed package may name modules as entry points of the group
-`hostbench.workloads`.
+`hostbench.workloads`. They import the project's package from its files where nothing builds it
+(`core.own_package`), or from the commit's copy that is measured.
 """
 
 import importlib
@@ -24,9 +25,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from hostbench.core import asv_config, own_package
 from hostbench.core.case import Selector
 from hostbench.core.errors import UsageError, raised_at
 from hostbench.core.files import read_stored
+from hostbench.core.own_package import OwnPackage
 from hostbench.core.suggest import did_you_mean, why_no_case
 from hostbench.measure.workload import Workload, registry
 
@@ -129,7 +132,7 @@ def folders() -> tuple[Path, ...]:
     if named is not None:
         found = tuple(Path(part) for part in named.split(os.pathsep) if part)
     else:
-        found = _configured(Path(os.environ.get("ASV_CONF_DIR") or Path.cwd()))
+        found = configured(_here())
     for folder in found:
         if not folder.is_dir():
             raise UsageError(f"there is no folder of workloads {folder}; mend {FOLDERS} or "
@@ -137,8 +140,36 @@ def folders() -> tuple[Path, ...]:
     return found
 
 
+def _here() -> Path:
+    """Where the project at hand is looked for, from there upwards."""
+    return Path(os.environ.get("ASV_CONF_DIR") or Path.cwd())
+
+
+def own_package_at_hand() -> OwnPackage | None:
+    """The copy of the project's package that is imported here: the one that the environment names,
+    else the project's own files where nothing installs it. None for an installed one."""
+    named = own_package.declared(os.environ)
+    if named is not None:
+        return named
+    root = asv_config.project_root(_here())
+    if root is None:
+        return None
+    source = asv_config.source_folder(root)
+    if asv_config.build_commands(root, source)[1]:
+        return None
+    folder = own_package.unbuilt(source)
+    names = own_package.names_in([folder], not_of_the_package(root))
+    return OwnPackage(folders=(str(folder),), names=names)
+
+
+def not_of_the_package(root: Path) -> set[str]:
+    """The names of the folders of benchmarks and of workloads, which no commit brings."""
+    benchmarks = asv_config.text_of(root, "benchmark_dir", "benchmarks")
+    return {Path(benchmarks).name, *(folder.name for folder in folders())}
+
+
 @cache
-def _configured(start: Path) -> tuple[Path, ...]:
+def configured(start: Path) -> tuple[Path, ...]:
     """What the nearest pyproject.toml from `start` upwards names; read once, for every case that is
     read asks `declared`."""
     for folder in (start, *start.parents):
@@ -166,11 +197,14 @@ def _imported(own: tuple[Path, ...]) -> dict[str, ModuleType | str]:
     """Family -> its module, imported with its workloads; or why it cannot be."""
     found = {name: f"{__name__}.{name}" for name in _inside(__path__)}
     others = [(one.name, one.value) for one in entry_points(group="hostbench.workloads")]
+    package = own_package_at_hand() if own or own_package.VARIABLE in os.environ else None
+    if package is not None:
+        own_package.import_from(package)
     if own:
-        package = ModuleType(_OWN)
-        package.__path__ = [str(folder) for folder in own]
-        sys.modules[_OWN] = package
-        others += [(name, f"{_OWN}.{name}") for name in _inside(package.__path__)]
+        parent = ModuleType(_OWN)
+        parent.__path__ = [str(folder) for folder in own]
+        sys.modules[_OWN] = parent
+        others += [(name, f"{_OWN}.{name}") for name in _inside(parent.__path__)]
     for name, module in others:
         if name in found:
             raise UsageError(f"{module} and {found[name]} are both the family {name!r}: rename one")

@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any
 
 import hostbench
+from hostbench.core import own_package
 from hostbench.core.processes import become_subreaper, die_with_parent, kill_strays
 from hostbench.core.records import Exited, Forked, Launch, Message, Ready, decoded, encoded
 
@@ -56,7 +57,9 @@ def _serve() -> None:
     os.dup2(2, 1)
     worker = importlib.import_module("hostbench.runner.worker")
     worker.load()  # every family: what is edited on disk from now on is not measured
-    send(out, Ready(hostbench=hostbench.__file__, pid=os.getpid()))
+    package = own_package.declared(os.environ)
+    files = {} if package is None else own_package.files_of(package)
+    send(out, Ready(hostbench=hostbench.__file__, pid=os.getpid(), package=files))
     for line in sys.stdin:
         launch = decoded(line, Launch)
         _import(_BEFORE_THE_FIRST_FORK if launch.device is None else _OF_A_SIMULATION)

@@ -6,18 +6,26 @@ from pathlib import Path
 from typing import Literal
 
 from hostbench.core.errors import UsageError
-from hostbench.vcs import repo
+from hostbench.vcs import own, repo
 from hostbench.vcs.repo import GitError, git
 
-PACKAGE = "hostbench"
-"""Only commits that touch it can change what is measured."""
+_PACKAGE = "hostbench"
 Word = Literal["good", "bad", "skip"]
 _FIRST = re.compile(r"^# first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
 _POSSIBLE = re.compile(r"^# possible first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
 
 
+def touched(root: Path) -> tuple[str, ...]:
+    """Only commits that touch these can change what is measured; as git takes paths."""
+    return own.pathspecs(root) if own.is_own(root) else (_PACKAGE,)
+
+
+def touched_in_words(root: Path) -> str:
+    return "the project's code" if own.is_own(root) else f"{_PACKAGE}/"
+
+
 def ends(root: Path, good: str, bad: str) -> tuple[str, str, int]:
-    """(good, bad, how many commits between them touch the package). Raises UsageError for what
+    """(good, bad, how many commits between them touch what is measured). Raises UsageError for what
     cannot be bisected."""
     if repo.is_shallow(root):
         raise UsageError(
@@ -34,7 +42,7 @@ def ends(root: Path, good: str, bad: str) -> tuple[str, str, int]:
             f"{good} is no ancestor of {bad}, so no commit between them is the first bad one; name "
             "a good commit that the bad one is built on with --good"
         )
-    return first, last, repo.num_commits(root, first, last, PACKAGE)
+    return first, last, repo.num_commits(root, first, last, touched(root))
 
 
 class Bisection:
@@ -45,7 +53,7 @@ class Bisection:
         self._clone = folder
         clone = ("clone", "--quiet", "--shared", "--no-checkout")
         git(root, *clone, paths=[str(root), str(folder)])
-        git(folder, "bisect", "start", "--no-checkout", names=[bad, good], paths=[PACKAGE])
+        git(folder, "bisect", "start", "--no-checkout", names=[bad, good], paths=touched(root))
 
     @property
     def first_bad(self) -> str | None:

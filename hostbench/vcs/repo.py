@@ -18,6 +18,10 @@ from hostbench.core.units import one_line
 
 MOST_LANDED = 100
 TIMEOUT_S = 60.0
+_OF_A_HOOK = {
+    *("GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"),
+}
 _HASH = re.compile("[0-9a-f]{7,64}")
 _CREDENTIALS = re.compile(r"://[^/@\s]*@")
 """What a URL may hold before its host."""
@@ -66,7 +70,7 @@ def run_git(
         if name.startswith("-"):  # `git archive` and `git bisect` know no --end-of-options
             raise GitError(f"{name!r} is an option, no name of a commit")
     line = ["git", *command, *names, *(["--", *paths] if paths else [])]
-    everything = {**(os.environ if environ is None else environ), "LC_ALL": "C"}
+    everything = {**(_environ() if environ is None else environ), "LC_ALL": "C"}
     try:
         process = subprocess.Popen(
             line,
@@ -92,6 +96,12 @@ def run_git(
         first = (said.splitlines() or ["git failed"])[0]
         raise GitError("no git repository" if "not a git repository" in first else first, said)
     return out
+
+
+def _environ() -> dict[str, str]:
+    """This process's, without what git tells its hooks: there, another repository than the one that
+    is asked would be changed."""
+    return {k: v for k, v in os.environ.items() if k not in _OF_A_HOOK}
 
 
 def is_ours(root: Path) -> bool:
@@ -182,14 +192,62 @@ def is_ancestor(root: Path, first: str, last: str) -> bool:
     return not git(root, "rev-list", "--max-count=1", names=[first, f"^{last}"])
 
 
-def num_commits(root: Path, first: str, last: str, name: str) -> int:
-    """Commits after `first` up to `last` that touch `name`."""
-    return int(git(root, "rev-list", "--count", names=[f"{first}..{last}"], paths=[name]))
+def num_commits(root: Path, first: str, last: str, paths: Sequence[str]) -> int:
+    """Commits after `first` up to `last` that touch these."""
+    return int(git(root, "rev-list", "--count", names=[f"{first}..{last}"], paths=paths))
 
 
 def about(root: Path, commit: str) -> str:
     """`2026-11-21 the commit's first line`, fit for a terminal."""
     return one_line(git(root, "show", "-s", "--format=%cs %s", names=[commit]))
+
+
+def top_level(root: Path) -> Path:
+    """The folder of the repository that `root` lies in. Raises GitError."""
+    return Path(git(root, "rev-parse", "--show-toplevel"))
+
+
+def check_out(root: Path, commit: str, folder: Path) -> None:
+    """All files of a commit in a clone of its own, as asv has them. Raises GitError."""
+    clone = ("clone", "--quiet", "--shared", "--no-checkout", "--template=")
+    git(root, *clone, paths=[str(top_level(root)), str(folder)])
+    git(folder, "checkout", "--quiet", "--detach", names=[commit])
+
+
+def check_out_working_tree(root: Path, folder: Path, without: Path) -> None:
+    """The same of HEAD, with what differs in the working tree now, but for what git ignores and
+    what lies below `without`. Raises GitError."""
+    top = top_level(root)
+    check_out(root, "HEAD", folder)
+    paths = [":/", *_left_aside(top, without)]
+    changed = run_git(top, "diff", "--name-only", "--no-renames", "-z", "HEAD", paths=paths)
+    others = ("ls-files", "-z", "--others", "--exclude-standard")
+    listed = changed + run_git(top, *others, paths=paths)
+    names = [os.fsdecode(name) for name in listed.split(b"\0") if name]
+    for name in names:
+        _remove(folder / name)
+    for name in names:
+        path = top / name
+        if path.is_symlink() or path.is_file():  # else deleted, and not yet committed
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, folder / name, follow_symlinks=False)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def differ(root: Path, commit: str | None, paths: Sequence[Path]) -> bool:
+    """Whether the working tree's files there are others than the commit's (HEAD's without one);
+    files that git does not track, and does not ignore, count. Raises GitError."""
+    names = [commit or "HEAD"]
+    within = [str(path) for path in paths]
+    if git(root, "diff", "--name-only", names=names, paths=within):
+        return True
+    return bool(git(root, "ls-files", "--others", "--exclude-standard", paths=within))
 
 
 def export(root: Path, commit: str, name: str, folder: Path) -> None:
@@ -210,7 +268,11 @@ def copy_tree(root: Path, name: str, folder: Path) -> None:
 
 
 def _changed(root: Path, results: Path) -> bool:
-    paths = [":/"]
-    if results.resolve().is_relative_to(root.resolve()):
-        paths.append(f":(exclude){results.resolve().relative_to(root.resolve())}")
+    paths = [":/", *_left_aside(root, results)]
     return bool(git(root, "status", "--porcelain", "--untracked-files=no", paths=paths))
+
+
+def _left_aside(root: Path, folder: Path) -> list[str]:
+    """As git takes it: what lies below `folder` is left aside, where that lies in `root`."""
+    root, folder = root.resolve(), folder.resolve()
+    return [f":(exclude){folder.relative_to(root)}"] if folder.is_relative_to(root) else []

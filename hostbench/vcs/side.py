@@ -1,27 +1,37 @@
-"""A side of an interleaved measurement: the hostbench of one commit, or of the working tree, alone
-in a folder that its workers import it from.
+"""A side of an interleaved measurement: the code of one commit, or of the working tree, alone in a
+folder that its workers import it from.
 
-hostbench is plain Python files, so a copy of its folder is what pip would install of it.
+It is hostbench's own, which is plain Python files, so that a copy of its folder is what pip would
+install of it; or the package of somebody's project (`vcs.own`), measured by the hostbench at hand.
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
+import hostbench
 from hostbench.core.case import Case
 from hostbench.core.errors import UsageError
 from hostbench.core.units import number_of
 from hostbench.runner.boot import BOOT, environment
-from hostbench.vcs import repo
+from hostbench.vcs import own, repo
+from hostbench.vcs.own import OwnSide
 from hostbench.vcs.repo import Checkout, GitError
 
 WORKING_TREE = "working tree"
 """What a side of it is called."""
+T = TypeVar("T")
 _PACKAGE = "hostbench"
 _LIST = BOOT + "from hostbench.cli import main; sys.exit(main(sys.argv[1:]))"
+_LIST_OWN = BOOT + (
+    "import json; from hostbench.families import broken, load; works = load().values(); "
+    "cases = {str(case): work.version for work in works for case in work.cases()}; "
+    "print('\\n'); print(json.dumps([cases, broken()]))"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +45,12 @@ class Side:
     """Holds `hostbench/`."""
     versions: Mapping[str, str]
     """The version of each case that this code declares, by the case's text."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of its workers' environment."""
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Families that cannot be imported with this code, and why."""
+    remarks: tuple[str, ...] = ()
+    """What a reader should know of it."""
 
 
 def known_commit(checkout: Path, name: str) -> str:
@@ -47,27 +63,47 @@ def known_commit(checkout: Path, name: str) -> str:
 def of_commit(checkout: Path, name: str, folder: Path) -> Side:
     """The commit that `name` names in the repository of `checkout`. Raises UsageError."""
     commit = known_commit(checkout, name)
-    try:
-        repo.export(checkout, commit, _PACKAGE, folder)
-    except GitError as error:
-        raise UsageError(f"{name} ({commit[:8]}) cannot be measured: {error}") from error
     code = Checkout(commit=commit, committed_at=repo.committed_at(checkout, commit), scratch=None)
+    try:
+        if own.is_own(checkout):
+            return _own(name, code, own.of_commit(checkout, name, commit, folder))
+        repo.export(checkout, commit, _PACKAGE, folder)
+    except (GitError, UsageError) as error:
+        raise UsageError(f"{name} ({commit[:8]}) cannot be measured: {error}") from error
     return Side(name=name, code=code, root=folder, versions=_versions(name, folder))
 
 
 def of_working_tree(checkout: Path, code: Checkout, folder: Path) -> Side:
     """The files as they are now; what is edited later is not measured."""
     try:
+        if own.is_own(checkout):
+            return _own(WORKING_TREE, code, own.of_working_tree(checkout, WORKING_TREE, folder))
         repo.copy_tree(checkout, _PACKAGE, folder)
-    except GitError as error:
+    except (GitError, UsageError) as error:
         raise UsageError(f"the working tree cannot be measured: {error}") from error
     return Side(name=WORKING_TREE, code=code, root=folder, versions=_versions(WORKING_TREE, folder))
+
+
+def _own(name: str, code: Checkout, found: OwnSide) -> Side:
+    """Of somebody's project; hostbench is the one at hand. Raises UsageError."""
+    root = Path(hostbench.__file__).parent.parent
+    versions, broken = _listed(tuple, name, root, found.variables, _LIST_OWN)
+    return Side(
+        name=name,
+        code=replace(code, scratch=code.scratch or found.scratch),
+        root=root,
+        versions=versions,
+        variables=found.variables,
+        broken=broken,
+        remarks=found.remarks,
+    )
 
 
 def comparable(
     cases: tuple[Case, ...], sides: tuple[Side, Side]
 ) -> tuple[tuple[Case, ...], list[str]]:
-    """(the cases that mean the same on both sides, why others do not)."""
+    """(the cases that mean the same on both sides; why others do not, and what else there is to
+    say)."""
     lacking: dict[str, list[Case]] = {}
     kept = []
     for case in cases:
@@ -77,27 +113,40 @@ def comparable(
             continue
         missing = [side.name for side in sides if str(case) not in side.versions]
         why = f"not in {' nor in '.join(missing)}" if missing else f"version {first}, then {second}"
+        reasons = {side.broken[case.family] for side in sides if case.family in side.broken}
+        why += "".join(f": {reason}" for reason in sorted(reasons))
         lacking.setdefault(why, []).append(case)
     notes = [
         f"{number_of(len(left), 'case')} left out, {why}: {left[0]}{' ...' * (len(left) > 1)}"
         for why, left in lacking.items()
     ]
-    return tuple(kept), notes
+    return tuple(kept), [*notes, *dict.fromkeys(one for side in sides for one in side.remarks)]
 
 
 def _versions(name: str, root: Path) -> dict[str, str]:
-    """What the code itself lists. Raises UsageError for one that is too old or broken to."""
+    """What the code of hostbench in `root` lists. Raises UsageError."""
+
+    def read(works: Any) -> dict[str, str]:
+        return {case: work["version"] for work in works for case in work["cases"]}
+
+    return _listed(read, name, root, {}, _LIST, "list", "--cases", "--format", "json")
+
+
+def _listed(
+    read: Callable[[Any], T], name: str, root: Path, variables: Mapping[str, str], *words: str
+) -> T:
+    """What is read of the JSON that this code prints last, with the hostbench in `root`. Raises
+    UsageError for one that is too old or broken to."""
     done = subprocess.run(
-        [sys.executable, "-P", "-c", _LIST, "list", "--cases", "--format", "json", str(root)],
+        [sys.executable, "-P", "-c", *words, str(root)],
         capture_output=True,
         text=True,
-        env=environment(),
+        env=environment() | dict(variables),
         stdin=subprocess.DEVNULL,
         check=False,
     )
     try:
-        listed = json.loads(done.stdout)
-        return {case: work["version"] for work in listed for case in work["cases"]}
+        return read(json.loads(done.stdout.rpartition("\n\n")[2]))
     except (ValueError, TypeError, KeyError) as error:
         said = (done.stderr.strip().splitlines() or ["it lists no cases"])[-1]
         raise UsageError(f"the code of {name} cannot be measured: {said:.200}") from error

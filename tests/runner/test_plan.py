@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -108,11 +109,16 @@ def plan(**changes: object) -> Plan:
     ],
 )
 def test_what_asv_measures_by_the_way_is_scratch(
-    words: str, launches: int, scratch: str | None, monkeypatch: pytest.MonkeyPatch
+    words: str,
+    launches: int,
+    scratch: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (tmp_path / "hostbench").mkdir()
     monkeypatch.setattr(suite, "_asv_command", words.split)
-    assert suite._scratch(launches, "f" * 40) == scratch
-    assert suite._scratch(10, None) == "asv names no commit"
+    assert suite._scratch(tmp_path, launches, "f" * 40) == scratch
+    assert suite._scratch(tmp_path, 10, None) == "asv names no commit"
 
 
 def test_the_order_is_shuffled_and_can_be_had_again() -> None:

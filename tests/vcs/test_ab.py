@@ -220,16 +220,16 @@ def test_no_checkout_no_commits(
 ) -> None:
     monkeypatch.chdir(root.parent)
     assert main([*AB, "main"]) == EXIT_USAGE
-    assert "commits are measured from a checkout of hostbench, and" in capsys.readouterr().err
+    assert "commits are measured from a checkout, and no folder from" in capsys.readouterr().err
 
 
-def test_another_project_has_no_commits_of_hostbench(
+def test_another_project_needs_workloads_of_its_own(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     turns.git(root, "mv", "hostbench", "mine")
     assert main([*AB, "main"]) == EXIT_USAGE
     said = capsys.readouterr().err
-    assert f"{root} is another project" in said and "`hostbench compare A B`" in said
+    assert f"{root} has no workloads of its own" in said and "`hostbench init` writes one" in said
 
 
 def test_what_only_one_side_has_is_left_out_and_said() -> None:

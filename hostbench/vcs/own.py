@@ -1,0 +1,120 @@
+"""A side of a project of one's own: its package from one tree of its files, and the workloads of
+its working tree, whichever side it is."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hostbench.core import own_package
+from hostbench.core.asv_config import source_folder
+from hostbench.core.errors import UsageError
+from hostbench.core.own_package import OwnPackage
+from hostbench.families import FOLDERS, configured, folders, not_of_the_package
+from hostbench.runner.places import asv_benchmarks, asv_results
+from hostbench.vcs import repo
+from hostbench.vcs.build import package_of
+
+_CHANGED = "workloads with uncommitted changes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnSide:
+    """What a side of such a project needs besides its commit."""
+
+    variables: dict[str, str]
+    """Of its workers: where they import the package and the workloads from."""
+    scratch: str | None
+    """Why what it measures belongs to no commit, as far as the workloads go."""
+    remarks: tuple[str, ...]
+
+
+def is_own(root: Path) -> bool:
+    """Whether the project there is not hostbench itself."""
+    return bool(configured(root)) or not (root / "hostbench").is_dir()
+
+
+def scratch(root: Path) -> str | None:
+    """Why what the project's workloads measure belongs to no commit, whichever package it is.
+    Raises GitError."""
+    inside = _inside(root)
+    return _CHANGED if inside and repo.differ(root, None, inside) else None
+
+
+def of_commit(root: Path, name: str, commit: str, folder: Path) -> OwnSide:
+    """The package of a commit. Raises UsageError or GitError."""
+    side = _made(root, name, commit, folder, lambda tree: repo.check_out(root, commit, tree))
+    inside = _inside(root)
+    if not (inside and repo.differ(root, commit, inside)):
+        return side
+    which = ", ".join(f"{path.relative_to(repo.top_level(root).resolve())}/" for path in inside)
+    remark = f"{which} is another at {name}: both sides run the workloads of the working tree"
+    return replace(side, remarks=(remark,))
+
+
+def of_working_tree(root: Path, name: str, folder: Path) -> OwnSide:
+    """The package as it is now. Raises UsageError or GitError."""
+    working = _working_tree(root, folder)
+    return _made(root, name, None, folder, lambda tree: tree.symlink_to(working))
+
+
+def pathspecs(root: Path) -> tuple[str, ...]:
+    """Of the files that a commit brings to what is measured."""
+    top, place = repo.top_level(root).resolve(), _place(root)
+    aside = (asv_results(root).resolve(), asv_benchmarks(root).resolve(), *_inside(root))
+    left = (one.relative_to(top) for one in aside if one.is_relative_to(top))
+    return (f":(top){place}" if place.parts else ":/", *(f":(top,exclude){one}" for one in left))
+
+
+def _made(
+    root: Path, name: str, commit: str | None, folder: Path, get: Callable[[Path], None]
+) -> OwnSide:
+    folder.mkdir(parents=True)
+    tree, working = folder / "tree", _working_tree(root, folder)
+    get(tree)
+    place = _place(root)
+    if not (tree / place).is_dir():
+        raise UsageError(f"{name} has no folder {place}, where asv.conf.json has the project")
+    without = not_of_the_package(root)
+    found = package_of(root, (tree / place).resolve(), folder / "build", commit, without)
+    # What only the other side has must not be imported from wherever else it may be installed.
+    others = own_package.names_in([own_package.unbuilt(working / place)], without)
+    package = OwnPackage(folders=found.folders, names=tuple(sorted({*found.names, *others})))
+    return OwnSide(
+        variables={
+            own_package.VARIABLE: package.encoded(),
+            FOLDERS: os.pathsep.join(_workloads(root, working)),
+        },
+        scratch=scratch(root),
+        remarks=(),
+    )
+
+
+def _working_tree(root: Path, folder: Path) -> Path:
+    """The working tree as it was when the first side was made, which all of them share."""
+    working = folder.parent / "working-tree"
+    if not working.exists():
+        repo.check_out_working_tree(root, working, asv_results(root))
+    return working
+
+
+def _place(root: Path) -> Path:
+    """Where in the repository the files lie that a commit brings."""
+    source, top = source_folder(root), repo.top_level(root).resolve()
+    return source.relative_to(top) if source.is_relative_to(top) else Path()
+
+
+def _inside(root: Path) -> list[Path]:
+    """The folders of workloads that the repository holds."""
+    top = repo.top_level(root).resolve()
+    return [one for one in (path.resolve() for path in folders()) if one.is_relative_to(top)]
+
+
+def _workloads(root: Path, working: Path) -> list[str]:
+    """The folders of workloads: their copies, and themselves where the repository has none."""
+    top = repo.top_level(root).resolve()
+    found = []
+    for folder in (path.resolve() for path in folders()):
+        copy = working / folder.relative_to(top) if folder.is_relative_to(top) else folder
+        found.append(str(copy if copy.is_dir() else folder))
+    return found

@@ -1,0 +1,260 @@
+"""Sides of a project of one's own: which copy of its package is measured, and how it is built."""
+
+import json
+import sys
+from dataclasses import replace
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.cli import ab
+from hostbench.cli.entry import main
+from hostbench.core import own_package
+from hostbench.core.asv_config import build_commands
+from hostbench.core.case import Case
+from hostbench.core.errors import EXIT_REGRESSION, BrokenError, UsageError
+from hostbench.core.own_package import OwnPackage
+from hostbench.core.records import Launch
+from hostbench.families import FOLDERS
+from hostbench.runner.launcher import Launcher
+from hostbench.testing.builders import copy_case
+from hostbench.vcs import bisection, own, repo, side
+from tests.turns import git
+
+CONFIG = {"version": 1, "project": "mine", "repo": "."}
+WORKLOAD = """
+from hostbench import DEVICES, workload
+
+import mine
+{more}
+
+@workload(axes={{"device": DEVICES}}, moves=lambda **_: mine.NUM_BYTES, version="1")
+def copy(device):
+    source, target = device.buffer(mine.NUM_BYTES), device.buffer(mine.NUM_BYTES)
+    return lambda: device.copy(target, source, blocking=True)
+"""
+CASE = "steps.copy[device=cuda]"
+
+
+def write(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / name.replace("__", "/").replace("_py", ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def commit(root: Path, num_bytes: int) -> str:
+    write(root, src__mine_py=f"NUM_BYTES = {num_bytes}\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", f"{num_bytes} bytes")
+    return git(root, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with one commit, whose workload copies what its package says."""
+    root = tmp_path / "project"
+    write(root, bench__steps_py=WORKLOAD.format(more=""))
+    (root / "asv.conf.json").write_text(json.dumps(CONFIG))
+    (root / "pyproject.toml").write_text('[tool.hostbench]\nworkloads = ["bench/"]\n')
+    (root / ".gitignore").write_text("results/\n")
+    git(root, "init", "-q", "-b", "main")
+    commit(root, 1 << 20)
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
+    monkeypatch.setattr(ab, "become_subreaper", lambda: None)
+    for name in ("path", "meta_path"):
+        monkeypatch.setattr(sys, name, [*getattr(sys, name)])
+    return root
+
+
+def package(found: own.OwnSide) -> OwnPackage:
+    copy = own_package.declared(found.variables)
+    assert copy is not None
+    return copy
+
+
+def said(found: own.OwnSide) -> str:
+    """The package's text."""
+    return Path(package(found).folders[0], "mine.py").read_text()
+
+
+def test_each_side_runs_the_package_of_its_commit(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(root, 1 << 21)
+    args = ("--device", "simulated", "--launches", "7", "--format", "json")
+    assert main(["ab", "HEAD~1", *args]) == EXIT_REGRESSION
+    (series,) = json.loads(capsys.readouterr().out)["series"]
+    assert series["series"] == f"{CASE}@simulated-shelf" and series["verdict"] == "slower"
+    more_s = series["after_s"] - series["before_s"]
+    assert more_s == pytest.approx((1 << 20) / 2e12), "a MiB more, at the device's 2 TB/s"
+    sys.modules.pop("mine")
+
+
+def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_path: Path) -> None:
+    write(root, bench__steps_py=WORKLOAD.format(more="from mine import MORE\n"))
+    old = side.of_commit(root, "main", tmp_path / "ab" / "a")
+    new = replace(old, name="new", versions={CASE: "1"}, broken={})
+    cases, notes = side.comparable((Case("steps.copy", {"device": "cuda"}),), (old, new))
+    left_out, differs = notes
+    assert not cases and left_out.startswith("1 case left out, not in main: the family 'steps' ")
+    assert "cannot be imported: ImportError: cannot import name 'MORE' from 'mine'" in left_out
+    assert differs == (
+        "bench/ is another at main: both sides run the workloads of the working tree"
+    )
+    assert old.code.scratch == "workloads with uncommitted changes"
+
+
+def test_a_side_is_its_files_as_they_were(root: Path, tmp_path: Path) -> None:
+    (root / "src" / "link.py").symlink_to("mine.py")
+    first = own.of_commit(root, "HEAD", git(root, "rev-parse", "HEAD"), tmp_path / "ab" / "a")
+    second = own.of_working_tree(root, "working tree", tmp_path / "ab" / "b")
+    write(root, src__mine_py="later", bench__steps_py="later")
+    assert said(first) == said(second) == "NUM_BYTES = 1048576\n"
+    assert Path(package(second).folders[0], "link.py").is_symlink()
+    assert first.variables[FOLDERS] == second.variables[FOLDERS]
+    assert "later" not in Path(first.variables[FOLDERS], "steps.py").read_text()
+    assert package(first).names == package(second).names == ("link", "mine")
+    changed = "M bench/steps.py\n M src/mine.py\n?? src/link.py"
+    assert git(root, "status", "--porcelain") == changed
+
+
+def test_uncommitted_workloads_belong_to_no_commit(root: Path) -> None:
+    assert own.scratch(root) is None
+    write(root, bench__other_py="")
+    assert own.scratch(root) == "workloads with uncommitted changes"
+
+
+def test_a_hook_of_git_leaves_the_checkout_alone(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git tells a hook where its repository is, and would believe it in the clone, too."""
+    commit(root, 2)
+    monkeypatch.setenv("GIT_DIR", str(root / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(root / ".git" / "index"))
+    repo.check_out(root, "HEAD~1", tmp_path / "there")
+    assert (tmp_path / "there" / "src" / "mine.py").read_text() == "NUM_BYTES = 1048576\n"
+    assert git(root, "symbolic-ref", "HEAD") == "refs/heads/main"
+    assert not git(root, "status", "--porcelain")
+
+
+INSTALL = (
+    'python -c "import shutil, sysconfig; '
+    "shutil.copytree('{build_dir}/src', sysconfig.get_path('purelib') + '/mine'); "
+    "open(sysconfig.get_path('purelib') + '/mine/__init__.py', 'w').write('{commit} {project}')\""
+)
+
+
+def configure(root: Path, **more: Any) -> None:
+    (root / "asv.conf.json").write_text(json.dumps({**CONFIG, **more}))
+
+
+def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own(
+    root: Path, tmp_path: Path
+) -> None:
+    configure(root, build_command="return-code=3 sh -c 'exit 3'", install_command=[INSTALL])
+    installed = Path(pytest.__file__).parent.parent
+    before = sorted(installed.iterdir())
+    head = git(root, "rev-parse", "HEAD")
+    found = package(own.of_commit(root, "HEAD", head, tmp_path / "ab" / "a"))
+    (folder,) = map(Path, found.folders)
+    assert (folder / "mine" / "__init__.py").read_text() == f"{head} mine"
+    assert folder.is_relative_to(tmp_path) and found.names == ("mine",)
+    assert sorted(installed.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("sh -c 'echo no compiler >&2; exit 7'", "ended with 7: no compiler"),
+        ("no-such-program {wheel_file}", "{wheel_file} not available"),
+        ("no-such-program", "`no-such-program`: No such file"),
+        ("sleep 9", "took more than 0.1 s"),
+    ],
+)
+def test_a_build_that_fails_says_why(root: Path, tmp_path: Path, command: str, why: str) -> None:
+    configure(root, build_command=[command], install_timeout=0.1)
+    with pytest.raises(UsageError) as raised:
+        side.of_commit(root, "main", tmp_path / "ab" / "a")
+    assert "main (" in str(raised.value) and "cannot be measured: " in str(raised.value)
+    assert why in str(raised.value).replace("Configuration error: ", "")
+
+
+@pytest.mark.parametrize(
+    ("config", "declares", "commands"),
+    [
+        ({}, "", (0, 0)),
+        ({}, "[project]\nname = 'mine'\n", (1, 1)),
+        ({"build_command": []}, "[project]\nname = 'mine'\n", (0, 0)),
+        ({"install_command": []}, "[project]\nname = 'mine'\n", (0, 0)),
+        ({"build_command": ["a", "b"]}, "", (2, 1)),
+        ({"build_command": "a", "install_command": []}, "", (1, 0)),
+    ],
+)
+def test_what_is_built_at_all(
+    root: Path, config: dict[str, Any], declares: str, commands: tuple[int, int]
+) -> None:
+    configure(root, **config)
+    (root / "pyproject.toml").write_text(declares)
+    build, install = build_commands(root, root)
+    assert (len(build), len(install)) == commands
+
+
+def test_only_commits_that_touch_the_package_are_bisected(root: Path) -> None:
+    first = git(root, "rev-parse", "HEAD")
+    write(root, bench__steps_py="# other", benchmarks__steps_py="# other")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "workloads")
+    assert bisection.ends(root, first, "HEAD")[2] == 0
+    commit(root, 3)
+    assert bisection.ends(root, first, "HEAD")[2] == 1
+
+
+# One copy, and no other
+
+
+class Editable:
+    """As build backends install one: it answers before anything else does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        file = self.folder / f"{name}.py"
+        loader = SourceFileLoader(name, str(file))
+        return ModuleSpec(name, loader, origin=str(file)) if file.exists() else None
+
+
+def test_an_editable_install_answers_for_nothing(tmp_path: Path, root: Path) -> None:
+    write(tmp_path, old__mine_abc_py="", new__mine_abc_py="", new__mine_xyz_py="")
+    sys.meta_path.insert(0, Editable(tmp_path / "new"))
+    names = ("mine_abc", "mine_xyz")
+    copy = OwnPackage(folders=(str(tmp_path / "old"),), names=names)
+    own_package.import_from(copy)
+    import mine_abc  # type: ignore[import-not-found]
+
+    with pytest.raises(ModuleNotFoundError, match="in the code that is measured"):
+        import mine_xyz  # type: ignore[import-not-found]  # noqa: F401
+    assert own_package.files_of(copy) == {"mine_abc": str(tmp_path / "old" / "mine_abc.py")}
+    assert not own_package.strangers(copy, own_package.files_of(copy))
+    assert mine_abc.__file__ == str(tmp_path / "old" / "mine_abc.py")
+    assert own_package.strangers(copy, {"mine_xyz": str(tmp_path / "new" / "x.py")})
+    del sys.modules["mine_abc"]
+
+
+def test_a_worker_that_imported_another_copy_is_refused(root: Path, tmp_path: Path) -> None:
+    """Here the workloads themselves go round what holds them to the copy."""
+    round_it = "import sys; sys.meta_path.pop(0); sys.path.insert(0, '{}')\n{}"
+    write(tmp_path, other__mine_py="NUM_BYTES = 1")
+    text = round_it.format(tmp_path / "other", WORKLOAD.format(more=""))
+    write(root, bench__steps_py=text)
+    found = own.of_working_tree(root, "working tree", tmp_path / "ab" / "a")
+    launch = Launch(family="steps", number=0, cases=(copy_case(),), settings={}, device="simulated")
+    with (
+        Launcher(variables=found.variables) as launcher,
+        pytest.raises(BrokenError, match=r"other/mine\.py, it was to measure the copy in"),
+    ):
+        list(launcher.run(launch))
