@@ -35,7 +35,7 @@ def copy(device):
     source, target = device.buffer(mine.NUM_BYTES), device.buffer(mine.NUM_BYTES)
     return lambda: device.copy(target, source, blocking=True)
 """
-CASE = "steps.copy[device=cuda]"
+CASE = "sides.copy[device=cuda]"
 
 
 def write(root: Path, **files: str) -> None:
@@ -56,7 +56,7 @@ def commit(root: Path, num_bytes: int) -> str:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with one commit, whose workload copies what its package says."""
     root = tmp_path / "project"
-    write(root, bench__steps_py=WORKLOAD.format(more=""))
+    write(root, bench__sides_py=WORKLOAD.format(more=""))
     (root / "asv.conf.json").write_text(json.dumps(CONFIG))
     (root / "pyproject.toml").write_text('[tool.hostbench]\nworkloads = ["bench/"]\n')
     (root / ".gitignore").write_text("results/\n")
@@ -95,12 +95,12 @@ def test_each_side_runs_the_package_of_its_commit(
 
 
 def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_path: Path) -> None:
-    write(root, bench__steps_py=WORKLOAD.format(more="from mine import MORE\n"))
+    write(root, bench__sides_py=WORKLOAD.format(more="from mine import MORE\n"))
     old = side.of_commit(root, "main", tmp_path / "ab" / "a")
     new = replace(old, name="new", versions={CASE: "1"}, broken={})
-    cases, notes = side.comparable((Case("steps.copy", {"device": "cuda"}),), (old, new))
+    cases, notes = side.comparable((Case("sides.copy", {"device": "cuda"}),), (old, new))
     left_out, differs = notes
-    assert not cases and left_out.startswith("1 case left out, not in main: the family 'steps' ")
+    assert not cases and left_out.startswith("1 case left out, not in main: the family 'sides' ")
     assert "cannot be imported: ImportError: cannot import name 'MORE' from 'mine'" in left_out
     assert differs == (
         "bench/ is another at main: both sides run the workloads of the working tree"
@@ -112,13 +112,13 @@ def test_a_side_is_its_files_as_they_were(root: Path, tmp_path: Path) -> None:
     (root / "src" / "link.py").symlink_to("mine.py")
     first = own.of_commit(root, "HEAD", git(root, "rev-parse", "HEAD"), tmp_path / "ab" / "a")
     second = own.of_working_tree(root, "working tree", tmp_path / "ab" / "b")
-    write(root, src__mine_py="later", bench__steps_py="later")
+    write(root, src__mine_py="later", bench__sides_py="later")
     assert said(first) == said(second) == "NUM_BYTES = 1048576\n"
     assert Path(package(second).folders[0], "link.py").is_symlink()
     assert first.variables[FOLDERS] == second.variables[FOLDERS]
-    assert "later" not in Path(first.variables[FOLDERS], "steps.py").read_text()
+    assert "later" not in Path(first.variables[FOLDERS], "sides.py").read_text()
     assert package(first).names == package(second).names == ("link", "mine")
-    changed = "M bench/steps.py\n M src/mine.py\n?? src/link.py"
+    changed = "M bench/sides.py\n M src/mine.py\n?? src/link.py"
     assert git(root, "status", "--porcelain") == changed
 
 
@@ -205,7 +205,7 @@ def test_what_is_built_at_all(
 
 def test_only_commits_that_touch_the_package_are_bisected(root: Path) -> None:
     first = git(root, "rev-parse", "HEAD")
-    write(root, bench__steps_py="# other", benchmarks__steps_py="# other")
+    write(root, bench__sides_py="# other", benchmarks__steps_py="# other")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "workloads")
     assert bisection.ends(root, first, "HEAD")[2] == 0
@@ -250,9 +250,9 @@ def test_a_worker_that_imported_another_copy_is_refused(root: Path, tmp_path: Pa
     round_it = "import sys; sys.meta_path.pop(0); sys.path.insert(0, '{}')\n{}"
     write(tmp_path, other__mine_py="NUM_BYTES = 1")
     text = round_it.format(tmp_path / "other", WORKLOAD.format(more=""))
-    write(root, bench__steps_py=text)
+    write(root, bench__sides_py=text)
     found = own.of_working_tree(root, "working tree", tmp_path / "ab" / "a")
-    launch = Launch(family="steps", number=0, cases=(copy_case(),), settings={}, device="simulated")
+    launch = Launch(family="sides", number=0, cases=(copy_case(),), settings={}, device="simulated")
     with (
         Launcher(variables=found.variables) as launcher,
         pytest.raises(BrokenError, match=r"other/mine\.py, it was to measure the copy in"),
