@@ -355,9 +355,17 @@ def test_a_device_is_its_own_whichever_is_the_current_one(floor: Floor) -> None:
     assert floor.machine.gpus[1].counts["launches"] == 0
     device.synchronize()
     assert floor.machine.now_s - start_s >= 0.01
+    with torch.cuda.device(0):
+        device.delay(0.01)
+    device.this_stream().synchronize()
+    assert floor.machine.now_s - start_s > 0.019
     assert device.memory_stats()["allocated"] >= kept.nbytes > torch.cuda.memory_allocated(1)
     used = device.memory_of(lambda: device.create("empty", MIB, on_host=False))
     assert used["peak_allocated"] == MIB
+    counter = device.counter()
+    device.graph(lambda: device.advance(counter))()
+    device.synchronize()
+    assert floor.machine.gpus[1].counts["launches"] == 0
 
 
 def test_memory_is_counted_when_nothing_is_in_use_elsewhere(floor: Floor) -> None:
@@ -384,6 +392,19 @@ def test_a_graph_is_warmed_up_on_the_stream_that_captures_it(floor: Floor) -> No
     device.synchronize()
     (side,) = {each.queue for each in floor.machine.gpus[0].log[before:]}
     assert side != own
+
+
+def test_a_graph_is_warmed_up_after_what_is_enqueued(floor: Floor) -> None:
+    """The work may need what was written last, by whichever stream and device were current."""
+    device = CudaDevice()
+    device.delay(0.01)  # calibrates
+    device.synchronize()
+    counter = device.counter()
+    device.delay(0.01)
+    device.advance(counter)
+    torch.cuda.set_device(1)
+    device.graph(lambda: device.advance(counter))
+    device.synchronize()
 
 
 def traced(**more: Any) -> tuple[Lane, ...]:

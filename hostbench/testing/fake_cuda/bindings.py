@@ -169,11 +169,11 @@ class GraphBase:
         self.floor.machine.capture = None
 
     def replay(self) -> None:
-        """Raises as torch does before there is a graph."""
+        """On the GPU that it was captured on, whichever is current. Raises as torch does before
+        there is a graph."""
         if self.capture is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        machine = self.floor.machine
-        machine.replay(self.capture, machine.gpus[machine.device].queue)
+        self.floor.machine.replay(self.capture, self.capture.queue.gpu.queue)
 
     def reset(self) -> None:
         capture, self.capture = self.capture, None
