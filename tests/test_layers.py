@@ -35,6 +35,8 @@ LAYERS = (
     "judge",
     "report questions",
     "idle",
+    "recipes",
+    "notify",
     "testing",
     "cli __main__",
 )

@@ -384,6 +384,12 @@ _command(
     click.option("-m", "--message", metavar="TEXT", help="of the commit"),
     options.results,
 )
+_command(
+    "recipe",
+    "Print a recipe for CI, cron, systemd or a container, to be copied into your repository; "
+    "without NAME, which there are. docs/ci.md explains them.",
+    click.argument("name", nargs=-1, metavar="[NAME]"),
+)
 _command("check-results", "Find and explain damage in results/.", formats(), options.results)
 _command(
     "dashboard",
