@@ -37,6 +37,8 @@ class AbOptions(Measuring):
     a: str
     names: tuple[str, ...] = ()
     """B, then families; either may be left out."""
+    budget: float | None = None
+    """Seconds that the launches may take: each case has as many as it needs. None: ten a side."""
     all: bool = False
     format: str = "text"
 
@@ -46,9 +48,10 @@ def execute(options: AbOptions) -> int:
     where a case failed or the run was interrupted."""
     become_subreaper()
     check_decides(options)
+    _check_budget(options)
     second, families = _names(options.names)
     # --quick narrows the cases alone.
-    launches = options.launches or STANDARD.launches
+    launches = MIN_LAUNCHES if options.budget else options.launches or STANDARD.launches
     options = replace(options, families=families, launches=launches)
     root, code = repository(results_folder(options.results))
     side.known_commit(root, options.a)  # refused before torch is asked
@@ -67,7 +70,8 @@ def execute(options: AbOptions) -> int:
         if sides[0].code == sides[1].code:
             warn("both sides are the same code: what differs is the noise")
         adopt_left_over(setup)
-        pair = measure_pair(setup, sides, replace(plan, cases=cases))
+        plan = replace(plan, cases=cases)
+        pair = measure_pair(setup, sides, plan, budget_s=options.budget)
     verdict = _compared(options, setup, (_called(sides[0]), _called(sides[1])), pair, notes)
     failed = any(one.status == "failed" for records in pair.records for one in records)
     cut_off = pair.end in ("interrupted", "device lost")
@@ -78,13 +82,13 @@ def _compared(
     options: AbOptions, setup: Setup, called: tuple[str, str], pair: Pair, notes: Sequence[str]
 ) -> int:
     """The exit code of `compare`, which prints the page; `notes`: what could not be measured."""
-    remarks = [*notes, *_remarks(called, pair)]
+    remarks = [*notes, *_remarks(called, pair, options.all)]
     try:
         first, second = (f"run:{run_id}" for run_id in pair.run_ids)
         asked = compare.CompareOptions(
             a=first,
             b=second,
-            all=options.all,
+            all=options.all or options.budget is not None,
             format=options.format,
             results=str(setup.results),
         )
@@ -94,6 +98,15 @@ def _compared(
             warn(remark)
         warn(str(error))
         return error.exit_code
+
+
+def _check_budget(options: AbOptions) -> None:
+    for name, value in (("--launches", options.launches), ("--stop-after", options.stop_after)):
+        if options.budget is not None and value is not None:
+            raise UsageError(
+                f"--budget decides how many launches each case has, and when it ends: leave {name} "
+                "out"
+            )
 
 
 def repository(results: Path) -> tuple[Path, Checkout]:
@@ -135,12 +148,14 @@ def _called(side: Side) -> str:
     return f"{side.name} ({str(side.code.commit)[:8]}{mark})"
 
 
-def _remarks(called: tuple[str, str], pair: Pair) -> Iterator[str]:
+def _remarks(called: tuple[str, str], pair: Pair, every: bool = False) -> Iterator[str]:
     """Where each side is kept, and whether all was measured."""
     yield from _skipped(pair)
+    if pair.budget is not None:
+        yield from pair.budget.remarks(every)
     for name, run_id in zip(called, pair.run_ids, strict=True):
         yield f"{name} is run:{run_id}"
-    if pair.end == "complete":
+    if pair.end == "complete" or (pair.budget is not None and pair.end == "stopped"):
         return
     num = min(len({one.launch for one in records}) for records in pair.records)
     enough = "what was measured is kept, and judged"

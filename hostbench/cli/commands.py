@@ -147,6 +147,7 @@ _command(
         shell_complete=options.complete_families,
     ),
     options.selection,
+    options.budget,
     options.stop_after,
     options.measuring,
     options.every,

@@ -1,6 +1,6 @@
 """`hostbench compare A B`: what became slower or faster from A to B, and how sure that is."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -15,10 +15,11 @@ from hostbench.core.errors import (
     EXIT_OK,
     EXIT_REGRESSION,
 )
-from hostbench.judge.compare import compare
+from hostbench.judge.compare import Comparison, compare
 from hostbench.report.comparison import as_json, page, table
+from hostbench.report.places import Key
 from hostbench.report.side_runs import chosen
-from hostbench.report.sides import both
+from hostbench.report.sides import Sides, both
 from hostbench.vcs.repo import commit_of
 
 
@@ -32,12 +33,18 @@ class CompareOptions:
     machine: str | None = None
 
 
+WhenJudged = Callable[[Mapping[Key, Comparison], Sides], None]
+
+
 def execute(
-    options: CompareOptions, called: tuple[str, str] | None = None, remarks: Sequence[str] = ()
+    options: CompareOptions,
+    called: tuple[str, str] | None = None,
+    remarks: Sequence[str] = (),
+    judged: WhenJudged = lambda found, sides: None,
 ) -> int:
     """`called`: what a person calls the two, where that is not how they are found. `remarks` stand
-    below the table. Exit code 4 where a series that has a number at A failed at B, 1 where one got
-    slower, 3 where nothing could be decided, else 0."""
+    below the table. `judged` gets what the page shows. Exit code 4 where a series that has a number
+    at A failed at B, 1 where one got slower, 3 where nothing could be decided, else 0."""
     history = open_history(options.results)
     runs = history.sides()
     if options.machine is not None:
@@ -48,15 +55,16 @@ def execute(
     sides = both(first, second, history)
     shown = called or (first.called, second.called)
     typed = " ".join(map(quote, names)) + given(options, "results", "machine")
-    found = compare(sides.series, sides.interleaved, sides.confounded)
+    found = compare(sides.series, sides.interleaved, sides.confounded, sides.shares)
     show_page(
         options.format,
         lambda: page(
             found, sides, shown, f"hostbench compare {typed}", every=options.all, remarks=remarks
         ),
         lambda: table(found, sides),
-        lambda: as_json(found, sides, names),
+        lambda: as_json(found, sides, names, remarks),
     )
+    judged(found, sides)
     if sides.broke:
         return EXIT_FAILED
     verdicts = {one.verdict for one in found.values()}

@@ -4,17 +4,20 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal
 
 from msgspec import structs
 
 from hostbench import facts
+from hostbench.cli.budget import Budget
 from hostbench.cli.output import warn
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup, header_of
 from hostbench.core.errors import DeviceLost, NothingMeasured
 from hostbench.core.records import CaseRecord
 from hostbench.device.simulated_file import SIDE
+from hostbench.judge.sequential import LOOKS
 from hostbench.runner import places, session
 from hostbench.runner.journal import JournalLost, JournalWriter, read
 from hostbench.runner.launcher import Launcher
@@ -35,17 +38,23 @@ class Pair:
     run_ids: tuple[str, str]
     records: tuple[list[CaseRecord], list[CaseRecord]]
     end: End
+    budget: Budget | None = None
+    """What became of each case, where they were measured under one."""
 
 
 def walk(
-    setup: Setup, plan: Plan, journals: Sequence[JournalWriter], sides: Sequence[Side] = ()
+    setup: Setup,
+    plan: Plan,
+    journals: Sequence[JournalWriter],
+    sides: Sequence[Side] = (),
+    budget: Budget | None = None,
 ) -> tuple[End, tuple[list[CaseRecord], ...]]:
     """Measure the plan with the code of this process into one journal, or with those of two sides,
-    interleaved, into two; an interrupt ends it early and keeps the rest. Finishing the journals is
-    left to the caller. Raises JournalLost, which says where the records are, where no more can be
-    kept, and DeviceLost where there was nothing to keep."""
+    interleaved, into two, as many launches as `budget` allows; an interrupt ends it early and keeps
+    the rest. Finishing the journals is left to the caller. Raises JournalLost, which says where the
+    records are, where no more can be kept, and DeviceLost where there was nothing to keep."""
     try:
-        return _walk(setup, plan, journals, sides)
+        return _walk(setup, plan, journals, sides, budget)
     except JournalLost as error:
         kept = " and ".join(map(_kept, journals))
         raise JournalLost(
@@ -62,7 +71,11 @@ def _kept(journal: JournalWriter) -> str:
 
 
 def _walk(
-    setup: Setup, plan: Plan, journals: Sequence[JournalWriter], sides: Sequence[Side]
+    setup: Setup,
+    plan: Plan,
+    journals: Sequence[JournalWriter],
+    sides: Sequence[Side],
+    budget: Budget | None,
 ) -> tuple[End, tuple[list[CaseRecord], ...]]:
     bar = Bar()
     records: tuple[list[CaseRecord], ...] = tuple([] for _ in journals)
@@ -73,12 +86,12 @@ def _walk(
 
     tell("before", facts.to_json(setup.facts))
     end: End = "complete"
-    late_s = time.monotonic() + setup.stop_after_s
+    late_s = budget.late_s if budget else time.monotonic() + setup.stop_after_s
     try:
         with ExitStack() as stack:
             stack.enter_context(bar)
             stack.enter_context(facts.Watch(setup.watched(tell), setup.device, setup.facts))
-            for place, record in _records(setup, plan, sides, bar, stack):
+            for place, record in _records(setup, plan, sides, bar, stack, budget):
                 journals[place].case(setup.dated(record))
                 records[place].append(record)
                 if time.monotonic() > late_s and all(records):
@@ -103,6 +116,7 @@ def _records(
     sides: Sequence[Side],
     bar: Bar,
     stack: ExitStack,
+    budget: Budget | None,
 ) -> Iterator[tuple[int, CaseRecord]]:
     """(place of the journal, record)."""
     if not sides:
@@ -114,9 +128,25 @@ def _records(
         stack.enter_context(Launcher(bar.tick, bar.started, side.root, _variables(name, side)))
         for name, side in zip("AB", sides, strict=True)
     )
-    for place, record in session.interleaved(plan, setup.workloads, (first, second), bar):
-        version = sides[place].versions[str(record.case)]
-        yield place, structs.replace(record, version=version)
+    for part in _parts(plan, budget, bar):
+        for place, record in session.interleaved(part, setup.workloads, (first, second), bar):
+            if budget:
+                budget.note(place, record)
+            version = sides[place].versions[str(record.case)]
+            yield place, structs.replace(record, version=version)
+
+
+def _parts(plan: Plan, budget: Budget | None, bar: Bar) -> Iterator[Plan]:
+    """What is measured without a look at it: all, or the next launch of the cases that go on."""
+    if budget is None:
+        yield plan
+        return
+    bar.until(budget.late_s)
+    for launch in count():
+        cases = budget.next(launch)
+        if not cases:
+            return
+        yield plan.only(cases, launch, budget.goal)
 
 
 def _variables(name: str, side: Side) -> dict[str, str]:
@@ -124,9 +154,14 @@ def _variables(name: str, side: Side) -> dict[str, str]:
 
 
 def measure_pair(
-    setup: Setup, sides: tuple[Side, Side], plan: Plan, scratch: str | None = None
+    setup: Setup,
+    sides: tuple[Side, Side],
+    plan: Plan,
+    scratch: str | None = None,
+    budget_s: float | None = None,
 ) -> Pair:
     """Measure the plan on both sides and archive a run of each; an interrupt keeps what there is.
+    With `budget_s` each case has the launches that it needs, as far as the seconds go.
 
     `scratch`: why neither run is ever judged in a history. To be called under
     `terminate_as_interrupt`. Raises NothingMeasured where the interrupt came before both sides had
@@ -141,10 +176,12 @@ def measure_pair(
     paths = [places.journal_path(setup.results, run_id) for run_id in run_ids]
     with ExitStack() as stack:
         journals = []
+        looks = LOOKS if budget_s else ()
         for path, header, other in zip(paths, headers, reversed(run_ids), strict=True):
-            header = structs.replace(header, interleaved_with=other)
+            header = structs.replace(header, interleaved_with=other, looks=looks)
             journals.append(stack.enter_context(JournalWriter(path, header)))
-        end, (first, second) = walk(setup, plan, journals, sides)
+        budget = Budget(total_s=budget_s, cases=plan.cases) if budget_s else None
+        end, (first, second) = walk(setup, plan, journals, sides, budget)
         for journal in journals:
             journal.finish("complete" if end == "complete" else "interrupted", setup.now())
     if not (first and second):
@@ -153,4 +190,6 @@ def measure_pair(
         raise NothingMeasured("interrupted before both sides had a number: nothing to keep")
     for path in paths:
         adopt.archive_journal(setup.results, path, read(path), lambda: setup.machine)
-    return Pair(run_ids=run_ids, records=(first, second), end=end)
+    if budget and end != "complete":
+        budget.cut_off("the budget ended" if end == "stopped" else end)
+    return Pair(run_ids=run_ids, records=(first, second), end=end, budget=budget)

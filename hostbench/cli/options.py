@@ -159,6 +159,13 @@ stop_after = click.option(
     help="stop after so long (90s, 9m, 1.5h)",
 )
 
+budget = click.option(
+    "--budget",
+    type=TIME,
+    metavar="TIME",
+    help="measure for so long at most (90s, 10m): each case until it is decided, or cannot be",
+)
+
 device = click.option(
     "--device",
     type=click.Choice(("cuda", "cpu", "simulated")),

@@ -19,6 +19,7 @@ from hostbench.core.lanes import Lane
 FORMAT = 1
 """Of journals and archives."""
 MAX_LAUNCHES = 10_000
+MAX_LOOKS = 32
 CLOCKS = ("end_to_end_s", "call_s", "device_s")
 DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What reading raises that is not, or no longer, what a writer wrote; msgspec's are ValueErrors."""
@@ -63,6 +64,9 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     """`hostbench run`, `hostbench ab`, or `asv` when asv measured by itself."""
     interleaved_with: Name | None = None
     """run_id of the run of another code whose launches were interleaved with this one's."""
+    looks: Annotated[tuple[Count, ...], Meta(max_length=MAX_LOOKS)] = ()
+    """Launches a side after which a case was judged, and could be measured no more; nothing where
+    every case was to have the same number. `launches` is then the first of them."""
 
     def __post_init__(self) -> None:
         _check_time(self.started_at)

@@ -4,18 +4,19 @@ The logarithm of seconds is compared, so that effects are ratios. What counts as
 the run, where each side has at least MIN_RUNS of them. Fewer runs say nothing about how runs differ
 from each other: then launches are compared, and the verdict is provisional, unless the launches of
 the two sides were interleaved: what both sides of a block share can then only make the test too
-careful. The share of false alarms in the whole table is held down (Benjamini and Hochberg 1995).
-Pure functions of numbers.
+careful. Where such launches were looked at more than once, each look has a share of what may be
+wrong (hostbench.judge.sequential). The share of false alarms in the whole table is held down
+(Benjamini and Hochberg 1995). Pure functions of numbers.
 """
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from hostbench.core.samples import MIN_LAUNCHES, median
-from hostbench.judge.rank_test import shift
+from hostbench.judge.rank_test import ALPHA, shift
 
 Verdict = Literal["same", "faster", "slower", "undecided"]
 
@@ -35,6 +36,22 @@ RunsOfLaunches = Sequence[Sequence[float]]
 """Runs, each the seconds of its launches."""
 
 
+class Shares(NamedTuple):
+    """What one look may take of all that may be wrong over all looks."""
+
+    test: float = 1.0
+    """Of the false alarms."""
+    interval: float = 1.0
+    """Of the intervals that miss."""
+
+    def times(self, other: "Shares") -> "Shares":
+        """Of two runs together, each of which was looked at more than once."""
+        return Shares(self.test * other.test, self.interval * other.interval)
+
+
+WHOLE = Shares()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """What became of one series."""
@@ -46,6 +63,7 @@ class Comparison:
     high: float | None = None
     """99 % interval of the effect; None where there are too few observations for one."""
     p_value: float | None = None
+    """Over all looks, where there may be several."""
     unit: Literal["run", "launch"] = "launch"
     num: tuple[int, int]
     """Observations on each side."""
@@ -69,19 +87,22 @@ def compare(
     sides: Mapping[KeyT, tuple[RunsOfLaunches, RunsOfLaunches]],
     interleaved: Mapping[KeyT, tuple[RunsOfLaunches, RunsOfLaunches]] = MappingProxyType({}),
     confounded: Collection[KeyT] = (),
+    shares: Mapping[KeyT, Shares] = MappingProxyType({}),
 ) -> dict[KeyT, Comparison]:
     """Judge all series together. Seconds that are not positive are left out.
 
     `interleaved`: of the same series, only the runs whose launches were interleaved with those of a
     run on the other side. Where there are too few runs, they alone are judged. `confounded`: series
-    whose sides differ in more than what is compared; their verdicts are provisional.
+    whose sides differ in more than what is compared; their verdicts are provisional. `shares`: of
+    the look at hand, where interleaved launches were looked at more than once.
     """
     found = {}
     for key, both in sides.items():
         by_run = min(len(_positive(side)) for side in both) >= MIN_RUNS
         were_interleaved = key in interleaved and not by_run
         first, second = map(_positive, interleaved[key] if were_interleaved else both)
-        one = _one(first, second, by_run, were_interleaved)
+        of_look = shares.get(key, WHOLE) if were_interleaved else WHOLE
+        one = _one(first, second, by_run, were_interleaved, of_look)
         found[key] = replace(one, is_provisional=one.is_provisional or key in confounded)
     rates = {one.false_discovery_rate for one in found.values()}
     limits = {rate: _limit(found.values(), rate) for rate in rates}
@@ -94,7 +115,11 @@ def _positive(side: RunsOfLaunches) -> list[list[float]]:
 
 
 def _one(
-    first: RunsOfLaunches, second: RunsOfLaunches, by_run: bool, were_interleaved: bool
+    first: RunsOfLaunches,
+    second: RunsOfLaunches,
+    by_run: bool,
+    were_interleaved: bool,
+    shares: Shares,
 ) -> Comparison:
     """Everything but the verdict, which depends on the table."""
     left, right = (
@@ -107,13 +132,13 @@ def _one(
     why = _too_few(num, MIN_RUNS if by_run else MIN_LAUNCHES)
     if not left or not right:
         return Comparison(num=num, why=why)
-    found = shift(left, right)
+    found = shift(left, right, ALPHA * shares.interval)
     known = math.isfinite(found.low)
     return Comparison(
         effect=math.expm1(found.estimate),
         low=math.expm1(found.low) if known else None,
         high=math.expm1(found.high) if known else None,
-        p_value=None if why else found.p_value,
+        p_value=None if why else min(1.0, found.p_value / shares.test),
         unit="run" if by_run else "launch",
         num=num,
         before=math.exp(median(left)),

@@ -51,7 +51,8 @@ def conclude(this: Launches, other: Launches) -> Conclusion:
     both = sorted(set(mine) & set(theirs))
     is_few = min(len(mine), len(theirs)) < MIN_LAUNCHES
     if not is_few:
-        found = shift(*([math.log(side[n]) for n in sorted(side)] for side in (mine, theirs)))
+        own, others = ([math.log(side[n]) for n in sorted(side)] for side in (mine, theirs))
+        found = shift(own, others)
         ends, sure = (found.low, found.high), found.p_value <= ALPHA
     elif len(both) > 1:
         ends = few_interval([math.log(theirs[n]) - math.log(mine[n]) for n in both])

@@ -15,7 +15,7 @@ from statistics import NormalDist
 import numpy as np
 
 ALPHA = 0.01
-"""Of the interval."""
+"""Of the interval, unless another is asked for."""
 EXACT_UP_TO = 30
 """Samples up to this size are judged by the exact distribution."""
 
@@ -28,18 +28,18 @@ class Shift:
     """The median of all differences, second minus first."""
     low: float
     high: float
-    """99 % interval of `estimate`; infinite where the samples are too small for one."""
+    """Interval of `estimate`; infinite where the samples are too small for one."""
     p_value: float
     """Two-sided."""
 
 
-def shift(first: Sequence[float], second: Sequence[float]) -> Shift:
-    """Raises ValueError for an empty sample."""
+def shift(first: Sequence[float], second: Sequence[float], alpha: float = ALPHA) -> Shift:
+    """`alpha`: how often the interval may miss. Raises ValueError for an empty sample."""
     if not first or not second:
         raise ValueError("a shift needs numbers on both sides")
     differences = sorted(b - a for a in first for b in second)
     above = sum(d > 0 for d in differences) + 0.5 * sum(d == 0 for d in differences)
-    low, high = _interval(differences, len(first), len(second))
+    low, high = _interval(differences, len(first), len(second), alpha)
     middle = len(differences) // 2
     return Shift(
         estimate=(differences[middle] + differences[-1 - middle]) / 2,
@@ -104,16 +104,18 @@ def _spread(values: Sequence[float], num: int, other: int) -> float:
     return math.sqrt(num * other / 12 * (total + 1 - correction))
 
 
-def _interval(differences: Sequence[float], num: int, other: int) -> tuple[float, float]:
+def _interval(
+    differences: Sequence[float], num: int, other: int, alpha: float
+) -> tuple[float, float]:
     """The k-th smallest and the k-th largest difference."""
     if max(num, other) <= EXACT_UP_TO:
         counts = _counts(num, other)
         total, below, rank = sum(counts), 0, 0
-        while rank < len(counts) and 2 * (below + counts[rank]) <= ALPHA * total:
+        while rank < len(counts) and 2 * (below + counts[rank]) <= alpha * total:
             below += counts[rank]
             rank += 1
     else:
-        quantile = NormalDist().inv_cdf(1 - ALPHA / 2)
+        quantile = NormalDist().inv_cdf(1 - alpha / 2)
         rank = math.floor(num * other / 2 - quantile * _spread([], num, other))
     if rank <= 0:
         return -math.inf, math.inf

@@ -10,6 +10,7 @@ from hostbench.core.units import format_bytes, format_seconds, number_of
 from hostbench.judge.asv_rule import AsvMark
 from hostbench.judge.compare import Comparison
 from hostbench.judge.grid import short_version
+from hostbench.judge.sequential import half_width
 from hostbench.report.places import Key
 from hostbench.report.sides import Lacking, Sides
 from hostbench.report.table import Cell, Column, Heading, Part, Table
@@ -20,6 +21,7 @@ COLUMNS = (
     Column(title="after", keys=("after_s", "after_bytes"), right=True),
     Column(title="change", keys=("effect",), right=True),
     Column(title="99 % interval", keys=("low", "high"), right=True),
+    Column(title="detectable", keys=("detectable_effect",), right=True),
     Column(title="n", keys=("num_first", "num_second", "unit"), right=True),
     Column(title="series", keys=("series",), code=True),
     Column(title="note", keys=("why", "asv_differs"), below=True),
@@ -61,7 +63,10 @@ def table(found: Mapping[Key, Comparison], sides: Sides) -> Table:
 
 
 def as_json(
-    found: Mapping[Key, Comparison], sides: Sides, names: tuple[str, str]
+    found: Mapping[Key, Comparison],
+    sides: Sides,
+    names: tuple[str, str],
+    remarks: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The same as plain values."""
     return {
@@ -69,6 +74,7 @@ def as_json(
         "second": names[1],
         "counts": Counter(one.verdict for one in found.values()),
         "notes": _notes(found, sides, every=True),
+        "remarks": [remark.strip() for remark in remarks],
         "detectable_effect": detectable(found),
         "without_number": [
             {
@@ -87,6 +93,7 @@ def as_json(
                 "effect": one.effect,
                 "low": one.low,
                 "high": one.high,
+                "detectable_effect": half_width(one),
                 "p_value": one.p_value,
                 "unit": one.unit,
                 "num": list(one.num),
@@ -110,11 +117,7 @@ def counts(found: Mapping[Key, Comparison]) -> str:
 def detectable(found: Mapping[Key, Comparison]) -> float | None:
     """The change from which on half of the series would tell it: the median over series of half
     their interval; None where no series has one."""
-    halves = [
-        (one.high - one.low) / 2
-        for one in found.values()
-        if one.low is not None and one.high is not None
-    ]
+    halves = [half for one in found.values() if (half := half_width(one)) is not None]
     return median(halves) if halves else None
 
 
@@ -153,6 +156,11 @@ def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) ->
 def _notes(found: Mapping[Key, Comparison], sides: Sides, every: bool) -> list[str]:
     """What has to be known to read the verdicts, and how often asv's own rule says otherwise."""
     said = list(sides.remarks)
+    if sides.shares.keys() & found.keys():
+        said.append(
+            "cases were measured until they were decided: the intervals are wider, and p-values "
+            "larger, than of as many launches that are looked at once"
+        )
     in_bytes = sum(key in sides.in_bytes for key in found)
     if in_bytes:
         said.append(f"{in_bytes} series are memory in bytes: there, slower means more of it")
@@ -223,6 +231,7 @@ def _cells(key: Key, one: Comparison, sides: Sides) -> tuple[Cell, ...]:
     mark = "?" if one.is_provisional and one.verdict in ("slower", "faster", "same") else ""
     interval = "-" if one.low is None or one.high is None else f"{one.low:+.1%} to {one.high:+.1%}"
     change = "-" if one.effect is None else f"{one.effect:+.1%}"
+    half = half_width(one)
     num = f"{one.num[0]}+{one.num[1]} {one.unit}{'es' if one.unit == 'launch' else 's'}"
     differs = _against_asv(one, sides.asv.get(key))
     measured = _as_measured(key, one, sides)
@@ -234,6 +243,7 @@ def _cells(key: Key, one: Comparison, sides: Sides) -> tuple[Cell, ...]:
         *(Cell(_in_words(*pair), pair) for pair in pairs),
         Cell(change, (one.effect,)),
         Cell(interval, (one.low, one.high)),
+        Cell("-" if half is None else f"{half:.1%}", (half,)),
         Cell(num, (*one.num, one.unit)),
         Cell(as_typed(_name(key)), (_name(key),)),
         Cell(because, (one.why, differs)),

@@ -1,17 +1,18 @@
 """The series that both sides of `hostbench compare A B` have, and what one of them lacks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
 from hostbench.core.case import as_typed
 from hostbench.core.errors import UsageError
 from hostbench.judge.asv_rule import AsvMark
-from hostbench.judge.compare import RunsOfLaunches
+from hostbench.judge.compare import WHOLE, RunsOfLaunches, Shares
 from hostbench.judge.grid import of_few_launches
+from hostbench.judge.sequential import last_look
 from hostbench.report.asv_marks import marks
 from hostbench.report.places import Key, Places
 from hostbench.report.side_runs import SideRuns, check
@@ -51,7 +52,10 @@ class Sides:
     series: dict[Key, tuple[RunsOfLaunches, RunsOfLaunches]]
     """Launches of the first and of the second, run by run."""
     interleaved: dict[Key, tuple[RunsOfLaunches, RunsOfLaunches]]
-    """The same of the runs whose launches were interleaved; without a series that has none."""
+    """The same of the runs whose launches were interleaved; without a series that has none. Of
+    launches that were looked at more than once, those up to the last look."""
+    shares: dict[Key, Shares]
+    """Of the looks at these; without a series that was to have a fixed number of launches."""
     asv: dict[Key, AsvMark]
     """What asv compare says of those that its files have at both commits; of commits alone."""
     confounded: dict[Key, list[str]]
@@ -95,9 +99,12 @@ def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
         why = [*_confounds(columns, left[key], right[key])]
         if why or not alike:
             confounded[key] = why if alike else ["other commits and dates", *why]
-    turns = {key: _interleaved(left[key], right[key]) for key in shared}
+    looks = {(run.machine, run.run_id): run.looks for run in history.runs() if run.looks}
+    turns = {key: _interleaved(left[key], right[key], looks) for key in shared}
+    shares = {key: turn.shares for key, turn in turns.items() if turn and turn.shares != WHOLE}
     return Sides(
-        interleaved={key: turn for key, turn in turns.items() if turn is not None},
+        interleaved={key: turn.sides for key, turn in turns.items() if turn is not None},
+        shares=shares,
         series={key: (_runs(left[key]), _runs(right[key])) for key in shared},
         asv=_asv(first, second, history.results, places),
         confounded=confounded,
@@ -193,15 +200,44 @@ def _same_commits(left: list[Cells], right: list[Cells]) -> tuple[list[Cells], l
     return first, second, True
 
 
+class _Turns(NamedTuple):
+    """Interleaved launches of one series, run by run."""
+
+    sides: tuple[RunsOfLaunches, RunsOfLaunches]
+    shares: Shares
+
+
 def _interleaved(
-    left: list[Cells], right: list[Cells]
-) -> tuple[RunsOfLaunches, RunsOfLaunches] | None:
-    """Of the runs of one series those whose launches were interleaved with the other side's."""
+    left: list[Cells], right: list[Cells], looks: Mapping[tuple[Any, Any], Sequence[int]]
+) -> _Turns | None:
+    """Of the runs of one series those whose launches were interleaved with the other side's.
+    `looks` by machine and run."""
     first, second = (
         [row for row in own if row["interleaved_with"] in {one["run_id"] for one in other}]
         for own, other in ((left, right), (right, left))
     )
-    return (_runs(first), _runs(second)) if first and second else None
+    if not first or not second:
+        return None
+    shares, judged = WHOLE, {}
+    partners = {row["run_id"]: row for row in second}
+    for row in first:
+        other = partners.get(row["interleaved_with"])
+        schedule = looks.get((row["machine"], row["run_id"]))
+        if other is None or schedule is None:
+            continue
+        both = sorted(_launches(row).keys() & _launches(other).keys())
+        look = last_look(len(both), schedule)
+        if look is None:
+            continue
+        shares = shares.times(look.shares)
+        for one in (row, other):
+            own = _launches(one)
+            kept = {number: own[number] for number in both[: look.launches]}
+            judged[one["run_id"]] = {**one, "launches": kept}
+    kept_first, kept_second = (
+        _runs([judged.get(row["run_id"], row) for row in rows]) for rows in (first, second)
+    )
+    return _Turns((kept_first, kept_second), shares)
 
 
 def _is_simulated(side: dict[Key, list[Cells]]) -> bool:
@@ -210,9 +246,13 @@ def _is_simulated(side: dict[Key, list[Cells]]) -> bool:
 
 def _runs(rows: list[Cells]) -> RunsOfLaunches:
     """The launches of each run; of a run that kept none its one number."""
-    held = (row.get("launches") for row in rows)  # asv keeps none; odd ones count as none
-    kept = ([*map(float, one.values())] if isinstance(one, dict) else [] for one in held)
-    return [own or [row["number"]] for own, row in zip(kept, rows, strict=True)]
+    return [[*_launches(row).values()] or [row["number"]] for row in rows]
+
+
+def _launches(row: Cells) -> dict[Any, float]:
+    """By their number. asv keeps none; odd ones count as none."""
+    held = row.get("launches")
+    return {key: float(one) for key, one in held.items()} if isinstance(held, dict) else {}
 
 
 def _cells(rows: pd.DataFrame) -> list[Cells]:

@@ -114,6 +114,16 @@ class Plan:
         first ^= launch % 2
         return first, 1 - first
 
+    def only(self, cases: tuple[Case, ...], launch: int, launches: int) -> "Plan":
+        """One launch of these cases, as it is in a run of so many launches."""
+        others = (number for number in range(launches) if number != launch)
+        return replace(
+            self,
+            profile=replace(self.profile, launches=launches),
+            cases=cases,
+            done=frozenset((case, number) for number in others for case in cases),
+        )
+
     def total(self) -> int:
         """Case-launches to measure; the observing pass, a launch beyond the last, is not one."""
         done = sum(launch < self.profile.launches for _, launch in self.done)

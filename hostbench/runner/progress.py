@@ -28,6 +28,7 @@ class Bar:
         self._total = self._done = self._telling = 0
         self._launch = self._what = ""
         self._began_s = self._said_s = time.monotonic()
+        self._late_s: float | None = None
 
     def __enter__(self) -> "Bar":
         return self
@@ -38,8 +39,13 @@ class Bar:
     def begin(self, total: int, telling: int = 1) -> None:
         """`telling`: case-launches after which the rest can be told from the time they took: a
         launch of every family, for one family's cases take far longer than another's."""
-        self._total, self._telling = total, telling
+        self._total, self._telling, self._done = total, telling, 0
         self._began_s = time.monotonic()
+
+    def until(self, late_s: float) -> None:
+        """How much is left to measure shows only meanwhile: tell the time until `late_s` (of
+        time.monotonic), when it ends in any case."""
+        self._late_s = late_s
 
     def walk(self, what: str, families: Sequence[str]) -> None:
         """A worker is about to walk the cases of these families."""
@@ -99,6 +105,8 @@ class Bar:
         return self._done / self._total if self._total else 1.0
 
     def _left(self, now_s: float) -> str:
+        if self._late_s is not None:
+            return f"at most {units.format_duration(self._late_s - now_s)} left"
         if not self._done or self._done < self._telling:
             return ""
         share, spent_s = self._share(), now_s - self._began_s

@@ -1,7 +1,7 @@
 """Runs as they are read: archives and journals, with the parts of a resumed run put together."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,6 +144,8 @@ class AboutRun:
     """What makes it another machine (hostbench.facts.causes.identity)."""
     measured: int | None = None
     """The most launches that any case has; None in tables of before."""
+    looks: Sequence[int] = ()
+    """Of hostbench.core.records.RunHeader; nothing in tables of before."""
 
 
 def about(run: WholeRun) -> AboutRun:
@@ -159,11 +161,14 @@ def about(run: WholeRun) -> AboutRun:
         complete=run.is_whole,
         hardware=causes.identity(facts_of(run.facts)),
         measured=run.measured_launches,
+        looks=header.looks,
     )
 
 
 def launches_in_words(planned: int, measured: int | None, is_whole: bool) -> str:
-    """`10 launches`, `1 of 10 launches, partial`."""
+    """`10 launches`, `1 of 10 launches, partial`. Where each case may have had its own number, the
+    most that any has."""
+    planned = max(planned, measured or 0)
     of = f"{measured} of " if measured and measured < planned else ""
     return f"{of}{planned} launch{'es' * (planned != 1)}{'' if is_whole else ', partial'}"
 

@@ -3,12 +3,14 @@
 import json
 import math
 import random
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hostbench.cli import ab, measuring
 from hostbench.cli.entry import main
@@ -24,6 +26,7 @@ from hostbench.core.errors import (
 from hostbench.core.records import Launch, Outcome
 from hostbench.device.simulated_file import VARIABLE
 from hostbench.judge.compare import MIN_RUNS, compare
+from hostbench.judge.sequential import LOOKS
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store.runs import WholeRun
 from hostbench.testing.builders import InProcess, copy_case, record, skipped
@@ -160,6 +163,84 @@ def test_what_neither_side_can_measure_is_counted() -> None:
         "main is run:a",
         "HEAD is run:b",
     ]
+
+
+# Under a budget
+
+
+def noisy(monkeypatch: pytest.MonkeyPatch, spread: float) -> None:
+    rng, whole = random.Random(7), Toy.run
+
+    def run(self: Toy, launch: Launch) -> Iterator[Outcome]:
+        for outcome in whole(self, launch):
+            far = math.exp(rng.gauss(0, spread))
+            yield replace(outcome, seconds=outcome.seconds and outcome.seconds * far)
+
+    monkeypatch.setattr(Toy, "run", run)
+
+
+def test_a_budget_ends_a_case_when_it_is_decided(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(root, "1.1")
+    assert main([*AB, "HEAD~1", "main", "--budget", "10m"]) == EXIT_REGRESSION
+    said = capsys.readouterr()
+    assert "7+7 launches" in said.out and "1 slower\n" in said.out
+    assert re.search(r"^time used: 0:0\d of 10:00, \d+% of what ten launches", said.out, re.M)
+    assert "at most " in said.err and "launch 7/7 transfer" in said.err
+    first, second = (run.header for run in stored(root))
+    assert first.looks == second.looks == LOOKS and first.launches == second.launches == 7
+
+
+def test_an_undecided_case_goes_on_and_compares_again_the_same(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noisy(monkeypatch, 0.045)
+    assert main([*AB, "main", "HEAD", "--budget", "10m", "--format", "json"]) == EXIT_OK
+    told = json.loads(capsys.readouterr().out)
+    (series,) = told["series"]
+    assert series["verdict"] == "same" and series["num"][0] in LOOKS[2:]
+    assert series["detectable_effect"] == (series["high"] - series["low"]) / 2
+    assert any(remark.startswith("time used: ") for remark in told["remarks"])
+    ids = [f"run:{run.run_id}" for run in stored(root)]
+    names = ids if told["first"] == ids[0] else ids[::-1]
+    assert main(["compare", *names, "--format", "json"]) == EXIT_OK
+    again = json.loads(capsys.readouterr().out)
+    assert again["series"] == told["series"] and "until they were decided" in again["notes"][0]
+
+
+def test_launches_beyond_the_last_look_are_not_judged(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noisy(monkeypatch, 0.1)
+
+    def run(self: Toy, launch: Launch) -> Iterator[Outcome]:
+        if launch.number == 8:
+            raise KeyboardInterrupt
+        yield from whole(self, launch)
+
+    whole = Toy.run
+    monkeypatch.setattr(Toy, "run", run)
+    assert main([*AB, "main", "HEAD", "--budget", "1h"]) == EXIT_FAILED
+    said = capsys.readouterr().out
+    assert "7+7 launches" in said and "interrupted in launch 8" in said
+    assert "interrupted after 8 launches a side; the next look is after 10" in said
+    assert [len(run.winners()) for run in stored(root)] == [8, 8]
+
+
+def test_a_budget_that_is_too_short_says_so(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([*AB, "main", "HEAD", "--budget", "0.000001"])
+    said = capsys.readouterr().out
+    assert code == EXIT_NOTHING_MEASURED
+    assert "the budget ended after 1 launch a side; the next look is after 7" in said
+
+
+@pytest.mark.parametrize("more", [("--launches", "9"), ("--stop-after", "1m")])
+def test_a_budget_decides_alone(
+    root: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    assert main([*AB, "main", "--budget", "1m", *more]) == EXIT_USAGE
+    assert f"leave {more[0]} out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("after", [1, 9])

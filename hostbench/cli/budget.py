@@ -1,0 +1,176 @@
+"""`hostbench ab --budget TIME`: which cases each launch measures, and why others are measured no
+more."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from hostbench.core.case import Case, as_typed
+from hostbench.core.records import CaseRecord
+from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.units import format_duration, number_of
+from hostbench.judge.compare import Comparison, compare
+from hostbench.judge.sequential import (
+    Look,
+    could_decide,
+    fitting,
+    half_width,
+    last_look,
+    next_look,
+    wanted,
+    within_reach,
+)
+
+_STARTED = 1
+"""Launches that also start the fork servers: they tell nothing of what later ones take."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Budget:
+    """What is known while two sides are measured. A case that is decided, or out of reach, stops;
+    where the time that is left does not do for all, those go on that need the least."""
+
+    total_s: float
+    cases: tuple[Case, ...]
+    now_s: Callable[[], float] = time.monotonic
+    why: dict[Case, str] = field(default_factory=dict)
+    """Why a case stopped undecided."""
+    goal: int = MIN_LAUNCHES
+    """Launches a side at the look that is aimed at."""
+    _going: list[Case] = field(init=False)
+    """The first goes on longest."""
+    _seconds: dict[Case, tuple[list[float], list[float]]] = field(init=False)
+    """Of each side's launches."""
+    _took_s: dict[Case, dict[int, float]] = field(init=False)
+    """Case -> launch -> of both sides together."""
+    _began_s: float = field(init=False)
+    _last_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._going = list(self.cases)
+        self._seconds = {case: ([], []) for case in self.cases}
+        self._took_s = {case: {} for case in self.cases}
+        self._began_s = self._last_s = self.now_s()
+
+    @property
+    def late_s(self) -> float:
+        """When it is over, of `now_s`."""
+        return self._began_s + self.total_s
+
+    @property
+    def used_s(self) -> float:
+        """Until the newest record."""
+        return self._last_s - self._began_s
+
+    def next(self, launch: int) -> tuple[Case, ...]:
+        """The cases of this launch, after as many launches a side; none where it is over."""
+        if launch > _STARTED:
+            look = last_look(launch)
+            if look is not None and look.launches == launch:
+                self._going = [*self._worth_more(look)]
+            self._fit(launch)
+        return tuple(case for case in self.cases if case in self._going)
+
+    def note(self, place: int, record: CaseRecord) -> None:
+        """A record of one side has come."""
+        now_s, case = self.now_s(), record.case
+        took = self._took_s[case]
+        took[record.launch] = took.get(record.launch, 0.0) + now_s - self._last_s
+        self._last_s = now_s
+        if record.status == "ok" and record.seconds is not None:
+            self._seconds[case][place].append(record.seconds)
+        elif case in self._going:
+            self._going.remove(case)
+
+    def cut_off(self, what: str) -> None:
+        """It ended in the middle of a launch, or right behind a look."""
+        found = self.found()
+        for case in self._going:
+            num = self._num(case)
+            if num < self.goal or found[case].verdict == "undecided":
+                later = next_look(num)
+                self.why[case] = f"{what} after {_launches(num)}; the next look is after {later}"
+
+    def remarks(self, every: bool, few: int = 10) -> Iterator[str]:
+        """The time, and each case that stopped undecided."""
+        used, total = format_duration(self.used_s), format_duration(self.total_s)
+        ten_s = 10 * sum(map(self._cost_s, self.cases))
+        share = f", {self.used_s / ten_s:.0%} of what ten launches a side take" if ten_s else ""
+        yield f"time used: {used} of {total}{share}"
+        if not self.why:
+            return
+        yield f"stopped undecided: {number_of(len(self.why), 'case')}"
+        shown = list(self.why.items())[: None if every else few]
+        for case, why in shown:
+            yield f"  {as_typed(str(case))}: {why}"
+        if len(self.why) > len(shown):
+            yield f"  and {len(self.why) - len(shown)} more; --all names them"
+
+    def _worth_more(self, look: Look) -> list[Case]:
+        """The cases that are undecided and not out of reach, the nearest to a decision first."""
+        near: dict[Case, float] = {}
+        found = self.found()
+        for case in self._going:
+            one = found[case]
+            if one.verdict != "undecided":
+                continue
+            left_s = self.late_s - self.now_s()
+            reach, half = within_reach(one, look, self._cost_s(case), left_s)
+            if one.low is None:
+                self.why[case] = one.why
+            elif reach is None:
+                self.why[case] = self._no_time(look.launches)
+            elif not could_decide(one, half):
+                self.why[case] = (
+                    f"±{half_width(one):.1%} after {_launches(look.launches)}; the budget "
+                    f"allows {reach.launches}, about ±{half:.1%}, and ±{wanted(one):.1%} decides"
+                )
+            else:
+                near[case] = half / wanted(one)
+        return sorted(near, key=lambda case: near[case])
+
+    def found(self) -> Mapping[Case, Comparison]:
+        """What `hostbench compare` says of all cases that were looked at so far."""
+        both, shares = {}, {}
+        for case, (first, second) in self._seconds.items():
+            look = last_look(self._num(case))
+            if look is not None:
+                both[case] = ([first[: look.launches]], [second[: look.launches]])
+                shares[case] = look.shares
+        return compare(both, both, shares=shares)
+
+    def _num(self, case: Case) -> int:
+        """Launches of both sides."""
+        return min(map(len, self._seconds[case]))
+
+    def _fit(self, launch: int) -> None:
+        """Leave out what the time does not do for: before the first look what takes longest."""
+        goal = next_look(launch)
+        if goal is None:
+            self.why |= dict.fromkeys(self._going, f"{_launches(launch)} are the most")
+            self._going = []
+            return
+        self.goal = goal
+        costs = {case: self._cost_s(case) for case in self._going}
+        first = launch < MIN_LAUNCHES
+        order = sorted(self._going, key=lambda case: costs[case]) if first else self._going
+        kept = fitting(costs, order, goal - launch, self.late_s - self.now_s())
+        for case in self._going:
+            if case not in kept:
+                self.why[case] = self._no_time(launch)
+        self._going = kept
+
+    def _no_time(self, launch: int) -> str:
+        goal = next_look(launch)
+        return f"after {_launches(launch)} no time was left for the look after {goal}"
+
+    def _cost_s(self, case: Case) -> float:
+        """Of a launch of both sides."""
+        took = self._took_s[case]
+        later = [took_s for launch, took_s in took.items() if launch >= _STARTED]
+        return fmean(later or took.values()) if took else 0.0
+
+
+def _launches(num: int) -> str:
+    return f"{number_of(num, 'launch', 'launches')} a side"
