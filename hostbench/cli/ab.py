@@ -2,13 +2,15 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 from hostbench.cli import compare
 from hostbench.cli.measuring import Pair, measure_pair
-from hostbench.cli.output import warn
+from hostbench.cli.output import check_folder, warn, write_file
+from hostbench.cli.program import given
 from hostbench.cli.results import results_folder
 from hostbench.cli.run_setup import (
     Measuring,
@@ -24,11 +26,15 @@ from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
 from hostbench.families import broken, of_project
 from hostbench.families import names as known_families
+from hostbench.judge.compare import Comparison
+from hostbench.report import comment
+from hostbench.report.places import Key
+from hostbench.report.sides import Sides
 from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side
 from hostbench.vcs.own import is_own
-from hostbench.vcs.repo import Checkout, commit_of, working_tree
+from hostbench.vcs.repo import Checkout, GitError, about, commit_of, working_tree
 from hostbench.vcs.side import WORKING_TREE, Side
 
 
@@ -39,6 +45,7 @@ class AbOptions(Measuring):
     """B, then families; either may be left out."""
     budget: float | None = None
     """Seconds that the launches may take: each case has as many as it needs. None: ten a side."""
+    comment: Path | None = None
     all: bool = False
     format: str = "text"
 
@@ -46,12 +53,23 @@ class AbOptions(Measuring):
 def execute(options: AbOptions) -> int:
     """Measure, keep a run of each side, compare them. Exit codes are those of `compare`, but 4
     where a case failed or the run was interrupted."""
+    if options.comment is not None:
+        check_folder(options.comment, "--comment")
+    try:
+        return _execute(options)
+    except NothingMeasured as error:
+        _write_comment(options, comment.of_nothing(str(error), _asked(options)))
+        raise
+
+
+def _execute(options: AbOptions) -> int:
     become_subreaper()
     check_decides(options)
     _check_budget(options)
     second, families = _names(options.names)
     # --quick narrows the cases alone.
     launches = MIN_LAUNCHES if options.budget else options.launches or STANDARD.launches
+    asked = options
     options = replace(options, families=families, launches=launches)
     root, code = repository(results_folder(options.results))
     side.known_commit(root, options.a)  # refused before torch is asked
@@ -72,32 +90,70 @@ def execute(options: AbOptions) -> int:
         adopt_left_over(setup)
         plan = replace(plan, cases=cases)
         pair = measure_pair(setup, sides, plan, budget_s=options.budget)
-    verdict = _compared(options, setup, (_called(sides[0]), _called(sides[1])), pair, notes)
+    verdict = _compared(asked, setup, (sides[0], sides[1]), pair, notes)
     failed = any(one.status == "failed" for records in pair.records for one in records)
     cut_off = pair.end in ("interrupted", "device lost")
     return EXIT_FAILED if failed or cut_off else verdict
 
 
 def _compared(
-    options: AbOptions, setup: Setup, called: tuple[str, str], pair: Pair, notes: Sequence[str]
+    options: AbOptions, setup: Setup, sides: tuple[Side, Side], pair: Pair, notes: Sequence[str]
 ) -> int:
     """The exit code of `compare`, which prints the page; `notes`: what could not be measured."""
+    called = _called(sides[0]), _called(sides[1])
     remarks = [*notes, *_remarks(called, pair, options.all)]
+    first, second = (f"run:{run_id}" for run_id in pair.run_ids)
+    asked = compare.CompareOptions(
+        a=first,
+        b=second,
+        all=options.all or options.budget is not None,
+        format=options.format,
+        results=str(setup.results),
+    )
+
+    def write(found: Mapping[Key, Comparison], judged: Sides) -> None:
+        about = _asked(options, sides, setup)
+        _write_comment(options, comment.of_result(found, judged, about, remarks))
+
     try:
-        first, second = (f"run:{run_id}" for run_id in pair.run_ids)
-        asked = compare.CompareOptions(
-            a=first,
-            b=second,
-            all=options.all or options.budget is not None,
-            format=options.format,
-            results=str(setup.results),
-        )
-        return compare.execute(asked, called, remarks)
+        return compare.execute(asked, called, remarks, write)
     except NothingMeasured as error:
+        _write_comment(options, comment.of_nothing(str(error), _asked(options, sides, setup)))
         for remark in remarks:
             warn(remark)
         warn(str(error))
         return error.exit_code
+
+
+def _write_comment(options: AbOptions, text: str) -> None:
+    if options.comment is not None:
+        write_file(options.comment, text.encode(), "--comment")
+
+
+def _asked(
+    options: AbOptions, sides: Sequence[Side] = (), setup: Setup | None = None
+) -> comment.Asked:
+    """Before the sides are known, only how they were called."""
+    words = [*map(quote, (options.a, *options.names))]
+    words += [f"--case {quote(case)}" for case in options.case]
+    times = (("--budget", options.budget), ("--stop-after", options.stop_after))
+    words += [f"{name} {seconds:g}s" for name, seconds in times if seconds is not None]
+    more = given(options, "quick", "launches", "device", "deadline")
+    names = [_called(one) for one in sides] or [options.a, (*options.names, WORKING_TREE)[0]]
+    subjects = [_subject(one) for one in sides] or ["", ""]
+    return comment.Asked(
+        names=(names[0], names[1]),
+        subjects=(subjects[0], subjects[1]),
+        machine=setup.machine if setup else "",
+        command=f"hostbench ab {' '.join(words)}{more}",
+    )
+
+
+def _subject(of: Side) -> str:
+    try:
+        return about(Path.cwd(), of.code.commit) if of.code.commit else ""
+    except GitError:
+        return ""
 
 
 def _check_budget(options: AbOptions) -> None:

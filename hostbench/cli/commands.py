@@ -148,6 +148,12 @@ _command(
     ),
     options.selection,
     options.budget,
+    click.option(
+        "--comment",
+        metavar="FILE",
+        type=options.PATH,
+        help="write the answer as Markdown for a pull request",
+    ),
     options.stop_after,
     options.measuring,
     options.every,

@@ -87,20 +87,21 @@ class Reading:
             print(text, end="", file=sys.stderr, flush=True)
 
 
-def check_folder(path: Path) -> None:
-    """Before the work, not after. Raises UsageError where the folder of what `-o` names is not
-    there."""
+def check_folder(path: Path, option: str = "-o") -> None:
+    """Before the work, not after. Raises UsageError where the folder of what the option names is
+    not there."""
     if not path.parent.is_dir():
         raise UsageError(
-            f"cannot write {path}: there is no folder {path.parent}; name another file with -o"
+            f"cannot write {path}: there is no folder {path.parent}; name another file with "
+            f"{option}"
         )
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """What `-o` names. A link or a device (/dev/stdout) is written through, never replaced. Raises
-    UsageError."""
-    remedy = "name another file with -o"
-    check_folder(path)
+def write_file(path: Path, data: bytes, option: str = "-o") -> None:
+    """What the option names. A link or a device (/dev/stdout) is written through, never replaced.
+    Raises UsageError."""
+    remedy = f"name another file with {option}"
+    check_folder(path, option)
     if not path.is_symlink() and (path.is_file() or path.is_dir() or not path.exists()):
         write_atomic(path, data, remedy)
         return

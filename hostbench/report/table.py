@@ -133,7 +133,7 @@ def _with_code(line: str) -> str:
     """A line in Markdown; commands of ours and cases in it are code."""
     pieces = _TYPED.split(line)
     return "".join(
-        _code(piece.strip("`")) if place % 2 else shown(piece, True)
+        code(piece.strip("`")) if place % 2 else shown(piece, True)
         for place, piece in enumerate(pieces)
     )
 
@@ -142,9 +142,12 @@ def _values(cell: str | Cell) -> tuple[Any, ...]:
     return (cell,) if isinstance(cell, str) else cell.values
 
 
-def _code(text: str) -> str:
-    """A cell of a Markdown table that is code: only what would end the two is taken for itself."""
-    return f"`{one_line(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`" if text else ""
+def code(text: str, in_table: bool = False) -> str:
+    """Text from anywhere as code in Markdown: only what would end the two is taken for itself. A
+    backslash before a bar would undo the one that keeps the bar from ending a cell."""
+    kept = one_line(text).replace("`", "'").strip()
+    kept = re.sub(r"\\*\|", r"\\|", kept) if in_table else kept
+    return f"`{kept}`" if kept else ""
 
 
 def _text(cell: str | Cell, markdown: bool = False) -> str:
@@ -224,7 +227,7 @@ def _num_beside(widths: Sequence[int], width: int) -> int:
 def _piped(table: Table) -> list[str]:
     rows = [
         [
-            _code(_text(cell)) if column.code else _text(cell, True)
+            code(_text(cell), in_table=True) if column.code else _text(cell, True)
             for cell, column in zip(row, table.columns, strict=True)
         ]
         for row in table.rows

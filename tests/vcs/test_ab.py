@@ -182,8 +182,16 @@ def noisy(monkeypatch: pytest.MonkeyPatch, spread: float) -> None:
 def test_a_budget_ends_a_case_when_it_is_decided(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    commit(root, "1.1")
-    assert main([*AB, "HEAD~1", "main", "--budget", "10m"]) == EXIT_REGRESSION
+    commit(root, "1.1", "slow `down`")
+    file = root / "results.md"
+    words = ("HEAD~1", "main", "--budget", "10m", "--comment", str(file))
+    assert main([*AB, *words]) == EXIT_REGRESSION
+    told = file.read_text()
+    assert told.startswith("<!-- hostbench: ab -->\n**Slower:** the one case, the most `transfer.")
+    assert "slow 'down'`\n" in told and "- `time used: " in told
+    assert (
+        f"- again: `hostbench ab 'HEAD~1' main --case '{CASE}' --budget 600s --device sim" in told
+    )
     said = capsys.readouterr()
     assert "7+7 launches" in said.out and "1 slower\n" in said.out
     assert re.search(r"^time used: 0:0\d of 10:00, \d+% of what ten launches", said.out, re.M)
@@ -229,10 +237,23 @@ def test_launches_beyond_the_last_look_are_not_judged(
 
 
 def test_a_budget_that_is_too_short_says_so(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([*AB, "main", "HEAD", "--budget", "0.000001"])
+    file = root / "comment.md"
+    words = ("main", "HEAD", "--budget", "0.000001", "--comment", str(file))
+    assert main([*AB, *words]) == EXIT_NOTHING_MEASURED
     said = capsys.readouterr().out
-    assert code == EXIT_NOTHING_MEASURED
+    assert file.read_text().splitlines()[1].startswith("**Undecided:** the one case, no interval")
     assert "the budget ended after 1 launch a side; the next look is after 7" in said
+
+
+def test_a_comment_says_that_nothing_was_measured(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(side, "_versions", lambda name, folder: {})
+    assert main([*AB, "main", "--comment", "c.md"]) == EXIT_NOTHING_MEASURED
+    first = (root / "c.md").read_text().splitlines()[1]
+    assert first.startswith("**Nothing measured:** `nothing to compare: 1 case left out, not in")
+    assert main([*AB, "main", "--comment", "no/such.md"]) == EXIT_USAGE
+    assert "name another file with --comment" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [("--launches", "9"), ("--stop-after", "1m")])
