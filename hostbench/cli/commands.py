@@ -392,6 +392,13 @@ _command(
     options.results,
 )
 _command(
+    "comment",
+    "Post FILE, as `hostbench ab --comment FILE` writes it, on a pull request of GitHub or a merge "
+    "request of GitLab; the comment that is there is updated. Which one, the CI job tells.",
+    click.argument("file", type=options.PATH, metavar="FILE"),
+    click.option("--pull", type=click.IntRange(1), metavar="N", help="the number of the request"),
+)
+_command(
     "recipe",
     "Print a recipe for CI, cron, systemd or a container, to be copied into your repository; "
     "without NAME, which there are. docs/ci.md explains them.",

@@ -1,0 +1,101 @@
+"""A message for each confirmed change, once, to the address that the environment names."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hostbench.core.errors import HostbenchError, UsageError
+from hostbench.core.units import number_of
+from hostbench.notify import sent
+from hostbench.notify.change import ConfirmedChange, in_words, link
+from hostbench.notify.http import Place, checked_url, exchange
+
+WEBHOOK = "HOSTBENCH_WEBHOOK"
+"""The address, which is a secret."""
+FORM = "HOSTBENCH_WEBHOOK_FORM"
+DASHBOARD = "HOSTBENCH_DASHBOARD"
+"""Where the dashboard is served, for links."""
+FORMS = ("json", "slack")
+MOST = 20
+"""Messages of one night; the others go the next night."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notified:
+    """What became of a night's changes."""
+
+    sent: tuple[ConfirmedChange, ...] = ()
+    waiting: tuple[ConfirmedChange, ...] = ()
+    """Not sent yet: the next night tries again."""
+    warnings: tuple[str, ...] = ()
+
+
+def notify(
+    results: Path, changes: Sequence[ConfirmedChange], environ: Mapping[str, str] = os.environ
+) -> Notified:
+    """Send each change that was not sent before, and note it beside the results.
+
+    Raises nothing that a night could fail by: what goes wrong is a warning. Without WEBHOOK it does
+    nothing.
+    """
+    if not environ.get(WEBHOOK):
+        return Notified()
+    warnings: list[str] = []
+    try:
+        place, form, dashboard = _settings(environ)
+        before = sent.read(results, warnings.append)
+    except HostbenchError as error:
+        return Notified(waiting=tuple(changes), warnings=(*warnings, str(error)))
+    new = [one for one in changes if not any(old.is_of(one) for old in before)]
+    done: list[ConfirmedChange] = []
+    path = sent.new_file(results)
+    try:
+        for change in new[:MOST]:
+            exchange(place, "POST", body=message(change, form, dashboard))
+            done.append(change)
+            sent.write(path, done)
+    except HostbenchError as error:
+        warnings.append(str(error))
+    left = new[len(done) :]
+    if left:
+        waiting = number_of(len(left), "change")
+        warnings.append(f"{waiting} not sent yet: the next night tries again")
+    return Notified(sent=tuple(done), waiting=tuple(left), warnings=tuple(warnings))
+
+
+def message(change: ConfirmedChange, form: str, dashboard: str | None) -> dict[str, Any]:
+    """The body of a request."""
+    where = None if dashboard is None else link(change, dashboard)
+    text = in_words(change)
+    if form == "slack":
+        return {"text": f"{_escaped(text)}{f' <{where}|dashboard>' if where else ''}"}
+    fields = {name: _finite(value) for name, value in asdict(change).items() if name != "near"}
+    return {"event": "hostbench.change", "text": text, **fields, "link": where}
+
+
+def _settings(environ: Mapping[str, str]) -> tuple[Place, str, str | None]:
+    url = checked_url(environ[WEBHOOK], WEBHOOK)
+    form = environ.get(FORM) or "json"
+    if form not in FORMS:
+        raise UsageError(f"{FORM} is {form!r:.40}; it must be {' or '.join(FORMS)}")
+    dashboard = environ.get(DASHBOARD) or None
+    if dashboard and not dashboard.startswith(("https://", "http://")):
+        raise UsageError(f"{DASHBOARD} is no address: it must begin with https:// or http://")
+    return Place(name="the webhook", url=url, headers={}), form, dashboard
+
+
+def _escaped(text: str) -> str:
+    """As Slack wants it: nothing in the text is a link or a mention."""
+    for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "@\u200b")):
+        text = text.replace(sign, name)
+    return text
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity."""
+    if isinstance(value, tuple | list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
