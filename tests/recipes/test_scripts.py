@@ -1,0 +1,281 @@
+"""What the recipes and docs/ci.md have a shell do is done, against a bare remote on disk.
+
+In the short form `hostbench` is a stand-in that notes how it was called; those calls are then made
+in this process. In the long form the shell starts the real program, on the simulated device.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench import recipes
+from hostbench.cli import main
+from hostbench.cli.commands import COMMANDS
+from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from tests.recipes.test_recipes import FOLDER, workflow
+from tests.turns import git
+from tests.vcs.test_results_branch import BRANCH, clone, measured, names
+
+DOCS = FOLDER.parent.parent / "docs" / "ci.md"
+SECRET = "T0KEN-of-the-job"
+STAND_IN = """#!/bin/sh
+# hostbench: notes its words, and whether it was given a token; ends as EXITS says.
+[ "$1" = recipe ] && exec cat "$RECIPES/$2"
+for word in "$@"; do printf '%s\\037' "$word"; done >>"$CALLS"
+echo "${HOSTBENCH_GIT_TOKEN:+token}" >>"$CALLS"
+trap 'echo stopped >>"$CALLS"; exit 4' TERM
+[ -z "${SLOW:-}" ] || { touch "$CALLS.slow"; sleep 30 & wait; }
+exit "$(cat "$EXITS/$1" 2>/dev/null || echo 0)"
+"""
+PYTHON = """#!/bin/sh
+# python3 -m venv DIR, without the seconds that it takes
+[ "$1 $2" = "-m venv" ] || exit 9
+mkdir -p "$3/bin"
+cp "$BIN/hostbench" "$3/bin/hostbench"
+printf '#!/bin/sh\\necho "$*" >>"$CALLS.pip"\\n' >"$3/bin/pip"
+chmod +x "$3/bin/pip"
+"""
+
+
+@dataclass
+class Runner:
+    """A machine of CI: a checkout, a remote, and what is on its PATH."""
+
+    root: Path
+    remote: Path
+    env: dict[str, str]
+
+    @property
+    def folder(self) -> Path:
+        return self.root.parent
+
+    def shell(self, script: str, *flags: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", *flags, "-c", script],
+            cwd=self.root,
+            env={**self.env, **more},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+
+    def ends_with(self, **exits: int) -> None:
+        """The exit codes of the stand-in, by command; 0 else."""
+        (self.folder / "calls").unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "exits", ignore_errors=True)
+        (self.folder / "exits").mkdir()
+        for name, code in exits.items():
+            (self.folder / "exits" / name).write_text(str(code))
+
+    def calls(self) -> list[list[str]]:
+        """The words of each call; a last one, `token`, where it was given one."""
+        lines = (self.folder / "calls").read_text().splitlines()
+        return [list(filter(None, line.split("\x1f"))) for line in lines]
+
+    def job(self, job: Mapping[str, Any], env: Mapping[str, str]) -> int:
+        """The steps of a workflow's job, as GitHub goes through them."""
+        added = self.folder / "path"
+        added.write_text("")
+        failed = 0
+        for step in job["steps"]:
+            if "run" not in step or (failed and "always()" not in step.get("if", "")):
+                continue
+            given = {key: _filled(value) for key, value in step.get("env", {}).items()}
+            path = os.pathsep.join([*added.read_text().split(), self.env["PATH"]])
+            more = {**env, **given, "PATH": path, "GITHUB_PATH": str(added)}
+            done = self.shell(step["run"], "-e", **more)
+            if done.returncode and not step.get("continue-on-error"):
+                failed = failed or done.returncode
+        return failed
+
+
+def _filled(text: str) -> str:
+    return {"${{ github.token }}": SECRET}.get(text, "")
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", "remote.git")
+    remote = tmp_path / "remote.git"
+    root = clone(remote)
+    git(root, "push", "-q", "origin", "main")
+    git(root, "remote", "set-head", "origin", "main")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in (("hostbench", STAND_IN), ("python3", PYTHON)):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "temp").mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    tools = Path(sys.executable).parent
+    env = {
+        **kept,
+        "PATH": os.pathsep.join([str(folder), kept["PATH"], str(tools)]),
+        "HOME": str(tmp_path / "home"),
+        "BIN": str(folder),
+        "CALLS": str(tmp_path / "calls"),
+        "EXITS": str(tmp_path / "exits"),
+        "RECIPES": str(FOLDER),
+        "RUNNER_TEMP": str(tmp_path / "temp"),
+        "CI_PROJECT_DIR": str(root),
+        "CHECKOUT": str(root),
+        "VENV": str(tmp_path),
+    }
+    return Runner(root=root, remote=remote, env=env)
+
+
+def test_a_night_on_github(runner: Runner) -> None:
+    """The results are pushed whatever the night came to; the token is for two steps."""
+    whole = workflow("github-nightly.yml")
+    (job,) = whole["jobs"].values()
+    branch = f"origin/{BRANCH}"
+    usual = ["nightly", "--budget", "45m", "--page", "hostbench.html"]
+    every = [["fetch", branch, "token"], usual, ["push", branch, "token"]]
+    for exits, code in (({}, 0), ({"nightly": 1}, 1), ({"fetch": 4}, 0), ({"push": 4}, 4)):
+        runner.ends_with(**exits)
+        assert runner.job(job, whole["env"]) == code
+        assert runner.calls() == every
+    assert set((runner.folder / "calls.pip").read_text().splitlines()) == {
+        f"install --quiet {whole['env']['HOSTBENCH']}"
+    }
+
+
+def test_a_comparison_on_github(runner: Runner) -> None:
+    whole = workflow("github-compare.yml")
+    (job,) = whole["jobs"].values()
+    runner.ends_with(ab=1)
+    assert runner.job(job, whole["env"]) == EXIT_REGRESSION
+    ((*_, name, file),) = runner.calls()
+    handed = job["steps"][-1]["with"]["path"]
+    assert (name, file) == ("--comment", handed)
+    whole = workflow("github-comment.yml")
+    (job,) = whole["jobs"].values()
+    runner.ends_with()
+    assert runner.job(job, whole["env"]) == EXIT_OK
+    taken = Path(
+        job["steps"][0]["with"]["path"].replace("${{ runner.temp }}", runner.env["RUNNER_TEMP"])
+    )
+    assert runner.calls() == [["comment", str(taken / handed)]]
+
+
+def test_a_check_on_github(runner: Runner) -> None:
+    whole = workflow("github-check.yml")
+    (job,) = whole["jobs"].values()
+    job["steps"] = [step for step in job["steps"] if step["name"] != "Install"]
+    runner.ends_with(run=4)
+    assert runner.job(job, whole["env"]) == 4
+    assert [words[0] for words in runner.calls()] == ["sync-benchmarks", "run"]
+
+
+def gitlab(runner: Runner, name: str, **more: str) -> int:
+    """A job of GitLab's: one shell, then another for what comes after."""
+    whole = workflow("gitlab.yml")
+    job = {**whole[".hostbench"], **whole[name]} if "extends" in whole[name] else whole[name]
+    variables = {**whole[".hostbench"]["variables"], **job.get("variables", {}), **more}
+    before = "\n".join([*job.get("before_script", []), *job["script"]])
+    code = runner.shell(before, "-eo", "pipefail", **variables).returncode
+    for line in job.get("after_script", []):
+        runner.shell(line, **variables)
+    return code
+
+
+def test_gitlabs_jobs(runner: Runner) -> None:
+    branch = f"origin/{BRANCH}"
+    for exits, code in (({}, 0), ({"nightly": 3, "fetch": 4}, 3), ({"push": 4}, 4)):
+        runner.ends_with(**exits)
+        assert gitlab(runner, "hostbench-nightly") == code
+        fetch, nightly, *pushes = runner.calls()
+        assert (fetch, nightly[0]) == (["fetch", branch], "nightly")
+        assert pushes == [["push", branch]] * 2
+    runner.ends_with(ab=1)
+    assert gitlab(runner, "hostbench-compare", CI_MERGE_REQUEST_DIFF_BASE_SHA="1a2b") == 1
+    assert runner.calls()[0][:3] == ["ab", "1a2b", "HEAD"]
+    runner.ends_with()
+    assert gitlab(runner, "hostbench-comment", GITLAB_TOKEN="") == 0
+    assert gitlab(runner, "hostbench-comment", GITLAB_TOKEN=SECRET) == 0
+    assert not (runner.folder / "calls").exists(), "no token, or no comment: nothing is posted"
+
+
+def test_a_night_of_cron_follows_the_main_branch(runner: Runner) -> None:
+    other = clone(runner.remote, "other")
+    git(other, "commit", "-q", "--allow-empty", "-m", "newer")
+    git(other, "push", "-q", "origin", "main")
+    runner.ends_with(nightly=1)
+    script = shlex.quote(str(FOLDER / "nightly.sh"))
+    runner.env["VENV"] = str(runner.folder)
+    assert runner.shell(f"sh {script} --device cpu").returncode == 1
+    ((command, *words),) = runner.calls()
+    assert command == "nightly" and words[-2:] == ["--device", "cpu"]
+    assert words[words.index("--push") + 1] == f"origin/{BRANCH}"
+    assert git(runner.root, "rev-parse", "HEAD") == git(other, "rev-parse", "HEAD")
+    assert git(runner.root, "rev-parse", "main") != git(other, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("name", ["github-nightly.yml", "nightly.sh"])
+def test_a_signal_reaches_hostbench(runner: Runner, name: str) -> None:
+    """A CI job that is cancelled, a unit that is stopped: what was measured is kept."""
+    runner.ends_with()
+    script = recipes.read(name)
+    if name.endswith(".yml"):
+        (job,) = workflow(name)["jobs"].values()
+        (script,) = (step["run"] for step in job["steps"] if "nightly" in step.get("run", ""))
+    process = subprocess.Popen(
+        ["bash", "-c", f"{script}\n"], cwd=runner.root, env={**runner.env, "SLOW": "1"}
+    )
+    limit = time.monotonic() + 20
+    while not (runner.folder / "calls.slow").exists() and time.monotonic() < limit:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 4
+    assert runner.calls()[-1] == ["stopped"]
+
+
+def blocks() -> list[str]:
+    """What docs/ci.md has a person type, in its order."""
+    return [
+        re.sub(r"^ {3}", "", block, flags=re.MULTILINE)
+        for block in re.findall(
+            r"^ *```sh\n(.*?)^ *```", DOCS.read_text(), re.MULTILINE | re.DOTALL
+        )
+    ]
+
+
+def call(words: Sequence[str]) -> None:
+    """What the stand-in has noted; of a call that measures or serves, only read its words."""
+    if words[0] in ("fetch", "push"):
+        assert main(words) == EXIT_OK
+    elif words[0] == "changes":
+        assert main(words) == EXIT_NOTHING_MEASURED, "one run is too little to judge"
+    elif words[0] in COMMANDS.commands:
+        COMMANDS.commands[words[0]].make_context(words[0], list(words[1:]))
+
+
+def test_every_command_of_the_page(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its order, from no results branch at all to one that is looked at elsewhere."""
+    monkeypatch.chdir(runner.root)
+    measured(runner.root)
+    runner.ends_with()
+    runner.shell("hostbench")
+    done = 1
+    for block in blocks():
+        ended = runner.shell(block, "-eu")
+        assert ended.returncode == 0, f"{block}\n{ended.stdout}{ended.stderr}"
+        calls = runner.calls()
+        for words in calls[done:]:
+            call(words)
+        done = len(calls)
+    assert {words[0] for words in calls[1:]} >= {"doctor", "fetch", "nightly", "push", "ab"}
+    assert "shelf/machine.json" in names(runner.remote)
+    assert (runner.folder / "all-results" / "shelf" / "machine.json").is_file()
