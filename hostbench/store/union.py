@@ -18,6 +18,8 @@ Sharing = Literal["kept", "first", "rows", "described", "edited"]
 a commit, the newest row of each benchmark. described: benchmarks.json, everything that either
 knows. edited: what people write; a version that only one side changed."""
 
+NIGHTS = "nights"
+"""The folder of what each night of a machine concluded."""
 SENT = "notified"
 """The folder of what was sent (hostbench/notify/sent.py)."""
 SENT_SUFFIX = ".txt"
@@ -45,7 +47,8 @@ def sharing(path: str) -> Sharing | None:
 
 def _of_machine(parts: list[str]) -> Sharing | None:
     if len(parts) == 2:
-        ending = {"runs": archive.SUFFIX, "peers": peers.SUFFIX}.get(parts[0])
+        endings = {"runs": archive.SUFFIX, NIGHTS: archive.SUFFIX, "peers": peers.SUFFIX}
+        ending = endings.get(parts[0])
         return "kept" if ending and parts[1].endswith(ending) else None
     if len(parts) > 2:
         return None

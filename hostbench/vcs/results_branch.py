@@ -21,7 +21,7 @@ from hostbench.core.errors import BrokenError, DataError, UsageError
 from hostbench.core.files import MAX_BYTES, read_stored, write_atomic
 from hostbench.core.units import MIB
 from hostbench.store import archive, bring
-from hostbench.store.union import merged, sharing
+from hostbench.store.union import NIGHTS, merged, sharing
 from hostbench.vcs.repo import GitError, git, run_git
 
 TOKEN = "HOSTBENCH_GIT_TOKEN"
@@ -392,12 +392,13 @@ def _bring(
     """Copy the files that we lack, machine by machine, after they were read."""
     wanted = {name: one for name, one in stored.items() if not os.path.lexists(results / name)}
     files: list[str] = []
-    machines = sorted({name.partition("/")[0] for name in wanted if _is_of_machine(name)})
+    machines = sorted({name.partition("/")[0] for name in wanted if _is_checked(name)})
     for machine in machines:
         own = {
             name: one
             for name, one in stored.items()
-            if name.startswith(f"{machine}/") and (name in wanted or name.endswith("/machine.json"))
+            if name.startswith(f"{machine}/")
+            and (name.endswith("/machine.json") or (name in wanted and _is_checked(name)))
         }
         with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
             tree = Path(folder)
@@ -406,7 +407,7 @@ def _bring(
             for name, content in there.contents({**own, **shared}):
                 write_atomic(tree / name, content)
             files += _brought(results, tree, machine, left)
-    others = {name: one for name, one in wanted.items() if not _is_of_machine(name)}
+    others = {name: one for name, one in wanted.items() if not _is_checked(name)}
     for name, content in there.contents(others):
         write_atomic(results / name, content)
         files.append(name)
@@ -522,8 +523,12 @@ def _may_change(name: str) -> bool:
     return sharing(name) not in ("kept", "first")
 
 
-def _is_of_machine(name: str) -> bool:
-    return name.count("/") == 2 or ("/" in name and sharing(name) in ("first", "rows", "described"))
+def _is_checked(name: str) -> bool:
+    """Whether `bring` reads it before it is copied: what is of a machine, but for its nights."""
+    parts = name.split("/")
+    if len(parts) == 3:
+        return parts[1] != NIGHTS
+    return len(parts) == 2 and sharing(name) in ("first", "rows", "described")
 
 
 def _quoted(name: str) -> str:

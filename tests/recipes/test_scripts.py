@@ -141,7 +141,7 @@ def test_a_night_on_github(runner: Runner) -> None:
     whole = workflow("github-nightly.yml")
     (job,) = whole["jobs"].values()
     branch = f"origin/{BRANCH}"
-    usual = ["nightly", "--budget", "45m", "--page", "hostbench.html"]
+    usual = ["nightly", "--budget", "45m", "--page", str(runner.folder / "temp/hostbench.html")]
     every = [["fetch", branch, "token"], usual, ["push", branch, "token"]]
     for exits, code in (({}, 0), ({"nightly": 1}, 1), ({"fetch": 4}, 0), ({"push": 4}, 4)):
         runner.ends_with(**exits)

@@ -104,6 +104,8 @@ def test_from_one_machine_to_another_and_the_checkout_stays(
     (first / "code.py").write_text("3\n")
     path = measured(first)
     asv_file(first / "results")
+    (first / "results" / "shelf" / "nights").mkdir()
+    (first / "results" / "shelf" / "nights" / path.name).write_bytes(b"a night")
     (first / "results" / ".journals").mkdir()
     (first / "results" / ".journals" / "x.journal.jsonl").write_text("going on")
     before = state(first), state(second)
@@ -111,9 +113,9 @@ def test_from_one_machine_to_another_and_the_checkout_stays(
     assert main(["fetch", NAME]) == EXIT_OK
     assert "is not there yet: `hostbench push" in capsys.readouterr().out
     assert main(["push", NAME, "-m", "a night"]) == EXIT_OK
-    assert "4 files pushed" in capsys.readouterr().out
+    assert "5 files pushed" in capsys.readouterr().out
     stored = [name for name in names(remote) if name.startswith("shelf/")]
-    assert len(stored) == 3 and "shelf/machine.json" in stored
+    assert len(stored) == 4 and "shelf/machine.json" in stored
     assert (
         git(remote, "log", "--format=%an %ae %s", BRANCH) == "hostbench hostbench@localhost a night"
     )
@@ -121,10 +123,13 @@ def test_from_one_machine_to_another_and_the_checkout_stays(
     assert "nothing to push" in capsys.readouterr().out
     monkeypatch.chdir(second)
     assert main(["fetch", NAME]) == EXIT_OK
-    assert "3 files brought" in capsys.readouterr().out
+    assert "4 files brought" in capsys.readouterr().out
     assert (second / "results/shelf/runs" / path.name).read_bytes() == path.read_bytes()
+    night = second / "results" / "shelf" / "nights" / path.name
+    assert night.read_bytes() == b"a night"
+    shutil.rmtree(night.parent)
     assert check.check(second / "results").findings == []
-    assert main(["fetch", NAME]) == EXIT_OK
+    assert main(["fetch", NAME]) == main(["fetch", NAME]) == EXIT_OK
     assert "0 files brought" in capsys.readouterr().out
     assert (state(first), state(second)) == before
 
@@ -450,6 +455,7 @@ def test_the_token_is_for_the_host_of_the_remote_alone() -> None:
     ("path", "how"),
     [
         ("box/runs/a.json.gz", "kept"),
+        ("box/nights/a.json.gz", "kept"),
         ("box/peers/a-nvbandwidth.json.gz", "kept"),
         ("notified/a.txt", "kept"),
         ("box/machine.json", "first"),
