@@ -31,11 +31,12 @@ from hostbench.report import comment
 from hostbench.report.places import Key
 from hostbench.report.sides import Sides
 from hostbench.runner.places import project_root
-from hostbench.runner.plan import STANDARD
+from hostbench.runner.plan import STANDARD, Plan
 from hostbench.vcs import side
 from hostbench.vcs.own import is_own
 from hostbench.vcs.repo import Checkout, GitError, about, commit_of, working_tree
 from hostbench.vcs.side import WORKING_TREE, Side
+from hostbench.vcs.touched import touched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,7 @@ class AbOptions(Measuring):
     """B, then families; either may be left out."""
     budget: float | None = None
     """Seconds that the launches may take: each case has as many as it needs. None: ten a side."""
+    changed: bool = False
     comment: Path | None = None
     all: bool = False
     format: str = "text"
@@ -72,9 +74,13 @@ def _execute(options: AbOptions) -> int:
     asked = options
     options = replace(options, families=families, launches=launches)
     root, code = repository(results_folder(options.results))
-    side.known_commit(root, options.a)  # refused before torch is asked
+    first = side.known_commit(root, options.a)  # refused before torch is asked
+    last = None if second is None else side.known_commit(root, second)
     setup = set_up(options)
     plan = planned(options, setup)
+    narrowed: tuple[str, ...] = ()
+    if options.changed:
+        plan, narrowed = _narrowed(root, first, last, plan)
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
             side.of_commit(root, options.a, Path(folder, "a")),
@@ -90,10 +96,20 @@ def _execute(options: AbOptions) -> int:
         adopt_left_over(setup)
         plan = replace(plan, cases=cases)
         pair = measure_pair(setup, sides, plan, budget_s=options.budget)
-    verdict = _compared(asked, setup, (sides[0], sides[1]), pair, notes)
+    verdict = _compared(asked, setup, (sides[0], sides[1]), pair, (*narrowed, *notes))
     failed = any(one.status == "failed" for records in pair.records for one in records)
     cut_off = pair.end in ("interrupted", "device lost")
     return EXIT_FAILED if failed or cut_off else verdict
+
+
+def _narrowed(root: Path, first: str, last: str | None, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
+    """The cases that the change can touch, and what is to be said of the others. Raises
+    NothingMeasured where it can touch none."""
+    found = touched(root, first, last, plan.families())
+    if not found.families:
+        raise NothingMeasured("; ".join(found.remarks))
+    cases = tuple(case for case in plan.cases if case.family in found.families)
+    return replace(plan, cases=cases), found.remarks
 
 
 def _compared(
@@ -138,7 +154,7 @@ def _asked(
     words += [f"--case {quote(case)}" for case in options.case]
     times = (("--budget", options.budget), ("--stop-after", options.stop_after))
     words += [f"{name} {seconds:g}s" for name, seconds in times if seconds is not None]
-    more = given(options, "quick", "launches", "device", "deadline")
+    more = given(options, "quick", "changed", "launches", "device", "deadline")
     names = [_called(one) for one in sides] or [options.a, (*options.names, WORKING_TREE)[0]]
     subjects = [_subject(one) for one in sides] or ["", ""]
     return comment.Asked(

@@ -147,6 +147,11 @@ _command(
         shell_complete=options.complete_families,
     ),
     options.selection,
+    click.option(
+        "--changed",
+        is_flag=True,
+        help="only families that import a file which differs between A and B",
+    ),
     options.budget,
     click.option(
         "--comment",

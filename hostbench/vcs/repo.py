@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -248,6 +248,41 @@ def differ(root: Path, commit: str | None, paths: Sequence[Path]) -> bool:
     if git(root, "diff", "--name-only", names=names, paths=within):
         return True
     return bool(git(root, "ls-files", "--others", "--exclude-standard", paths=within))
+
+
+def changed_files(top: Path, old: str, new: str | None, without: Path) -> list[str]:
+    """The names of the files that differ between two commits, or a commit and the working tree with
+    what git does not track nor ignore; none below `without`. `top` is the repository's. Raises
+    GitError."""
+    paths = [":/", *_left_aside(top, without)]
+    names = [old] if new is None else [old, new]
+    listed = run_git(top, "diff", "--name-only", "--no-renames", "-z", names=names, paths=paths)
+    if new is None:
+        listed += run_git(top, "ls-files", "-z", "--others", "--exclude-standard", paths=paths)
+    return sorted({os.fsdecode(name) for name in listed.split(b"\0") if name})
+
+
+def files_of(top: Path, commit: str | None) -> list[str]:
+    """The names of all files of a commit; without one, of the working tree. Raises GitError."""
+    if commit is not None:
+        listed = run_git(top, "ls-tree", "-r", "-z", "--name-only", names=[commit])
+    else:
+        listed = run_git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return [os.fsdecode(name) for name in listed.split(b"\0") if name]
+
+
+def texts(top: Path, commit: str, names: Collection[str]) -> dict[str, str]:
+    """The texts of these files of a commit; without those that it does not have, and those whose
+    name has more than one line. Raises GitError."""
+    asked = [name for name in names if "\n" not in name]
+    given = b"".join(os.fsencode(f"{commit}:{name}\n") for name in asked)
+    said = io.BytesIO(run_git(top, "cat-file", "--batch", given=given))
+    found = {}
+    for name in asked:
+        head = said.readline().rsplit(b" ", 2)
+        if len(head) == 3 and head[2].strip().isdigit():
+            found[name] = said.read(int(head[2]) + 1)[:-1].decode(errors="replace")
+    return found
 
 
 def export(root: Path, commit: str, name: str, folder: Path) -> None:

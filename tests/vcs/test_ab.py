@@ -256,6 +256,24 @@ def test_a_comment_says_that_nothing_was_measured(
     assert "name another file with --comment" in capsys.readouterr().err
 
 
+def test_only_what_a_change_can_touch_is_measured(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["ab", "main", "--changed", "--quick", "--device", "simulated", "--launches", "7"]
+    (root / "hostbench/families/transfer").mkdir(parents=True)
+    (root / "hostbench/families/transfer/workloads.py").write_text("")
+    assert main([*words, "transfer", "overlap"]) == EXIT_OK
+    said = capsys.readouterr().out
+    assert (
+        "import nothing that changed: overlap" in said and "transfer/workloads.py changed" in said
+    )
+    assert {case.family for _, _, cases in Toy.walked for case in cases} == {"transfer"}
+    Toy.walked.clear()
+    assert main([*words, "overlap", "--comment", "c.txt"]) == EXIT_NOTHING_MEASURED
+    assert "--changed: no family imports what changed (1 Python file)" in capsys.readouterr().err
+    assert not Toy.walked and "**Nothing measured:**" in (root / "c.txt").read_text()
+
+
 @pytest.mark.parametrize("more", [("--launches", "9"), ("--stop-after", "1m")])
 def test_a_budget_decides_alone(
     root: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
