@@ -224,10 +224,12 @@ class _Branch:
         asked = "".join(f"{wanted[name].sha}\n" for name in names).encode()
         packed, place = self.run("cat-file", "--batch", given=asked) if names else b"", 0
         for name in names:
-            start = packed.index(b"\n", place) + 1
-            place = start + wanted[name].size
-            yield name, packed[start:place]
-            place += 1  # the end of the line
+            sha, size = wanted[name].sha, wanted[name].size
+            start = place + len(f"{sha} blob {size}\n")
+            if packed[place:start] != f"{sha} blob {size}\n".encode():
+                raise BrokenError(f"git does not tell {name} of {self.remote}/{self.branch}")
+            place = start + size + 1  # behind it a line ends
+            yield name, packed[start : place - 1]
 
     def base(self, name: str) -> bytes | None:
         """The file as both sides had it when they were last the same."""
@@ -383,7 +385,11 @@ def _credential(url: str) -> list[tuple[str, str]]:
         return []
     host = parts.netloc.rpartition("@")[2]
     name = f"credential.{parts.scheme}://{host}.helper"
-    return [("http.followRedirects", "false"), (name, ""), (name, _HELPER)]
+    own = [("http.followRedirects", "false"), (name, ""), (name, _HELPER)]
+    if host != parts.netloc:  # else git would go by what the URL says
+        start = f"{parts.scheme}://"
+        own.append((f"url.{start}{host}/.insteadOf", f"{start}{parts.netloc}/"))
+    return own
 
 
 def _bring(

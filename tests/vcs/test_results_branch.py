@@ -427,9 +427,13 @@ def test_a_wrong_credential_asks_nobody_and_is_not_told(
     monkeypatch.setenv(TOKEN, secret)
     assert main(["push", NAME]) == EXIT_FAILED
     assert given[-1] == "Basic " + base64.b64encode(f"x-access-token:{secret}".encode()).decode()
-    git(root, "remote", "set-url", "origin", f"{url.replace('//', f'//u:{secret}@')}/x.git")
+    other = f"{url.replace('//', f'//u:p-{secret}@')}/x.git"
+    git(root, "remote", "set-url", "origin", other)
+    assert main(["push", NAME]) == EXIT_FAILED
+    assert given[-1] == "Basic " + base64.b64encode(f"x-access-token:{secret}".encode()).decode()
     monkeypatch.delenv(TOKEN)
     assert main(["fetch", NAME]) == EXIT_FAILED
+    assert given[-1] == "Basic " + base64.b64encode(f"u:p-{secret}".encode()).decode()
     said = capfd.readouterr()
     assert secret not in said.out + said.err
     kept = root / ".git" / "hostbench"
