@@ -8,7 +8,7 @@ BRANCH=${BRANCH:-origin/hostbench-results}
 
 cd "$CHECKOUT"
 git fetch --quiet origin
-git checkout --quiet --detach origin/HEAD
+git checkout --quiet --force --detach origin/HEAD
 # exec: a signal to stop reaches hostbench itself, which keeps what it has measured.
 exec "$VENV/bin/hostbench" nightly --budget 45m --push "$BRANCH" \
   --summary "$CHECKOUT/../summary.md" --page "$CHECKOUT/../page.html" "$@"

@@ -16,6 +16,7 @@ from hostbench.core.errors import (
 )
 from hostbench.notify import comments
 from hostbench.notify.markup import MOST, safe
+from hostbench.report.comment import Asked, of_nothing
 from tests.notify.servers import Host, host
 
 TOKEN = "T0KEN-of-the-bot"
@@ -185,6 +186,20 @@ def test_what_hostbench_writes_stays() -> None:
         "```\nhostbench ab main --case 'x[a=1]'\n```"
     )
     assert safe(f"{MARK}\n{text}\n") == (MARK, f"{MARK}\n{text}\n")
+
+
+def test_the_comment_of_ab_says_the_same_when_posted() -> None:
+    asked = Asked(
+        names=("main", "HEAD"),
+        subjects=("2026-11-21 first <b>", "see @org/team, #12, https://x.example"),
+        machine="1x-nvidia-h200",
+        command="hostbench ab main --case 'transfer.many_tensors[num=1000]'",
+    )
+    text = of_nothing("no case has numbers on both sides", asked)
+    marker, posted = safe(text)
+    assert marker == MARK
+    assert posted.replace("\u200b", "").replace("&lt;b>", "<b>") == text
+    assert posted.splitlines()[1] == text.splitlines()[1], "the answer stands as it is"
 
 
 @pytest.mark.parametrize(

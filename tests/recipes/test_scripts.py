@@ -210,8 +210,10 @@ def test_gitlabs_jobs(runner: Runner) -> None:
 
 def test_a_night_of_cron_follows_the_main_branch(runner: Runner) -> None:
     other = clone(runner.remote, "other")
-    git(other, "commit", "-q", "--allow-empty", "-m", "newer")
+    (other / "code.py").write_text("2\n")
+    git(other, "commit", "-q", "-a", "-m", "newer")
     git(other, "push", "-q", "origin", "main")
+    (runner.root / "code.py").write_text("as asv leaves benchmarks.json\n")
     runner.ends_with(nightly=1)
     script = shlex.quote(str(FOLDER / "nightly.sh"))
     runner.env["VENV"] = str(runner.folder)
