@@ -87,10 +87,10 @@ def fetch(root: Path, results: Path, remote: str, branch: str) -> BranchSync:
         left: list[str] = []
         stored = there.files(tip, left)
         files = _bring(there, results, stored, left)
-        files += _merge_in(there, results, stored, left)
-        if not left:
+        merged_in, is_level = _merge_in(there, results, stored, left)
+        if is_level:
             there.note(tip)
-        return BranchSync(commit=tip, files=tuple(sorted(files)), left=tuple(left))
+        return BranchSync(commit=tip, files=tuple(sorted([*files, *merged_in])), left=tuple(left))
 
 
 def push(root: Path, results: Path, remote: str, branch: str, message: str) -> BranchSync:
@@ -111,7 +111,7 @@ def push(root: Path, results: Path, remote: str, branch: str, message: str) -> B
                 time.sleep(random.uniform(0, PAUSE_S * 2 ** min(attempt, 5)))
                 continue
             files += offer.files
-            if commit and offer.is_level and not left:
+            if commit and offer.is_level:
                 there.note(commit)
             if offer.is_whole:
                 return BranchSync(commit=commit, files=tuple(sorted(files)), left=tuple(left))
@@ -240,7 +240,7 @@ class _Branch:
 
     def commit(self, parent: str | None, files: Mapping[str, bytes], message: str) -> str:
         """A new commit with these files beside, or in place of, the parent's."""
-        text, here = message.encode(), f"refs/hostbench/{self.key}/next"
+        text, here = message.encode(errors="replace"), f"refs/hostbench/{self.key}/next"
         who = f"{self._identity()} {int(time.time())} +0000"
         parts = [
             f"commit {here}\nmark :1\ncommitter {who}\ndata {len(text)}\n".encode(),
@@ -333,6 +333,8 @@ def _opened(root: Path, results: Path, remote: str, branch: str) -> Iterator[_Br
         raise UsageError(why) from error
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        for left in place.rglob("*.lock"):  # a git that was killed; this lock is ours alone
+            left.unlink(missing_ok=True)
         if not (place / "HEAD").exists():
             there.run("init", "--quiet", "--bare", "--template=", f"--object-format={like}")
         yield there
@@ -356,6 +358,7 @@ def _environ(root: Path, place: Path, url: str, outer: Sequence[str]) -> dict[st
         "GIT_CONFIG_COUNT": str(len(settings)),
         "GIT_ASKPASS": "",
         "SSH_ASKPASS_REQUIRE": "never",
+        "GCM_INTERACTIVE": "never",
     }
 
 
@@ -434,25 +437,26 @@ def _brought(results: Path, tree: Path, machine: str, left: list[str]) -> list[s
 
 def _merge_in(
     there: _Branch, results: Path, stored: Mapping[str, _Blob], left: list[str]
-) -> list[str]:
-    """What both sides have and may change."""
+) -> tuple[list[str], bool]:
+    """What both sides have and may change; and whether what people edit is settled."""
     both = {
         name: one
         for name, one in stored.items()
         if _may_change(name) and os.path.lexists(results / name)
     }
-    files = []
+    files, is_level = [], True
     for name, theirs in there.contents(both):
         try:
             ours = read_stored(results / name, results)
             whole = ours if ours == theirs else merged(name, ours, theirs, there.base(name))
         except (DataError, OSError) as error:
             left.append(_why(name, error))
+            is_level &= sharing(name) != "edited"
             continue
         if whole != ours:
             write_atomic(results / name, whole)
             files.append(name)
-    return files
+    return files, is_level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -486,6 +490,7 @@ def _offer(there: _Branch, results: Path, tip: str | None, left: list[str]) -> _
             continue
         except (DataError, OSError) as error:
             left.append(_why(name, error))
+            is_level &= sharing(name) != "edited"
             continue
         is_level &= sharing(name) != "edited" or content == ours
         if content != theirs.get(name):

@@ -22,7 +22,9 @@ import pytest
 from hostbench import recipes
 from hostbench.cli import main
 from hostbench.cli.commands import COMMANDS
-from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE
+from tests.notify.servers import host
+from tests.notify.test_comment import on_github
 from tests.recipes.test_recipes import FOLDER, workflow
 from tests.turns import git
 from tests.vcs.test_results_branch import BRANCH, clone, measured, names
@@ -281,3 +283,77 @@ def test_every_command_of_the_page(runner: Runner, monkeypatch: pytest.MonkeyPat
     assert {words[0] for words in calls[1:]} >= {"doctor", "fetch", "nightly", "push", "ab"}
     assert "shelf/machine.json" in names(runner.remote)
     assert (runner.folder / "all-results" / "shelf" / "machine.json").is_file()
+
+
+# The long form: the real program, on the simulated device
+
+PROGRAM = f"""#!/bin/sh
+case $1 in
+nightly|ab|run) exec "{sys.executable}" -m hostbench "$@" --device simulated ;;
+esac
+exec "{sys.executable}" -m hostbench "$@"
+"""
+WORKLOAD = '''
+from hostbench import DEVICES, MIB, workload
+
+
+@workload(axes={"device": DEVICES, "nbytes": (MIB,)}, quick=lambda **_: True, version="1")
+def copy(device, nbytes):
+    """One copy. Timed: the copy."""
+    source, target = device.host_buffer(nbytes, pinned=False), device.buffer(nbytes)
+    return lambda: device.copy(target, source, blocking=True)
+'''
+
+
+@pytest.fixture
+def real(runner: Runner) -> Runner:
+    """The same machine, with the program itself and a workload in the checkout."""
+    (runner.folder / "bin" / "hostbench").write_text(PROGRAM)
+    project = {
+        "pyproject.toml": '[tool.hostbench]\nworkloads = ["bench/"]\n',
+        "bench/steps.py": WORKLOAD,
+    }
+    for name, text in project.items():
+        (runner.root / name).parent.mkdir(exist_ok=True)
+        (runner.root / name).write_text(text)
+    runner.env |= {"CUDA_VISIBLE_DEVICES": "", "HOSTBENCH_MACHINE": "box-1"}
+    assert runner.shell("hostbench sync-benchmarks").returncode == 0
+    git(runner.root, "add", "-A")
+    git(runner.root, "commit", "-q", "-m", "a workload")
+    git(runner.root, "push", "-q", "origin", "main")
+    return runner
+
+
+@pytest.mark.soak
+def test_a_request_is_compared_and_commented_on(
+    real: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(real.root, "checkout", "-q", "-b", "request")
+    git(real.root, "commit", "-q", "--allow-empty", "-m", "a change")
+    git(real.root, "checkout", "-q", "main")
+    git(real.root, "merge", "-q", "--no-ff", "-m", "as GitHub merges it", "request")
+    whole = workflow("github-compare.yml")
+    (job,) = whole["jobs"].values()
+    assert real.job(job, whole["env"]) == EXIT_OK
+    handed = real.folder / "temp" / "comment" / "comment.md"
+    handed.parent.mkdir()
+    (real.root / "comment.md").rename(handed)
+    whole = workflow("github-comment.yml")
+    (job,) = whole["jobs"].values()
+    with host() as hub:
+        on_github(hub, monkeypatch, real.folder, {"pull_request": {"number": 7}})
+        kept = {name: os.environ[name] for name in os.environ if name.startswith("GITHUB_")}
+        real.env |= {**kept, "BIN": str(real.folder / "bin")}
+        assert real.job(job, whole["env"]) == EXIT_OK
+    ((_, body),) = hub.named("POST")
+    assert body["body"].splitlines()[1].startswith("**Same:**")
+
+
+@pytest.mark.soak
+def test_a_check_runs_every_workload(real: Runner) -> None:
+    whole = workflow("github-check.yml")
+    (job,) = whole["jobs"].values()
+    job["steps"] = [step for step in job["steps"] if step["name"] != "Install"]
+    assert real.job(job, whole["env"]) == EXIT_OK
+    (real.root / "bench" / "steps.py").write_text(WORKLOAD.replace("MIB,)", "MIB, 2 * MIB)"))
+    assert real.job(job, whole["env"]) == EXIT_USAGE, "asv does not know the new case"

@@ -271,6 +271,31 @@ def test_foreign_and_hostile_content(remote: Path, capsys: pytest.CaptureFixture
     assert not any(name in kept for name in (*hostile, "triage", "index.html"))
     measured(root, "shelf", 5)
     assert len(push_in(root).files) == 2, "what is foreign stays, and stops nobody"
+    mine = root / "results" / "triage" / "mine.txt"
+    mine.parent.mkdir()
+    for number in range(3):
+        mine.write_text(f"note: {number}\n")
+        assert push_in(root).files == ("triage/mine.txt",)
+
+
+def test_what_a_killed_git_leaves_stops_nobody(remote: Path) -> None:
+    root = clone(remote)
+    measured(root)
+    push_in(root)
+    ours = root / ".git" / "hostbench" / "results.git"
+    (tip,) = ours.glob("refs/hostbench/*/next")
+    for name in (
+        "shallow.lock",
+        "config.lock",
+        "packed-refs.lock",
+        f"{tip.relative_to(ours)}.lock",
+    ):
+        (ours / name).write_text("")
+    measured(root, "shelf", 2)
+    assert len(push_in(root).files) == 1
+    shutil.rmtree(ours)
+    measured(root, "shelf", 3)
+    assert len(push_in(root).files) == 1
 
 
 def test_huge_files_stay_behind(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
