@@ -76,6 +76,34 @@ _command(
     options.measuring,
 )
 _command(
+    "nightly",
+    "A night unattended: measure, keep, hold against the nights before, measure once more what "
+    "moved, and say in a summary what it was.",
+    options.families,
+    options.selection,
+    click.option(
+        "--budget",
+        type=options.TIME,
+        metavar="TIME",
+        help="time for all of it (45m, 1.5h); what the run leaves goes to the series that tell "
+        "least",
+    ),
+    click.option("--no-asv", is_flag=True, help="archive only; leave asv out"),
+    click.option(
+        "--summary", type=options.OUTPUT, metavar="FILE", help="write the summary, in Markdown"
+    ),
+    click.option(
+        "--page", type=options.OUTPUT, metavar="FILE", help="write summary and report, as HTML"
+    ),
+    click.option(
+        "--push",
+        metavar="REMOTE/BRANCH",
+        help="fetch the results branch first, and push what was measured, as origin/results",
+    ),
+    formats(),
+    options.measuring,
+)
+_command(
     "report",
     "The answer of a run, in words and a table.",
     click.option("--run", metavar="RUN_ID", help="default: the newest run"),

@@ -281,18 +281,28 @@ def _scratch(plan: Plan, setup: Setup, code: Checkout) -> str | None:
 def resumed(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Run, ...]]:
     """The newest partial run of this machine, commit and facts, less what it has measured, and its
     parts so far."""
-    commit = setup.checkout.commit
-    found = (runs.of_commit(setup.results, name, commit, warn) for name in _own_names(setup))
-    stored = sorted(chain.from_iterable(found), key=lambda run: run.header.started_at)
-    for run in reversed(stored):
-        if can_resume(run, setup):
-            break
-    else:
+    run = partial_run(setup)
+    if run is None:
         raise UsageError(
             f"nothing to resume: no partial run of {setup.machine} at commit "
             f"{(setup.checkout.commit or 'none')[:8]} with the same facts and code; start one "
             "without --resume"
         )
+    return rest_of(run, options, setup)
+
+
+def partial_run(setup: Setup) -> WholeRun | None:
+    """The newest of this machine, commit and facts."""
+    commit = setup.checkout.commit
+    found = (runs.of_commit(setup.results, name, commit, warn) for name in _own_names(setup))
+    stored = sorted(chain.from_iterable(found), key=lambda run: run.header.started_at)
+    return next((run for run in reversed(stored) if can_resume(run, setup)), None)
+
+
+def rest_of(
+    run: WholeRun, options: Measuring, setup: Setup
+) -> tuple[RunHeader, Plan, tuple[Run, ...]]:
+    """The same of a partial run that was found."""
     old = run.header
     known = {str(case): case for work in setup.workloads.values() for case in work.cases()}
     base = QUICK if old.profile == QUICK.name else STANDARD

@@ -1,6 +1,7 @@
 """One run as a self-contained HTML file: to attach to a CI job or to send to somebody."""
 
 import re
+from collections.abc import Iterator, Sequence
 from html import escape
 
 import pandas as pd
@@ -8,6 +9,7 @@ import pandas as pd
 from hostbench.report import charts
 from hostbench.report.answer import Chart, by_family
 from hostbench.report.page import DEVICES, about, asked_of, counts, not_proven, table, title
+from hostbench.report.table import Heading, Part, Table
 from hostbench.store.runs import WholeRun
 
 _STYLE = """
@@ -25,14 +27,16 @@ tr.unexpected td:last-child { font-weight: 600 }
 """
 
 
-def html(rows: pd.DataFrame, run: WholeRun) -> str:
-    """`rows` are the run's rows of the tidy frame. Every text is escaped; no script, no link."""
+def html(rows: pd.DataFrame, run: WholeRun, head: Sequence[Part] = ()) -> str:
+    """`rows` are the run's rows of the tidy frame. Every text is escaped; no script, no link.
+    `head`: a page that comes first."""
     name = escape(title(rows, run))
     lines = [
         "<!doctype html>",
         f'<html lang="en"><head><meta charset="utf-8"><title>{name}</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{_STYLE}</style></head><body>",
+        *_parts(head),
         f"<h1>{name}</h1>",
         *(f"<p>{escape(line)}</p>" for line in about(rows, run)),
         *_answers(rows, run),
@@ -42,6 +46,16 @@ def html(rows: pd.DataFrame, run: WholeRun) -> str:
         "</body></html>",
     ]
     return _numbered("\n".join(lines)) + "\n"
+
+
+def _parts(parts: Sequence[Part]) -> Iterator[str]:
+    for part in parts:
+        if isinstance(part, Table):
+            yield from _drawn(part)
+        elif isinstance(part, Heading):
+            yield f"<h2>{escape(part)}</h2>"
+        elif part.strip():
+            yield f"<p>{escape(part.strip())}</p>"
 
 
 def _numbered(document: str) -> str:
@@ -93,12 +107,20 @@ def title_of(rows: pd.DataFrame) -> str:
 
 
 def _table(rows: pd.DataFrame) -> list[str]:
-    made = table(rows)
+    kinds = [
+        f"{row['status']}{' unexpected' * ('unexpected:' in str(row['flags']))}"
+        for row in rows.to_dict("records")
+    ]
+    return ["<h2>every case</h2>", *_drawn(table(rows), kinds)]
+
+
+def _drawn(made: Table, kinds: Sequence[str] = ()) -> list[str]:
+    """`kinds`: a class for each row."""
     head = "".join(f"<th>{escape(column.title)}</th>" for column in made.columns)
-    lines = [f'<h2>every case</h2><div class="table"><table><tr>{head}</tr>']
-    for row, cells in zip(rows.to_dict("records"), made.rows, strict=True):
+    lines = [f'<div class="table"><table><tr>{head}</tr>']
+    for place, cells in enumerate(made.rows):
         texts = (cell if isinstance(cell, str) else cell.text for cell in cells)
         inner = "".join(f"<td>{escape(text)}</td>" for text in texts)
-        kind = f"{row['status']}{' unexpected' * ('unexpected:' in str(row['flags']))}"
-        lines.append(f'<tr class="{escape(kind)}">{inner}</tr>')
+        kind = f' class="{escape(kinds[place])}"' if kinds else ""
+        lines.append(f"<tr{kind}>{inner}</tr>")
     return [*lines, "</table></div>"]

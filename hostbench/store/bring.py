@@ -14,7 +14,7 @@ from typing import Any
 
 from hostbench.core.errors import DataError, UsageError, Warn
 from hostbench.core.files import read_stored, unpack, write_atomic
-from hostbench.store import archive, asv_tree, compact, peers
+from hostbench.store import archive, asv_tree, compact, nights, peers
 from hostbench.store.table import asv_points
 from hostbench.store.table.scan import is_utf8
 
@@ -126,6 +126,8 @@ def _machine(
         if _is_archive(path, done):
             content = partial(_renamed_archive, machine=renamed)
             _copy(path, place / "runs" / path.name, done, content, _is_same_archive)
+    for path in sorted((folder / nights.FOLDER).glob(f"*{nights.SUFFIX}")):
+        _copy(path, place / nights.FOLDER / path.name, done, read_stored)
     for path in sorted((folder / "peers").glob(f"*{peers.SUFFIX}")):
         said: list[str] = []
         peers.rows_of(path, said.append)

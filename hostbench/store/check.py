@@ -13,7 +13,7 @@ from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.limits import published
 from hostbench.runner import journal
-from hostbench.store import archive, check_asv, frame, peers, traces, triage
+from hostbench.store import archive, check_asv, frame, nights, peers, traces, triage
 from hostbench.store.asv_tree import Tell, untold
 from hostbench.store.check_asv import FROM_GIT, Damage, as_damage
 from hostbench.store.runs import put_together
@@ -48,6 +48,7 @@ def check(results: Path, tell: Tell = untold) -> Checked:
     findings += left
     findings += _peers(results)
     findings += _published(results)
+    findings += _nights(results)
     said = triage.read(results).warnings
     findings += dict.fromkeys(as_damage(path, text, "mend it") for path, text in said)
     findings += _unknown(results)
@@ -182,6 +183,15 @@ def _published(results: Path) -> Iterator[Damage]:
         yield as_damage(results / published.FILE, text, "docs/results.md has an example")
 
 
+def _nights(results: Path) -> Iterator[Damage]:
+    """What nights concluded, where it cannot be read."""
+    for path in sorted(results.glob(f"*/{nights.FOLDER}/*{nights.SUFFIX}")):
+        try:
+            nights.read(path)
+        except DataError as error:
+            yield as_damage(path, str(error), "restore it from git, or delete it")
+
+
 def _unknown(results: Path) -> Iterator[Damage]:
     """Files that neither asv nor hostbench writes."""
     for path in sorted(results.rglob("*")):
@@ -214,6 +224,7 @@ def _is_known(parts: tuple[str, ...]) -> bool:
     endings = {
         "runs": archive.SUFFIX,
         "peers": peers.SUFFIX,
+        nights.FOLDER: nights.SUFFIX,
         traces.FOLDER: (traces.SUFFIX, traces.PICTURE),
     }
     known = endings.get(parts[1], "\0")

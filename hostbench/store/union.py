@@ -11,15 +11,13 @@ from typing import Any, Literal
 
 from hostbench.core.errors import DataError
 from hostbench.limits import published
-from hostbench.store import archive, peers, triage
+from hostbench.store import archive, nights, peers, triage
 
 Sharing = Literal["kept", "first", "rows", "described", "edited"]
 """kept: written once, under a name of its own. first: whichever is there stays. rows: asv's file of
 a commit, the newest row of each benchmark. described: benchmarks.json, everything that either
 knows. edited: what people write; a version that only one side changed."""
 
-NIGHTS = "nights"
-"""The folder of what each night of a machine concluded."""
 SENT = "notified"
 """The folder of what was sent (hostbench/notify/sent.py)."""
 SENT_SUFFIX = ".txt"
@@ -47,7 +45,7 @@ def sharing(path: str) -> Sharing | None:
 
 def _of_machine(parts: list[str]) -> Sharing | None:
     if len(parts) == 2:
-        endings = {"runs": archive.SUFFIX, NIGHTS: archive.SUFFIX, "peers": peers.SUFFIX}
+        endings = {"runs": archive.SUFFIX, nights.FOLDER: nights.SUFFIX, "peers": peers.SUFFIX}
         ending = endings.get(parts[0])
         return "kept" if ending and parts[1].endswith(ending) else None
     if len(parts) > 2:

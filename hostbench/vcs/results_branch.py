@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from hostbench.core.errors import BrokenError, DataError, UsageError
 from hostbench.core.files import MAX_BYTES, read_stored, write_atomic
 from hostbench.core.units import MIB
-from hostbench.store import archive, bring
-from hostbench.store.union import NIGHTS, merged, sharing
+from hostbench.store import archive, bring, nights
+from hostbench.store.union import merged, sharing
 from hostbench.vcs.repo import GitError, git, run_git
 
 TOKEN = "HOSTBENCH_GIT_TOKEN"
@@ -538,7 +538,7 @@ def _is_checked(name: str) -> bool:
     """Whether `bring` reads it before it is copied: what is of a machine, but for its nights."""
     parts = name.split("/")
     if len(parts) == 3:
-        return parts[1] != NIGHTS
+        return parts[1] != nights.FOLDER
     return len(parts) == 2 and sharing(name) in ("first", "rows", "described")
 
 

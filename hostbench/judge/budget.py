@@ -1,0 +1,60 @@
+"""Which series get the time that is left: those whose smallest detectable change is the largest.
+Pure functions of numbers."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hostbench.core.samples import MIN_LAUNCHES, median
+from hostbench.judge.compare import Comparison, compare
+from hostbench.judge.night import LaunchesOf, SeriesName
+
+SPARE = 1.2
+"""Times the seconds that a launch took before: what is planned for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bought:
+    """What more launches of some series have changed."""
+
+    num_series: int
+    before: float
+    after: float
+    """The change from which on half of them tell it, relative."""
+
+
+def smallest_change(one: Comparison) -> float:
+    """Half of the 99 % interval of the effect: a smaller change would not be told. Infinite
+    without an interval."""
+    return math.inf if one.low is None or one.high is None else (one.high - one.low) / 2
+
+
+def worst(
+    before: LaunchesOf, tonight: LaunchesOf, seconds: float, launch_s: float
+) -> tuple[SeriesName, ...]:
+    """The series whose smallest detectable change is the largest, the worst first: as many as
+    MIN_LAUNCHES more of each fit into that time, where one took `launch_s`."""
+    num = int(seconds / (launch_s * MIN_LAUNCHES * SPARE)) if launch_s > 0 else 0
+    found = compare(_both(before, tonight))
+    order = sorted(found, key=lambda name: (-smallest_change(found[name]), name))
+    return tuple(order[:num])
+
+
+def bought(before: LaunchesOf, tonight: LaunchesOf, more: LaunchesOf) -> Bought | None:
+    """What `more` launches beside tonight's tell of the same series; None of none."""
+    own = {name: tonight[name] for name in more if name in tonight and name in before}
+    pooled = {name: [*tonight[name], *more[name]] for name in own}
+    if not own:
+        return None
+    first, second = (compare(_both(before, one)) for one in (own, pooled))
+    return Bought(
+        num_series=len(own),
+        before=median([smallest_change(one) for one in first.values()]),
+        after=median([smallest_change(one) for one in second.values()]),
+    )
+
+
+def _both(
+    first: LaunchesOf, second: LaunchesOf
+) -> Mapping[SeriesName, tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]]]:
+    return {name: ([first[name]], [own]) for name, own in second.items() if name in first}

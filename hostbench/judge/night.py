@@ -1,0 +1,77 @@
+"""One night against the nights before it: which series moved, and whether the code moved them.
+
+A run by itself cannot tell: what drifts from run to run is shared by all its launches. So what
+seems to have moved is measured once more in the same night: interleaved with the code of the night
+before or, where that is the same code, by a second run. Pure functions of numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from hostbench.judge.bisect import half, side_of
+from hostbench.judge.compare import Comparison, compare
+
+LOOK_BACK = 2
+"""Runs before tonight that a series must have moved against, each of them: one odd night makes no
+candidate the night after."""
+
+SeriesName = tuple[str, str]
+"""Case and version, of one machine."""
+LaunchesOf = Mapping[SeriesName, Sequence[float]]
+"""Of one run: the seconds of each launch."""
+
+NightCause = Literal[
+    "code", "environment", "disturbed", "unexplained", "gone", "undecided", "not measured again"
+]
+"""What moved a series. `code`: interleaved with the code before, the difference is there.
+`environment`: not the code, and a fact that lasts has changed (torch, a driver). `disturbed`: not
+the code, and a passing fact moved (throttled, other programs). `unexplained`: neither. `gone`: the
+second run of tonight does not show it. `undecided`: that lies too close to call."""
+CONFIRMED: tuple[NightCause, ...] = ("code", "environment")
+
+
+def moved(tonight: LaunchesOf, earlier: Sequence[LaunchesOf]) -> dict[SeriesName, Comparison]:
+    """Series whose launches tonight differ, in one direction, from those of each of the last
+    LOOK_BACK runs that have them; compared with the last. `earlier`: the newest first."""
+    tables: list[dict[SeriesName, tuple[list[Sequence[float]], list[Sequence[float]]]]] = [
+        {} for _ in range(LOOK_BACK)
+    ]
+    for name, launches in tonight.items():
+        known = [run[name] for run in earlier if name in run]
+        for table, before in zip(tables, known, strict=False):
+            table[name] = ([before], [launches])
+    first, *others = map(compare, tables)
+    return {
+        name: found
+        for name, found in first.items()
+        if found.verdict in ("slower", "faster")
+        and all(name not in more or more[name].verdict == found.verdict for more in others)
+    }
+
+
+def cause(
+    tonight: Comparison, again: Comparison | None, *, same_code: bool, lasting: bool, passing: bool
+) -> NightCause:
+    """Why a series moved. `again`: the code before against tonight's, interleaved; of the
+    `same_code` the night before against tonight's second run. It counts as there again where its
+    99 % interval lies beyond half of what was seen (`judge.bisect`). `lasting`, `passing`: whether
+    such facts differ from the night before."""
+    if again is None or tonight.effect is None:
+        return "not measured again"
+    lies = side_of(again, half(tonight.effect))
+    if lies == "undecided":
+        return "undecided"
+    if lies == "good" and same_code:
+        return "gone"
+    if lies == "bad" and not same_code:
+        return "code"
+    return "environment" if lasting else "disturbed" if passing else "unexplained"
+
+
+def to_measure_again(found: Mapping[SeriesName, Comparison], most: int) -> tuple[SeriesName, ...]:
+    """The series to measure again: all, or those that moved furthest where they are too many."""
+
+    def size(name: SeriesName) -> tuple[float, SeriesName]:
+        return -abs(found[name].effect or 0.0), name
+
+    return tuple(sorted(found, key=size)[:most])

@@ -1,0 +1,166 @@
+"""What a night is held against: the machine's runs before, what earlier nights concluded, the other
+machines."""
+
+import statistics
+from collections.abc import Sequence
+from itertools import chain, pairwise
+from pathlib import Path
+
+from hostbench.core.case import as_typed
+from hostbench.core.clock import epoch_s
+from hostbench.core.units import number_of
+from hostbench.facts import causes as possible_causes
+from hostbench.facts import spec
+from hostbench.judge.causes import in_words
+from hostbench.judge.events import DetectedEvent
+from hostbench.judge.night import CONFIRMED
+from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
+from hostbench.store.history import History
+from hostbench.store.nights import NightChange, StoredNight
+from hostbench.store.runs import AboutRun, WholeRun, facts_of
+from hostbench.vcs import repo
+
+MOST_RUNS = 8
+"""Runs before tonight that are read: a series may be missing from the newest of them."""
+SILENT_AFTER = 1.5
+"""Times a machine's usual pause between two runs after which it counts as silent."""
+RETIRED_AFTER_S = 30 * 86400.0
+"""A machine that was silent for longer is named no more."""
+_NOT_NIGHTS = ("hostbench ab",)
+"""Who made a run of some cases alone."""
+
+
+def runs_before(history: History, run: WholeRun, known: Sequence[StoredNight]) -> list[WholeRun]:
+    """The runs of that machine and device before this one that may be judged, the newest first;
+    without disturbed nights, and without what a night measured once more."""
+    header, left_out = run.header, {run.run_id}
+    for night in known:
+        left_out |= {*night.again, *[night.run_id] * night.disturbed}
+    found: list[WholeRun] = []
+    for about in reversed(history.runs()):
+        same = (about.machine, about.device) == (header.machine, header.device)
+        if not same or about.by in _NOT_NIGHTS or about.run_id in left_out:
+            continue
+        if epoch_s(about.started_at) > epoch_s(header.started_at):
+            continue
+        whole = history.whole(about)
+        if whole.header.scratch is None:
+            found.append(whole)
+        if len(found) == MOST_RUNS:
+            break
+    return found
+
+
+def facts_moved(before: WholeRun, tonight: WholeRun) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(facts that last, facts that pass) that differ and may be causes, in words, the likeliest
+    first."""
+    first, second = (
+        {when: facts_of(facts) for when, facts in run.parts[0].facts.items()}
+        for run in (before, tonight)
+    )
+    lasting: list[str] = []
+    passing: list[str] = []
+    for one in possible_causes.possible(first, second):
+        row = spec.row(one.name)
+        (passing if row is not None and row.volatile else lasting).append(in_words(one))
+    return tuple(lasting), tuple(passing)
+
+
+def landed(root: Path, before: str | None, tonight: str | None) -> tuple[str, ...]:
+    """The commits between two runs, the newest first: `1a2b3c4d its first line`."""
+    if not before or not tonight or before == tonight:
+        return ()
+    found = repo.landed(root, before, tonight)
+    if not found:
+        return (f"{before[:8]} -> {tonight[:8]}",)
+    return tuple(f"{commit[:8]} {subject}" for commit, subject in found)
+
+
+def failures(tonight: WholeRun, earlier: Sequence[WholeRun]) -> tuple[tuple[str, ...], int]:
+    """`case: reason` of what failed, what had a number in a run before first; how many had."""
+    had = {
+        str(record.case)
+        for run in earlier
+        for record in run.winners().values()
+        if record.status == "ok"
+    }
+    failed = [one for one in tonight.results() if one.status == "failed"]
+    failed.sort(key=lambda one: str(one.case) not in had)
+    said = tuple(f"{as_typed(str(one.case))}: {one.reason}" for one in failed)
+    return said, sum(str(one.case) in had for one in failed)
+
+
+def still_slower(known: Sequence[StoredNight]) -> tuple[str, ...]:
+    """Confirmed changes to slower that no later night saw undone, the newest first."""
+    slower: dict[tuple[str, str], list[tuple[NightChange, StoredNight]]] = {}
+    for one in known:
+        for change in one.changes:
+            name = (change.case, change.version)
+            if change.cause in CONFIRMED and change.verdict == "slower":
+                slower.setdefault(name, []).append((change, one))
+            elif change.cause in CONFIRMED:
+                slower.pop(name, None)
+    groups: dict[tuple[str, str, tuple[str, ...]], list[NightChange]] = {}
+    for change, one in chain.from_iterable(slower.values()):
+        key = (one.started_at, change.cause, change.why)
+        groups.setdefault(key, []).append(change)
+    lines = []
+    for (at, cause, why), own in sorted(groups.items(), reverse=True):
+        worst = max(own, key=lambda change: change.effect)
+        because = f": {why[0]}" if why else ""
+        lines.append(
+            f"since {at[:10]}: {number_of(len(own), 'series', 'series')}, "
+            f"{as_typed(worst.case)} {worst.effect:+.1%} ({cause}{because})"
+        )
+    return tuple(lines)
+
+
+def silent_machines(history: History, machine: str, now: str) -> tuple[str, ...]:
+    """`nothing from box-3 since 2026-11-21 02:00`, of machines that ran more than once."""
+    times: dict[str, list[float]] = {}
+    names: dict[str, AboutRun] = {}
+    for about in history.runs():
+        if about.machine and about.machine != machine and about.by not in _NOT_NIGHTS:
+            times.setdefault(about.machine, []).append(epoch_s(about.started_at))
+            names[about.machine] = about
+    found = []
+    for name, own in sorted(times.items()):
+        pauses = [later - earlier for earlier, later in pairwise(own)]
+        age_s = epoch_s(now) - own[-1]
+        if pauses and SILENT_AFTER * statistics.median(pauses) < age_s < RETIRED_AFTER_S:
+            found.append(f"nothing from {name} since {names[name].started_at[:16]}Z")
+    return tuple(found)
+
+
+def new_events(
+    history: History, root: Path, machine: str, known: Sequence[StoredNight]
+) -> tuple[ExplainedEvent, ...]:
+    """The steps to slower that `hostbench changes` confirms on this machine and that no night
+    before has named."""
+    judged = judge_history(history, "commit")
+    explainer = Explainer(history, judged, root, "commit")
+    return tuple(
+        explainer.tell(one, own)
+        for own in judged
+        if own.grid.machine == machine
+        for one in own.found
+        if explainer.fails(one) and not _is_known(one, own.grid.cases, known)
+    )
+
+
+def key_of(told: ExplainedEvent) -> str:
+    """As a stored night names it."""
+    return f"{told.found.event.id} {told.found.event.commit}"
+
+
+def _is_known(one: DetectedEvent, cases: Sequence[str], known: Sequence[StoredNight]) -> bool:
+    near = {one.event.commit, *one.event.near}
+    case = None if one.series is None else cases[one.series]
+    for night in known:
+        if any(f"{one.event.id} {commit}" in night.events for commit in near):
+            return True
+        if not near.isdisjoint({night.commit, night.run_id}) and any(
+            change.cause in CONFIRMED and case in (None, change.case) for change in night.changes
+        ):
+            return True
+    return False

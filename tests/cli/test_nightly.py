@@ -1,0 +1,337 @@
+"""`hostbench nightly`, night by night: a project of its own on the simulated device, by stories."""
+
+import gzip
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.cli import measuring
+from hostbench.cli import nightly as command
+from hostbench.cli.entry import main
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    EXIT_USAGE,
+    UsageError,
+)
+from hostbench.core.records import Launch, Outcome
+from hostbench.device import simulated_file
+from hostbench.runner.launcher import Launcher
+from hostbench.runner.lock import only_one
+from hostbench.store import nights
+from hostbench.testing.builders import InProcess
+from tests.conftest import SOAK
+from tests.turns import git
+
+MACHINE = "simulated-box"
+WORKLOAD = """
+from hostbench import DEVICES, MIB, workload
+
+
+@workload(
+    axes={"device": DEVICES, "way": ("to", "from")}, moves=lambda **_: MIB, version="1"
+)
+def copies(device, way):
+    import mine
+
+    pair = device.host_buffer(MIB, pinned=False), device.buffer(MIB)
+    source, target = pair if way == "to" else reversed(pair)
+    times = mine.TIMES if way == "to" else 1
+
+    def step():
+        for _ in range(times):
+            device.copy(target, source, blocking=True)
+
+    return step
+"""
+CONFIG = {"version": 1, "project": "mine", "repo": ".", "results_dir": "measured"}
+NOISE = 'noise = {family = "gauss", launch = 0.004, sample = 0.001, seed = 7}'
+CASE = "steps.copies[device=cuda,way=to]"
+
+
+class Story:
+    """A project, and the nights that it has seen."""
+
+    def __init__(self, root: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.root, self.folder, self._capsys = root, folder, capsys
+        self.results = folder / "results"
+        self.said = ""
+
+    def commit(self, message: str, times: int = 1) -> str:
+        (self.root / "mine.py").write_text(f"TIMES = {times}  # {message}\n")
+        sys.modules.pop("mine", None)  # InProcess has imported it
+        git(self.root, "add", "-A")
+        git(self.root, "commit", "-q", "--allow-empty", "-m", message)
+        return git(self.root, "rev-parse", "HEAD")
+
+    def night(
+        self,
+        day: int,
+        *more: str,
+        torch: str = "2.12",
+        throttled: str = "none",
+        slower: float = 1.0,
+        machine: str = MACHINE,
+    ) -> int:
+        lines = (
+            f"date = 2026-03-{day:02d}T02:00:00Z",
+            f'facts.software.torch = "{torch}"',
+            f'facts.gpu0.throttle_reasons = "{throttled}"',
+            NOISE,
+            f"slowdown.steps = {slower}",
+        )
+        (self.folder / "night.toml").write_text("\n".join(lines))
+        self._capsys.readouterr()
+        asked = ("--device", "simulated", "--machine", machine, "--results", str(self.results))
+        code = main(["nightly", *asked, *more])
+        self.said = self._capsys.readouterr().out
+        return code
+
+    @property
+    def answer(self) -> str:
+        return self.said.splitlines()[0]
+
+    def stored(self) -> list[nights.StoredNight]:
+        return nights.of_machine(self.results, MACHINE, pytest.fail)
+
+
+def launcher(*args: Any, **more: Any) -> Any:
+    """Of what is in this process; of a commit's own package a process of its own."""
+    is_side = len(args) > 2 or more
+    return Launcher(*args, **more) if is_side else InProcess()
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all: its workloads are imported once in this process."""
+    root = tmp_path_factory.mktemp("project")
+    (root / "bench").mkdir()
+    (root / "bench" / "steps.py").write_text(WORKLOAD)
+    (root / "asv.conf.json").write_text(json.dumps(CONFIG))
+    (root / "pyproject.toml").write_text('[tool.hostbench]\nworkloads = ["bench/"]\n')
+    git(root, "init", "-q", "-b", "main")
+    return root
+
+
+@pytest.fixture
+def story(
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Story]:
+    for name in ("HOSTBENCH_MACHINE", "GITHUB_STEP_SUMMARY", "GITLAB_CI", "HOSTBENCH_WEBHOOK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(simulated_file.VARIABLE, str(tmp_path / "night.toml"))
+    monkeypatch.setattr(command, "become_subreaper", lambda: None)
+    monkeypatch.setattr(measuring, "Launcher", launcher)
+    monkeypatch.chdir(project)
+    monkeypatch.syspath_prepend(str(project))
+    yield (made := Story(project, tmp_path, capsys))
+    sys.modules.pop("mine", None)
+    assert not list((made.results / ".journals").glob("*.jsonl"))
+
+
+def test_a_fortnight(story: Story) -> None:
+    """Each night's first line names what happened, and its exit code is right. The long form has
+    the quiet nights between, too."""
+    first, summary = story.commit("begin"), story.folder / "summary.md"
+    assert story.night(1) == EXIT_OK
+    assert story.answer.startswith("First night: 2 series measured, nothing to compare with yet")
+    assert story.night(2, machine="simulated-other") == EXIT_OK
+    for day in (2, 3, 4) if SOAK else (2,):
+        story.commit(f"day {day}")
+        assert story.night(day) == EXIT_OK
+        assert story.answer.startswith("No change: 2 series measured, changes from ")
+    assert story.night(4, machine="simulated-other") == EXIT_OK
+
+    story.commit("Copy twice", times=2)
+    assert story.night(5) == EXIT_REGRESSION
+    assert story.answer.startswith("Slower: 1 series, the most steps.copies[device=cuda,way=to] +")
+    assert "(code: " in story.answer and "Copy twice)" in story.answer
+    (change,) = story.stored()[-1].changes
+    assert (change.case, change.verdict, change.cause) == (CASE, "slower", "code")
+    assert change.low is not None and 0.9 < change.low < change.effect < 1.1
+
+    for day in (6, 7, 8) if SOAK else (6,):
+        story.commit(f"day {day}", times=2)
+        assert story.night(day) == EXIT_OK
+        assert story.answer.startswith("No change: 2 series")
+        assert "Still slower" in story.said and "since 2026-03-05: 1 series" in story.said
+
+    assert story.night(9, torch="2.13", slower=1.1) == EXIT_REGRESSION
+    assert story.answer.startswith("Slower: 2 series, the most ")
+    assert "(environment: torch: 2.12 -> 2.13)" in story.answer
+    if SOAK:
+        assert story.night(10, torch="2.13", slower=1.1) == EXIT_OK
+
+    assert (
+        story.night(11, "--summary", str(summary), torch="2.13", throttled="thermal", slower=1.3)
+        == 0
+    )
+    assert story.answer.startswith("Disturbed, not judged: 2 series")
+    assert "gpu0.throttle_reasons: none -> thermal" in story.answer
+    assert summary.read_text().startswith("### Disturbed, not judged: 2 series")
+
+    for day in (12, 13, 14) if SOAK else (12,):
+        assert story.night(day, torch="2.13", slower=1.1) == EXIT_OK
+        quiet, silent = story.answer.split("; ")
+        assert quiet.startswith("No change: 2 series")
+        assert silent.startswith("nothing from simulated-other since 2026-03-04T02:00Z")
+    assert story.stored()[0].commit == first
+
+
+def test_an_interrupted_night_is_told_and_gone_on_with(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.commit("begin")
+    summary, page = story.folder / "summary.md", story.folder / "page.html"
+    monkeypatch.setattr(measuring, "Launcher", lambda *_: _Interrupted(3))
+    assert story.night(1, "--summary", str(summary), "--page", str(page)) == EXIT_FAILED
+    assert story.answer.startswith("Interrupted after 2 of 2 cases, 3 of 10 launches: that is kept")
+    assert summary.exists() and not page.exists() and not story.stored()
+
+    counting = InProcess()
+    monkeypatch.setattr(measuring, "Launcher", lambda *_: counting)
+    assert story.night(1, "--page", str(page)) == EXIT_OK
+    assert [one.number for one in counting.launches] == list(range(3, 11))
+    assert len(story.stored()) == 1 and ": 2 ok, " in story.said
+    assert "First night" in page.read_text()
+    assert "every case" in page.read_text()
+
+
+def test_a_night_interrupted_while_it_is_judged_is_judged_later(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.commit("begin")
+
+    def interrupted(_: str) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hostbench.cli.nightly.open_history", interrupted)
+        assert story.night(1) == EXIT_FAILED
+    assert story.answer.startswith("Interrupted after all 2 cases were measured")
+    counting = InProcess()
+    monkeypatch.setattr(measuring, "Launcher", lambda *_: counting)
+    assert story.night(1) == EXIT_OK and not counting.launches
+    assert story.night(2) == EXIT_OK and counting.launches
+
+
+def test_a_second_nightly_measures_nothing(story: Story) -> None:
+    story.commit("begin")
+    summary = story.folder / "summary.md"
+    with only_one(f"{MACHINE} in {story.results}"):
+        assert story.night(1, "--summary", str(summary)) == EXIT_NOTHING_MEASURED
+    assert f"another nightly measures {MACHINE}" in story.answer
+    assert f"(process {os.getpid()})" in story.answer
+    assert not summary.exists() and not list(story.results.rglob("*.gz"))
+    assert story.night(1) == EXIT_OK
+
+
+def test_what_fails_beside_the_measuring_is_told(
+    story: Story, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The night is measured and judged all the same."""
+    story.commit("begin")
+    git(story.root, "remote", "add", "origin", str(tmp_path / "nowhere.git"))
+    assert story.night(1, "--push", "origin/results") == EXIT_FAILED
+    assert "First night: 2 series measured" in story.answer
+    assert "results could not be pushed to origin/results: " in story.answer
+
+    git(tmp_path, "init", "-q", "--bare", "nowhere.git")
+    assert story.night(2, "--push", "origin/results") == EXIT_OK
+    files = git(story.root, "ls-remote", "origin", "refs/heads/results")
+    assert files
+    git(story.root, "fetch", "-q", "origin", "results")
+    there = git(story.root, "ls-tree", "-r", "--name-only", "FETCH_HEAD").splitlines()
+    assert sum("/nights/" in name for name in there) == sum("/runs/" in name for name in there) == 2
+
+    def full(*_: object) -> None:
+        raise UsageError("No space left on device")
+
+    monkeypatch.setattr(nights, "write", full)
+    assert story.night(3) == EXIT_FAILED
+    assert "the night could not be kept: No space left" in story.answer
+
+
+def test_what_fails_before_the_measuring_is_told(story: Story) -> None:
+    story.commit("begin")
+    summary = story.folder / "summary.md"
+    assert story.night(1, "--case", "steps.nothing", "--summary", str(summary)) == EXIT_USAGE
+    assert story.answer.startswith("Nothing measured: --case 'steps.nothing' selects no case")
+    assert summary.read_text().startswith("### Nothing measured: ")
+    assert story.night(1, "--summary", "no/summary.md") == EXIT_USAGE
+
+
+def test_a_case_that_fails_is_named_with_its_reason(story: Story) -> None:
+    story.commit("begin")
+    story.night(1)
+    story.commit("Break it", times=0)
+    (story.root / "mine.py").write_text("broken\n")
+    sys.modules.pop("mine", None)
+    git(story.root, "commit", "-qam", "Break it more")
+    assert story.night(2) == EXIT_FAILED
+    assert story.answer.startswith("2 cases failed (2 had a number before)")
+    assert "NameError" in story.said and "report --run" in story.said
+
+
+def test_each_place_has_its_form(
+    story: Story, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """GitHub's file gets more behind what is there; GitLab's log folds the details."""
+    story.commit("begin")
+    page = tmp_path / "step.md"
+    page.write_text("before\n")
+    monkeypatch.setenv(command.STEP_SUMMARY, str(page))
+    assert story.night(1, "--format", "json") == EXIT_OK
+    told = json.loads(story.said)
+    assert page.read_text().startswith("before\n### First night: 2 series measured")
+    assert (told["exit_code"], told["counts"], told["machine"]) == (0, {"ok": 2}, MACHINE)
+    monkeypatch.setenv("GITLAB_CI", "true")
+    assert story.night(2) == EXIT_OK
+    first, start, *_, end = story.said.strip().split("\n")
+    assert first.startswith("No change") and "section_start:" in start and "section_end:" in end
+
+
+def test_the_rest_of_a_budget_goes_to_what_tells_least(story: Story) -> None:
+    story.commit("begin")
+    story.night(1)
+    assert story.night(2, "--budget", "60s") == EXIT_OK
+    assert "What the budget bought" in story.said
+    assert "2 series that told least, 7 launches more of each: in half of them" in story.said
+    (again,) = story.stored()[-1].again
+    assert story.night(3) == EXIT_OK
+    assert f"held against run {story.stored()[1].run_id}" in story.said and again
+
+
+def test_a_damaged_night_is_named_and_passed_over(
+    story: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story.commit("begin")
+    story.night(1)
+    (path,) = story.results.glob("*/nights/*")
+    path.write_bytes(gzip.compress(b'{"run_id": 5}'))
+    assert story.night(2) == EXIT_OK
+    assert main(["check-results", "--results", str(story.results)]) == EXIT_FAILED
+    assert "is no night that can be read" in capsys.readouterr().out
+
+
+class _Interrupted(InProcess):
+    """Ended after so many launches, as by SIGTERM."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def run(self, launch: Launch) -> Iterator[Outcome]:
+        if len(self.launches) == self._most:
+            raise KeyboardInterrupt
+        yield from super().run(launch)

@@ -1,0 +1,104 @@
+"""A night against the nights before it: what moved, why, and where the rest of the time goes."""
+
+import random
+
+import pytest
+
+from hostbench.judge import budget
+from hostbench.judge.compare import Comparison, Verdict
+from hostbench.judge.night import LaunchesOf, cause, moved, to_measure_again
+
+NAMES = [(f"made.up[n={number}]", "1") for number in range(20)]
+
+
+def run(rng: random.Random, level: float = 1.0, spread: float = 0.01, num: int = 10) -> LaunchesOf:
+    return {name: [level * rng.lognormvariate(0, spread) for _ in range(num)] for name in NAMES}
+
+
+def with_one(found: LaunchesOf, level: float) -> LaunchesOf:
+    return {**found, NAMES[3]: [level * one for one in found[NAMES[3]]]}
+
+
+def test_what_moved_against_both_runs_before_is_found() -> None:
+    rng = random.Random(1)
+    before, last = run(rng), run(rng)
+    found = moved(with_one(run(rng), 1.2), [last, before])
+    assert list(found) == [NAMES[3]] and found[NAMES[3]].verdict == "slower"
+    assert list(moved(with_one(run(rng), 0.8), [last])) == [NAMES[3]]
+    assert not moved(run(rng), [last, before]) and not moved(run(rng), [])
+
+
+def test_the_night_after_an_odd_one_has_not_moved() -> None:
+    rng = random.Random(2)
+    usual, odd = run(rng), run(rng, level=1.3)
+    assert moved(odd, [usual]) and not moved(run(rng), [odd, usual])
+    lacking = {name: own for name, own in run(rng).items() if name != NAMES[3]}
+    assert NAMES[3] in moved(with_one(run(rng), 1.3), [lacking, usual])
+
+
+def compared(effect: float, half: float) -> Comparison:
+    verdict: Verdict = "slower" if effect > half else "faster" if effect < -half else "same"
+    return Comparison(
+        verdict=verdict, effect=effect, low=effect - half, high=effect + half, num=(10, 10), why=""
+    )
+
+
+@pytest.mark.parametrize("effect", [0.1, -0.1])
+@pytest.mark.parametrize(
+    ("again", "same_code", "lasting", "passing", "expected"),
+    [
+        (1.0, False, False, False, "code"),
+        (1.0, False, True, True, "code"),
+        (0.0, False, True, True, "environment"),
+        (0.0, False, False, True, "disturbed"),
+        (0.0, False, False, False, "unexplained"),
+        (-1.0, False, False, False, "unexplained"),
+        (0.5, False, True, False, "undecided"),
+        (1.0, True, True, False, "environment"),
+        (1.0, True, False, True, "disturbed"),
+        (1.0, True, False, False, "unexplained"),
+        (0.0, True, True, True, "gone"),
+        (None, True, True, True, "not measured again"),
+    ],
+)
+def test_why_it_moved(
+    effect: float,
+    again: float | None,
+    same_code: bool,
+    lasting: bool,
+    passing: bool,
+    expected: str,
+) -> None:
+    """`again` is a share of what was seen first; the same of what became faster."""
+    more = None if again is None else compared(again * effect, 0.02)
+    told = cause(
+        compared(effect, 0.02), more, same_code=same_code, lasting=lasting, passing=passing
+    )
+    assert told == expected
+
+
+def test_those_that_moved_furthest_are_measured_again() -> None:
+    found = {name: compared((-1) ** place * place / 100, 0.0) for place, name in enumerate(NAMES)}
+    assert to_measure_again(found, 3) == (NAMES[19], NAMES[18], NAMES[17])
+    assert len(to_measure_again(found, 99)) == len(NAMES)
+
+
+def test_the_rest_of_the_time_goes_to_what_tells_least() -> None:
+    rng = random.Random(3)
+    before, tonight = run(rng), run(rng)
+    wide = [rng.lognormvariate(0, 0.3) for _ in range(10)]
+    tonight = {**tonight, NAMES[5]: wide}
+    seven = 7 * 0.5 * budget.SPARE
+    assert budget.worst(before, tonight, 1.01 * seven, 0.5) == (NAMES[5],)
+    assert len(budget.worst(before, tonight, 3.01 * seven, 0.5)) == 3
+    assert budget.worst(before, tonight, 0.99 * seven, 0.5) == ()
+    assert budget.worst(before, tonight, 10.0, 0.0) == ()
+
+
+def test_more_launches_tell_smaller_changes() -> None:
+    rng = random.Random(4)
+    before, tonight, more = run(rng, num=30), run(rng, num=7), run(rng, num=21)
+    found = budget.bought(before, tonight, more)
+    assert found is not None and found.num_series == len(NAMES)
+    assert found.after < found.before
+    assert budget.bought(before, tonight, {}) is None
