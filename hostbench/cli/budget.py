@@ -24,6 +24,10 @@ from hostbench.judge.sequential import (
 
 _STARTED = 1
 """Launches that also start the fork servers: they tell nothing of what later ones take."""
+_FEW = 3
+"""Cases that are named where there may be many; --all names them all."""
+_RESERVE = 0.1
+"""Of a launch: the last one before a look may take longer than those before."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,20 +96,20 @@ class Budget:
                 later = next_look(num)
                 self.why[case] = f"{what} after {_launches(num)}; the next look is after {later}"
 
-    def remarks(self, every: bool, few: int = 10) -> Iterator[str]:
-        """The time, and each case that stopped undecided."""
+    def remarks(self, every: bool) -> Iterator[str]:
+        """The time, and the cases that stopped undecided, those of one reason together."""
         used, total = format_duration(self.used_s), format_duration(self.total_s)
         ten_s = 10 * sum(map(self._cost_s, self.cases))
         share = f", {self.used_s / ten_s:.0%} of what ten launches a side take" if ten_s else ""
         yield f"time used: {used} of {total}{share}"
-        if not self.why:
-            return
-        yield f"stopped undecided: {number_of(len(self.why), 'case')}"
-        shown = list(self.why.items())[: None if every else few]
-        for case, why in shown:
-            yield f"  {as_typed(str(case))}: {why}"
-        if len(self.why) > len(shown):
-            yield f"  and {len(self.why) - len(shown)} more; --all names them"
+        groups: dict[str, list[str]] = {}
+        for case, why in self.why.items():
+            groups.setdefault(why, []).append(as_typed(str(case)))
+        for why, cases in groups.items():
+            shown = cases if every else cases[:_FEW]
+            more = f" and {len(cases) - len(shown)} more" * (len(cases) > len(shown))
+            num = number_of(len(cases), "case")
+            yield f"{num} stopped undecided: {why}: {', '.join(shown)}{more}"
 
     def _worth_more(self, look: Look) -> list[Case]:
         """The cases that are undecided and not out of reach, the nearest to a decision first."""
@@ -155,7 +159,7 @@ class Budget:
         costs = {case: self._cost_s(case) for case in self._going}
         first = launch < MIN_LAUNCHES
         order = sorted(self._going, key=lambda case: costs[case]) if first else self._going
-        kept = fitting(costs, order, goal - launch, self.late_s - self.now_s())
+        kept = fitting(costs, order, goal - launch + _RESERVE, self.late_s - self.now_s())
         for case in self._going:
             if case not in kept:
                 self.why[case] = self._no_time(launch)

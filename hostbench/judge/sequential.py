@@ -112,7 +112,7 @@ def within_reach(
 
 
 def fitting(
-    costs_s: Mapping[KeyT, float], order: Iterable[KeyT], num: int, left_s: float
+    costs_s: Mapping[KeyT, float], order: Iterable[KeyT], num: float, left_s: float
 ) -> list[KeyT]:
     """Of these series, the first in the order first, those whose next `num` launches of both sides
     the time left allows together."""

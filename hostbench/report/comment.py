@@ -76,12 +76,12 @@ def _answer(found: Mapping[Key, Comparison], sides: Sides) -> str:
     case = code(as_typed(name_of(key)))
     others = counts({key: one for key, one in found.items() if one.verdict != first.verdict})
     rest = f"; {others}" if len({one.verdict for one in found.values()}) > 1 else ""
-    interval = f"{first.low:+.1%} to {first.high:+.1%}" if first.low is not None else "no interval"
-    how = (
-        f"{interval} is possible at {case}"
-        if first.verdict == "undecided"
-        else f"the most {case} by {abs(first.effect or 0):.1%} (99 % interval {interval})"
-    )
+    how = f"too few launches as of {case}"
+    if first.low is not None:
+        interval = f"{first.low:+.1%} to {first.high:+.1%}"
+        by = f"{abs(first.effect or 0):.1%} (99 % interval {interval})"
+        is_open = first.verdict == "undecided"
+        how = f"{interval} is possible at {case}" if is_open else f"the most {case} by {by}"
     return f"{failed}**{first.verdict.capitalize()}:** {_of(found, first.verdict)}, {how}{rest}"
 
 

@@ -58,7 +58,7 @@ def touched(root: Path, old: str, new: str | None, asked: Sequence[str]) -> Touc
                 "what that touches",
             ),
         )
-    reach = _reaches(root, top, (old, new, None), asked)
+    reach = _reaches(root, top, (old, new), asked)
     why = {family: by for family in asked if (by := _why(reach[family], changed))}
     left = [family for family in asked if family not in why]
     remarks = [

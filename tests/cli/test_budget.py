@@ -37,8 +37,7 @@ class Measured:
                 self.num[case] += 1
         return bool(cases)
 
-    def all(self) -> "Measured":
-        number = 0
+    def all(self, number: int = 0) -> "Measured":
         while self.launch(number):
             number += 1
         return self
@@ -60,9 +59,9 @@ def test_what_the_budget_cannot_decide_stops_at_once() -> None:
     done = Measured(200.0).all()
     assert done.num[WILD] == 2 * 7
     assert "launches a side; the budget allows 56, about ±" in done.budget.why[WILD]
-    (time, head, case) = [*done.budget.remarks(every=False)]
+    (time, why) = [*done.budget.remarks(every=False)]
     assert time.startswith("time used: ") and time.endswith(" of what ten launches a side take")
-    assert head == "stopped undecided: 1 case" and "nbytes=4KiB" in case
+    assert why.startswith("1 case stopped undecided: ±63.7% after 7 ") and "nbytes=4KiB" in why
 
 
 def test_where_seven_launches_do_not_fit_the_longest_are_left_out() -> None:
@@ -84,6 +83,20 @@ def test_those_that_need_the_least_go_on_where_the_time_is_short() -> None:
     assert done.now_s <= done.budget.total_s
 
 
+def test_a_look_is_not_missed_by_a_moment() -> None:
+    """The last launch before it may take a little longer than those before."""
+    exact = Measured(2 * 4 * 7 + 2 * 2 * 3.0).all()
+    assert (exact.num[SLOWER] // 2, exact.num[NOISY] // 2) == (10, 7)
+
+
+def test_what_starts_the_fork_servers_tells_nothing() -> None:
+    slow = Measured(2 * 4 * 8.0 + 20, dict.fromkeys(CASES, 3.5))
+    slow.launch(0)
+    slow.takes.clear()
+    slow.all(1)
+    assert slow.num[SLOWER] // 2 >= 7 and slow.num[QUIET] // 2 >= 7
+
+
 def test_a_case_that_fails_is_no_part_of_it() -> None:
     cases = Measured(1000.0)
     cases.launch(0)
@@ -101,6 +114,10 @@ def test_an_end_in_the_middle_of_a_launch_is_said() -> None:
         "interrupted after 9 launches a side; the next look is after 10"
     )
     assert QUIET not in early.budget.why
+    early.budget.why |= dict.fromkeys(CASES, "interrupted")
+    said = [[*early.budget.remarks(every)][1] for every in (False, True)]
+    assert said[0].startswith("4 cases stopped undecided: interrupted: transfer.")
+    assert (said[0][-11:], [one.count("nbytes=") for one in said]) == (" and 1 more", [3, 4])
 
 
 def test_an_end_right_behind_a_look_counts_the_look() -> None:

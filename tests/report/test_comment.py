@@ -1,5 +1,7 @@
 """The comment on a pull request: the answer first, and no markup of anybody else's."""
 
+import re
+
 import pytest
 from markdown_it import MarkdownIt
 
@@ -7,6 +9,7 @@ from hostbench.judge.compare import Comparison, Verdict
 from hostbench.report.comment import MARKER, Asked, of_nothing, of_result
 from hostbench.report.places import Key
 from hostbench.report.sides import Lacking, Sides
+from hostbench.report.table import code
 from tests.report.test_compare_command import CASES
 
 ASKED = Asked(
@@ -143,3 +146,10 @@ def test_nothing_measured_is_said() -> None:
     assert said.splitlines()[:2] == [
         *(MARKER, "**Nothing measured:** `nothing to compare: 3 cases left out`")
     ]
+
+
+@pytest.mark.parametrize("text", ["a|b", "a\\|b", "a\\\\|b", "|", "\\\\\\|", "a\\"])
+def test_a_bar_ends_no_cell(text: str) -> None:
+    """GitHub takes two backslashes before a bar for one that is escaped, and a bar that is not."""
+    bars = re.findall(r"(\\*)\|", code(text, in_table=True))
+    assert bars == ["\\"] * text.count("|")
