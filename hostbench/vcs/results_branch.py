@@ -159,7 +159,7 @@ class _Branch:
             )
             here = f"refs/hostbench/{self.key}/tip"
             if tip is not None and tip != self._known(here):
-                usual = ("--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--refmap=")
+                usual = ("--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head")
                 more = ("--no-recurse-submodules", "--end-of-options")
                 self.run("fetch", *usual, *more, self.remote, f"+{name}:{here}")
                 tip = self._known(here)  # it may have moved

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -97,7 +96,13 @@ def commit_files(remote: Path, files: Mapping[str, bytes], mode: str = "100644")
 def test_from_one_machine_to_another_and_the_checkout_stays(
     remote: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    hook = remote.parent / "hooks" / "pre-push"
+    hook.parent.mkdir()
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    settings = remote.parent / "gitconfig"
+    settings.write_text(f"[core]\nhooksPath = {hook.parent}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     first, second = clone(remote), clone(remote, "second")
     (first / "code.py").write_text("2\n")
     git(first, "add", "code.py")
@@ -355,12 +360,18 @@ def test_nothing_to_push(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_damaged_archive_is_not_pushed(remote: Path) -> None:
+    """Nor what a link in the folder leads to."""
     root = clone(remote)
+    (root / "results" / "triage").mkdir(parents=True)
+    (root / "results" / "triage" / "a.txt").symlink_to(root / "code.py")
     bad = measured(root, "shelf", 2)
     bad.write_bytes(bad.read_bytes()[:40])
-    measured(root)
+    good = measured(root)
     done = push_in(root)
-    assert bad.name in str(done.left) and not any(bad.name in name for name in names(remote))
+    assert bad.name in str(done.left) and "triage/a.txt stays as it is: it is a link out" in str(
+        done.left
+    )
+    assert [name.rpartition("/")[2] for name in names(remote)] == ["machine.json", good.name]
 
 
 def test_without_a_git_repository_or_a_remote(
