@@ -13,7 +13,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ class Runner:
     root: Path
     remote: Path
     env: dict[str, str]
+    said: list[str] = field(default_factory=list)
 
     @property
     def folder(self) -> Path:
@@ -97,6 +99,7 @@ class Runner:
             path = os.pathsep.join([*added.read_text().split(), self.env["PATH"]])
             more = {**env, **given, "PATH": path, "GITHUB_PATH": str(added)}
             done = self.shell(step["run"], "-e", **more)
+            self.said += [step["run"], done.stdout, done.stderr]
             if done.returncode and not step.get("continue-on-error"):
                 failed = failed or done.returncode
         return failed
@@ -262,7 +265,7 @@ def call(words: Sequence[str]) -> None:
         assert main(words) == EXIT_OK
     elif words[0] == "changes":
         assert main(words) == EXIT_NOTHING_MEASURED, "one run is too little to judge"
-    elif words[0] in COMMANDS.commands:
+    else:
         COMMANDS.commands[words[0]].make_context(words[0], list(words[1:]))
 
 
@@ -357,3 +360,31 @@ def test_a_check_runs_every_workload(real: Runner) -> None:
     assert real.job(job, whole["env"]) == EXIT_OK
     (real.root / "bench" / "steps.py").write_text(WORKLOAD.replace("MIB,)", "MIB, 2 * MIB)"))
     assert real.job(job, whole["env"]) == EXIT_USAGE, "asv does not know the new case"
+
+
+@pytest.mark.soak
+def test_nights_of_two_machines_at_once(real: Runner) -> None:
+    """The second pushes after the first, whichever that is; a third looks at both."""
+    other, third = clone(real.remote, "other"), clone(real.remote, "third")
+    for root in (other, third):
+        git(root, "pull", "-q", "origin", "main")
+    whole = workflow("github-nightly.yml")
+    (job,) = whole["jobs"].values()
+    second = Runner(root=other, remote=real.remote, env={**real.env, "HOSTBENCH_MACHINE": "box-2"})
+    with ThreadPoolExecutor() as pool:
+        codes = list(pool.map(lambda one: one.job(job, whole["env"]), (real, second)))
+    assert codes == [EXIT_OK, EXIT_OK], "\n".join([*real.said, *second.said])
+    runs = [name for name in names(real.remote) if "/runs/" in name]
+    assert len({name.partition("/")[0] for name in runs}) == 2
+    assert git(real.root, "status", "--porcelain") == ""
+    looking = Runner(root=third, remote=real.remote, env=real.env)
+    assert looking.shell(f"hostbench fetch origin/{BRANCH}").returncode == 0
+    assert len(list(third.glob("results/*/runs/*"))) == len(runs)
+
+
+@pytest.mark.soak
+def test_gitlab_and_cron_with_the_program(real: Runner) -> None:
+    assert gitlab(real, "hostbench-nightly") == EXIT_OK
+    assert real.shell(f"sh {shlex.quote(str(FOLDER / 'nightly.sh'))}").returncode == EXIT_OK
+    assert len([name for name in names(real.remote) if "/runs/" in name]) == 2
+    assert (real.folder / "summary.md").is_file()
