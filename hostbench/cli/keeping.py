@@ -32,6 +32,8 @@ class Kept:
     run: WholeRun
     ended: End
     asv: Recorded
+    asv_error: str = ""
+    """Why asv has not recorded it."""
 
 
 def measure_and_keep(
@@ -60,18 +62,19 @@ def measure_and_keep(
             judged = end == "complete" and header.scratch is None and scratch is None
             held = read(path)
             whole = WholeRun(parts=(*earlier, held))
-            recorded = _record(setup, whole, judged) if tells_asv else "done"
+            recorded, wrong = _record(setup, whole, judged) if tells_asv else ("done", "")
         if recorded == "interrupted":  # its journal stays
             warn(
                 "interrupted while asv recorded the run; it is kept, and the next `hostbench run`, "
                 "also with --resume, hands it to asv"
             )
-            return Kept(run=whole, ended=end, asv=recorded)
+            return Kept(run=whole, ended=end, asv=recorded, asv_error="interrupted")
         if not held.records:
             path.unlink()
             raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
         part = adopt.archive_journal(setup.results, path, held, lambda: setup.machine)
-    return Kept(run=WholeRun(parts=(*earlier, part)), ended=end, asv=recorded)
+    run = WholeRun(parts=(*earlier, part))
+    return Kept(run=run, ended=end, asv=recorded, asv_error=wrong)
 
 
 def hand_over_left(setup: Setup) -> WholeRun | None:
@@ -95,33 +98,35 @@ def hand_over_left(setup: Setup) -> WholeRun | None:
     return last
 
 
-def _record(setup: Setup, run: WholeRun, judged: bool) -> Recorded:
-    """Tell asv, while the journal is ours. Only a run that is judged has something to hand over."""
+def _record(setup: Setup, run: WholeRun, judged: bool) -> tuple[Recorded, str]:
+    """Tell asv, while the journal is ours, and say what went wrong. Only a run that is judged has
+    something to hand over."""
     if setup.device == MARK:
-        return "done"
+        return "done", ""
     try:
-        return "done" if _tell_asv(run, setup, judged) else "failed"
+        wrong = _tell_asv(run, setup, judged)
+        return ("failed" if wrong else "done"), wrong
     except KeyboardInterrupt:
-        return "interrupted" if judged else "done"
+        return ("interrupted" if judged else "done"), ""
 
 
-def _tell_asv(run: WholeRun, setup: Setup, judged: bool) -> bool:
-    """Have asv know the machine, and record a run that is judged: whether it has that run now, or
-    was not meant to have it. The archive has it either way."""
+def _tell_asv(run: WholeRun, setup: Setup, judged: bool) -> str:
+    """Have asv know the machine, and record a run that is judged: why it has not got that run now,
+    though it was meant to. The archive has it either way."""
     if setup.root is None:
-        return True
+        return ""
     if places.asv_results(setup.root).resolve() != setup.results.resolve():
         if judged:
             warn("asv is left out: --results is not the folder that asv.conf.json names")
-        return True
+        return ""
     try:
         facts.register_with_asv(facts.asv_machine_entry(setup.machine, setup.facts))
         if not judged:
-            return True
+            return ""
         print("asv records the run", file=sys.stderr)
         wrong = asv_record.record(run, setup.root, setup.results)
     except HostbenchError as error:
         wrong = str(error)
     if wrong:
         warn(f"{wrong}; the run is archived all the same")
-    return wrong is None or not judged
+    return str(wrong or "") if judged else ""

@@ -2,6 +2,7 @@
 before, measure once more what moved, say what it was."""
 
 import os
+import shutil
 import sys
 import time
 from collections import Counter
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hostbench import facts
 from hostbench.cli import again
 from hostbench.cli.history import open_history
 from hostbench.cli.keeping import Kept, hand_over_left, measure_and_keep
@@ -21,6 +23,7 @@ from hostbench.cli.run_setup import (
     Setup,
     adopt_left_over,
     fresh,
+    header_of,
     partial_run,
     rest_of,
     set_up,
@@ -28,6 +31,7 @@ from hostbench.cli.run_setup import (
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import HostbenchError
 from hostbench.core.processes import become_subreaper
+from hostbench.core.records import RunHeader
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
@@ -40,6 +44,7 @@ from hostbench.notify.webhook import notify
 from hostbench.report import html as static
 from hostbench.report import night_history
 from hostbench.report.comparison import detectable
+from hostbench.report.doctor import findings
 from hostbench.report.nightly import (
     MovedSeries,
     NightReport,
@@ -52,6 +57,7 @@ from hostbench.report.nightly import (
 )
 from hostbench.report.table import markdown
 from hostbench.runner.lock import only_one
+from hostbench.runner.plan import Plan
 from hostbench.store import frame, nights, runs
 from hostbench.store.columns import STATUSES
 from hostbench.store.nights import NightChange, StoredNight
@@ -126,6 +132,7 @@ def _night(options: NightlyOptions, progress: Progress) -> None:
         device=setup.device,
         commit=setup.checkout.commit,
         began=setup.now(),
+        looks_wrong=_looks_wrong(setup),
     )
     is_simulated = setup.device == MARK
     progress.is_ours = False
@@ -133,7 +140,7 @@ def _night(options: NightlyOptions, progress: Progress) -> None:
         progress.is_ours = True
         _fetch(options, progress)
         start_s = time.monotonic()
-        kept = _measured(options, _within(options, setup, progress, FOR_THE_RUN))
+        kept = _measured(options, _within(options, setup, progress, FOR_THE_RUN), progress)
         progress.run = kept.run
         num = len(kept.run.parts[-1].records)
         progress.launch_s = (time.monotonic() - start_s) / num if num else 0.0
@@ -143,7 +150,20 @@ def _night(options: NightlyOptions, progress: Progress) -> None:
             _judge(options, setup, progress, kept.run)
 
 
-def _measured(options: NightlyOptions, setup: Setup) -> Kept:
+def _looks_wrong(setup: Setup) -> tuple[str, ...]:
+    """What the doctor warns of; nothing of a machine that is made up."""
+    if setup.torch is None:
+        return ()
+    hardware = facts.nvidia_hardware()
+    found = findings(setup.facts, hardware, setup.torch, has_git=shutil.which("git") is not None)
+    return tuple(
+        f"{one.text}{f'; {one.remedy}' if one.remedy else ''}"
+        for one in found
+        if one.level in ("broken", "warn")
+    )
+
+
+def _measured(options: NightlyOptions, setup: Setup, progress: Progress) -> Kept:
     """Tonight's run: the rest of one that was cut off, or a new one."""
     if not options.no_asv:
         hand_over_left(setup)
@@ -154,13 +174,48 @@ def _measured(options: NightlyOptions, setup: Setup) -> Kept:
         return Kept(run=measured, ended="complete", asv="done")
     header, plan, earlier = fresh(options, setup)
     partial = partial_run(setup)
-    if partial is not None:
-        old = partial.header
-        same = (old.planned, old.launches) == (header.planned, header.launches)
-        if same and 0 <= epoch_s(setup.now()) - epoch_s(old.started_at) < RESUMED_FOR_S:
-            _say(f"going on with run {partial.run_id}, which was cut off")
-            header, plan, earlier = rest_of(partial, options, setup)
+    if partial is not None and _is_tonights(partial, header, setup, options):
+        _say(f"going on with run {partial.run_id}, which was cut off")
+        header, plan, earlier = rest_of(partial, options, setup)
+    elif options.budget is not None:
+        header, plan = _that_fits(options.budget, setup, progress, header, plan)
     return measure_and_keep(setup, header, plan, earlier, tells_asv=not options.no_asv)
+
+
+def _is_tonights(
+    partial: WholeRun, header: RunHeader, setup: Setup, options: NightlyOptions
+) -> bool:
+    """Whether a run that was cut off is this night's: not too old, and of the same cases."""
+    old = partial.header
+    same = (old.planned, old.launches) == (header.planned, header.launches)
+    fits = options.budget is not None and {*old.planned} <= {*header.planned}
+    return (same or fits) and 0 <= epoch_s(setup.now()) - epoch_s(old.started_at) < RESUMED_FOR_S
+
+
+def _that_fits(
+    seconds: float, setup: Setup, progress: Progress, header: RunHeader, plan: Plan
+) -> tuple[RunHeader, Plan]:
+    """As many launches and cases as there is time for, going by the last run; all of a first."""
+    if not setup.results.is_dir():
+        return header, plan
+    known = nights.of_machine(setup.results, setup.machine, warn)
+    earlier = night_history.runs_before(open_history(str(setup.results)), header, known)
+    if not earlier:
+        return header, plan
+    launches, texts = budget.fitting(
+        header.planned,
+        night_history.measured_at(earlier),
+        FOR_THE_RUN * seconds,
+        night_history.launch_s(earlier[0]),
+        header.launches,
+    )
+    if len(texts) < len(header.planned):
+        num = number_of(len(header.planned) - len(texts), "case")
+        said = f"{num} did not fit and come another night: those that were measured last"
+        progress.night = replace(progress.night, bought=(said,))
+    chosen = tuple(case for case in plan.cases if str(case) in texts)
+    plan = replace(plan, cases=chosen, profile=plan.profile.of(launches))
+    return header_of(plan, setup, setup.checkout), plan
 
 
 def _left_open(setup: Setup) -> WholeRun | None:
@@ -175,7 +230,7 @@ def _as_measured(night: NightReport, kept: Kept) -> NightReport:
     header, results = kept.run.header, kept.run.results()
     counted = Counter(result.status for result in results)
     failed, _ = night_history.failures(kept.run, ())
-    recorded = () if kept.asv == "done" else (f"asv has not recorded the run ({kept.asv})",)
+    recorded = (f"asv has not recorded the run: {kept.asv_error}",) if kept.asv_error else ()
     return replace(
         night,
         run_id=kept.run.run_id,
@@ -194,7 +249,7 @@ def _judge(options: NightlyOptions, setup: Setup, progress: Progress, run: Whole
     _say("judging")
     history = open_history(str(setup.results))
     known = nights.of_machine(setup.results, setup.machine, warn)
-    earlier = night_history.runs_before(history, run, known)
+    earlier = night_history.runs_before(history, run.header, known)
     silent = night_history.silent_machines(history, setup.machine, setup.now())
     still = night_history.still_slower(known)
     progress.night = replace(progress.night, silent=silent, still=still)
@@ -222,7 +277,7 @@ def _hold_against(
     tonight = again.launches_of(run.winners().values())
     progress.night = replace(
         progress.night,
-        before=before.run_id,
+        before=tuple(one.run_id for one in earlier[: judge.LOOK_BACK]),
         lasting=lasting,
         passing=passing,
         landed=night_history.landed(Path.cwd(), before.header.commit, run.header.commit),
@@ -327,7 +382,9 @@ def _spend_the_rest(
                 f"{MIN_LAUNCHES} launches more of each: in half of them changes from "
                 f"{found.after:.1%} on tell now, {found.before:.1%} before"
             )
-    progress.night = replace(progress.night, bought=(said,))
+            if found.after >= found.before:
+                said += ", for the second run differs from the first by more than its launches do"
+    progress.night = replace(progress.night, bought=(*progress.night.bought, said))
 
 
 def _detectable(tonight: LaunchesOf, before: LaunchesOf) -> float | None:
@@ -426,7 +483,7 @@ def _stored(night: NightReport) -> StoredNight:
                 high=one.shown.high,
                 cause=one.cause,
                 why=evidence(night, one.cause),
-                before=str(night.before),
+                before=night.before[0],
             )
             for one in night.moved
         ),

@@ -22,6 +22,7 @@ from hostbench.core.records import CaseRecord, Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
+from hostbench.facts.torch_probe import TorchState
 from hostbench.families import broken, check_selects, load, names, of_project, sources
 from hostbench.measure.workload import Workload
 from hostbench.report.doctor import without_cuda, without_torch
@@ -75,6 +76,8 @@ class Setup:
     device: str
     workloads: dict[str, Workload]
     stop_after_s: float = math.inf
+    torch: TorchState | None = None
+    """As it was asked; None where nothing needs it."""
     simulation: Simulation | None = None
 
     def now(self) -> str:
@@ -106,6 +109,7 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
     measured = {case.family for case in _cases(options, workloads, device)}
     code = partial(look, root, results, simulation, {name: sources(name) for name in measured})
     collect: Callable[[], facts.Facts]
+    torch_state: TorchState | None = None
     if simulation is None:
         needs_torch = measures and device != MARK
         torch_state = _working(facts.probe_torch(device)) if needs_torch else None
@@ -129,6 +133,7 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
         device=device,
         workloads=workloads,
         stop_after_s=options.stop_after or math.inf,
+        torch=torch_state,
         simulation=simulation,
     )
 

@@ -29,6 +29,25 @@ def smallest_change(one: Comparison) -> float:
     return math.inf if one.low is None or one.high is None else (one.high - one.low) / 2
 
 
+def fitting(
+    cases: Sequence[str],
+    measured_at: Mapping[str, float],
+    seconds: float,
+    launch_s: float,
+    most: int,
+) -> tuple[int, tuple[str, ...]]:
+    """(launches, cases) that fit into that time, where a launch of a case takes `launch_s`: all
+    cases with up to `most` launches; where MIN_LAUNCHES of all are too many, the cases that were
+    measured longest ago, or never (`measured_at`: seconds since the epoch)."""
+    room = int(seconds / (launch_s * SPARE)) if launch_s > 0 else most * len(cases)
+    launches = min(most, room // len(cases))
+    if launches >= MIN_LAUNCHES:
+        return launches, tuple(cases)
+    num = max(1, room // MIN_LAUNCHES)
+    oldest = set(sorted(cases, key=lambda case: measured_at.get(case, 0.0))[:num])
+    return MIN_LAUNCHES, tuple(case for case in cases if case in oldest)
+
+
 def worst(
     before: LaunchesOf, tonight: LaunchesOf, seconds: float, launch_s: float
 ) -> tuple[SeriesName, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s
+from hostbench.core.records import RunHeader
 from hostbench.core.units import number_of
 from hostbench.facts import causes as possible_causes
 from hostbench.facts import spec
@@ -30,10 +31,12 @@ _NOT_NIGHTS = ("hostbench ab",)
 """Who made a run of some cases alone."""
 
 
-def runs_before(history: History, run: WholeRun, known: Sequence[StoredNight]) -> list[WholeRun]:
+def runs_before(
+    history: History, header: RunHeader, known: Sequence[StoredNight]
+) -> list[WholeRun]:
     """The runs of that machine and device before this one that may be judged, the newest first;
     without disturbed nights, and without what a night measured once more."""
-    header, left_out = run.header, {run.run_id}
+    left_out = {header.run_id}
     for night in known:
         left_out |= {*night.again, *[night.run_id] * night.disturbed}
     found: list[WholeRun] = []
@@ -48,6 +51,25 @@ def runs_before(history: History, run: WholeRun, known: Sequence[StoredNight]) -
             found.append(whole)
         if len(found) == MOST_RUNS:
             break
+    return found
+
+
+def launch_s(run: WholeRun) -> float:
+    """Seconds from one record to the next: what a launch of a case takes, with its share of
+    starting processes. 0 where that cannot be told."""
+    part = max(run.parts, key=lambda part: len(part.records))
+    times = [epoch_s(record.started_at) for record in part.records]
+    return (max(times) - min(times)) / (len(times) - 1) if len(times) > 1 else 0.0
+
+
+def measured_at(runs: Sequence[WholeRun]) -> dict[str, float]:
+    """Case -> when it last had a number; `runs`: the newest first."""
+    found: dict[str, float] = {}
+    for run in runs:
+        at = epoch_s(run.header.started_at)
+        for result in run.results():
+            if result.status == "ok":
+                found.setdefault(str(result.case), at)
     return found
 
 

@@ -79,8 +79,8 @@ class NightReport:
     """Status -> cases."""
     error: str = ""
     error_code: int = EXIT_OK
-    before: str | None = None
-    """run_id of the run before."""
+    before: tuple[str, ...] = ()
+    """run_ids of the runs that it was held against, the newest first."""
     moved: tuple[MovedSeries, ...] = ()
     lasting: tuple[str, ...] = ()
     passing: tuple[str, ...] = ()
@@ -196,7 +196,7 @@ def _quiet(night: NightReport) -> Iterator[str]:
         yield "nothing measured: no case has a number"
     elif night.scratch:
         yield f"not judged ({night.scratch}): {measured}"
-    elif night.before is None:
+    elif not night.before:
         yield f"first night: {measured}, nothing to compare with yet"
     elif not night.events:
         least = "" if night.detectable is None else f", changes from {night.detectable:.1%} on tell"
@@ -256,8 +256,8 @@ def _about(night: NightReport) -> Iterator[str]:
             f"{format_seconds(night.took_s)}: {counts or 'no case'}, {night.launches}; "
             f"run {night.run_id}"
         )
-    if night.before and night.run_id:
-        yield f"held against run {night.before} and the one before it"
+    if night.before:
+        yield f"held against {' and '.join(f'run {run_id}' for run_id in night.before)}"
 
 
 def table(night: NightReport) -> Table:

@@ -23,6 +23,8 @@ from hostbench.core.errors import (
 )
 from hostbench.core.records import Launch, Outcome
 from hostbench.device import simulated_file
+from hostbench.notify.change import ConfirmedChange
+from hostbench.notify.webhook import Notified
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.lock import only_one
 from hostbench.store import nights
@@ -309,7 +311,33 @@ def test_the_rest_of_a_budget_goes_to_what_tells_least(story: Story) -> None:
     assert "2 series that told least, 7 launches more of each: in half of them" in story.said
     (again,) = story.stored()[-1].again
     assert story.night(3) == EXIT_OK
-    assert f"held against run {story.stored()[1].run_id}" in story.said and again
+    assert (
+        f"held against run {story.stored()[1].run_id} and run {story.stored()[0].run_id}"
+        in story.said
+        and again
+    )
+
+
+def test_a_confirmed_change_is_told_outside(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a disturbed night is not."""
+    told: list[list[ConfirmedChange]] = []
+
+    def notify(_: Path, changes: list[ConfirmedChange]) -> Notified:
+        told.append(changes)
+        return Notified(warnings=("nobody answers",))
+
+    monkeypatch.setattr("hostbench.cli.nightly.notify", notify)
+    story.commit("begin")
+    assert story.night(1) == story.night(2) == EXIT_OK
+    assert story.night(3, throttled="thermal", slower=1.2) == EXIT_OK
+    assert story.night(4, torch="2.13", slower=1.2) == EXIT_REGRESSION
+    assert told[:3] == [[], [], []]
+    assert {one.series for one in told[3]} == {
+        f"steps.copies[device=cuda,way={way}]@{MACHINE}" for way in ("to", "from")
+    }
+    one = told[3][0]
+    assert (one.since, one.direction) == (story.stored()[-1].run_id, "slower")
+    assert one.cause == "environment; torch: 2.12 -> 2.13" and 0.15 < one.effect < 0.25
 
 
 def test_a_damaged_night_is_named_and_passed_over(

@@ -95,6 +95,19 @@ def test_the_rest_of_the_time_goes_to_what_tells_least() -> None:
     assert budget.worst(before, tonight, 10.0, 0.0) == ()
 
 
+def test_what_fits_into_the_time_is_measured() -> None:
+    """All cases while 7 launches of each fit; else those that were measured longest ago."""
+    cases, at = ("a", "b", "c", "d"), {"a": 3.0, "b": 2.0, "c": 1.0}
+    launch = 0.5 * budget.SPARE
+    assert budget.fitting(cases, at, 40.1 * launch, 0.5, 10) == (10, cases)
+    assert budget.fitting(cases, at, 35.9 * launch, 0.5, 10) == (8, cases)
+    assert budget.fitting(cases, at, 28.1 * launch, 0.5, 10) == (7, cases)
+    assert budget.fitting(cases, at, 27.9 * launch, 0.5, 10) == (7, ("b", "c", "d"))
+    assert budget.fitting(cases, at, 7.1 * launch, 0.5, 10) == (7, ("d",))
+    assert budget.fitting(cases, at, 0.0, 0.5, 10) == (7, ("d",))
+    assert budget.fitting(cases, at, 1.0, 0.0, 10) == (10, cases)
+
+
 def test_more_launches_tell_smaller_changes() -> None:
     rng = random.Random(4)
     before, tonight, more = run(rng, num=30), run(rng, num=7), run(rng, num=21)
