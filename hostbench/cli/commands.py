@@ -469,6 +469,11 @@ _command(
     click.option("--git", is_flag=True, help="make DIR a git repository that has the commits"),
 )
 _command(
+    "init",
+    "Write what this git repository lacks to have its own code measured: asv.conf.json, a "
+    "workload, benchmarks/, results/, a nightly workflow. What is there is left as it is.",
+)
+_command(
     "sync-benchmarks",
     "Write benchmarks/*.py from the registry.",
     click.option("--check", is_flag=True, help="write nothing; exit 2 if any differs"),

@@ -52,7 +52,7 @@ def execute(options: SyncOptions) -> int:
     root = project_root(Path.cwd())
     if root is None:
         raise UsageError("no asv.conf.json here or above; run this inside the checkout")
-    stale = {path: text for path, text in _wanted(root).items() if _differs(path, text)}
+    stale = {path: text for path, text in wanted(root).items() if _differs(path, text)}
     for path, text in stale.items():
         if not options.check:
             write_atomic(path, text.encode())
@@ -65,7 +65,7 @@ def execute(options: SyncOptions) -> int:
     return EXIT_OK
 
 
-def _wanted(root: Path) -> dict[Path, str]:
+def wanted(root: Path) -> dict[Path, str]:
     """What the folder of asv's benchmarks should hold. In a project of one's own that is the
     project's families alone: hostbench's are no code of its commits.
 
@@ -79,13 +79,13 @@ def _wanted(root: Path) -> dict[Path, str]:
             '[tool.hostbench] workloads = ["bench/"]'
         )
     first = folder / "__init__.py"
-    wanted = {} if first.is_file() else {first: ""}  # asv needs one, whatever it holds
+    files = {} if first.is_file() else {first: ""}  # asv needs one, whatever it holds
     for family in families:
         path = folder / f"{family}.py"
         if path.is_file() and _BY not in path.read_text():
             raise UsageError(f"{path} is not {_BY}: rename that file or the family {family!r}")
-        wanted[path] = source(family, load((family,)))
-    return wanted
+        files[path] = source(family, load((family,)))
+    return files
 
 
 def _differs(path: Path, text: str) -> bool:

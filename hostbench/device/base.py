@@ -119,6 +119,12 @@ class Device:
         if ability in self.lacks:
             raise self.refusal(ability)
 
+    @property
+    def torch_device(self) -> Any:
+        """The `torch.device` that tensors of this device are made on, for code of one's own that
+        uses torch itself."""
+        raise self.refusal("tensors of torch's")
+
     def now(self) -> float:
         """The host's clock in seconds, monotonic; virtual on the simulated device."""
         return time.perf_counter()

@@ -368,6 +368,8 @@ def _state(machine: Machine, floor: Floor) -> dict[str, Any]:
         "_cached_device_count": None,
         "_is_in_bad_fork": is_in_bad_fork,
         "_device_count_nvml": lambda: -1,
+        # To be seeded; the numbers themselves are drawn on the host, from torch's own.
+        "default_generators": tuple(_torch.Generator() for _ in machine.gpus),
         "_cudart": SimpleNamespace(
             cudaHostRegister=lambda ptr, size, flags: floor.pinned.register(ptr, size),
             cudaHostUnregister=lambda ptr: floor.pinned.unregister(ptr),
