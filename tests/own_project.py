@@ -1,40 +1,95 @@
-"""A project of one's own, made of what CONTRIBUTING.md prints and of nothing else."""
+"""A project of one's own, made of what docs/your-own.md prints and of nothing else."""
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from hostbench.measure import workload
 from tests.scratch import TREE, Scratch
 
+FIRST, HISTORY = "The first comparison", "A history by commit, and asv"
 
-def printed(language: str, start: str) -> str:
-    """The block of CONTRIBUTING.md in this language that starts so."""
-    blocks = re.findall(rf"```{language}\n(.*?)```", (TREE / "CONTRIBUTING.md").read_text(), re.S)
-    (found,) = (block for block in blocks if block.startswith(start))
-    return str(found)
+
+def blocks(section: str) -> Iterator[tuple[str, str]]:
+    """(language, text) of the blocks of that section, in their order."""
+    page = (TREE / "docs" / "your-own.md").read_text()
+    text = re.split(rf"^## {section}$", page, flags=re.M)[1].partition("\n## ")[0]
+    yield from re.findall(r"```(\w+)\n(.*?)```", text, re.S)
+
+
+def commands(section: str) -> list[str]:
+    """What it says to type there."""
+    return [line for kind, text in blocks(section) if kind == "sh" for line in text.splitlines()]
+
+
+def write_files(section: str, root: Path) -> None:
+    """The files that it prints, each with its name in its first line."""
+    for language, text in blocks(section):
+        if language == "python":
+            write(root, text)
+
+
+def write(root: Path, text: str) -> None:
+    path = root / text.partition("\n")[0].removeprefix("# ")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def empty(folder: Path) -> Scratch:
+    """A folder with nothing in it, of somebody who has told git his name."""
+    root, home = folder / "project", folder / "home"
+    root.mkdir(parents=True)
+    home.mkdir()
+    named = "[user]\nname = tests\nemail = tests@localhost\n[init]\ndefaultBranch = main\n"
+    (home / ".gitconfig").write_text(named)
+    return Scratch(root, home, {"CUDA_VISIBLE_DEVICES": ""})
 
 
 def make(folder: Path) -> Scratch:
-    """A git repository with the workloads `steps.add` and `copies.into_place`, committed."""
-    root, home = folder / "project", folder / "home"
-    (root / "bench").mkdir(parents=True)
-    home.mkdir()
-    (root / "pyproject.toml").write_text(printed("toml", "[tool.hostbench]"))
-    steps = printed("python", "# bench/steps.py"), printed("python", "# at the end of bench/steps")
-    (root / "bench" / "steps.py").write_text("\n".join(steps))
-    (root / "bench" / "copies.py").write_text(printed("python", "# bench/copies.py"))
-    (home / ".gitconfig").write_text("[user]\nname = tests\nemail = tests@localhost\n")
-    project = Scratch(root, home, {"CUDA_VISIBLE_DEVICES": ""})
-    project.git("init", "-q", "-b", "main")
-    project.commit("a workload of my own")
+    """A git repository with the workloads `steps.train` and `copies.into_place`, committed."""
+    project = empty(folder)
+    write_files(FIRST, project.root)
+    write_files("`Prepared`", project.root)
+    (project.root / "pyproject.toml").write_text('[tool.hostbench]\nworkloads = ["bench/"]\n')
+    (project.root / "asv.conf.json").write_text('{"build_command": []}')
+    project.git("init", "-q")
+    project.commit("workloads of my own")
     return project
 
 
-def with_asv(project: Scratch) -> None:
-    """What it needs beside for asv, as printed."""
-    (project.root / "asv.conf.json").write_text(printed("json", "{"))
-    (project.root / ".gitignore").write_text(".asv/\n")
+@contextmanager
+def forgotten() -> Iterator[None]:
+    """What a project's workloads leave in this process is gone afterwards."""
+    known, modules = dict(workload._REGISTRY), set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("path", "meta_path"):
+            patch.setattr(sys, name, [*getattr(sys, name)])
+        yield
+    workload._REGISTRY.clear()
+    workload._REGISTRY.update(known)
+    for name in set(sys.modules) - modules:
+        if name.startswith(("hostbench_workloads", "mine")):
+            del sys.modules[name]
 
 
-def commands() -> list[str]:
-    """What CONTRIBUTING.md says to do then, in its order."""
-    return printed("sh", "hostbench list").splitlines()
+def shell(project: Scratch, line: str) -> tuple[int, str]:
+    """(exit code, all that it printed) of a line as it stands in the page."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{project.env()['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", line],
+        cwd=project.root,
+        env=project.env(PATH=path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    return done.returncode, done.stdout

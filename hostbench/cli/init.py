@@ -12,22 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from hostbench import recipes
-from hostbench.cli import init_files, sync
+from hostbench.cli import init_files as init_files
+from hostbench.cli import sync
 from hostbench.cli.output import warn
 from hostbench.cli.program import program
 from hostbench.core import asv_config, own_package
 from hostbench.core.asv_config import CONFIG
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.files import read_stored, write_atomic
+from hostbench.families import broken
 from hostbench.runner.places import asv_benchmarks, asv_results
 from hostbench.vcs import repo
 from hostbench.vcs.repo import GitError, is_ours
 
 PYPROJECT = "pyproject.toml"
-_BENCH = "bench"
+_FOLDERS = ("bench", "workloads")
+"""Of the workloads, where pyproject.toml names none: the first that holds no other Python files,
+which would be imported as workloads are."""
 _NIGHTLY = "github-nightly.yml"
 _PLUGIN = "hostbench.asv_env"
-_NO_PACKAGE = {"test", "tests", "doc", "docs", "example", "examples", "scripts", "tools", _BENCH}
+_NO_PACKAGE = {"test", "tests", "doc", "docs", "example", "examples", "scripts", "tools", *_FOLDERS}
 _PURE = ("setuptools", "hatchling", "flit_core", "poetry.core", "pdm.backend", "uv_build")
 """Build backends that only copy the files of a package of plain Python."""
 _HEADER = re.compile(r"^[ \t]*\[[ \t]*tool[ \t]*\.[ \t]*hostbench[ \t]*\][^\r\n]*(\r?\n|\Z)", re.M)
@@ -87,10 +91,14 @@ class _Declared:
         """With the folder of workloads; None where it names one already."""
         old = _read(self.path)
         self.found = _parsed(old, self.path)
-        named = self.found.get("tool", {}).get("hostbench", {}).get("workloads")
-        self.workloads: list[str] = named or [f"{_BENCH}/"]
+        named = _table(self.found, "tool", "hostbench").get("workloads")
+        if named and not (isinstance(named, list) and all(isinstance(one, str) for one in named)):
+            raise UsageError(
+                f"{self.path}: workloads is {named!r:.60}, no list of folders; mend it"
+            )
+        self.workloads: list[str] = named or [_folder(root)]
         if not named:
-            self.text = _added(old, self.found, self.path)
+            self.text = _added(old, self.found, self.path, self.workloads[0])
 
     @property
     def builds(self) -> bool:
@@ -99,13 +107,32 @@ class _Declared:
     @property
     def is_plain(self) -> bool:
         """What it builds is the files of the package as they are."""
-        backend = self.found.get("build-system", {}).get("build-backend", "setuptools")
-        extensions = self.found.get("tool", {}).get("setuptools", {}).get("ext-modules")
+        backend = _table(self.found, "build-system").get("build-backend", "setuptools")
+        extensions = _table(self.found, "tool", "setuptools").get("ext-modules")
         return str(backend).startswith(_PURE) and not extensions
 
     @property
     def name(self) -> str:
-        return str(self.found.get("project", {}).get("name", ""))
+        return str(_table(self.found, "project").get("name", ""))
+
+
+def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
+    """An empty one where there is none."""
+    for name in names:
+        inner = found.get(name)
+        found = inner if isinstance(inner, dict) else {}
+    return found
+
+
+def _folder(root: Path) -> str:
+    """`bench/`, or another. Raises UsageError where all are taken."""
+    for name in _FOLDERS:
+        if not any((root / name).rglob("*.py")):
+            return f"{name}/"
+    raise UsageError(
+        f"{' and '.join(_FOLDERS)} hold Python files that may be no workloads: make a folder for "
+        f"these, and name it in {PYPROJECT}: [tool.hostbench] workloads"
+    )
 
 
 def _read(path: Path) -> str:
@@ -124,26 +151,26 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
         raise UsageError(f"cannot read {path}: {error}; mend it") from error
 
 
-def _added(old: str, found: dict[str, Any], path: Path) -> str:
+def _added(old: str, found: dict[str, Any], path: Path, folder: str) -> str:
     """The same with the folder of workloads, and nothing else changed: it is parsed to see. Raises
     UsageError where that cannot be had by adding lines."""
     end = "\r\n" if "\r\n" in old else "\n"
     header = _HEADER.search(old)
     if header:
-        start = old[: header.end()]
-        new = f"{start}{'' if start.endswith(end) else end}{init_files.KEY}\n{old[header.end() :]}"
+        start, rest = old[: header.end()], old[header.end() :]
+        new = f"{start}{'' if start.endswith(end) else end}{init_files.key(folder)}\n{rest}"
     else:
         gap = "" if not old else "\n" if old.endswith("\n") else "\n\n"
-        new = f"{old}{gap}{init_files.TABLE}"
+        new = f"{old}{gap}{init_files.table(folder)}"
     new = new.replace("\r\n", "\n").replace("\n", end)
-    tool = found.get("tool", {})
-    table = {**tool.get("hostbench", {}), "workloads": [f"{_BENCH}/"]}
+    tool = _table(found, "tool")
+    table = {**_table(tool, "hostbench"), "workloads": [folder]}
     with contextlib.suppress(tomllib.TOMLDecodeError):
         if tomllib.loads(new) == {**found, "tool": {**tool, "hostbench": table}}:
             return new
     raise UsageError(
         f"{path} cannot be added to without changing what it says: give its table tool.hostbench "
-        f'workloads = ["{_BENCH}/"] yourself, and try again'
+        f'workloads = ["{folder}"] yourself, and try again'
     )
 
 
@@ -154,7 +181,7 @@ def _files(root: Path, declared: _Declared) -> Iterator[tuple[Path, str]]:
         declared.builds and not (package and declared.is_plain)
     )
     project = declared.name or package or root.name
-    yield root / CONFIG, init_files.asv_config(project, built=is_built)
+    yield root / CONFIG, init_files.asv_config(project, declared.workloads[0], built=is_built)
     folder = root / declared.workloads[0]
     if declared.text is not None or not any(folder.rglob("*.py")):
         if package:
@@ -209,6 +236,8 @@ def _write_benchmarks(root: Path) -> bool:
             for path, text in sync.wanted(root).items():
                 if not path.exists():
                     _write(root, path, text)
+            if wrong := broken():
+                raise UsageError("; ".join(wrong.values()))
     except HostbenchError as error:
         name = asv_benchmarks(root).name
         warn(f"{error}; mend that, then `{program()} sync-benchmarks` writes {name}/")
@@ -230,11 +259,15 @@ def _next(root: Path) -> Iterator[str]:
         yield f"add to .gitignore: {' '.join(lacking)}"
     yield f"set HOSTBENCH in {recipes.PLACES[_NIGHTLY]}: where pip gets hostbench from"
     yield "then:"
-    name = program()
-    yield f"  {name} run --quick      # a first measurement of the working tree"
-    yield '  git add . && git commit -m "Benchmarks by hostbench"'
-    yield f"  {name} ab HEAD          # your next change against that commit, interleaved"
-    yield f"  {name} dashboard"
+    commands = {
+        f"{program()} run --quick": "a first measurement of the working tree",
+        'git add . && git commit -m "Benchmarks by hostbench"': "what is committed has a history",
+        f"{program()} ab HEAD": "your next change against that commit, interleaved",
+        f"{program()} dashboard": "what was measured",
+    }
+    width = max(map(len, commands))
+    for command, what in commands.items():
+        yield f"  {command:{width}}  # {what}"
 
 
 def _is_ignored(root: Path, name: str) -> bool:

@@ -4,7 +4,7 @@ import json
 
 _ASV = """\
 // How asv and hostbench measure the commits of this project. Results are of the commit that is
-// measured; this file, benchmarks/ and bench/ are those of the working tree.
+// measured; this file, benchmarks/ and %s are those of the working tree.
 // %s
 {
     "version": 1,
@@ -25,14 +25,14 @@ _AS_IT_IS = "The package needs no build: each commit's files are put on the path
 _BUILT = "pip builds the package of each commit; build_command and install_command say otherwise."
 _NO_BUILD = '    "build_command": [],\n    "install_command": [],\n'
 
-TABLE = """\
+_TABLE = """\
 # hostbench measures the workloads in this folder, on this machine, by commit: `hostbench run`.
 # A workload is a function with @workload that returns the step to be timed. After a change of
 # its axes or its name `hostbench sync-benchmarks` tells asv.
 [tool.hostbench]
-workloads = ["bench/"]
+workloads = ["%s"]
 """
-KEY = 'workloads = ["bench/"]  # hostbench measures what is in there: `hostbench run`'
+_KEY = 'workloads = ["%s"]  # hostbench measures what is in there: `hostbench run`'
 
 RESULTS = """\
 # What hostbench and asv measure lies here, a folder for each machine, to be committed: files of
@@ -70,9 +70,10 @@ from hostbench import DEVICES, workload
 )
 def import_package(device):
     """`import %(name)s` in a new Python. Timed: the process from start to end."""
-    file = find_spec("%(name)s").origin  # in the code that is measured
-    code = f"import sys; sys.path.insert(0, {str(Path(file).parent.parent)!r}); import %(name)s; "
-    code += f"sys.exit(%(name)s.__file__ != {file!r})"
+    spec = find_spec("%(name)s")  # in the code that is measured
+    folder = Path(spec.origin).parents[1 if spec.submodule_search_locations else 0]
+    code = f"import sys; sys.path.insert(0, {str(folder)!r}); import %(name)s; "
+    code += f"sys.exit(%(name)s.__file__ != {spec.origin!r})"
     return lambda: subprocess.run([sys.executable, "-c", code], check=True)
 '''
 
@@ -116,15 +117,28 @@ def train(device, num_examples):
         return None if last < first else f"the loss was {first:.3f}, and is {last:.3f}"
 
     return Prepared(step=step, verify=verify)
+
+
+PRELOAD = ("torch._dynamo",)  # an optimizer loads it: once, and not anew for each launch
 '''
 
 
-def asv_config(project: str, *, built: bool) -> str:
+def asv_config(project: str, folder: str, *, built: bool) -> str:
     """The text of asv.conf.json."""
     why, commands = (_BUILT, "") if built else (_AS_IT_IS, _NO_BUILD)
-    return _ASV % (why, json.dumps(project), commands)
+    return _ASV % (folder, why, json.dumps(project), commands)
 
 
 def startup(package: str) -> str:
     """A workload that imports the package."""
     return _STARTUP % {"name": package}
+
+
+def table(folder: str) -> str:
+    """Of pyproject.toml."""
+    return _TABLE % folder
+
+
+def key(folder: str) -> str:
+    """The line in a table that is there."""
+    return _KEY % folder

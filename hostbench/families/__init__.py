@@ -107,6 +107,13 @@ def _asking(family: str) -> ModuleType | None:
     return module
 
 
+def preloads() -> tuple[str, ...]:
+    """What the families want to be imported once, before the launches are forked: `PRELOAD` beside
+    their workloads."""
+    named = (name for module in _modules().values() for name in getattr(module, "PRELOAD", ()))
+    return tuple(dict.fromkeys(named))
+
+
 def of_project() -> tuple[str, ...]:
     """The families in the project's own folders."""
     inside = f"{_OWN}."

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -63,6 +64,8 @@ def _serve() -> None:
     for line in sys.stdin:
         launch = decoded(line, Launch)
         _import(_BEFORE_THE_FIRST_FORK if launch.device is None else _OF_A_SIMULATION)
+        if launch.device is None:
+            _import(worker.preloads(), Exception)  # the case that needs it says what is wrong
         pid = os.fork()
         if pid == 0:
             _work(worker, out, launch)
@@ -72,10 +75,11 @@ def _serve() -> None:
 
 
 @cache
-def _import(names: tuple[str, ...]) -> None:
+def _import(names: tuple[str, ...], *pardoned: type[Exception]) -> None:
     gc.disable()
     for name in names:
-        importlib.import_module(name)
+        with suppress(*pardoned):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()  # what they made is here to stay: collecting between cases need not look at it
     gc.enable()

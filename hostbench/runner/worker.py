@@ -18,6 +18,7 @@ from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
 from hostbench.device.simulated_file import MARK
 from hostbench.device.traced import CallLog, Traced
 from hostbench.families import load
+from hostbench.families import preloads as preloads
 from hostbench.measure import evidence, measure
 from hostbench.measure.trace import num_steps, trace
 from hostbench.measure.workload import Workload, prepare

@@ -213,7 +213,7 @@ def test_the_overview_is_drawn_and_leads_to_a_page_with_the_same_run(
 def own_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a project of one's own, whose results somebody has read elsewhere before."""
     project = own_project.make(tmp_path_factory.mktemp("own"))
-    done = project.hostbench("run", "steps", "--quick", "--device", "simulated")
+    done = project.hostbench("run", "copies", "--quick", "--device", "simulated")
     assert done.returncode == 0, done.stdout
     elsewhere = Scratch(project.home, project.home)
     assert elsewhere.hostbench("changes", "--results", str(project.results)).returncode == 3
@@ -223,8 +223,8 @@ def own_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_a_project_of_ones_own_sees_its_families(page: Any, own_address: str) -> None:
     page.goto(own_address)
-    page.get_by_text("Is sum() faster than a loop?").wait_for()
-    page.get_by_role("link", name="steps: charts and numbers").click()
+    page.get_by_text("A copy into a buffer on the device").first.wait_for()
+    page.get_by_role("link", name="copies: charts and numbers").click()
     page.locator(BAR).first.wait_for(state="attached")
     assert page.get_by_text("which is not here").count() == 0
 

@@ -6,21 +6,25 @@ synchronize that is missing or one too many is a wrong count.
 
 import gc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 
+from hostbench.cli import init_files
 from hostbench.core.case import Case
 from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import KIB, MIB
 from hostbench.device.cuda import CudaDevice
-from hostbench.families import load
+from hostbench.families import FOLDERS, load
 from hostbench.families.synchronization.workloads import DEPTHS
 from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
 from hostbench.runner.worker import walk
+from tests import own_project
 from tests.gpu_stand_in import Costs, Floor, cuda_machine
 
 COSTS = Costs()
@@ -221,3 +225,40 @@ def test_every_case_is_measured_and_is_what_it_declares(family: str, observe: bo
 
 
 TOO_SMALL = "is too little for the link's counters"
+
+
+# ---- a training step of one's own ---------------------------------------------------------------
+
+
+def printed(root: Path) -> None:
+    own_project.write_files(own_project.FIRST, root)
+
+
+def begun(root: Path) -> None:
+    own_project.write(root, f"# bench/steps.py\n{init_files.STEPS}")
+
+
+@pytest.mark.parametrize("write", [printed, begun])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_training_step_of_ones_own(
+    write: Callable[[Path], None], device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/your-own.md prints it, and as `hostbench init` begins one; its loss must shrink."""
+    write(tmp_path)
+    (tmp_path / "asv.conf.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(FOLDERS, str(tmp_path / "bench"))
+    with own_project.forgotten(), cuda_machine() if device == "cuda" else nullcontext():
+        cases = load(("steps",))["steps.train"].cases()
+        chosen = tuple(
+            one
+            for one in cases
+            if one.values == {**one.values, "num_examples": 32, "device": device}
+        )
+        launch = Launch(family="steps", number=0, cases=chosen, settings=SHORT, deadline_s=60.0)
+        said: list[object] = []
+        walk(launch, said.append)
+    found = [one for one in said if isinstance(one, Outcome)]
+    assert [(one.status, one.reason) for one in found] == [("ok", None)] * len(chosen)
+    assert len(chosen) == (2 if write is printed else 1)
+    assert all(one.measurement.proofs["data"] == "passed" for one in found)

@@ -2,13 +2,17 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asv import config as asv_conf
+from asv import util as asv_util
 
+from hostbench import asv_env, suite
 from hostbench.cli import ab
 from hostbench.cli.entry import main
 from hostbench.core import own_package
@@ -21,6 +25,7 @@ from hostbench.families import FOLDERS
 from hostbench.runner.launcher import Launcher
 from hostbench.testing.builders import copy_case
 from hostbench.vcs import bisection, own, repo, side
+from tests import own_project
 from tests.turns import git
 
 CONFIG = {"version": 1, "project": "mine", "repo": "."}
@@ -53,7 +58,7 @@ def commit(root: Path, num_bytes: int) -> str:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project with one commit, whose workload copies what its package says."""
     root = tmp_path / "project"
     write(root, bench__sides_py=WORKLOAD.format(more=""))
@@ -65,9 +70,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(root)
     monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
     monkeypatch.setattr(ab, "become_subreaper", lambda: None)
-    for name in ("path", "meta_path"):
-        monkeypatch.setattr(sys, name, [*getattr(sys, name)])
-    return root
+    with own_project.forgotten():
+        yield root
 
 
 def package(found: own.OwnSide) -> OwnPackage:
@@ -91,7 +95,6 @@ def test_each_side_runs_the_package_of_its_commit(
     assert series["series"] == f"{CASE}@simulated-shelf" and series["verdict"] == "slower"
     more_s = series["after_s"] - series["before_s"]
     assert more_s == pytest.approx((1 << 20) / 2e12), "a MiB more, at the device's 2 TB/s"
-    sys.modules.pop("mine")
 
 
 def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_path: Path) -> None:
@@ -242,7 +245,6 @@ def test_an_editable_install_answers_for_nothing(tmp_path: Path, root: Path) -> 
     assert not own_package.strangers(copy, own_package.files_of(copy))
     assert mine_abc.__file__ == str(tmp_path / "old" / "mine_abc.py")
     assert own_package.strangers(copy, {"mine_xyz": str(tmp_path / "new" / "x.py")})
-    del sys.modules["mine_abc"]
 
 
 def test_a_worker_that_imported_another_copy_is_refused(root: Path, tmp_path: Path) -> None:
@@ -258,3 +260,34 @@ def test_a_worker_that_imported_another_copy_is_refused(root: Path, tmp_path: Pa
         pytest.raises(BrokenError, match=r"other/mine\.py, it was to measure the copy in"),
     ):
         list(launcher.run(launch))
+
+
+# asv's environment
+
+
+def test_asv_has_the_package_of_the_commit_that_it_checked_out(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = asv_conf.Config.from_json({**CONFIG, "env_dir": str(tmp_path / "env")})
+    environment = asv_env.HostbenchEnvironment(config, "same", {}, {})
+    environment.create()
+    tree = tmp_path / "tree"
+    write(tree, src__mine_py="NUM_BYTES = 3")
+    environment._install_project(None, "f" * 40, str(tree))
+    code = "from hostbench.families import names; names(); import mine; print(mine.__file__)"
+    assert environment.run(["-c", code]).strip() == str(tree / "src" / "mine.py")
+    monkeypatch.setenv(suite.RECORDED, "a journal")  # then it only reads
+    environment._install_project(None, "f" * 40, str(tree))
+    assert environment.run(["-c", code]).strip() == str(root / "src" / "mine.py")
+
+
+def test_asv_goes_on_after_a_build_that_fails_and_says_why(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(root, build_command=["sh -c 'echo no compiler; exit 7'"])
+    config = asv_conf.Config.from_json({**CONFIG, "env_dir": str(tmp_path / "env")})
+    environment = asv_env.HostbenchEnvironment(config, "same", {}, {})
+    environment.create()
+    with pytest.raises(asv_util.ProcessError):
+        environment._install_project(None, "f" * 40, str(root))
+    assert "hostbench: ffffffff: `sh -c" in capsys.readouterr().err

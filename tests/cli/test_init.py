@@ -1,0 +1,243 @@
+"""`hostbench init`: what it writes, what it leaves, and what it refuses before it writes."""
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostbench import recipes
+from hostbench.cli import init
+from hostbench.cli.entry import main
+from hostbench.core import asv_config
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from hostbench.families import load
+from tests import own_project
+from tests.turns import git
+
+WORKFLOW = ".github/workflows/hostbench-nightly.yml"
+WRITTEN = [
+    WORKFLOW,
+    ".gitignore",
+    "asv.conf.json",
+    "bench/steps.py",
+    "benchmarks/__init__.py",
+    "benchmarks/steps.py",
+    "pyproject.toml",
+    "results/.gitignore",
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty repository; what a project's workloads leave in this process is taken away."""
+    root = tmp_path / "project"
+    root.mkdir()
+    git(root, "init", "-q", "-b", "main")
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(sys, "argv", ["hostbench", "init"])
+    with own_project.forgotten():
+        yield root
+
+
+def files(root: Path) -> dict[str, bytes]:
+    found = (path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    names = {str(path.relative_to(root)): path.read_bytes() for path in found}
+    return {name: data for name, data in sorted(names.items()) if not name.startswith(".git/")}
+
+
+def put(root: Path, name: str, text: str = "") -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, newline="")
+
+
+def test_an_empty_repository_gets_all_and_twice_is_harmless(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init"]) == EXIT_OK
+    said = capsys.readouterr().out
+    before = files(root)
+    assert [*before] == WRITTEN and all(f"wrote: {name}\n" in said for name in WRITTEN)
+    for name, data in before.items():
+        top = data.decode().splitlines()[:3]
+        mark = ("#", "//", '"""') if name.count(".") and not name.endswith("__init__.py") else ("",)
+        assert name.endswith((".py", ".yml")) or all(one.startswith(mark) for one in top), name
+    assert before[WORKFLOW].decode() == recipes.read("github-nightly.yml")
+    assert asv_config.build_commands(root, root) == ((), ())
+    assert {str(case) for case in load(("steps",))["steps.train"].cases()} == {
+        f"steps.train[device={device},num_examples={num}]"
+        for device in ("cuda", "cpu")
+        for num in (32, 256)
+    }
+    assert git(root, "check-ignore", "results/x/y.journal.jsonl", ".asv/x", "a/__pycache__/x")
+    assert main(["init"]) == EXIT_OK
+    again = capsys.readouterr().out
+    assert files(root) == before and "wrote" not in again and "added" not in again
+    assert "left as it is: pyproject.toml, which names bench/\n" in again
+    commands = [line.split(" # ")[0].strip() for line in said.partition("then:\n")[2].splitlines()]
+    assert commands == [
+        "hostbench run --quick",
+        'git add . && git commit -m "Benchmarks by hostbench"',
+        "hostbench ab HEAD",
+        "hostbench dashboard",
+    ]
+
+
+@pytest.mark.parametrize("file", ["src/mine/__init__.py", "src/mine.py"])
+def test_its_package_is_found_and_its_import_is_measured(root: Path, file: str) -> None:
+    put(root, "tests/__init__.py")
+    put(root, "src/mine_lib/__init__.py")
+    put(root, file)
+    put(root, "pyproject.toml", '[project]\nname = "mine"\nversion = "1"')
+    assert main(["init"]) == EXIT_OK
+    assert asv_config.build_commands(root, root) == ((), ()), "setuptools would only copy it"
+    assert {path.name for path in (root / "bench").glob("*.py")} == {"startup.py"}
+    declared = tomllib.loads((root / "pyproject.toml").read_text())
+    assert declared["project"]["name"] == "mine"
+    step = load(("startup",))["startup.import_package"].build(None)
+    assert step().returncode == 0  # type: ignore[union-attr, operator]
+    put(root, file, "__file__ = 'another copy'")
+    with pytest.raises(subprocess.CalledProcessError):
+        step()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "builds"),
+    [
+        ("setup.py", "", True),
+        ("pyproject.toml", "[build-system]\nbuild-backend = 'mesonpy'\n", True),
+        ("pyproject.toml", "[tool.setuptools]\next-modules = [{name = 'a'}]\n[project]\n", True),
+        ("pyproject.toml", "[build-system]\nbuild-backend = 'hatchling.build'\n", False),
+        ("pyproject.toml", "[tool.ruff]\n", False),
+    ],
+)
+def test_what_must_be_built_is(root: Path, name: str, text: str, builds: bool) -> None:
+    put(root, name, text)
+    put(root, "mine/__init__.py")
+    assert main(["init"]) == EXIT_OK
+    assert bool(asv_config.build_commands(root, root)[1]) is builds
+
+
+OWN = "[tool.hostbench]\r\nother = 1 # mine\r\n\r\n[tool.x]\r\ny = '''\r\n[tool.hostbench]'''"
+
+
+@pytest.mark.parametrize("old", ["", "a = 1", "a = 1\n\n", OWN, "[tool.hostbench]", "[tool]\nx=1"])
+def test_pyproject_is_added_to_and_says_what_it_said(root: Path, old: str) -> None:
+    put(root, "pyproject.toml", old)
+    (root / "pyproject.toml").chmod(0o600)
+    assert main(["init"]) == EXIT_OK
+    data = (root / "pyproject.toml").read_bytes().decode()
+    new, before = tomllib.loads(data), tomllib.loads(old)
+    assert new["tool"]["hostbench"].pop("workloads") == ["bench/"]
+    new["tool"] = {name: one for name, one in new["tool"].items() if one or name != "hostbench"}
+    kept = before.setdefault("tool", {})
+    before["tool"] = {name: one for name, one in kept.items() if one or name != "hostbench"}
+    assert new == before and set(old.splitlines()) <= set(data.splitlines())
+    assert data.count("\n") == data.count("\r\n") or "\r" not in old
+    assert (root / "pyproject.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_there_is_left(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(root, "asv.conf.json", '{"benchmark_dir": "perf", "results_dir": "numbers"}')
+    put(root, ".gitignore", "*.log\n")
+    put(root, "own/more.py", "")
+    put(root, "pyproject.toml", "[tool.hostbench]\nworkloads = ['own']\n")
+    before = files(root)
+    assert main(["init"]) == EXIT_OK
+    said = capsys.readouterr().out
+    assert {name: files(root)[name] for name in before} == before
+    assert {*files(root)} - {*before} == {
+        *("perf/__init__.py", "perf/more.py", "numbers/.gitignore", WORKFLOW)
+    }
+    assert 'your asv.conf.json lacks "plugins": [".hostbench.asv_env"]' in said
+    assert "add to .gitignore: .asv/ __pycache__/\n" in said
+
+
+def test_workloads_that_cannot_be_imported_are_named(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, "bench/broken.py", "import nonesuch")
+    put(root, "bench/right.py")
+    put(root, "pyproject.toml", "[tool.hostbench]\nworkloads = ['bench']\n")
+    assert main(["init"]) == EXIT_FAILED
+    said = capsys.readouterr()
+    assert "No module named 'nonesuch'" in said.err and "sync-benchmarks` writes" in said.err
+    assert "wrote: asv.conf.json" in said.out and (root / "benchmarks" / "right.py").exists()
+
+
+def test_other_files_are_not_taken_for_workloads(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(root, "bench/old.py", "raise SystemExit('nobody may import this')")
+    assert main(["init"]) == EXIT_OK
+    assert (root / "workloads" / "steps.py").exists()
+    assert 'workloads = ["workloads/"]' in (root / "pyproject.toml").read_text()
+    (root / "pyproject.toml").unlink()
+    assert main(["init"]) == EXIT_USAGE
+    assert "bench and workloads hold Python files" in capsys.readouterr().err
+
+
+def link_out(root: Path, name: str) -> None:
+    (root / name).symlink_to(root.parent, target_is_directory=True)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda root: link_out(root, "bench"), "is outside"),
+        (lambda root: link_out(root, ".github"), "is outside"),
+        (lambda root: link_out(root, "benchmarks"), "is outside"),
+        (lambda root: (root / "results").symlink_to("nowhere"), "is no folder"),
+        (lambda root: (root / "pyproject.toml").symlink_to(root.parent / "x.toml"), "is outside"),
+        (lambda root: put(root, "asv.conf.json", '{"results_dir": "../out"}'), "is outside"),
+        (lambda root: put(root, "asv.conf.json", "{"), "cannot read"),
+        (lambda root: put(root, "bench", "a file"), "is no folder"),
+        (lambda root: put(root, "pyproject.toml", "a = [tool"), "cannot read"),
+        (lambda root: put(root, "pyproject.toml", "tool = {x = 1}"), "yourself, and try again"),
+        (lambda root: put(root, "pyproject.toml", "tool.hostbench.x = 1"), "yourself"),
+        (lambda root: put(root, "pyproject.toml", "tool = 3"), "yourself"),
+        (lambda root: put(root, "pyproject.toml", "tool.hostbench.workloads = 'b'"), "no list of"),
+    ],
+)
+def test_nothing_is_written_where_all_cannot_be(
+    root: Path, capsys: pytest.CaptureFixture[str], spoil: object, said: str
+) -> None:
+    assert callable(spoil)
+    spoil(root)
+    before = files(root.parent)
+    assert main(["init"]) == EXIT_USAGE
+    assert said in capsys.readouterr().err and files(root.parent) == before
+
+
+def test_where_nobody_may_write(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert main(["init"]) == EXIT_USAGE and not files(root)
+    assert f"cannot write to {root}" in capsys.readouterr().err
+
+
+def test_no_repository_a_bare_one_and_hostbench_itself(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(root.parent)
+    assert main(["init"]) == EXIT_USAGE and "`git init` makes one" in capsys.readouterr().err
+    git(root.parent, "init", "-q", "--bare", "bare")
+    monkeypatch.chdir(root.parent / "bare")
+    assert main(["init"]) == EXIT_USAGE and "a bare one" in capsys.readouterr().err
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(init, "is_ours", lambda _: True)
+    assert main(["init"]) == EXIT_USAGE and "own checkout" in capsys.readouterr().err
+    assert not files(root)
+
+
+def test_what_it_writes_is_python_that_a_reader_can_copy() -> None:
+    for text in (init.init_files.STEPS, init.init_files.startup("mine")):
+        explained = ast.get_docstring(ast.parse(text))
+        assert explained and len(explained.splitlines()) >= 3
+        assert max(map(len, text.splitlines())) <= 100
