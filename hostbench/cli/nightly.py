@@ -419,7 +419,8 @@ def _hand_on(options: NightlyOptions, progress: Progress) -> None:
             document = static.html(rows, progress.run, page(progress.night))
             write_file(options.page, document.encode())
     if progress.results is not None:
-        for text in notify(progress.results, _changes(progress.night)).warnings:
+        changes = _changes(progress.night)
+        for text in notify(progress.results, changes, machine=night.machine).warnings:
             warn(text)
     if options.push is not None and progress.results is not None:
         with _beside(progress, f"results could not be pushed to {options.push}"):

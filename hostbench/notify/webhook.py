@@ -34,9 +34,13 @@ class Notified:
 
 
 def notify(
-    results: Path, changes: Sequence[ConfirmedChange], environ: Mapping[str, str] = os.environ
+    results: Path,
+    changes: Sequence[ConfirmedChange],
+    environ: Mapping[str, str] = os.environ,
+    machine: str | None = None,
 ) -> Notified:
-    """Send each change that was not sent before, and note it beside the results.
+    """Send each change that was not sent before, and what of `machine` (of all, if none is named)
+    could not be sent on the nights before; note both beside the results.
 
     Raises nothing that a night could fail by: what goes wrong is a warning. Without WEBHOOK it does
     nothing.
@@ -44,26 +48,38 @@ def notify(
     if not environ.get(WEBHOOK):
         return Notified()
     warnings: list[str] = []
-    try:
-        place, form, dashboard = _settings(environ)
-        before = sent.read(results, warnings.append)
-    except HostbenchError as error:
-        return Notified(waiting=tuple(changes), warnings=(*warnings, str(error)))
-    new = [one for one in changes if not any(old.is_of(one) for old in before)]
+    noted = sent.read(results, warnings.append)
+    old = [one for one in noted.waiting if machine in (None, one.machine)]
+    due: list[ConfirmedChange] = []
+    for change in (*old, *changes):
+        if not noted.has_sent(change) and not any(_same(change, one) for one in due):
+            due.append(change)
     done: list[ConfirmedChange] = []
     path = sent.new_file(results)
     try:
-        for change in new[:MOST]:
+        place, form, dashboard = _settings(environ)
+        for change in due[:MOST]:
             exchange(place, "POST", body=message(change, form, dashboard))
             done.append(change)
             sent.write(path, done)
     except HostbenchError as error:
         warnings.append(str(error))
-    left = new[len(done) :]
+    left = due[len(done) :]
+    new = [one for one in left if one not in old]
+    try:
+        if new:
+            sent.write(path, done, new)
+    except HostbenchError as error:
+        warnings.append(str(error))
     if left:
         waiting = number_of(len(left), "change")
         warnings.append(f"{waiting} not sent yet: the next night tries again")
     return Notified(sent=tuple(done), waiting=tuple(left), warnings=tuple(warnings))
+
+
+def _same(first: ConfirmedChange, second: ConfirmedChange) -> bool:
+    names = ("series", "direction", "since")
+    return all(getattr(first, name) == getattr(second, name) for name in names)
 
 
 def message(change: ConfirmedChange, form: str, dashboard: str | None) -> dict[str, Any]:

@@ -322,7 +322,8 @@ def test_a_confirmed_change_is_told_outside(story: Story, monkeypatch: pytest.Mo
     """And a disturbed night is not."""
     told: list[list[ConfirmedChange]] = []
 
-    def notify(_: Path, changes: list[ConfirmedChange]) -> Notified:
+    def notify(_: Path, changes: list[ConfirmedChange], machine: str) -> Notified:
+        assert machine == MACHINE
         told.append(changes)
         return Notified(warnings=("nobody answers",))
 

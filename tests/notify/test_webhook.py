@@ -2,6 +2,7 @@
 
 import socket
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -102,8 +103,23 @@ def test_what_fails_is_tried_again_the_next_night(tmp_path: Path, status: int) -
             "2 changes not sent yet: the next night tries again",
         )
         assert len(hook.asked) == 1, "neither a redirect nor the next change"
+        third = replace(OTHER, machine="box-2", series="machine:box-2")
+        assert notify(tmp_path, [third, CHANGE], environ(hook)).waiting == (CHANGE, OTHER, third)
         hook.answers[f"POST /{SECRET}"] = "ok"
-        assert notify(tmp_path, [CHANGE, OTHER], environ(hook)).sent == (CHANGE, OTHER)
+        assert notify(tmp_path, [], environ(hook), machine="box").sent == (CHANGE, OTHER)
+        assert notify(tmp_path, [CHANGE], environ(hook), machine="box") == Notified()
+        assert notify(tmp_path, [], environ(hook), machine="box-2").sent == (third,)
+        assert notify(tmp_path, [], environ(hook)) == Notified()
+    assert check.check(tmp_path).findings == []
+
+
+def test_old_news_is_not_sent(tmp_path: Path) -> None:
+    for days, num in ((13, 1), (15, 0)):
+        at = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y%m%dT%H%M%SZ")
+        folder = tmp_path / str(days)
+        sent.write(folder / "notified" / f"{at}-0000.txt", [], [CHANGE])
+        found = sent.read(folder, pytest.fail)
+        assert found.waiting == [CHANGE] * num
 
 
 def test_a_night_sends_no_more_than_so_many(
@@ -113,7 +129,7 @@ def test_a_night_sends_no_more_than_so_many(
     with host() as hook:
         hook.answers[f"POST /{SECRET}"] = "ok"
         assert notify(tmp_path, [CHANGE, OTHER], environ(hook)).waiting == (OTHER,)
-        assert notify(tmp_path, [CHANGE, OTHER], environ(hook)).sent == (OTHER,)
+        assert notify(tmp_path, [], environ(hook)).sent == (OTHER,)
 
 
 def test_what_other_machines_sent_is_not_sent_again(tmp_path: Path) -> None:
@@ -127,7 +143,7 @@ def test_what_other_machines_sent_is_not_sent_again(tmp_path: Path) -> None:
 def test_a_damaged_note_is_said_and_the_rest_counts(tmp_path: Path) -> None:
     path = tmp_path / "notified" / "a.txt"
     sent.write(path, [CHANGE, OTHER])
-    path.write_text(path.read_text().replace("slower 2026", "slo"))
+    path.write_text(path.read_text().replace("slower 2026", "slo") + 'waiting {"series": 1}\n')
     (path.parent / "b.txt").write_bytes(b"\xff")
     (path.parent / "c.txt").symlink_to("/etc/passwd")
     with host() as hook:
@@ -136,7 +152,8 @@ def test_a_damaged_note_is_said_and_the_rest_counts(tmp_path: Path) -> None:
     assert done.sent == (OTHER,)
     said = sorted(done.warnings)
     assert said[0].startswith("notified/a.txt, line 3 is damaged: that change may be sent again")
-    assert [text.partition(" ")[0] for text in said[1:]] == ["notified/b.txt", "notified/c.txt"]
+    assert said[1].startswith("notified/a.txt, line 4 is damaged")
+    assert [text.partition(" ")[0] for text in said[2:]] == ["notified/b.txt", "notified/c.txt"]
     assert "root:" not in str(said)
 
 
@@ -184,7 +201,7 @@ def test_a_secret_is_in_nothing_that_is_said_or_kept(
         exchange(place, "POST", body=1)
     out = capfd.readouterr()
     kept = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(kept) == 1
+    assert len(kept) == 3
     assert SECRET not in "".join(
         (repr(said), repr(place), repr(error.value), out.out, out.err, *kept)
     )
