@@ -100,7 +100,8 @@ class Budget:
         """The time, and the cases that stopped undecided, those of one reason together."""
         used, total = format_duration(self.used_s), format_duration(self.total_s)
         ten_s = 10 * sum(map(self._cost_s, self.cases))
-        share = f", {self.used_s / ten_s:.0%} of what ten launches a side take" if ten_s else ""
+        own_s = sum(self._cost_s(case) * len(self._took_s[case]) for case in self.cases)
+        share = f"; the launches, {own_s / ten_s:.0%} of what ten a side take" if ten_s else ""
         yield f"time used: {used} of {total}{share}"
         groups: dict[str, list[str]] = {}
         for case, why in self.why.items():

@@ -72,7 +72,7 @@ def _answer(found: Mapping[Key, Comparison], sides: Sides) -> str:
         return failed or "**Nothing measured:** no case has numbers on both sides"
     key, first = in_order(found)[0]
     if first.verdict == "same":
-        return f"{failed}**Same:** {_of(found, 'same')}, each within {SAME_WITHIN:.0%}"
+        return f"{failed}**Same:** {_of(found, 'same')}, within {SAME_WITHIN:.0%}"
     case = code(as_typed(name_of(key)))
     others = counts({key: one for key, one in found.items() if one.verdict != first.verdict})
     rest = f"; {others}" if len({one.verdict for one in found.values()}) > 1 else ""
@@ -80,8 +80,9 @@ def _answer(found: Mapping[Key, Comparison], sides: Sides) -> str:
     if first.low is not None:
         interval = f"{first.low:+.1%} to {first.high:+.1%}"
         by = f"{abs(first.effect or 0):.1%} (99 % interval {interval})"
+        most = "the most " * (sum(one.verdict == first.verdict for one in found.values()) > 1)
         is_open = first.verdict == "undecided"
-        how = f"{interval} is possible at {case}" if is_open else f"the most {case} by {by}"
+        how = f"{interval} is possible at {case}" if is_open else f"{most}{case} by {by}"
     return f"{failed}**{first.verdict.capitalize()}:** {_of(found, first.verdict)}, {how}{rest}"
 
 

@@ -24,6 +24,7 @@ _BY_NAME = {
     "spec_from_file_location",
     "iter_modules",
     "walk_packages",
+    "entry_points",
     "exec",
 }
 """Functions that import what they are told."""
@@ -63,8 +64,10 @@ class Modules:
         self._called: dict[str, list[str]] = {}
         for name in sorted(self.names):
             parts = PurePosixPath(name).with_suffix("").parts
-            parts = parts[:-1] if parts[-1] == "__init__" else parts
-            self._called.setdefault(PurePosixPath(name).name, []).append(name)
+            if parts[-1] == "__init__":
+                parts = parts[:-1]
+            else:
+                self._called.setdefault(f"{parts[-1]}.py", []).append(name)
             for start in range(len(parts)):
                 self._called.setdefault(".".join(parts[start:]), []).append(name)
 
@@ -100,22 +103,22 @@ class Modules:
         dots = len(imported) - len(imported.lstrip("."))
         parts = [part for part in imported[dots:].split(".") if part not in ("", "*")]
         if dots:
-            yield from self._relative(PurePosixPath(name).parents[:][dots - 1 : dots], parts)
+            parents = PurePosixPath(name).parents
+            if dots <= len(parents):
+                yield from self._relative(parents[dots - 1], parts)
         elif parts[0] not in sys.stdlib_module_names:
             for end in range(len(parts), 0, -1):
                 if called := self._called.get(".".join(parts[:end])):
                     yield from called
                     return
 
-    def _relative(self, folder: Iterable[PurePosixPath], parts: list[str]) -> Iterator[str]:
-        for base in folder:
-            for end in range(len(parts), -1, -1):
-                path = base.joinpath(*parts[:end])
-                ways = (path.with_name(f"{path.name}.py") if end else path, path / "__init__.py")
-                both = [str(way) for way in ways if str(way) in self.names]
-                if both:
-                    yield from both
-                    return
+    def _relative(self, base: PurePosixPath, parts: list[str]) -> list[str]:
+        for end in range(len(parts), -1, -1):
+            path = base.joinpath(*parts[:end])
+            ways = (f"{path}.py", str(path / "__init__.py"))
+            if found := [way for way in ways if way in self.names]:
+                return found
+        return []
 
     @staticmethod
     def _packages(name: str) -> Iterator[str]:
@@ -139,6 +142,8 @@ def imports(text: str) -> FileImports:
             base = "." * node.level + (node.module or "")
             names |= {f"{base}.{alias.name}" if node.module else base + alias.name
                       for alias in node.names}  # fmt: skip
+            renamed = [alias for alias in node.names if alias.name in _BY_NAME and alias.asname]
+            unknown += [node.lineno] * bool(renamed)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             last = node.value.rpartition("/")[2]
             texts |= {last} if _DOTTED.fullmatch(last) else set()

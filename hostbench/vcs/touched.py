@@ -1,6 +1,5 @@
 """Which families a change from one commit to another can touch, by what they import."""
 
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -88,6 +87,8 @@ def _why(reaches: Sequence[Reach], changed: Sequence[str]) -> str:
 
 def _is_paper(name: str) -> bool:
     path = PurePosixPath(name)
+    if path.suffix == ".py":
+        return False  # its importers tell
     is_named = path.stem in _PAPER_NAMES or path.name in _PAPER_NAMES
     return path.suffix in _PAPERS or path.parts[0] in _PAPER_FOLDERS or is_named
 
@@ -141,7 +142,7 @@ def _roots(family: str, root: Path, top: Path, is_ours: bool) -> dict[str, str |
 def _texts(top: Path, commit: str | None, names: Collection[str]) -> Mapping[str, str]:
     if commit is not None:
         return repo.texts(top, commit, names)
-    inside = {name: top / os.fsencode(name).decode(errors="surrogateescape") for name in names}
+    files = {name: top / name for name in names}
     return {
-        name: path.read_text(errors="replace") for name, path in inside.items() if path.is_file()
+        name: path.read_text(errors="replace") for name, path in files.items() if path.is_file()
     }

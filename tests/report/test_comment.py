@@ -74,11 +74,11 @@ FASTER, SAME, OPEN = one("faster", -0.2), one("same", 0.0), one("undecided", 0.0
             "memory=pageable,blocking=True]@shelf` by 30.0% "
             "(99 % interval +28.0% to +33.0%); 1 same",
         ),
-        ((FASTER, SLOWER, OPEN), "**Slower:** 1 of 3 cases, the most `transfer.host_to_device["),
-        ((FASTER, SAME), "**Faster:** 1 of 2 cases, the most `transfer.host_to_device["),
+        ((FASTER, SLOWER, OPEN), "**Slower:** 1 of 3 cases, `transfer.host_to_device["),
+        ((FASTER, SAME), "**Faster:** 1 of 2 cases, `transfer.host_to_device["),
         ((SAME, OPEN), "**Undecided:** 1 of 2 cases, +1.0% to +6.0% is possible at `transfer."),
-        ((SAME, SAME), "**Same:** all 2 cases, each within 5%"),
-        ((SAME,), "**Same:** the one case, each within 5%"),
+        ((SAME, SAME), "**Same:** all 2 cases, within 5%"),
+        ((SAME,), "**Same:** the one case, within 5%"),
         ((), "**Nothing measured:** no case has numbers on both sides"),
     ],
 )

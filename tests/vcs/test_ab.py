@@ -187,14 +187,16 @@ def test_a_budget_ends_a_case_when_it_is_decided(
     words = ("HEAD~1", "main", "--budget", "10m", "--comment", str(file))
     assert main([*AB, *words]) == EXIT_REGRESSION
     told = file.read_text()
-    assert told.startswith("<!-- hostbench: ab -->\n**Slower:** the one case, the most `transfer.")
+    assert told.startswith("<!-- hostbench: ab -->\n**Slower:** the one case, `transfer.")
     assert "slow 'down'`\n" in told and "- `time used: " in told
     assert (
         f"- again: `hostbench ab 'HEAD~1' main --case '{CASE}' --budget 600s --device sim" in told
     )
     said = capsys.readouterr()
     assert "7+7 launches" in said.out and "1 slower\n" in said.out
-    assert re.search(r"^time used: 0:0\d of 10:00, \d+% of what ten launches", said.out, re.M)
+    assert re.search(
+        r"^time used: 0:0\d of 10:00; the launches, 70% of what ten a side take$", said.out, re.M
+    )
     assert re.search(r"\] 1/2  at most \S+ left  launch 7/7 transfer", said.err)
     first, second = (run.header for run in stored(root))
     assert first.looks == second.looks == LOOKS and first.launches == second.launches == 7

@@ -44,6 +44,8 @@ def reach(files: Mapping[str, str], *roots: str) -> set[str]:
         ("LAZY = {'x': 'mine.deep.er'}", {"src/mine/__init__.py", "src/mine/deep/er.py"}),
         ("run(['python', 'tools/other.py'])", {"other.py"}),
         ("'other' 'a.b' 'types'", set()),
+        ("'mine/__init__.py'", set()),
+        ("from .near.x import *", {"bench/near.py"}),
         ("import chain", {"chain.py", "other.py", "types.py"}),
     ],
 )
@@ -70,6 +72,7 @@ def test_what_is_imported(text: str, found: set[str]) -> None:
         ("__import__(name)", 1),
         ("pkgutil.walk_packages(path)", 1),
         ("exec(code)", 1),
+        ("from importlib import import_module as load", 1),
         ("this is no Python", 1),
         ("\0", 1),
         ("import_module('a.b')", None),

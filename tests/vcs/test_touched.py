@@ -14,7 +14,8 @@ TRANSFER = "hostbench/families/transfer/workloads.py"
 OVERLAP = "hostbench/families/overlap/workloads.py"
 FILES = {
     "asv.conf.json": "{}",
-    TRANSFER: "from hostbench.core import units\nfrom hostbench import DEVICES",
+    TRANSFER: "from hostbench.core import units\nfrom hostbench import DEVICES\nimport docs.units",
+    "docs/units.py": "",
     OVERLAP: "from hostbench.families.overlap import loops",
     "hostbench/families/overlap/loops.py": "",
     "hostbench/families/transfer/questions.py": "import hostbench.report.kinds",
@@ -70,6 +71,8 @@ def changed(root: Path, name: str, text: str = "x = 1", asked: Sequence[str] = B
         ("tests/test_it.py", ()),
         ("README.md", ()),
         ("docs/data.svg", ()),
+        ("LICENSE.txt", ()),
+        ("docs/units.py", ("transfer",)),
         ("results/shelf/x.json", ()),
         ("pyproject.toml", BOTH),
         ("setup.py", BOTH),
