@@ -122,6 +122,16 @@ def test_the_limits_leave_time_for_the_budget(name: str) -> None:
     assert after and all(step["if"] == "${{ always() }}" for step in after)
 
 
+def test_gitlabs_limits_leave_time_for_the_budget_and_the_push() -> None:
+    night = workflow("gitlab.yml")["hostbench-nightly"]
+    budget = parse_seconds(str(night["script"]).split("--budget ")[1].split()[0])
+    names = ("RUNNER_SCRIPT_TIMEOUT", "RUNNER_AFTER_SCRIPT_TIMEOUT")
+    script, after = (parse_seconds(night["variables"][name]) for name in names)
+    assert budget < script and script + after < parse_seconds(
+        night["timeout"].replace(" minutes", "m")
+    )
+
+
 def scripts(name: str) -> list[str]:
     """What a shell is given."""
     if name in WORKFLOWS:
