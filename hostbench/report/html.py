@@ -14,13 +14,13 @@ from hostbench.store.runs import WholeRun
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
-h2 { margin: 1.5rem 0 .3rem; font-size: 1.1rem }
+h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { margin: 1.5rem 0 .3rem; font-size: 1.1rem }
 h3 { font-size: 1rem; margin: 1.2rem 0 .2rem } section p { margin: 0 } ul { margin: .2rem 0 }
 figure { margin: .5rem 0; max-width: 46rem; background: #fff }
 figure svg { max-width: 100%; height: auto }
 .table { overflow-x: auto } table { border-collapse: collapse; font-size: 13px }
 td, th { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left }
-td:nth-child(n+2):nth-child(-n+5) { text-align: right; white-space: nowrap }
+.right { text-align: right; white-space: nowrap } td { overflow-wrap: anywhere }
 tr.failed td:nth-child(2) { text-decoration: line-through }
 tr.unexpected td:last-child { font-weight: 600 }
 @media (prefers-color-scheme: dark) { body { background: #0e1117; color: #eee } }
@@ -37,7 +37,7 @@ def html(rows: pd.DataFrame, run: WholeRun, head: Sequence[Part] = ()) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{_STYLE}</style></head><body>",
         *_parts(head),
-        f"<h1>{name}</h1>",
+        f"<h2>{name}</h2>" if head else f"<h1>{name}</h1>",
         *(f"<p>{escape(line)}</p>" for line in about(rows, run)),
         *_answers(rows, run),
         *_table(rows),
@@ -49,13 +49,17 @@ def html(rows: pd.DataFrame, run: WholeRun, head: Sequence[Part] = ()) -> str:
 
 
 def _parts(parts: Sequence[Part]) -> Iterator[str]:
+    """The first line is the page's heading."""
+    size = "h1"
     for part in parts:
         if isinstance(part, Table):
             yield from _drawn(part)
-        elif isinstance(part, Heading):
-            yield f"<h2>{escape(part)}</h2>"
-        elif part.strip():
-            yield f"<p>{escape(part.strip())}</p>"
+        elif part.startswith("  "):
+            yield f"<li>{escape(part.strip())}</li>"
+        elif part:
+            tag = size if isinstance(part, Heading) else "p"
+            yield f"<{tag}>{escape(part)}</{tag}>"
+            size = "h2"
 
 
 def _numbered(document: str) -> str:
@@ -116,11 +120,15 @@ def _table(rows: pd.DataFrame) -> list[str]:
 
 def _drawn(made: Table, kinds: Sequence[str] = ()) -> list[str]:
     """`kinds`: a class for each row."""
-    head = "".join(f"<th>{escape(column.title)}</th>" for column in made.columns)
+    sides = [' class="right"' * column.right for column in made.columns]
+    titles = zip(made.columns, sides, strict=True)
+    head = "".join(f"<th{side}>{escape(column.title)}</th>" for column, side in titles)
     lines = [f'<div class="table"><table><tr>{head}</tr>']
     for place, cells in enumerate(made.rows):
         texts = (cell if isinstance(cell, str) else cell.text for cell in cells)
-        inner = "".join(f"<td>{escape(text)}</td>" for text in texts)
+        inner = "".join(
+            f"<td{side}>{escape(text)}</td>" for text, side in zip(texts, sides, strict=True)
+        )
         kind = f' class="{escape(kinds[place])}"' if kinds else ""
         lines.append(f"<tr{kind}>{inner}</tr>")
     return [*lines, "</table></div>"]

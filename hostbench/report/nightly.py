@@ -28,9 +28,9 @@ _COLUMNS = (
     Column(title="series", keys=("series",), code=True),
 )
 _CAUSES: Mapping[NightCause, str] = {
-    "code": "the code: interleaved with the code of the run before it is there too",
-    "environment": "the environment: not the code, and these facts have changed",
-    "disturbed": "this night alone: not the code, and passing facts have moved",
+    "code": "interleaved with the code of the run before, it is there too",
+    "environment": "not the code, and a fact that lasts has changed",
+    "disturbed": "not the code, and a fact that passes has moved: this night says nothing",
     "unexplained": "not the code, and no fact that counts has changed",
     "gone": "a second run of tonight does not show it",
     "undecided": "measured again, too close to call",
