@@ -20,7 +20,7 @@ figure { margin: .5rem 0; max-width: 46rem; background: #fff }
 figure svg { max-width: 100%; height: auto }
 .table { overflow-x: auto } table { border-collapse: collapse; font-size: 13px }
 td, th { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left }
-.right { text-align: right; white-space: nowrap } td { overflow-wrap: anywhere }
+.right { text-align: right; white-space: nowrap }
 tr.failed td:nth-child(2) { text-decoration: line-through }
 tr.unexpected td:last-child { font-weight: 600 }
 @media (prefers-color-scheme: dark) { body { background: #0e1117; color: #eee } }
@@ -60,6 +60,11 @@ def _parts(parts: Sequence[Part]) -> Iterator[str]:
             tag = size if isinstance(part, Heading) else "p"
             yield f"<{tag}>{escape(part)}</{tag}>"
             size = "h2"
+
+
+def _breakable(text: str) -> str:
+    """A long name may be broken behind a comma."""
+    return text.replace(",", ",<wbr>")
 
 
 def _numbered(document: str) -> str:
@@ -127,7 +132,8 @@ def _drawn(made: Table, kinds: Sequence[str] = ()) -> list[str]:
     for place, cells in enumerate(made.rows):
         texts = (cell if isinstance(cell, str) else cell.text for cell in cells)
         inner = "".join(
-            f"<td{side}>{escape(text)}</td>" for text, side in zip(texts, sides, strict=True)
+            f"<td{side}>{_breakable(escape(text)) if column.code else escape(text)}</td>"
+            for text, side, column in zip(texts, sides, made.columns, strict=True)
         )
         kind = f' class="{escape(kinds[place])}"' if kinds else ""
         lines.append(f"<tr{kind}>{inner}</tr>")
