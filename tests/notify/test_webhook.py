@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from hostbench.core.errors import BrokenError, UsageError
+from hostbench.facts.environment import variables
 from hostbench.notify import http, sent, webhook
 from hostbench.notify.change import ConfirmedChange, in_words, link, of_event
+from hostbench.notify.comments import GITHUB_TOKEN, GITLAB_TOKEN
 from hostbench.notify.http import Place, checked_url, exchange
 from hostbench.notify.webhook import DASHBOARD, FORM, WEBHOOK, Notified, notify
 from hostbench.store import check
+from hostbench.vcs.results_branch import TOKEN
 from tests.notify.servers import Host, host
 
 SECRET = "T0KEN-of-the-webhook"
@@ -205,6 +208,14 @@ def test_a_secret_is_in_nothing_that_is_said_or_kept(
     assert SECRET not in "".join(
         (repr(said), repr(place), repr(error.value), out.out, out.err, *kept)
     )
+
+
+def test_no_fact_holds_a_secret() -> None:
+    """Facts go into archives; those of the environment name each variable that they keep."""
+    names = (WEBHOOK, TOKEN, GITHUB_TOKEN, GITLAB_TOKEN)
+    given = dict.fromkeys((*names, "NCCL_DEBUG"), SECRET)
+    kept = [name for name, fact in variables(given).items() if SECRET in repr(fact)]
+    assert kept == ["env_NCCL_DEBUG"]
 
 
 def test_a_host_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

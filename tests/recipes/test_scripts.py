@@ -4,6 +4,7 @@ In the short form `hostbench` is a stand-in that notes how it was called; those 
 in this process. In the long form the shell starts the real program, on the simulated device.
 """
 
+import gzip
 import os
 import re
 import shlex
@@ -319,6 +320,8 @@ def real(runner: Runner) -> Runner:
     for name, text in project.items():
         (runner.root / name).parent.mkdir(exist_ok=True)
         (runner.root / name).write_text(text)
+    for name in ("HOSTBENCH_WEBHOOK", "GITHUB_TOKEN", "GITLAB_TOKEN"):
+        runner.env[name] = f"https://hook.invalid/{SECRET}"
     runner.env |= {"CUDA_VISIBLE_DEVICES": "", "HOSTBENCH_MACHINE": "box-1"}
     assert runner.shell("hostbench sync-benchmarks").returncode == 0
     git(runner.root, "add", "-A")
@@ -377,6 +380,14 @@ def test_nights_of_two_machines_at_once(real: Runner) -> None:
     runs = [name for name in names(real.remote) if "/runs/" in name]
     assert len({name.partition("/")[0] for name in runs}) == 2
     assert git(real.root, "status", "--porcelain") == ""
+    written = (
+        path for root in (real.root, real.remote, real.folder / "temp") for path in root.rglob("*")
+    )
+    kept = b"".join(path.read_bytes() for path in written if path.is_file())
+    unpacked = b"".join(
+        map(gzip.decompress, (path.read_bytes() for path in real.root.rglob("*.gz")))
+    )
+    assert SECRET.encode() not in kept + unpacked and SECRET not in "".join(real.said)
     looking = Runner(root=third, remote=real.remote, env=real.env)
     assert looking.shell(f"hostbench fetch origin/{BRANCH}").returncode == 0
     assert len(list(third.glob("results/*/runs/*"))) == len(runs)
