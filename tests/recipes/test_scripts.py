@@ -38,7 +38,7 @@ STAND_IN = """#!/bin/sh
 [ "$1" = recipe ] && exec cat "$RECIPES/$2"
 for word in "$@"; do printf '%s\\037' "$word"; done >>"$CALLS"
 echo "${HOSTBENCH_GIT_TOKEN:+token}" >>"$CALLS"
-trap 'echo stopped >>"$CALLS"; exit 4' TERM
+trap 'echo stopped >>"$CALLS"; kill $!; exit 4' TERM
 [ -z "${SLOW:-}" ] || { touch "$CALLS.slow"; sleep 30 & wait; }
 exit "$(cat "$EXITS/$1" 2>/dev/null || echo 0)"
 """
