@@ -80,7 +80,7 @@ def forgotten() -> Iterator[None]:
 
 def shell(project: Scratch, line: str) -> tuple[int, str]:
     """(exit code, all that it printed) of a line as it stands in the page."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{project.env()['PATH']}"
+    path = project.environ.get("PATH") or f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["sh", "-c", line],
         cwd=project.root,

@@ -18,7 +18,10 @@ Warn = Callable[[str], None]
 
 def install(extra: str) -> str:
     """How to get what an extra of pyproject.toml brings: hostbench itself is in no index."""
-    return f"in hostbench's checkout run `make bench`, or pip install -e '.[{extra}]'"
+    return (
+        f"in hostbench's checkout run `make bench`, or pip install -e '.[{extra}]'; elsewhere "
+        f"install it with its extra [{extra}], from where you have it"
+    )
 
 
 class HostbenchError(Exception):

@@ -55,7 +55,7 @@ class _Commands:
         self._home = folder / "env"
         self._wheels = folder / "wheels"
         self._wheels.mkdir(parents=True)
-        self.site = _environment(self._home)
+        self.site = environment(self._home)
         self._timeout_s = float(asv_config.read(root).get("install_timeout", _TIMEOUT_S))
         self._variables = {
             "project": asv_config.text_of(root, "project", root.name),
@@ -130,7 +130,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _environment(home: Path) -> Path:
+def environment(home: Path) -> Path:
     """Make it; the folder where what is installed in it lies. What this interpreter has is found
     behind that, so that pip and what a build needs are there."""
     import venv  # asv's processes, which import this file, have no use for it

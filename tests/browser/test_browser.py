@@ -225,7 +225,8 @@ def test_a_project_of_ones_own_sees_its_families(page: Any, own_address: str) ->
     page.goto(own_address)
     page.get_by_text("A copy into a buffer on the device").first.wait_for()
     page.get_by_role("link", name="copies: charts and numbers").click()
-    page.locator(BAR).first.wait_for(state="attached")
+    drawn = page.locator("[data-testid=stVegaLiteChart] .role-mark path")
+    drawn.first.wait_for(state="attached")
     assert page.get_by_text("which is not here").count() == 0
 
 
