@@ -86,9 +86,11 @@ def test_a_device_refuses_what_it_does_not_define() -> None:
         name = "bare"
         lacks = MappingProxyType({})
 
+    with pytest.raises(Unavailable, match="the bare device has no "):
+        _ = Bare().torch_device
     primitives = [name for name in vars(Device) if not name.startswith("_")]
     allowed = {"now", "settle", "enter", "close", "memory_stats", "reset_peak", "on", "require"}
-    allowed |= {"refusal", "current", "this_stream", "spin"}
+    allowed |= {"refusal", "current", "this_stream", "spin", "torch_device"}
     for name in set(primitives) - allowed:
         primitive = getattr(Bare(), name)
         wanted = primitive.__code__.co_argcount - 1 - len(primitive.__defaults__ or ())
