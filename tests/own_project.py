@@ -16,21 +16,24 @@ from tests.scratch import TREE, Scratch
 FIRST, HISTORY = "The first comparison", "A history by commit, and asv"
 
 
-def blocks(section: str) -> Iterator[tuple[str, str]]:
-    """(language, text) of the blocks of that section, in their order."""
+def section(name: str) -> str:
     page = (TREE / "docs" / "your-own.md").read_text()
-    text = re.split(rf"^## {section}$", page, flags=re.M)[1].partition("\n## ")[0]
-    yield from re.findall(r"```(\w+)\n(.*?)```", text, re.S)
+    return re.split(rf"^## {name}$", page, flags=re.M)[1].partition("\n## ")[0]
 
 
-def commands(section: str) -> list[str]:
+def blocks(name: str) -> Iterator[tuple[str, str]]:
+    """(language, text) of the blocks of that section, in their order."""
+    yield from re.findall(r"```(\w+)\n(.*?)```", section(name), re.S)
+
+
+def commands(name: str) -> list[str]:
     """What it says to type there."""
-    return [line for kind, text in blocks(section) if kind == "sh" for line in text.splitlines()]
+    return [line for kind, text in blocks(name) if kind == "sh" for line in text.splitlines()]
 
 
-def write_files(section: str, root: Path) -> None:
+def write_files(name: str, root: Path) -> None:
     """The files that it prints, each with its name in its first line."""
-    for language, text in blocks(section):
+    for language, text in blocks(name):
         if language == "python":
             write(root, text)
 

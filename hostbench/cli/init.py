@@ -51,6 +51,8 @@ def execute(options: InitOptions) -> int:
     wanted = dict(_files(root, declared))
     for path in (*wanted, declared.path, asv_benchmarks(root) / "__init__.py"):
         _check_place(root, path)
+    if root != Path.cwd().resolve():
+        print(f"in {root}:")
     for path, text in wanted.items():
         if path.exists() or path.is_symlink():
             print(f"left as it is: {path.relative_to(root)}")
@@ -75,8 +77,8 @@ def _root() -> Path:
         root = repo.top_level(here).resolve()
     except GitError as error:
         raise UsageError(f"{here}: {error}; `git init` makes one") from error
-    if is_ours(root):
-        raise UsageError(f"{root} is hostbench's own checkout, which has all of that")
+    if is_ours(root) or (root / "hostbench" / "asv_env.py").is_file():
+        raise UsageError(f"{root} is hostbench's own checkout, or a copy of it: that has all of it")
     return root
 
 

@@ -21,6 +21,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import entry_points
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -110,8 +111,9 @@ def _asking(family: str) -> ModuleType | None:
 def preloads() -> tuple[str, ...]:
     """What the families want to be imported once, before the launches are forked: `PRELOAD` beside
     their workloads."""
-    named = (name for module in _modules().values() for name in getattr(module, "PRELOAD", ()))
-    return tuple(dict.fromkeys(named))
+    named = [getattr(module, "PRELOAD", ()) for module in _modules().values()]
+    one_each = ((names,) if isinstance(names, str) else names for names in named)
+    return tuple(dict.fromkeys(chain.from_iterable(one_each)))
 
 
 def of_project() -> tuple[str, ...]:

@@ -65,7 +65,9 @@ def _serve() -> None:
         launch = decoded(line, Launch)
         _import(_BEFORE_THE_FIRST_FORK if launch.device is None else _OF_A_SIMULATION)
         if launch.device is None:
-            _import(worker.preloads(), Exception)  # the case that needs it says what is wrong
+            _import(
+                worker.preloads(), Exception, SystemExit
+            )  # the case that needs it says what is wrong
         pid = os.fork()
         if pid == 0:
             _work(worker, out, launch)
@@ -75,7 +77,7 @@ def _serve() -> None:
 
 
 @cache
-def _import(names: tuple[str, ...], *pardoned: type[Exception]) -> None:
+def _import(names: tuple[str, ...], *pardoned: type[BaseException]) -> None:
     gc.disable()
     for name in names:
         with suppress(*pardoned):

@@ -40,7 +40,8 @@ def package_of(
         commands = _Commands(root, tree, folder, commit)
         commands.run(build)
         # What it depends on is there, and is the same for every commit. A build may fetch its own.
-        commands.run(installing, {"PIP_NO_DEPS": "1"})
+        # Where the same version is installed already, as it often is, pip would leave it at that.
+        commands.run(installing, {"PIP_NO_DEPS": "1", "PIP_FORCE_REINSTALL": "1"})
         if own_package.names_in([commands.site]):  # not where it was installed as editable
             folders = [commands.site]
     names = own_package.names_in(folders, without)
@@ -56,7 +57,9 @@ class _Commands:
         self._wheels = folder / "wheels"
         self._wheels.mkdir(parents=True)
         self.site = environment(self._home)
-        self._timeout_s = float(asv_config.read(root).get("install_timeout", _TIMEOUT_S))
+        self._timeout_s = asv_config.read(root).get("install_timeout", _TIMEOUT_S)
+        if not isinstance(self._timeout_s, int | float):
+            raise asv_config.unreadable(root, "install_timeout is no number of seconds")
         self._variables = {
             "project": asv_config.text_of(root, "project", root.name),
             "conf_dir": str(root),

@@ -1,10 +1,13 @@
 """A project of one's own, by docs/your-own.md alone: its examples are measured as printed."""
 
+import dataclasses
 import json
+import re
 from typing import Any
 
 import pytest
 
+from hostbench import Prepared
 from tests import own_project
 from tests.scratch import Scratch
 
@@ -138,3 +141,9 @@ def test_its_family_is_named_wherever_its_results_are_read(
     for copies, steps in (reported["answers"], report(project, project)["answers"]):
         assert (steps["family"], steps["question"]) == ("steps", "What does the DataLoader cost?")
         assert "unavailable" not in (copies["state"], steps["state"])
+
+
+def test_every_field_of_prepared_is_explained() -> None:
+    (text,) = re.findall(r"^\| field .*?\n\n", own_project.section("`Prepared`"), re.S | re.M)
+    explained = [name for row in text.splitlines()[2:] for name in re.findall(r"`(\w+)`", row[:30])]
+    assert sorted(explained) == sorted(field.name for field in dataclasses.fields(Prepared))

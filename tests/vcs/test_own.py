@@ -12,7 +12,7 @@ import pytest
 from asv import config as asv_conf
 from asv import util as asv_util
 
-from hostbench import asv_env, suite
+from hostbench import asv_env, families, suite
 from hostbench.cli import ab
 from hostbench.cli.entry import main
 from hostbench.core import own_package
@@ -22,6 +22,7 @@ from hostbench.core.errors import EXIT_REGRESSION, BrokenError, UsageError
 from hostbench.core.own_package import OwnPackage
 from hostbench.core.records import Launch
 from hostbench.families import FOLDERS
+from hostbench.runner import server
 from hostbench.runner.launcher import Launcher
 from hostbench.testing.builders import copy_case
 from hostbench.vcs import bisection, own, repo, side
@@ -145,9 +146,10 @@ def test_a_hook_of_git_leaves_the_checkout_alone(
 
 
 INSTALL = (
-    'python -c "import shutil, sysconfig; '
+    'python -c "import os, shutil, sysconfig; '
     "shutil.copytree('{build_dir}/src', sysconfig.get_path('purelib') + '/mine'); "
-    "open(sysconfig.get_path('purelib') + '/mine/__init__.py', 'w').write('{commit} {project}')\""
+    "open(sysconfig.get_path('purelib') + '/mine/__init__.py', 'w').write("
+    "'{commit} {project} ' + os.environ['PIP_NO_DEPS'] + os.environ['PIP_FORCE_REINSTALL'])\""
 )
 
 
@@ -164,7 +166,7 @@ def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own
     head = git(root, "rev-parse", "HEAD")
     found = package(own.of_commit(root, "HEAD", head, tmp_path / "ab" / "a"))
     (folder,) = map(Path, found.folders)
-    assert (folder / "mine" / "__init__.py").read_text() == f"{head} mine"
+    assert (folder / "mine" / "__init__.py").read_text() == f"{head} mine 11"
     assert folder.is_relative_to(tmp_path) and found.names == ("mine",)
     assert sorted(installed.iterdir()) == before
 
@@ -176,10 +178,11 @@ def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own
         ("no-such-program {wheel_file}", "{wheel_file} not available"),
         ("no-such-program", "`no-such-program`: No such file"),
         ("sleep 9", "took more than 0.1 s"),
+        (3, "build_command is 3, no list of commands"),
     ],
 )
-def test_a_build_that_fails_says_why(root: Path, tmp_path: Path, command: str, why: str) -> None:
-    configure(root, build_command=[command], install_timeout=0.1)
+def test_a_build_that_fails_says_why(root: Path, tmp_path: Path, command: Any, why: str) -> None:
+    configure(root, build_command=command, install_timeout=0.1)
     with pytest.raises(UsageError) as raised:
         side.of_commit(root, "main", tmp_path / "ab" / "a")
     assert "main (" in str(raised.value) and "cannot be measured: " in str(raised.value)
@@ -214,6 +217,14 @@ def test_only_commits_that_touch_the_package_are_bisected(root: Path) -> None:
     assert bisection.ends(root, first, "HEAD")[2] == 0
     commit(root, 3)
     assert bisection.ends(root, first, "HEAD")[2] == 1
+
+
+@pytest.mark.parametrize("text", ['PRELOAD = "mine"', 'PRELOAD = ("mine", "nonesuch")'])
+def test_what_a_workload_names_is_imported_before_the_launches(root: Path, text: str) -> None:
+    write(root, bench__sides_py=f"{text}\nfrom hostbench import workload")
+    assert families.preloads()[0] == "mine"
+    server._import(families.preloads(), Exception, SystemExit)
+    assert sys.modules["mine"].__file__ == str(root / "src" / "mine.py")
 
 
 # One copy, and no other
