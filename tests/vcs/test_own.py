@@ -1,7 +1,9 @@
 """Sides of a project of one's own: which copy of its package is measured, and how it is built."""
 
 import json
+import shutil
 import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -18,7 +20,7 @@ from hostbench.cli.entry import main
 from hostbench.core import own_package
 from hostbench.core.asv_config import build_commands
 from hostbench.core.case import Case
-from hostbench.core.errors import EXIT_REGRESSION, BrokenError, UsageError
+from hostbench.core.errors import EXIT_OK, EXIT_REGRESSION, BrokenError, UsageError
 from hostbench.core.own_package import OwnPackage
 from hostbench.core.records import Launch
 from hostbench.families import FOLDERS
@@ -51,6 +53,10 @@ def write(root: Path, **files: str) -> None:
         path.write_text(text)
 
 
+def configure(root: Path, **more: Any) -> None:
+    (root / "asv.conf.json").write_text(json.dumps({**CONFIG, **more}))
+
+
 def commit(root: Path, num_bytes: int) -> str:
     write(root, src__mine_py=f"NUM_BYTES = {num_bytes}\n")
     git(root, "add", "-A")
@@ -58,16 +64,23 @@ def commit(root: Path, num_bytes: int) -> str:
     return git(root, "rev-parse", "HEAD")
 
 
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with one commit, whose workload copies what its package says."""
-    root = tmp_path / "project"
+    root = tmp_path_factory.mktemp("made")
     write(root, bench__sides_py=WORKLOAD.format(more=""))
-    (root / "asv.conf.json").write_text(json.dumps(CONFIG))
+    configure(root)
     (root / "pyproject.toml").write_text('[tool.hostbench]\nworkloads = ["bench/"]\n')
     (root / ".gitignore").write_text("results/\n")
     git(root, "init", "-q", "-b", "main")
     commit(root, 1 << 20)
+    return root
+
+
+@pytest.fixture
+def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The same, to be changed; the test is there."""
+    root = shutil.copytree(made, tmp_path / "project", copy_function=shutil.copy)
     monkeypatch.chdir(root)
     monkeypatch.setenv("HOSTBENCH_MACHINE", "shelf")
     monkeypatch.setattr(ab, "become_subreaper", lambda: None)
@@ -153,10 +166,6 @@ INSTALL = (
 )
 
 
-def configure(root: Path, **more: Any) -> None:
-    (root / "asv.conf.json").write_text(json.dumps({**CONFIG, **more}))
-
-
 def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own(
     root: Path, tmp_path: Path
 ) -> None:
@@ -201,11 +210,11 @@ def test_a_build_that_fails_says_why(root: Path, tmp_path: Path, command: Any, w
     ],
 )
 def test_what_is_built_at_all(
-    root: Path, config: dict[str, Any], declares: str, commands: tuple[int, int]
+    tmp_path: Path, config: dict[str, Any], declares: str, commands: tuple[int, int]
 ) -> None:
-    configure(root, **config)
-    (root / "pyproject.toml").write_text(declares)
-    build, install = build_commands(root, root)
+    configure(tmp_path, **config)
+    (tmp_path / "pyproject.toml").write_text(declares)
+    build, install = build_commands(tmp_path, tmp_path)
     assert (len(build), len(install)) == commands
 
 
@@ -225,6 +234,18 @@ def test_what_a_workload_names_is_imported_before_the_launches(root: Path, text:
     assert families.preloads()[0] == "mine"
     server._import(families.preloads(), Exception, SystemExit)
     assert sys.modules["mine"].__file__ == str(root / "src" / "mine.py")
+
+
+def test_the_steps_of_a_bisection_name_its_paths_and_its_workloads(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit(root, 2)
+    ends = ("--good", "HEAD~1", "--bad", "HEAD", "--threshold", "0.1", "--device", "simulated")
+    assert main(["bisect", CASE, *ends]) == EXIT_OK
+    said = capsys.readouterr().out
+    assert "1 commit touches the project's code" in said
+    assert "-- :/ ':(top,exclude)results' ':(top,exclude)benchmarks' ':(top,exclude)bench'" in said
+    assert f"bisect run env {FOLDERS}={root / 'bench'} " in said
 
 
 # One copy, and no other
@@ -302,3 +323,15 @@ def test_asv_goes_on_after_a_build_that_fails_and_says_why(
     with pytest.raises(asv_util.ProcessError):
         environment._install_project(None, "f" * 40, str(root))
     assert "hostbench: ffffffff: `sh -c" in capsys.readouterr().err
+
+
+def test_a_module_named_as_one_of_pythons_takes_no_ones_place(tmp_path: Path) -> None:
+    write(tmp_path, queue_py="raise SystemExit('not this one')", hostbench_py="", mine_abc_py="")
+    names = own_package.names_in([tmp_path])
+    assert names == ("mine_abc",)
+    with own_project.forgotten():
+        own_package.import_from(OwnPackage(folders=(str(tmp_path),), names=names))
+        place = sys.path.index(str(tmp_path))
+        stdlib = sys.path.index(sysconfig.get_path("stdlib"))
+        site = sys.path.index(sysconfig.get_path("purelib"))
+        assert stdlib < place < site
