@@ -11,7 +11,7 @@ from hostbench.cli.measuring import End, walk
 from hostbench.cli.output import warn
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup
-from hostbench.core.errors import DataError, HostbenchError, NothingMeasured
+from hostbench.core.errors import DataError, HostbenchError, Interrupted
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import Run, RunHeader
 from hostbench.device.simulated_file import MARK
@@ -47,7 +47,7 @@ def measure_and_keep(
     """Measure the plan and archive it; an interrupt keeps what there is. Where it comes while asv
     records the run, the journal stays: the next run hands it over.
 
-    Raises NothingMeasured where the interrupt came before the first record, and as `walk`.
+    Raises Interrupted where the interrupt came before the first record, and as `walk`.
     """
     path = places.journal_path(setup.results, header.run_id)
     check_writable(setup.results / setup.machine / "runs")
@@ -71,7 +71,7 @@ def measure_and_keep(
             return Kept(run=whole, ended=end, asv=recorded, asv_error="interrupted")
         if not held.records:
             path.unlink()
-            raise NothingMeasured("interrupted before the first case was measured: nothing to keep")
+            raise Interrupted("interrupted before the first case was measured: nothing to keep")
         part = adopt.archive_journal(setup.results, path, held, lambda: setup.machine)
     run = WholeRun(parts=(*earlier, part))
     return Kept(run=run, ended=end, asv=recorded, asv_error=wrong)

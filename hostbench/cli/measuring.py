@@ -14,7 +14,7 @@ from hostbench.cli.budget import Budget
 from hostbench.cli.output import warn
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup, header_of
-from hostbench.core.errors import DeviceLost, NothingMeasured
+from hostbench.core.errors import DeviceLost, Interrupted
 from hostbench.core.records import CaseRecord
 from hostbench.device.simulated_file import SIDE
 from hostbench.judge.sequential import LOOKS
@@ -164,7 +164,7 @@ def measure_pair(
     With `budget_s` each case has the launches that it needs, as far as the seconds go.
 
     `scratch`: why neither run is ever judged in a history. To be called under
-    `terminate_as_interrupt`. Raises NothingMeasured where the interrupt came before both sides had
+    `terminate_as_interrupt`. Raises Interrupted where the interrupt came before both sides had
     a record: then nothing is kept.
     """
     headers = [
@@ -187,7 +187,7 @@ def measure_pair(
     if not (first and second):
         for path in paths:
             path.unlink()
-        raise NothingMeasured("interrupted before both sides had a number: nothing to keep")
+        raise Interrupted("interrupted before both sides had a number: nothing to keep")
     for path in paths:
         adopt.archive_journal(setup.results, path, read(path), lambda: setup.machine)
     if budget and end != "complete":

@@ -5,10 +5,12 @@ import os
 import shutil
 import sys
 import time
-from collections import Counter
+import traceback
+from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from hostbench import facts
@@ -29,7 +31,7 @@ from hostbench.cli.run_setup import (
     set_up,
 )
 from hostbench.core.clock import epoch_s
-from hostbench.core.errors import HostbenchError
+from hostbench.core.errors import EXIT_FAILED, EXIT_USAGE, HostbenchError, Interrupted
 from hostbench.core.processes import become_subreaper
 from hostbench.core.records import RunHeader
 from hostbench.core.samples import MIN_LAUNCHES
@@ -58,7 +60,7 @@ from hostbench.report.nightly import (
 from hostbench.report.table import markdown
 from hostbench.runner.lock import only_one
 from hostbench.runner.plan import Plan
-from hostbench.store import frame, nights, runs
+from hostbench.store import frame, nights, runs, triage
 from hostbench.store.columns import STATUSES
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.runs import WholeRun, launches_in_words
@@ -97,6 +99,8 @@ class Progress:
     began_s: float = field(default_factory=time.monotonic)
     launch_s: float = 0.0
     """Seconds that one launch of one case took tonight."""
+    is_underway: bool = False
+    """Options and names are right: what goes wrong from here on is none of theirs (a full disk)."""
     is_ours: bool = True
     """No other nightly measures here, whose files these would be."""
 
@@ -111,15 +115,30 @@ def execute(options: NightlyOptions) -> int:
     progress = Progress()
     try:
         _night(options, progress)
-    except HostbenchError as error:
-        progress.night = replace(progress.night, error=str(error), error_code=error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         progress.night = replace(progress.night, interrupted="interrupted")
+    except Exception as error:
+        code = EXIT_FAILED
+        if isinstance(error, HostbenchError) and not progress.is_underway:
+            code = error.exit_code
+        progress.night = replace(progress.night, error=_in_words(error), error_code=code)
     progress.night = replace(progress.night, took_s=time.monotonic() - progress.began_s)
     if progress.is_ours:
-        _hand_on(options, progress)
+        try:
+            _hand_on(options, progress)
+        except KeyboardInterrupt:
+            cut = "interrupted before page, notifications and push were done (`hostbench push`)"
+            progress.night = replace(progress.night, broken=(*progress.night.broken, cut))
     _tell(options, progress)
     return exit_code(progress.night)
+
+
+def _in_words(error: Exception) -> str:
+    """A fault of hostbench's own with its traceback on stderr: the summary is due all the same."""
+    if isinstance(error, HostbenchError):
+        return str(error)
+    traceback.print_exception(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _night(options: NightlyOptions, progress: Progress) -> None:
@@ -139,6 +158,7 @@ def _night(options: NightlyOptions, progress: Progress) -> None:
     with only_one(f"{setup.machine} in {setup.results}" if is_simulated else "this machine"):
         progress.is_ours = True
         _fetch(options, progress)
+        progress.is_underway = True
         start_s = time.monotonic()
         kept = _measured(options, _within(options, setup, progress, FOR_THE_RUN), progress)
         progress.run = kept.run
@@ -147,6 +167,8 @@ def _night(options: NightlyOptions, progress: Progress) -> None:
         progress.night = _as_measured(progress.night, kept)
         if kept.ended in ("complete", "stopped") and kept.run.header.scratch is None:
             nights.leave_open(setup.results, setup.machine, kept.run.run_id)
+            if kept.asv == "interrupted":
+                raise KeyboardInterrupt
             _judge(options, setup, progress, kept.run)
 
 
@@ -230,7 +252,8 @@ def _as_measured(night: NightReport, kept: Kept) -> NightReport:
     header, results = kept.run.header, kept.run.results()
     counted = Counter(result.status for result in results)
     failed, _ = night_history.failures(kept.run, ())
-    recorded = (f"asv has not recorded the run: {kept.asv_error}",) if kept.asv_error else ()
+    is_told = kept.asv_error and kept.asv != "interrupted"
+    recorded = (f"asv has not recorded the run: {kept.asv_error}",) if is_told else ()
     return replace(
         night,
         run_id=kept.run.run_id,
@@ -238,6 +261,7 @@ def _as_measured(night: NightReport, kept: Kept) -> NightReport:
         ended=kept.ended,
         scratch=header.scratch,
         launches=launches_in_words(header.launches, kept.run.measured_launches, True),
+        enough=len(again.launches_of(kept.run.winners().values())),
         counts={status: counted[status] for status in STATUSES if counted[status]},
         failed=failed,
         broken=(*night.broken, *recorded),
@@ -251,16 +275,38 @@ def _judge(options: NightlyOptions, setup: Setup, progress: Progress, run: Whole
     known = nights.of_machine(setup.results, setup.machine, warn)
     earlier = night_history.runs_before(history, run.header, known)
     silent = night_history.silent_machines(history, setup.machine, setup.now())
-    still = night_history.still_slower(known)
-    progress.night = replace(progress.night, silent=silent, still=still)
+    progress.night = replace(progress.night, silent=silent)
+    launches = _launches(earlier, known)
     if earlier:
-        _hold_against(options, setup, progress, run, earlier)
+        _hold_against(options, setup, progress, run, earlier, launches)
+    still = night_history.still_slower(
+        known, _stored(progress.night), triage.read(setup.results).entries.values()
+    )
+    progress.night = replace(progress.night, still=still)
     if options.budget is not None:
-        _spend_the_rest(options, setup, progress, run, earlier)
+        _spend_the_rest(options, setup, progress, run, launches)
     events = night_history.new_events(
         open_history(str(setup.results)), Path.cwd(), setup.machine, known
     )
     progress.night = replace(progress.night, events=events)
+
+
+def _launches(earlier: Sequence[WholeRun], known: Sequence[StoredNight]) -> list[LaunchesOf]:
+    """Of each run, without the series that a night has since confirmed as changed."""
+    since = night_history.confirmed_at(known)
+    return [
+        {
+            name: own
+            for name, own in again.launches_of(one.winners().values()).items()
+            if epoch_s(one.header.started_at) >= since.get(name, 0.0)
+        }
+        for one in earlier
+    ]
+
+
+def _newest(launches: Sequence[LaunchesOf]) -> LaunchesOf:
+    """Each series of the newest run that has it."""
+    return dict(ChainMap(*map(dict, launches)))
 
 
 def _hold_against(
@@ -269,23 +315,27 @@ def _hold_against(
     progress: Progress,
     run: WholeRun,
     earlier: Sequence[WholeRun],
+    launches: Sequence[LaunchesOf],
 ) -> None:
-    before = earlier[0]
+    tonight = again.launches_of(run.winners().values())
+    held, found = judge.held_against(tonight, launches), judge.moved(tonight, launches)
+    # Of the runs that what moved was compared with the oldest: all that may have moved it is since.
+    before = earlier[max((held[name][0] for name in found), default=0)]
     lasting, passing = night_history.facts_moved(before, run)
     failed, num_broke = night_history.failures(run, earlier)
-    launches = [again.launches_of(one.winners().values()) for one in earlier]
-    tonight = again.launches_of(run.winners().values())
     progress.night = replace(
         progress.night,
-        before=tuple(one.run_id for one in earlier[: judge.LOOK_BACK]),
+        is_first=False,
+        held=len(held),
+        before=tuple(earlier[at].run_id for at in sorted(set(chain(*held.values())))),
         lasting=lasting,
         passing=passing,
         landed=night_history.landed(Path.cwd(), before.header.commit, run.header.commit),
         failed=failed,
         num_broke=num_broke,
-        detectable=_detectable(tonight, launches[0]),
+        skipped=night_history.skipped(run, earlier),
+        detectable=_detectable(tonight, _newest(launches)),
     )
-    found = judge.moved(tonight, launches)
     if not found:
         return
     same_code = before.header.commit == run.header.commit
@@ -295,6 +345,7 @@ def _hold_against(
             MovedSeries(
                 case=case,
                 version=version,
+                before=earlier[held[case, version][0]].run_id,
                 tonight=one,
                 again=(more := measured.get((case, version))),
                 cause=judge.cause(
@@ -307,7 +358,9 @@ def _hold_against(
     progress.night = replace(progress.night, moved=moved({}))
     names = judge.to_measure_again(found, MOST_AGAIN)
     try:
-        measured = _again(options, setup, progress, names, before, launches[0])
+        measured = _again(options, setup, progress, names, before, _newest(launches))
+    except Interrupted:
+        raise
     except HostbenchError as error:
         said = f"what moved could not be measured again: {error}"
         progress.night = replace(progress.night, remarks=(*progress.night.remarks, said))
@@ -358,12 +411,12 @@ def _spend_the_rest(
     setup: Setup,
     progress: Progress,
     run: WholeRun,
-    earlier: Sequence[WholeRun],
+    launches: Sequence[LaunchesOf],
 ) -> None:
     """More launches of the series that tell least, in the time that the budget leaves."""
     rest = _within(options, setup, progress, FOR_MEASURING)
     tonight = again.launches_of(run.winners().values())
-    before = again.launches_of(earlier[0].winners().values()) if earlier else tonight
+    before = _newest(launches) or tonight
     names = budget.worst(before, tonight, rest.stop_after_s, progress.launch_s)
     cases = {str(case): case for work in setup.workloads.values() for case in work.cases()}
     asked = [cases[case] for case, _ in names if case in cases]
@@ -408,7 +461,7 @@ def _hand_on(options: NightlyOptions, progress: Progress) -> None:
     """Keep what was concluded, write the page, push. After an interrupt a CI job has seconds left:
     then nothing of that is done, and the night stays open for another try."""
     night = progress.night
-    if night.interrupted or night.ended == "interrupted":
+    if night.interrupted or night.ended == "interrupted" or night.error_code == EXIT_USAGE:
         return
     if night.run_id is not None and night.scratch is None and progress.results is not None:
         with _beside(progress, "the night could not be kept"):
@@ -417,11 +470,12 @@ def _hand_on(options: NightlyOptions, progress: Progress) -> None:
         with _beside(progress, f"the page {options.page} could not be written"):
             rows = frame.of_run(progress.results, progress.run, warn)
             document = static.html(rows, progress.run, page(progress.night))
-            write_file(options.page, document.encode())
+            write_file(options.page, document.encode(), "--page")
     if progress.results is not None:
-        changes = _changes(progress.night)
-        for text in notify(progress.results, changes, machine=night.machine).warnings:
-            warn(text)
+        with _beside(progress, "nobody could be notified"):
+            changes = _changes(progress.night)
+            for text in notify(progress.results, changes, machine=night.machine).warnings:
+                warn(text)
     if options.push is not None and progress.results is not None:
         with _beside(progress, f"results could not be pushed to {options.push}"):
             remote, branch = results_branch.split_name(Path.cwd(), options.push)
@@ -457,8 +511,8 @@ def _beside(progress: Progress, what: str) -> Iterator[None]:
     """A step beside the measuring: where it fails the night goes on, and says so."""
     try:
         yield
-    except HostbenchError as error:
-        broken = (*progress.night.broken, f"{what}: {error}")
+    except Exception as error:
+        broken = (*progress.night.broken, f"{what}: {_in_words(error)}")
         progress.night = replace(progress.night, broken=broken)
 
 
@@ -484,7 +538,7 @@ def _stored(night: NightReport) -> StoredNight:
                 high=one.shown.high,
                 cause=one.cause,
                 why=evidence(night, one.cause),
-                before=night.before[0],
+                before=one.before,
             )
             for one in night.moved
         ),
@@ -493,23 +547,27 @@ def _stored(night: NightReport) -> StoredNight:
 
 def _tell(options: NightlyOptions, progress: Progress) -> None:
     """To standard output, and in Markdown to the file that was asked for and to GitHub's page."""
-    night = _with_next_steps(options, progress.night)
-    text = markdown(page(night)) + "\n"
     if options.summary is not None and progress.is_ours:
         with _beside(progress, f"the summary {options.summary} could not be written"):
-            write_file(options.summary, text.encode())
+            write_file(options.summary, _in_markdown(options, progress), "--summary")
     if named := os.environ.get(STEP_SUMMARY):
         try:
-            with Path(named).open("a", encoding="utf-8") as file:
-                file.write(text)
+            with Path(named).open("ab") as file:
+                file.write(_in_markdown(options, progress))
         except OSError as error:
             warn(f"{STEP_SUMMARY} names {named}, which cannot be written: {error.strerror}")
+    night = _with_next_steps(options, progress.night)
     in_gitlab = bool(os.environ.get("GITLAB_CI")) and options.format == "text"
     if in_gitlab:  # its log folds what lies between these two
         show(f"{answer(night)}\n\x1b[0Ksection_start:{int(time.time())}:{_SECTION}\r\x1b[0Kdetails")
     show_page(options.format, lambda: page(night), lambda: table(night), lambda: as_json(night))
     if in_gitlab:
         show(f"\x1b[0Ksection_end:{int(time.time())}:hostbench_nightly\r\x1b[0K")
+
+
+def _in_markdown(options: NightlyOptions, progress: Progress) -> bytes:
+    text = markdown(page(_with_next_steps(options, progress.night)))
+    return f"{text}\n".encode(errors="replace")
 
 
 def _with_next_steps(options: NightlyOptions, night: NightReport) -> NightReport:

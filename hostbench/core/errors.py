@@ -43,6 +43,10 @@ class NothingMeasured(HostbenchError):
     exit_code = EXIT_NOTHING_MEASURED
 
 
+class Interrupted(NothingMeasured):
+    """An interrupt came before there was anything to keep."""
+
+
 class BrokenError(HostbenchError):
     """Something that should work on this machine does not (a GPU without a working torch.cuda)."""
 

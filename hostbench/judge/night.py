@@ -6,6 +6,7 @@ before or, where that is the same code, by a second run. Pure functions of numbe
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Literal
 
 from hostbench.judge.bisect import half, side_of
@@ -30,16 +31,27 @@ second run of tonight does not show it. `undecided`: that lies too close to call
 CONFIRMED: tuple[NightCause, ...] = ("code", "environment")
 
 
+def held_against(
+    tonight: LaunchesOf, earlier: Sequence[LaunchesOf]
+) -> dict[SeriesName, tuple[int, ...]]:
+    """The places of the last LOOK_BACK runs that have a series of tonight; `earlier`: the newest
+    first."""
+    places = {
+        name: tuple(islice((at for at, run in enumerate(earlier) if name in run), LOOK_BACK))
+        for name in tonight
+    }
+    return {name: own for name, own in places.items() if own}
+
+
 def moved(tonight: LaunchesOf, earlier: Sequence[LaunchesOf]) -> dict[SeriesName, Comparison]:
-    """Series whose launches tonight differ, in one direction, from those of each of the last
-    LOOK_BACK runs that have them; compared with the last. `earlier`: the newest first."""
+    """Series whose launches tonight differ, in one direction, from those of each of the runs that
+    they are held against; compared with the last."""
     tables: list[dict[SeriesName, tuple[list[Sequence[float]], list[Sequence[float]]]]] = [
         {} for _ in range(LOOK_BACK)
     ]
-    for name, launches in tonight.items():
-        known = [run[name] for run in earlier if name in run]
-        for table, before in zip(tables, known, strict=False):
-            table[name] = ([before], [launches])
+    for name, places in held_against(tonight, earlier).items():
+        for table, at in zip(tables, places, strict=False):
+            table[name] = ([earlier[at][name]], [tonight[name]])
     first, *others = map(compare, tables)
     return {
         name: found

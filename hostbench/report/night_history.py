@@ -1,17 +1,19 @@
 """What a night is held against: the machine's runs before, what earlier nights concluded, the other
 machines."""
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 
 from hostbench.core.case import as_typed
-from hostbench.core.clock import epoch_s
+from hostbench.core.clock import epoch_s, today
 from hostbench.core.records import RunHeader
 from hostbench.core.units import number_of
 from hostbench.facts import causes as possible_causes
 from hostbench.facts import spec
+from hostbench.judge.bisect import half
 from hostbench.judge.causes import in_words
 from hostbench.judge.events import DetectedEvent
 from hostbench.judge.night import CONFIRMED
@@ -19,6 +21,7 @@ from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
 from hostbench.store.history import History
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.runs import AboutRun, WholeRun, facts_of
+from hostbench.store.triage import Entry, EventName, entry_for
 from hostbench.vcs import repo
 
 MOST_RUNS = 8
@@ -27,6 +30,8 @@ SILENT_AFTER = 1.5
 """Times a machine's usual pause between two runs after which it counts as silent."""
 RETIRED_AFTER_S = 30 * 86400.0
 """A machine that was silent for longer is named no more."""
+MOST_OF_SUBJECT = 72
+"""Letters of a commit's first line."""
 _NOT_NIGHTS = ("hostbench ab",)
 """Who made a run of some cases alone."""
 
@@ -34,17 +39,20 @@ _NOT_NIGHTS = ("hostbench ab",)
 def runs_before(
     history: History, header: RunHeader, known: Sequence[StoredNight]
 ) -> list[WholeRun]:
-    """The runs of that machine and device before this one that may be judged, the newest first;
-    without disturbed nights, and without what a night measured once more."""
-    left_out = {header.run_id}
-    for night in known:
-        left_out |= {*night.again, *[night.run_id] * night.disturbed}
+    """The runs of that machine and device before this one that nights have concluded, the newest
+    first, without disturbed ones; from before the first night any run. One that nobody judged
+    would hide what moved in it: cut off, by hand, or measured once more."""
+    concluded = {night.run_id for night in known if not night.disturbed}
+    first_s = min((epoch_s(night.started_at) for night in known), default=math.inf)
     found: list[WholeRun] = []
     for about in reversed(history.runs()):
         same = (about.machine, about.device) == (header.machine, header.device)
-        if not same or about.by in _NOT_NIGHTS or about.run_id in left_out:
+        if not same or about.by in _NOT_NIGHTS or about.run_id == header.run_id:
             continue
-        if epoch_s(about.started_at) > epoch_s(header.started_at):
+        at_s = epoch_s(about.started_at)
+        if at_s > epoch_s(header.started_at):
+            continue
+        if about.run_id not in concluded and at_s >= first_s:
             continue
         whole = history.whole(about)
         if whole.header.scratch is None:
@@ -52,6 +60,17 @@ def runs_before(
         if len(found) == MOST_RUNS:
             break
     return found
+
+
+def confirmed_at(known: Sequence[StoredNight]) -> dict[tuple[str, str], float]:
+    """(case, version) -> when a night last confirmed a change of it, in seconds since the epoch:
+    runs from before say nothing of its level."""
+    return {
+        (change.case, change.version): epoch_s(night.started_at)
+        for night in known
+        for change in night.changes
+        if change.cause in CONFIRMED
+    }
 
 
 def launch_s(run: WholeRun) -> float:
@@ -95,46 +114,87 @@ def landed(root: Path, before: str | None, tonight: str | None) -> tuple[str, ..
     found = repo.landed(root, before, tonight)
     if not found:
         return (f"{before[:8]} -> {tonight[:8]}",)
-    return tuple(f"{commit[:8]} {subject}" for commit, subject in found)
+    return tuple(f"{commit[:8]} {_short(subject)}" for commit, subject in found)
+
+
+def _short(subject: str) -> str:
+    return subject if len(subject) <= MOST_OF_SUBJECT else f"{subject[: MOST_OF_SUBJECT - 3]}..."
+
+
+def skipped(tonight: WholeRun, earlier: Sequence[WholeRun]) -> tuple[str, ...]:
+    """`case: reason` of what is skipped and had a number in a run before."""
+    had = _had(earlier)
+    return tuple(
+        f"{as_typed(str(one.case))}: {one.reason}"
+        for one in tonight.results()
+        if one.status == "skipped" and str(one.case) in had
+    )
+
+
+def _had(runs: Sequence[WholeRun]) -> set[str]:
+    """The cases that had a number."""
+    return {
+        str(record.case)
+        for run in runs
+        for record in run.winners().values()
+        if record.status == "ok"
+    }
 
 
 def failures(tonight: WholeRun, earlier: Sequence[WholeRun]) -> tuple[tuple[str, ...], int]:
     """`case: reason` of what failed, what had a number in a run before first; how many had."""
-    had = {
-        str(record.case)
-        for run in earlier
-        for record in run.winners().values()
-        if record.status == "ok"
-    }
+    had = _had(earlier)
     failed = [one for one in tonight.results() if one.status == "failed"]
     failed.sort(key=lambda one: str(one.case) not in had)
     said = tuple(f"{as_typed(str(one.case))}: {one.reason}" for one in failed)
     return said, sum(str(one.case) in had for one in failed)
 
 
-def still_slower(known: Sequence[StoredNight]) -> tuple[str, ...]:
-    """Confirmed changes to slower that no later night saw undone, the newest first."""
-    slower: dict[tuple[str, str], list[tuple[NightChange, StoredNight]]] = {}
-    for one in known:
-        for change in one.changes:
-            name = (change.case, change.version)
-            if change.cause in CONFIRMED and change.verdict == "slower":
-                slower.setdefault(name, []).append((change, one))
-            elif change.cause in CONFIRMED:
-                slower.pop(name, None)
+def still_slower(
+    known: Sequence[StoredNight], tonight: StoredNight, entries: Iterable[Entry]
+) -> tuple[str, ...]:
+    """Changes to slower that nights before this one confirmed, the newest first; without those
+    that are in triage, and those of which later changes, also of tonight, took back half."""
+    since: dict[tuple[str, str], list[tuple[NightChange, StoredNight]]] = {}
+    for night in (*known, tonight):
+        for change in night.changes:
+            if change.cause in CONFIRMED:
+                own = since.setdefault((change.case, change.version), [])
+                own.append((change, night))
+                if _is_taken_back([one.effect for one, _ in own]):
+                    own.clear()
+    said = list(entries)
     groups: dict[tuple[str, str, tuple[str, ...]], list[NightChange]] = {}
-    for change, one in chain.from_iterable(slower.values()):
-        key = (one.started_at, change.cause, change.why)
-        groups.setdefault(key, []).append(change)
+    for change, one in chain.from_iterable(since.values()):
+        if change.verdict == "slower" and one is not tonight and not _in_triage(change, one, said):
+            key = (one.started_at, change.cause, change.why)
+            groups.setdefault(key, []).append(change)
     lines = []
-    for (at, cause, why), own in sorted(groups.items(), reverse=True):
-        worst = max(own, key=lambda change: change.effect)
+    for (at, cause, why), own_changes in sorted(groups.items(), reverse=True):
+        worst = max(own_changes, key=lambda change: change.effect)
         because = f": {why[0]}" if why else ""
         lines.append(
-            f"since {at[:10]}: {number_of(len(own), 'series', 'series')}, "
+            f"since {at[:10]}: {number_of(len(own_changes), 'series', 'series')}, "
             f"{as_typed(worst.case)} {worst.effect:+.1%} ({cause}{because})"
         )
     return tuple(lines)
+
+
+def _is_taken_back(effects: Sequence[float]) -> bool:
+    """Whether all of these changes together come to less than half of the worst."""
+    return math.prod(1 + effect for effect in effects) - 1 < half(max(effects))
+
+
+def _in_triage(change: NightChange, night: StoredNight, entries: Sequence[Entry]) -> bool:
+    event = EventName(
+        id=f"{change.case}@{night.machine}",
+        commit=str(night.commit),
+        direction=change.verdict,
+        effect=change.effect,
+        near=frozenset({night.run_id}),
+    )
+    entry = entry_for(entries, event, today())
+    return entry is not None and not entry.lapsed(event, today())
 
 
 def silent_machines(history: History, machine: str, now: str) -> tuple[str, ...]:

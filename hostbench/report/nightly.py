@@ -13,7 +13,8 @@ from hostbench.core.errors import (
     EXIT_REGRESSION,
     EXIT_USAGE,
 )
-from hostbench.core.units import format_seconds, number_of
+from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.units import format_seconds, number_of, one_line
 from hostbench.judge.compare import Comparison
 from hostbench.judge.night import CONFIRMED, NightCause
 from hostbench.report.judged import ExplainedEvent
@@ -50,6 +51,8 @@ class MovedSeries:
     again: Comparison | None
     """As it was measured once more."""
     cause: NightCause
+    before: str = ""
+    """run_id of the run that it was compared with."""
 
     @property
     def shown(self) -> Comparison:
@@ -79,6 +82,12 @@ class NightReport:
     """Status -> cases."""
     error: str = ""
     error_code: int = EXIT_OK
+    enough: int = 0
+    """Series with launches enough for a verdict."""
+    is_first: bool = True
+    """No earlier run of this machine and device may be judged."""
+    held: int = 0
+    """Series that an earlier run has, too, with launches enough on both sides."""
     before: tuple[str, ...] = ()
     """run_ids of the runs that it was held against, the newest first."""
     moved: tuple[MovedSeries, ...] = ()
@@ -91,6 +100,8 @@ class NightReport:
     """`case: reason` of what failed tonight, what had a number before first."""
     num_broke: int = 0
     """How many of those had a number before."""
+    skipped: tuple[str, ...] = ()
+    """`case: reason` of what is skipped and had a number before."""
     events: tuple[ExplainedEvent, ...] = ()
     """Steps that `hostbench changes` has confirmed since the last night."""
     still: tuple[str, ...] = ()
@@ -118,41 +129,50 @@ class NightReport:
         return sorted(found, key=lambda one: -abs(one.shown.effect or 0.0))
 
     @property
+    def unjudged(self) -> str:
+        """Why nothing of what was measured can be judged; empty where something can."""
+        few = f"no case has the {MIN_LAUNCHES} launches that it takes"
+        return self.scratch or ("" if self.enough else few)
+
+    @property
     def is_disturbed(self) -> bool:
         return bool(self.of("disturbed"))
 
 
 def exit_code(night: NightReport) -> int:
-    """2 usage, 4 something failed or was interrupted, 1 slower, 3 nothing measured, else 0."""
+    """2 usage, 4 something failed or was interrupted, 1 slower, 3 nothing to judge, else 0."""
     if night.error_code == EXIT_USAGE:
         return EXIT_USAGE
     if _cut_off(night) or night.failed or night.broken or night.error_code == EXIT_FAILED:
         return EXIT_FAILED
     if night.of(*CONFIRMED, verdict="slower") or night.events:
         return EXIT_REGRESSION
-    return EXIT_OK if night.counts.get("ok") else EXIT_NOTHING_MEASURED
+    return EXIT_NOTHING_MEASURED if night.unjudged else EXIT_OK
 
 
 def answer(night: NightReport) -> str:
-    """The first line: what a person has to know."""
+    """The first line: what a person has to know. Text from anywhere may be in it."""
     where = f" [{night.machine}]" if night.machine else ""
     said = "; ".join(_clauses(night))
-    return f"{said[:1].upper()}{said[1:]}{where}"
+    return one_line(f"{said[:1].upper()}{said[1:]}{where}")
 
 
 def _clauses(night: NightReport) -> Iterator[str]:
     """The worst first."""
     yield from _what_failed(night)
     yield from _what_moved(night)
-    if not (night.error or night.moved or night.failed or night.interrupted):
+    if not (night.error or night.failed or _cut_off(night)):
         yield from _quiet(night)
+    if night.skipped:
+        yield f"{number_of(len(night.skipped), 'case')} skipped that had a number before"
     yield from night.silent
     yield from night.broken
 
 
 def _what_failed(night: NightReport) -> Iterator[str]:
     if night.error:
-        yield f"{'broken off' if night.counts else 'nothing measured'}: {night.error}"
+        is_broken = night.error_code == EXIT_FAILED
+        yield f"{'broken off' if is_broken else 'nothing measured'}: {night.error}"
     if how := _cut_off(night):
         total = sum(night.counts.values())
         done = total - night.counts.get("not measured", 0)
@@ -180,7 +200,8 @@ def _what_moved(night: NightReport) -> Iterator[str]:
     if found := night.of("disturbed"):
         yield f"disturbed, not judged: {_summed(night, found)}"
     if found := night.of("unexplained", "undecided", "not measured again"):
-        yield f"moved without a known cause: {_summed(night, found)}"
+        calm = "" if night.of(*CONFIRMED) or night.events else "nothing confirmed: "
+        yield f"{calm}moved without a known cause: {_summed(night, found)}"
 
 
 def _cut_off(night: NightReport) -> str:
@@ -188,19 +209,19 @@ def _cut_off(night: NightReport) -> str:
 
 
 def _quiet(night: NightReport) -> Iterator[str]:
-    num = night.counts.get("ok", 0)
+    num, left = night.counts.get("ok", 0), night.counts.get("not measured", 0)
     measured = f"{number_of(num, 'series', 'series')} measured"
-    if _cut_off(night):
-        return
     if not num:
         yield "nothing measured: no case has a number"
-    elif night.scratch:
-        yield f"not judged ({night.scratch}): {measured}"
-    elif not night.before:
-        yield f"first night: {measured}, nothing to compare with yet"
-    elif not night.events:
+    elif night.unjudged:
+        yield f"not judged ({night.unjudged}): {measured}"
+    elif not night.held:
+        yield f"{'first night: ' * night.is_first}{measured}, nothing to compare with yet"
+    elif not (night.events or len(night.of("gone")) < len(night.moved)):
+        compared = f", {night.held} of them compared" * (night.held < num)
+        later = f", {number_of(left, 'case')} not" * (left > 0)
         least = "" if night.detectable is None else f", changes from {night.detectable:.1%} on tell"
-        yield f"no change: {measured}{least}"
+        yield f"no change: {measured}{compared}{later}{least}"
 
 
 def _summed(night: NightReport, found: Sequence[MovedSeries]) -> str:
@@ -234,6 +255,7 @@ def page(night: NightReport) -> list[Part]:
     if night.moved:
         parts += ["", Heading("What moved, against the runs before"), table(night), *_why(night)]
     parts += _listed("Failed", night.failed)
+    parts += _listed("Skipped, with a number before", night.skipped)
     parts += _listed(
         "Steps that history confirms (`hostbench changes`)", list(map(_of_history, night.events))
     )

@@ -4,21 +4,25 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from hostbench.cli import measuring
 from hostbench.cli import nightly as command
 from hostbench.cli.entry import main
+from hostbench.cli.keeping import Kept, measure_and_keep
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
     EXIT_OK,
     EXIT_REGRESSION,
     EXIT_USAGE,
+    Interrupted,
     UsageError,
 )
 from hostbench.core.records import Launch, Outcome
@@ -81,6 +85,7 @@ class Story:
         throttled: str = "none",
         slower: float = 1.0,
         machine: str = MACHINE,
+        does: str = "nightly",
     ) -> int:
         lines = (
             f"date = 2026-03-{day:02d}T02:00:00Z",
@@ -92,7 +97,7 @@ class Story:
         (self.folder / "night.toml").write_text("\n".join(lines))
         self._capsys.readouterr()
         asked = ("--device", "simulated", "--machine", machine, "--results", str(self.results))
-        code = main(["nightly", *asked, *more])
+        code = main([does, *asked, *more])
         self.said = self._capsys.readouterr().out
         return code
 
@@ -227,6 +232,74 @@ def test_a_night_interrupted_while_it_is_judged_is_judged_later(
     assert story.night(2) == EXIT_OK and counting.launches
 
 
+@pytest.mark.parametrize(
+    ("where", "raised"),
+    [
+        ("hostbench.cli.again.measure_and_keep", Interrupted("before the first case")),
+        ("hostbench.cli.nightly._again", KeyboardInterrupt()),
+    ],
+)
+def test_a_night_interrupted_while_it_measures_again_ends(
+    story: Story, monkeypatch: pytest.MonkeyPatch, where: str, raised: BaseException
+) -> None:
+    story.commit("begin")
+    story.night(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(where, _raises(raised))
+        assert story.night(2, slower=1.2) == EXIT_FAILED
+    assert story.answer.startswith("Interrupted after all 2 cases were measured")
+    assert len(story.stored()) == 1
+    assert story.night(2, slower=1.2) == EXIT_OK and len(story.stored()) == 2
+
+
+def test_a_night_interrupted_while_asv_records_it_is_not_judged(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.commit("begin")
+
+    def cut_off(*args: Any, **more: Any) -> Kept:
+        return replace(measure_and_keep(*args, **more), asv="interrupted", asv_error="interrupted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "measure_and_keep", cut_off)
+        assert story.night(1) == EXIT_FAILED
+    assert story.answer.startswith("Interrupted after all 2 cases were measured: started again")
+    assert not story.stored()
+
+
+def test_a_night_interrupted_while_it_is_handed_on_says_what_it_was(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.commit("begin")
+    summary = story.folder / "summary.md"
+    monkeypatch.setattr(command, "notify", _raises(KeyboardInterrupt()))
+    assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
+    assert story.answer.startswith("First night: 2 series measured")
+    assert "; interrupted before page, notifications and push were done" in story.answer
+    assert summary.read_text().startswith("### First night") and len(story.stored()) == 1
+
+
+def test_a_fault_of_our_own_is_told_in_the_summary(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story.commit("begin")
+    summary = story.folder / "summary.md"
+    monkeypatch.setattr(command, "open_history", _raises(ValueError("odd")))
+    assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
+    assert story.answer.startswith("Broken off: ValueError: odd [")
+    assert summary.read_text().startswith("### Broken off: ValueError: odd")
+
+
+def test_a_full_disk_is_no_wrong_option(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    story.commit("begin")
+    with monkeypatch.context() as patch:
+        patch.setattr("hostbench.store.adopt.archive_journal", _raises(UsageError("No space left")))
+        assert story.night(1) == EXIT_FAILED
+    assert story.answer.startswith("Broken off: No space left")
+    assert story.night(2) == EXIT_OK
+    assert len(list(story.results.glob("*/runs/*.gz"))) == 2, "the first waited in its journal"
+
+
 def test_a_second_nightly_measures_nothing(story: Story) -> None:
     story.commit("begin")
     summary = story.folder / "summary.md"
@@ -271,6 +344,57 @@ def test_what_fails_before_the_measuring_is_told(story: Story) -> None:
     assert story.answer.startswith("Nothing measured: --case 'steps.nothing' selects no case")
     assert summary.read_text().startswith("### Nothing measured: ")
     assert story.night(1, "--summary", "no/summary.md") == EXIT_USAGE
+    assert story.night(1, "--push", "nowhere/results") == EXIT_USAGE
+    assert story.answer.count("nowhere/results") == 1
+    assert story.night(1, "--summary", str(story.folder)) == EXIT_FAILED
+    assert f"the summary {story.folder} could not be written" in story.answer
+
+
+def test_a_run_that_no_night_concluded_hides_nothing(story: Story) -> None:
+    """What moved before it, and is in it, has still moved tonight."""
+    story.commit("begin")
+    story.night(1)
+    story.night(2)
+    story.night(3, torch="2.13", slower=1.2, does="run")
+    assert story.night(4, torch="2.13", slower=1.2) == EXIT_REGRESSION
+    assert "(environment: torch: 2.12 -> 2.13)" in story.answer
+
+
+def test_a_change_that_is_undone_the_next_night_is_told(story: Story) -> None:
+    """A series is not held against runs from before its last confirmed change."""
+    story.commit("begin")
+    story.night(1)
+    story.night(2)
+    assert story.night(3, torch="2.13", slower=1.2) == EXIT_REGRESSION
+    assert story.night(4, torch="2.12") == EXIT_OK
+    assert story.answer.startswith("Faster: 2 series") and "Still slower" not in story.said
+    assert story.night(5, torch="2.12") == EXIT_OK
+    assert story.answer.startswith("No change") and "Still slower" not in story.said
+
+
+def test_what_a_disturbed_night_confirmed_is_told_once(story: Story) -> None:
+    story.commit("begin")
+    story.night(1)
+    assert story.night(2, throttled="thermal", slower=1.2) == EXIT_OK
+    night = story.stored()[-1]
+    confirmed = tuple(structs.replace(one, cause="code") for one in night.changes)
+    path = nights.path_of(story.results, night)
+    path.unlink()
+    nights.write(story.results, structs.replace(night, changes=confirmed))
+    assert story.night(3, slower=1.2) == EXIT_OK
+    assert story.answer.startswith("2 series measured, nothing to compare with yet")
+    assert "Still slower" in story.said
+    assert story.night(4, slower=1.2) == EXIT_OK and story.answer.startswith("No change")
+
+
+def test_a_night_that_judges_nothing_says_so(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    story.commit("begin")
+    story.night(1)
+    assert story.night(2, "--launches", "3") == EXIT_NOTHING_MEASURED
+    assert story.answer.startswith("Not judged (3 launches, under 7): 2 series measured")
+    monkeypatch.setattr(command, "FOR_THE_RUN", 0.0)
+    assert story.night(3, "--budget", "60s") == EXIT_NOTHING_MEASURED
+    assert story.answer.startswith("Not judged (no case has the 7 launches that it takes): ")
 
 
 def test_a_case_that_fails_is_named_with_its_reason(story: Story) -> None:
@@ -351,6 +475,13 @@ def test_a_damaged_night_is_named_and_passed_over(
     assert story.night(2) == EXIT_OK
     assert main(["check-results", "--results", str(story.results)]) == EXIT_FAILED
     assert "is no night that can be read" in capsys.readouterr().out
+
+
+def _raises(error: BaseException) -> Callable[..., Any]:
+    def refuse(*_: object, **__: object) -> Any:
+        raise error
+
+    return refuse
 
 
 class _Interrupted(InProcess):

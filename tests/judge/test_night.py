@@ -6,7 +6,7 @@ import pytest
 
 from hostbench.judge import budget
 from hostbench.judge.compare import Comparison, Verdict
-from hostbench.judge.night import LaunchesOf, cause, moved, to_measure_again
+from hostbench.judge.night import LaunchesOf, cause, held_against, moved, to_measure_again
 
 NAMES = [(f"made.up[n={number}]", "1") for number in range(20)]
 
@@ -34,6 +34,13 @@ def test_the_night_after_an_odd_one_has_not_moved() -> None:
     assert moved(odd, [usual]) and not moved(run(rng), [odd, usual])
     lacking = {name: own for name, own in run(rng).items() if name != NAMES[3]}
     assert NAMES[3] in moved(with_one(run(rng), 1.3), [lacking, usual])
+
+
+def test_each_series_is_held_against_the_newest_runs_that_have_it() -> None:
+    usual = run(random.Random(3))
+    lacking = {name: own for name, own in usual.items() if name != NAMES[3]}
+    held = held_against({**usual, ("made.new", "1"): [1.0] * 7}, [lacking, usual, usual])
+    assert (held[NAMES[3]], held[NAMES[4]]) == ((1, 2), (0, 1)) and len(held) == len(NAMES)
 
 
 def compared(effect: float, half: float) -> Comparison:

@@ -1,0 +1,152 @@
+"""A night's first line and its exit code, from the record alone; what is still slower."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from hostbench.judge.compare import Comparison
+from hostbench.judge.night import NightCause
+from hostbench.report.night_history import MOST_OF_SUBJECT, landed, still_slower
+from hostbench.report.nightly import MovedSeries, NightReport, answer, exit_code, page
+from hostbench.report.table import markdown, text
+from hostbench.store.nights import NightChange, StoredNight
+from hostbench.store.triage import Entry
+from hostbench.vcs import repo
+
+CASE = "steps.copies[device=cpu,way=to]"
+
+
+def night(**more: Any) -> NightReport:
+    usual: dict[str, Any] = {
+        "machine": "box",
+        "run_id": "20260301T020000Z-1a2b3c4d-0001",
+        "commit": "1a2b3c4d",
+        "counts": {"ok": 2},
+        "enough": 2,
+        "held": 2,
+        "is_first": False,
+        "detectable": 0.01,
+    }
+    return NightReport(**usual | more)
+
+
+def moved(cause: NightCause) -> MovedSeries:
+    found = Comparison(
+        verdict="slower", effect=0.2, low=0.19, high=0.21, num=(10, 10), why="", before=1, after=1.2
+    )
+    return MovedSeries(case=CASE, version="1", tonight=found, again=None, cause=cause)
+
+
+@pytest.mark.parametrize(
+    ("more", "first", "code"),
+    [
+        ({}, "No change: 2 series measured, changes from 1.0% on tell [box]", EXIT_OK),
+        ({"held": 1}, "No change: 2 series measured, 1 of them compared, changes", EXIT_OK),
+        ({"counts": {"ok": 2, "not measured": 3}}, "No change: 2 series measured, 3 cases not,", 0),
+        ({"held": 0}, "2 series measured, nothing to compare with yet [box]", EXIT_OK),
+        ({"held": 0, "is_first": True}, "First night: 2 series measured, nothing", EXIT_OK),
+        ({"enough": 0}, "Not judged (no case has the 7 launches that it ", EXIT_NOTHING_MEASURED),
+        ({"scratch": "quick"}, "Not judged (quick): 2 series measured [", EXIT_NOTHING_MEASURED),
+        ({"counts": {}, "enough": 0}, "Nothing measured: no case has", EXIT_NOTHING_MEASURED),
+        ({"moved": (moved("gone"),)}, "No change: 2 series measured, changes from", EXIT_OK),
+        ({"moved": (moved("unexplained"),)}, "Nothing confirmed: moved without a known", EXIT_OK),
+        ({"moved": (moved("code"),)}, "Slower: 1 series, the most steps.copies[", EXIT_REGRESSION),
+        (
+            {"moved": (moved("code"), moved("undecided"))},
+            f"Slower: 1 series, the most {CASE} +20.0% (code); moved without a known cause: 1",
+            EXIT_REGRESSION,
+        ),
+        (
+            {"skipped": (f"{CASE}: needs 2 GPUs, this machine has 1",)},
+            "No change: 2 series measured, changes from 1.0% on tell; 1 case skipped that had a",
+            EXIT_OK,
+        ),
+        ({"error": "disk", "error_code": EXIT_FAILED}, "Broken off: disk [box]", EXIT_FAILED),
+    ],
+)
+def test_the_first_line_is_the_answer(more: dict[str, Any], first: str, code: int) -> None:
+    found = night(**more)
+    assert answer(found).startswith(first)
+    assert exit_code(found) == code
+    assert markdown(page(found)).split("\n")[0].startswith("### ")
+
+
+def test_text_from_anywhere_is_neither_markup_nor_a_second_line() -> None:
+    odd = "\x1b[31m<img src=x>\n## | `a` \x1b[0Ksection_end:1:hostbench_nightly\r"
+    found = night(
+        machine=odd,
+        moved=(moved("code"),),
+        landed=(odd,),
+        skipped=(odd,),
+        failed=(odd,),
+        silent=(odd,),
+        broken=(odd,),
+        looks_wrong=(odd,),
+    )
+    assert answer(found).isprintable()
+    lines = markdown(page(found)).split("\n")
+    assert all(line.isprintable() and "<img" not in line.replace(r"\<", "") for line in lines)
+    assert all(line.isprintable() for line in text(page(found)).split("\n"))
+
+
+def test_a_commits_first_line_is_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(repo, "landed", lambda *_: [("1a2b3c4d5e", "x" * 500)])
+    (line,) = landed(tmp_path, "a", "b")
+    assert line == f"1a2b3c4d {'x' * (MOST_OF_SUBJECT - 3)}..."
+
+
+def stored(day: int, *effects: float, cause: NightCause = "code") -> StoredNight:
+    """A night whose one series moved so."""
+    return StoredNight(
+        run_id=f"202603{day:02d}T020000Z-1a2b3c4d-0001",
+        machine="box",
+        commit=f"{day:08x}",
+        started_at=f"2026-03-{day:02d}T02:00:00Z",
+        answer="",
+        exit_code=0,
+        changes=tuple(
+            NightChange(
+                case=CASE,
+                version="1",
+                verdict="slower" if effect > 0 else "faster",
+                effect=effect,
+                cause=cause,
+                before="none",
+            )
+            for effect in effects
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("effects", "num"),
+    [
+        ((0.2,), 1),
+        ((0.2, -0.03), 1),
+        ((0.2, -0.1), 0),
+        ((1.0, -0.5), 0),
+        ((1.0, -0.5, 0.1), 1),
+        ((-0.3, 0.2), 1),
+        ((0.2, 0.2), 2),
+    ],
+)
+def test_still_slower_is_what_nobody_has_taken_back(effects: tuple[float, ...], num: int) -> None:
+    known = [stored(day, effect) for day, effect in enumerate(effects, start=1)]
+    assert len(still_slower(known, stored(9), ())) == num
+
+
+def test_tonight_counts_only_for_what_it_takes_back() -> None:
+    assert not still_slower([stored(1, 0.2)], stored(2, -0.17), ())
+    assert not still_slower([], stored(2, 0.2), ())
+    assert len(still_slower([stored(1, 0.2)], stored(2, -0.17, cause="unexplained"), ())) == 1
+
+
+def test_what_is_in_triage_is_not_named_again() -> None:
+    entry = Entry(
+        series=f"{CASE}@box", since="00000001", direction="slower", state="accepted", effect=0.2
+    )
+    assert not still_slower([stored(1, 0.2)], stored(2), [entry])
+    assert still_slower([stored(1, 0.5)], stored(2), [entry]), "it has outgrown the entry"
+    assert still_slower([stored(3, 0.2)], stored(4), [entry]), "another night's"
