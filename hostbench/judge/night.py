@@ -22,12 +22,20 @@ LaunchesOf = Mapping[SeriesName, Sequence[float]]
 """Of one run: the seconds of each launch."""
 
 NightCause = Literal[
-    "code", "environment", "disturbed", "unexplained", "gone", "undecided", "not measured again"
+    "code",
+    "environment",
+    "disturbed",
+    "recovered",
+    "unexplained",
+    "gone",
+    "undecided",
+    "not measured again",
 ]
 """What moved a series. `code`: interleaved with the code before, the difference is there.
-`environment`: not the code, and a fact that lasts has changed (torch, a driver). `disturbed`: not
-the code, and a passing fact moved (throttled, other programs). `unexplained`: neither. `gone`: the
-second run of tonight does not show it. `undecided`: that lies too close to call."""
+`environment`: not the code, and a fact that lasts has changed (torch, a driver). `disturbed`:
+slower, not the code, and a passing fact moved (throttled, other programs). `recovered`: the same to
+faster, for the runs before were disturbed. `unexplained`: none of these. `gone`: the second run of
+tonight does not show it. `undecided`: that lies too close to call."""
 CONFIRMED: tuple[NightCause, ...] = ("code", "environment")
 
 
@@ -77,7 +85,9 @@ def cause(
         return "gone"
     if lies == "bad" and not same_code:
         return "code"
-    return "environment" if lasting else "disturbed" if passing else "unexplained"
+    if passing:  # it may hide what a fact that lasts has done: the next night tells
+        return "disturbed" if tonight.effect > 0 else "recovered"
+    return "environment" if lasting else "unexplained"
 
 
 def to_measure_again(found: Mapping[SeriesName, Comparison], most: int) -> tuple[SeriesName, ...]:

@@ -32,6 +32,7 @@ _CAUSES: Mapping[NightCause, str] = {
     "code": "interleaved with the code of the run before, it is there too",
     "environment": "not the code, and a fact that lasts has changed",
     "disturbed": "not the code, and a fact that passes has moved: this night says nothing",
+    "recovered": "the runs before were disturbed: not the code, and passing facts have moved",
     "unexplained": "not the code, and no fact that counts has changed",
     "gone": "a second run of tonight does not show it",
     "undecided": "measured again, too close to call",
@@ -199,6 +200,8 @@ def _what_moved(night: NightReport) -> Iterator[str]:
         yield f"slower by history: {number_of(len(night.events), 'step')} confirmed"
     if found := night.of("disturbed"):
         yield f"disturbed, not judged: {_summed(night, found)}"
+    if found := night.of("recovered"):
+        yield f"faster, for the runs before were disturbed: {_summed(night, found)}"
     if found := night.of("unexplained", "undecided", "not measured again"):
         calm = "" if night.of(*CONFIRMED) or night.events else "nothing confirmed: "
         yield f"{calm}moved without a known cause: {_summed(night, found)}"
@@ -239,7 +242,11 @@ def evidence(night: NightReport, cause: NightCause) -> tuple[str, ...]:
     """What speaks for a cause: the commits, or the facts."""
     if cause == "code":
         return night.landed
-    return {"environment": night.lasting, "disturbed": night.passing}.get(cause, ())
+    return {
+        "environment": night.lasting,
+        "disturbed": night.passing,
+        "recovered": night.passing,
+    }.get(cause, ())
 
 
 def _of_history(told: ExplainedEvent) -> str:

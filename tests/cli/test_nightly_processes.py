@@ -1,0 +1,171 @@
+"""The long form of `hostbench nightly`: the real program, ended by signals in each of its steps, on
+a full disk, and twice at once."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from hostbench.device import simulated_file
+from tests.cli.test_nightly import MACHINE, NOISE, project
+from tests.turns import git
+
+pytestmark = pytest.mark.soak
+AT_MOST_S = 10.0
+"""From the signal to the summary: what is left to a CI job."""
+HOOK = "#!/bin/sh\ntouch '{}'\nsleep 60\n"
+ON_A_SMALL_DISK = "mount -t tmpfs -o size=64k tmpfs {0} && for day in 1 2; do {1}; done"
+
+_ = project
+
+
+@dataclass(kw_only=True)
+class Machine:
+    """A project, and the program as a process in it."""
+
+    root: Path
+    folder: Path
+    said: str = ""
+    results: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.results = self.folder / "results"
+
+    @property
+    def summary(self) -> Path:
+        return self.folder / "summary.md"
+
+    @property
+    def answer(self) -> str:
+        return self.summary.read_text().splitlines()[0]
+
+    def commit(self, times: int) -> None:
+        (self.root / "mine.py").write_text(f"TIMES = {times}\n")
+        git(self.root, "add", "-A")
+        git(self.root, "commit", "-q", "--allow-empty", "-m", f"{times} times")
+
+    def command(self, *more: str) -> list[str]:
+        asked = ("--device", "simulated", "--machine", MACHINE, "--results", str(self.results))
+        called = (sys.executable, "-m", "hostbench", "nightly")
+        return [*called, *asked, "--summary", str(self.summary), *more]
+
+    def start(self, day: int, *more: str) -> subprocess.Popen[str]:
+        story = self.folder / "night.toml"
+        story.write_text(f"date = 2026-03-{day:02d}T02:00:00Z\n{NOISE}\n")
+        self.summary.unlink(missing_ok=True)
+        return subprocess.Popen(
+            self.command(*more),
+            cwd=self.root,
+            env={**os.environ, simulated_file.VARIABLE: str(story)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def night(self, day: int, *more: str) -> int:
+        process = self.start(day, *more)
+        self.said, _ = process.communicate(timeout=120)
+        return process.returncode
+
+    def ended(
+        self, day: int, number: signal.Signals, step: str | Path, more: Sequence[str] = ()
+    ) -> int:
+        """A night that gets the signal in that step: a line of its progress, or a file that is
+        there by then."""
+        process = self.start(day, *more)
+        assert process.stderr is not None
+        if isinstance(step, Path):
+            while not step.exists() and process.poll() is None:
+                time.sleep(0.01)
+        else:
+            assert any(re.search(step, line) for line in process.stderr)
+        sent_s = time.monotonic()
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        assert time.monotonic() - sent_s < AT_MOST_S
+        return process.returncode
+
+
+@pytest.fixture
+def machine(project: Path, tmp_path: Path) -> Machine:
+    return Machine(root=project, folder=tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_in_any_step_loses_nothing(machine: Machine, number: signal.Signals) -> None:
+    ends = {signal.SIGTERM: EXIT_FAILED, signal.SIGKILL: -signal.SIGKILL}[number]
+    machine.commit(1)
+    assert machine.night(1) == EXIT_OK
+    assert machine.ended(2, number, r"launch 3/10") == ends
+    assert machine.summary.exists() == (number == signal.SIGTERM)
+    assert machine.night(2) == EXIT_OK and "No change: 2 series" in machine.answer
+    assert "10 launches" in machine.said
+
+    machine.commit(2)
+    assert machine.ended(3, number, r"interleaved with") == ends
+    assert machine.summary.exists() == (number == signal.SIGTERM)
+    assert machine.night(3) == EXIT_REGRESSION and "(code: " in machine.answer
+
+    remote, pushing = machine.folder / "remote.git", machine.folder / "pushing"
+    git(machine.folder, "init", "-q", "--bare", remote.name)
+    git(machine.root, "remote", "add", number.name, str(remote))
+    hook = remote / "hooks" / "pre-receive"
+    hook.write_text(HOOK.format(pushing))
+    hook.chmod(0o755)
+    branch = ("--push", f"{number.name}/results")
+    assert machine.ended(4, number, pushing, branch) == ends
+    if number == signal.SIGTERM:
+        assert "No change: 2 series" in machine.answer and "interrupted before" in machine.answer
+    hook.unlink()
+    assert machine.night(5, *branch) == EXIT_OK
+    there = git(remote, "ls-tree", "-r", "--name-only", "results").splitlines()
+    # Five nights; of the third also both sides of what was measured again, once or twice.
+    assert sum("/nights/" in name for name in there) == 5
+    assert sum("/runs/" in name for name in there) >= 7
+    assert not list((machine.results / ".journals").glob("*.jsonl"))
+
+
+def test_two_at_once_are_one(machine: Machine) -> None:
+    machine.commit(1)
+    first = machine.start(1)
+    assert first.stderr is not None
+    assert any("launch 1/10" in line for line in first.stderr)
+    first.send_signal(signal.SIGSTOP)
+    assert machine.night(1) == EXIT_NOTHING_MEASURED and "another nightly" in machine.said
+    assert f"(process {first.pid})" in machine.said
+    first.send_signal(signal.SIGCONT)
+    first.communicate(timeout=60)
+    assert first.returncode == EXIT_OK and "First night" in machine.answer
+    assert len(list(machine.results.glob("*/runs/*.gz"))) == 1
+
+
+def test_a_full_disk_is_told(machine: Machine) -> None:
+    """The second of two nights has no room left."""
+    machine.commit(1)
+    machine.results.mkdir()
+    (machine.folder / "night.toml").write_text(f"date = 2026-03-01T02:00:00Z\n{NOISE}\n")
+    unshare = ("unshare", "--mount", *(["--user", "--map-root-user"] * (os.getuid() != 0)))
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], check=False).returncode:
+        pytest.skip("this machine gives no mount namespace")
+    fill = f"head -c 1M /dev/zero > {machine.results}/ballast"
+    one = f"{' '.join(machine.command())}; echo exit $?; {fill}"
+    done = subprocess.run(
+        [*unshare, "sh", "-c", ON_A_SMALL_DISK.format(machine.results, one)],
+        cwd=machine.root,
+        env={**os.environ, simulated_file.VARIABLE: str(machine.folder / "night.toml")},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    codes = re.findall(r"exit (\d)", done.stdout)
+    assert codes == [str(EXIT_OK), str(EXIT_FAILED)], done.stdout + done.stderr
+    assert "No space left" in machine.answer and "Broken off" in machine.answer
