@@ -275,7 +275,9 @@ def _judge(options: NightlyOptions, setup: Setup, progress: Progress, run: Whole
     known = nights.of_machine(setup.results, setup.machine, warn)
     earlier = night_history.runs_before(history, run.header, known)
     silent = night_history.silent_machines(history, setup.machine, setup.now())
-    progress.night = replace(progress.night, silent=silent)
+    devices = {about.device for about in history.runs() if about.machine == setup.machine}
+    others = tuple(sorted(devices - {setup.device}))
+    progress.night = replace(progress.night, silent=silent, other_devices=others)
     launches = _launches(earlier, known)
     if earlier:
         _hold_against(options, setup, progress, run, earlier, launches)

@@ -87,6 +87,8 @@ class NightReport:
     """Series with launches enough for a verdict."""
     is_first: bool = True
     """No earlier run of this machine and device may be judged."""
+    other_devices: tuple[str, ...] = ()
+    """Where it is the first: devices that this machine has measured before. A GPU may be lost."""
     held: int = 0
     """Series that an earlier run has, too, with launches enough on both sides."""
     before: tuple[str, ...] = ()
@@ -219,7 +221,9 @@ def _quiet(night: NightReport) -> Iterator[str]:
     elif night.unjudged:
         yield f"not judged ({night.unjudged}): {measured}"
     elif not night.held:
-        yield f"{'first night: ' * night.is_first}{measured}, nothing to compare with yet"
+        others = " and ".join(night.other_devices)
+        after = f" on {night.device}, after runs on {others}" if others else ""
+        yield f"{f'first night{after}: ' * night.is_first}{measured}, nothing to compare with yet"
     elif not (night.events or len(night.of("gone")) < len(night.moved)):
         compared = f", {night.held} of them compared" * (night.held < num)
         later = f", {number_of(left, 'case')} not" * (left > 0)

@@ -31,7 +31,7 @@ from hostbench.notify.change import ConfirmedChange
 from hostbench.notify.webhook import Notified
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.lock import only_one
-from hostbench.store import nights
+from hostbench.store import history, nights
 from hostbench.testing.builders import InProcess
 from tests.conftest import SOAK
 from tests.turns import git
@@ -479,6 +479,22 @@ def test_a_confirmed_change_is_told_outside(story: Story, monkeypatch: pytest.Mo
     one = told[3][0]
     assert (one.since, one.direction) == (story.stored()[-1].run_id, "slower")
     assert one.cause == "environment; torch: 2.12 -> 2.13" and 0.15 < one.effect < 0.25
+
+
+def test_a_machine_that_measures_on_another_device_says_so(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that has lost its GPU."""
+    story.commit("begin")
+    story.night(1)
+    runs = history.History.runs
+
+    def on_cuda(self: Any) -> Any:
+        return [replace(one, device="cuda") for one in runs(self)]
+
+    monkeypatch.setattr(history.History, "runs", on_cuda)
+    assert story.night(2) == EXIT_OK
+    assert story.answer.startswith("First night on simulated, after runs on cuda: 2 series")
 
 
 def test_a_damaged_night_is_named_and_passed_over(

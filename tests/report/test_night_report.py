@@ -47,6 +47,11 @@ def moved(cause: NightCause) -> MovedSeries:
         ({"counts": {"ok": 2, "not measured": 3}}, "No change: 2 series measured, 3 cases not,", 0),
         ({"held": 0}, "2 series measured, nothing to compare with yet [box]", EXIT_OK),
         ({"held": 0, "is_first": True}, "First night: 2 series measured, nothing", EXIT_OK),
+        (
+            {"held": 0, "is_first": True, "device": "cpu", "other_devices": ("cuda",)},
+            "First night on cpu, after runs on cuda: 2 series measured, nothing to compare",
+            EXIT_OK,
+        ),
         ({"enough": 0}, "Not judged (no case has the 7 launches that it ", EXIT_NOTHING_MEASURED),
         ({"scratch": "quick"}, "Not judged (quick): 2 series measured [", EXIT_NOTHING_MEASURED),
         ({"counts": {}, "enough": 0}, "Nothing measured: no case has", EXIT_NOTHING_MEASURED),
