@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hostbench.families import FOLDERS, load
 from hostbench.measure import workload
 from tests.scratch import TREE, Scratch
 
@@ -68,7 +69,10 @@ def make(folder: Path) -> Scratch:
 
 @contextmanager
 def forgotten() -> Iterator[None]:
-    """What a project's workloads leave in this process is gone afterwards."""
+    """What a project's workloads leave in this process is gone afterwards; hostbench's stay."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDERS, "")  # where this is, nothing is read yet
+        load()
     known, modules = dict(workload._REGISTRY), set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("path", "meta_path"):

@@ -33,6 +33,7 @@ from hostbench.runner.launcher import Launcher
 from hostbench.runner.lock import only_one
 from hostbench.store import history, nights
 from hostbench.testing.builders import InProcess
+from tests import own_project
 from tests.conftest import SOAK
 from tests.turns import git
 
@@ -117,15 +118,17 @@ def launcher(*args: Any, **more: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One for all: its workloads are imported once in this process."""
     root = tmp_path_factory.mktemp("project")
     (root / "bench").mkdir()
     (root / "bench" / "steps.py").write_text(WORKLOAD)
     (root / "asv.conf.json").write_text(json.dumps(CONFIG))
     (root / "pyproject.toml").write_text('[tool.hostbench]\nworkloads = ["bench/"]\n')
+    (root / ".gitignore").write_text("__pycache__/\n")
     git(root, "init", "-q", "-b", "main")
-    return root
+    with own_project.forgotten():
+        yield root
 
 
 @pytest.fixture
