@@ -34,7 +34,6 @@ from hostbench.runner.lock import only_one
 from hostbench.store import history, nights
 from hostbench.testing.builders import InProcess
 from tests import own_project
-from tests.conftest import SOAK
 from tests.turns import git
 
 MACHINE = "simulated-box"
@@ -150,19 +149,20 @@ def story(
     assert not list((made.results / ".journals").glob("*.jsonl"))
 
 
-def test_a_fortnight(story: Story) -> None:
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_a_fortnight(story: Story, whole: bool) -> None:
     """Each night's first line names what happened, and its exit code is right. The long form has
     the quiet nights between, too, and two of them are also measured, on the cpu device."""
     first, summary = story.commit("begin"), story.folder / "summary.md"
     assert story.night(1) == EXIT_OK
     assert story.answer.startswith("First night: 2 series measured, nothing to compare with yet")
     assert story.night(2, machine="simulated-other") == EXIT_OK
-    for day in (2, 3, 4) if SOAK else (2,):
+    for day in (2, 3, 4) if whole else (2,):
         story.commit(f"day {day}")
         assert story.night(day) == EXIT_OK
         assert story.answer.startswith("No change: 2 series measured, changes from ")
     assert story.night(4, machine="simulated-other") == EXIT_OK
-    if SOAK:
+    if whole:
         assert story.night(4, machine="box", device="cpu") == EXIT_OK
         assert story.answer.startswith("First night: 2 series measured")
 
@@ -174,12 +174,12 @@ def test_a_fortnight(story: Story) -> None:
     assert (change.case, change.verdict, change.cause) == (CASE, "slower", "code")
     assert change.low is not None and 0.9 < change.low < change.effect < 1.1
 
-    if SOAK:
+    if whole:
         assert story.night(5, machine="box", device="cpu") == EXIT_REGRESSION
         assert story.answer.startswith("Slower: 1 series, the most steps.copies[device=cpu,way=to]")
         assert "Copy twice)" in story.answer
 
-    for day in (6, 7, 8) if SOAK else (6,):
+    for day in (6, 7, 8) if whole else (6,):
         story.commit(f"day {day}", times=2)
         assert story.night(day) == EXIT_OK
         assert story.answer.startswith("No change: 2 series")
@@ -188,7 +188,7 @@ def test_a_fortnight(story: Story) -> None:
     assert story.night(9, torch="2.13", slower=1.1) == EXIT_REGRESSION
     assert story.answer.startswith("Slower: 2 series, the most ")
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
-    if SOAK:
+    if whole:
         assert story.night(10, torch="2.13", slower=1.1) == EXIT_OK
 
     assert (
@@ -199,7 +199,7 @@ def test_a_fortnight(story: Story) -> None:
     assert "gpu0.throttle_reasons: none -> thermal" in story.answer
     assert summary.read_text().startswith("### Disturbed, not judged: 2 series")
 
-    for day in (12, 13, 14) if SOAK else (12,):
+    for day in (12, 13, 14) if whole else (12,):
         assert story.night(day, torch="2.13", slower=1.1) == EXIT_OK
         quiet, silent = story.answer.split("; ")
         assert quiet.startswith("No change: 2 series")
