@@ -17,6 +17,7 @@ from hostbench.core.records import CaseRecord
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.night import LaunchesOf, SeriesName
+from hostbench.judge.night import sides as sides_of
 from hostbench.runner.plan import Plan
 from hostbench.vcs import side
 
@@ -49,7 +50,7 @@ def interleaved(setup: Setup, options: Measuring, before: str, cases: Sequence[C
             raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
         pair = measure_pair(setup, sides, _plan(options, setup, kept))
     old, new = map(launches_of, pair.records)
-    both = _both(old, new)
+    both = sides_of(old, new)
     found = compare(both, interleaved=both)
     return Again(found=found, second=new, run_ids=pair.run_ids, ended=pair.end, notes=tuple(notes))
 
@@ -62,14 +63,8 @@ def second_run(
     header = header_of(plan, setup, setup.checkout)
     kept = measure_and_keep(setup, header, plan, tells_asv=False)
     second = launches_of(kept.run.winners().values())
-    found = compare(_both(before, second))
+    found = compare(sides_of(before, second))
     return Again(found=found, second=second, run_ids=(kept.run.run_id,), ended=kept.ended)
-
-
-def _both(
-    first: LaunchesOf, second: LaunchesOf
-) -> dict[SeriesName, tuple[list[Sequence[float]], list[Sequence[float]]]]:
-    return {name: ([first[name]], [own]) for name, own in second.items() if name in first}
 
 
 def launches_of(records: Iterable[CaseRecord]) -> LaunchesOf:

@@ -30,6 +30,7 @@ from hostbench.cli.run_setup import (
     rest_of,
     set_up,
 )
+from hostbench.core.case import Case
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import EXIT_FAILED, EXIT_USAGE, HostbenchError, Interrupted
 from hostbench.core.processes import become_subreaper
@@ -336,7 +337,7 @@ def _hold_against(
         failed=failed,
         num_broke=num_broke,
         skipped=night_history.skipped(run, earlier),
-        detectable=_detectable(tonight, _newest(launches)),
+        detectable=detectable(compare(judge.sides(_newest(launches), tonight))),
     )
     if not found:
         return
@@ -380,8 +381,7 @@ def _again(
 ) -> dict[SeriesName, Comparison]:
     """Of the series by name, as far as they can be measured: both commits interleaved, or where
     they are one, the run before against a second run."""
-    cases = {str(case): case for work in setup.workloads.values() for case in work.cases()}
-    asked = [cases[case] for case, _ in names if case in cases]
+    asked = _cases(setup, names)
     num, commit = number_of(len(asked), "case"), str(before.header.commit)
     limited = _within(options, setup, progress, FOR_MEASURING)
     if commit == setup.checkout.commit:
@@ -398,6 +398,12 @@ def _again(
     if measured.ended == "interrupted":
         raise KeyboardInterrupt
     return measured.found
+
+
+def _cases(setup: Setup, names: Sequence[SeriesName]) -> list[Case]:
+    """Those of the series by name that there are."""
+    known = {str(case): case for work in setup.workloads.values() for case in work.cases()}
+    return [known[case] for case, _ in names if case in known]
 
 
 def _within(options: NightlyOptions, setup: Setup, progress: Progress, share: float) -> Setup:
@@ -420,8 +426,7 @@ def _spend_the_rest(
     tonight = again.launches_of(run.winners().values())
     before = _newest(launches) or tonight
     names = budget.worst(before, tonight, rest.stop_after_s, progress.launch_s)
-    cases = {str(case): case for work in setup.workloads.values() for case in work.cases()}
-    asked = [cases[case] for case, _ in names if case in cases]
+    asked = _cases(setup, names)
     said = "the run took all of it"
     if asked:
         _say(f"measuring the {number_of(len(asked), 'case')} that tell least once more")
@@ -440,11 +445,6 @@ def _spend_the_rest(
             if found.after >= found.before:
                 said += ", for the second run differs from the first by more than its launches do"
     progress.night = replace(progress.night, bought=(*progress.night.bought, said))
-
-
-def _detectable(tonight: LaunchesOf, before: LaunchesOf) -> float | None:
-    sides = {name: ([before[name]], [own]) for name, own in tonight.items() if name in before}
-    return detectable({(*name,): one for name, one in compare(sides).items()})
 
 
 def _fetch(options: NightlyOptions, progress: Progress) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hostbench.core.samples import MIN_LAUNCHES, median
 from hostbench.judge.compare import Comparison, compare
-from hostbench.judge.night import LaunchesOf, SeriesName
+from hostbench.judge.night import LaunchesOf, SeriesName, sides
+from hostbench.judge.sequential import half_width
 
 SPARE = 1.2
 """Times the seconds that a launch took before: what is planned for it."""
@@ -24,9 +25,9 @@ class Bought:
 
 
 def smallest_change(one: Comparison) -> float:
-    """Half of the 99 % interval of the effect: a smaller change would not be told. Infinite
-    without an interval."""
-    return math.inf if one.low is None or one.high is None else (one.high - one.low) / 2
+    """A smaller change would not be told. Infinite without an interval."""
+    half = half_width(one)
+    return math.inf if half is None else half
 
 
 def fitting(
@@ -54,7 +55,7 @@ def worst(
     """The series whose smallest detectable change is the largest, the worst first: as many as
     MIN_LAUNCHES more of each fit into that time, where one took `launch_s`."""
     num = int(seconds / (launch_s * MIN_LAUNCHES * SPARE)) if launch_s > 0 else 0
-    found = compare(_both(before, tonight))
+    found = compare(sides(before, tonight))
     order = sorted(found, key=lambda name: (-smallest_change(found[name]), name))
     return tuple(order[:num])
 
@@ -65,15 +66,9 @@ def bought(before: LaunchesOf, tonight: LaunchesOf, more: LaunchesOf) -> Bought 
     pooled = {name: [*tonight[name], *more[name]] for name in own}
     if not own:
         return None
-    first, second = (compare(_both(before, one)) for one in (own, pooled))
+    first, second = (compare(sides(before, one)) for one in (own, pooled))
     return Bought(
         num_series=len(own),
         before=median([smallest_change(one) for one in first.values()]),
         after=median([smallest_change(one) for one in second.values()]),
     )
-
-
-def _both(
-    first: LaunchesOf, second: LaunchesOf
-) -> Mapping[SeriesName, tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]]]:
-    return {name: ([first[name]], [own]) for name, own in second.items() if name in first}

@@ -39,6 +39,13 @@ tonight does not show it. `undecided`: that lies too close to call."""
 CONFIRMED: tuple[NightCause, ...] = ("code", "environment")
 
 
+def sides(
+    first: LaunchesOf, second: LaunchesOf
+) -> dict[SeriesName, tuple[list[Sequence[float]], list[Sequence[float]]]]:
+    """The series that two runs have, as `judge.compare` takes them."""
+    return {name: ([first[name]], [own]) for name, own in second.items() if name in first}
+
+
 def held_against(
     tonight: LaunchesOf, earlier: Sequence[LaunchesOf]
 ) -> dict[SeriesName, tuple[int, ...]]:

@@ -8,7 +8,7 @@ from hostbench.core.case import as_typed
 from hostbench.core.samples import median
 from hostbench.core.units import format_bytes, format_seconds, number_of
 from hostbench.judge.asv_rule import AsvMark
-from hostbench.judge.compare import Comparison
+from hostbench.judge.compare import Comparison, KeyT
 from hostbench.judge.grid import short_version
 from hostbench.judge.sequential import half_width
 from hostbench.report.places import Key
@@ -114,7 +114,7 @@ def counts(found: Mapping[Key, Comparison]) -> str:
     return ", ".join(said) or "no series has numbers on both sides"
 
 
-def detectable(found: Mapping[Key, Comparison]) -> float | None:
+def detectable(found: Mapping[KeyT, Comparison]) -> float | None:
     """The change from which on half of the series would tell it: the median over series of half
     their interval; None where no series has one."""
     halves = [half for one in found.values() if (half := half_width(one)) is not None]
