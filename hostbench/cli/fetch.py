@@ -7,7 +7,7 @@ from hostbench.cli.output import show, warn
 from hostbench.cli.results import check_writable, results_folder
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.core.units import number_of
-from hostbench.vcs import results_branch
+from hostbench.vcs import remote_branch, results_branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class FetchOptions:
 def execute(options: FetchOptions) -> int:
     """Exit code 4 where something of the branch was left out."""
     here = Path.cwd()
-    remote, branch = results_branch.split_name(here, options.branch)
+    remote, branch = remote_branch.split_name(here, options.branch)
     folder = results_folder(options.results)
     check_writable(folder)
     done = results_branch.fetch(here, folder, remote, branch)

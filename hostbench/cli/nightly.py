@@ -65,7 +65,7 @@ from hostbench.store import frame, nights, runs, triage
 from hostbench.store.columns import STATUSES
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.runs import WholeRun, launches_in_words
-from hostbench.vcs import results_branch
+from hostbench.vcs import remote_branch, results_branch
 
 MOST_AGAIN = 12
 """Series that are measured again in a night; where more moved, those that moved furthest."""
@@ -452,7 +452,7 @@ def _fetch(options: NightlyOptions, progress: Progress) -> None:
     a name that is wrong does."""
     if options.push is None:
         return
-    remote, branch = results_branch.split_name(Path.cwd(), options.push)
+    remote, branch = remote_branch.split_name(Path.cwd(), options.push)
     assert progress.results is not None
     with _beside(progress, f"nothing could be fetched from {options.push}"):
         for text in results_branch.fetch(Path.cwd(), progress.results, remote, branch).left:
@@ -480,7 +480,7 @@ def _hand_on(options: NightlyOptions, progress: Progress) -> None:
                 warn(text)
     if options.push is not None and progress.results is not None:
         with _beside(progress, f"results could not be pushed to {options.push}"):
-            remote, branch = results_branch.split_name(Path.cwd(), options.push)
+            remote, branch = remote_branch.split_name(Path.cwd(), options.push)
             message = f"{night.machine} {night.began[:10]}: {answer(night)}"
             done = results_branch.push(Path.cwd(), progress.results, remote, branch, message)
             for text in done.left:

@@ -7,7 +7,7 @@ from hostbench.cli.output import show, warn
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.core.units import number_of
-from hostbench.vcs import results_branch
+from hostbench.vcs import remote_branch, results_branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class PushOptions:
 def execute(options: PushOptions) -> int:
     """Exit code 4 where something of the folder was left out."""
     here = Path.cwd()
-    remote, branch = results_branch.split_name(here, options.branch)
+    remote, branch = remote_branch.split_name(here, options.branch)
     folder = stored_results(options.results)
     message = options.message or "Results, by hostbench push"
     done = results_branch.push(here, folder, remote, branch, message)

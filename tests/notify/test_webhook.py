@@ -17,7 +17,7 @@ from hostbench.notify.comments import GITHUB_TOKEN, GITLAB_TOKEN
 from hostbench.notify.http import Place, checked_url, exchange
 from hostbench.notify.webhook import DASHBOARD, FORM, WEBHOOK, Notified, notify
 from hostbench.store import check
-from hostbench.vcs.results_branch import TOKEN
+from hostbench.vcs.remote_branch import TOKEN
 from tests.notify.servers import Host, host
 
 SECRET = "T0KEN-of-the-webhook"

@@ -25,8 +25,9 @@ from hostbench.core.errors import (
 )
 from hostbench.store import archive, check, union
 from hostbench.testing.builders import copy_case, record, run
-from hostbench.vcs import repo, results_branch
-from hostbench.vcs.results_branch import TOKEN, BranchSync, fetch, push
+from hostbench.vcs import remote_branch, repo, results_branch
+from hostbench.vcs.remote_branch import TOKEN, RemoteBranch
+from hostbench.vcs.results_branch import BranchSync, fetch, push
 from tests.store.test_frame import STARTED_MS, asv_file
 from tests.turns import git
 
@@ -165,20 +166,20 @@ def test_another_push_was_faster(remote: Path, monkeypatch: pytest.MonkeyPatch) 
     measured(first, "box-1")
     push_in(first)
     measured(first, "box-1", 2)
-    send, waiting = results_branch._Branch.send, [3, 4]
+    send, waiting = RemoteBranch.send, [3, 4]
 
-    def late(there: results_branch._Branch, commit: str) -> bool:
+    def late(there: RemoteBranch, commit: str) -> bool:
         """Between our fetch and our push somebody else pushes."""
         if there.root == first and waiting:
             measured(second, "box-2", waiting.pop())
             push_in(second)
         return send(there, commit)
 
-    monkeypatch.setattr(results_branch._Branch, "send", late)
+    monkeypatch.setattr(RemoteBranch, "send", late)
     assert [Path(name).parts[0] for name in push_in(first).files] == ["box-1"]
     assert len([name for name in names(remote) if "/runs/" in name]) == 4
 
-    monkeypatch.setattr(results_branch._Branch, "send", lambda there, commit: False)
+    monkeypatch.setattr(RemoteBranch, "send", lambda there, commit: False)
     monkeypatch.setattr(results_branch, "ATTEMPTS", 3)
     measured(first, "box-1", 7)
     with pytest.raises(BrokenError, match=r"changed at each of 3 attempts .* nothing is lost"):
@@ -412,7 +413,7 @@ def test_a_remote_that_refuses_is_not_asked_again(remote: Path) -> None:
 
 def test_a_remote_that_does_not_answer(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = clone(remote)
-    monkeypatch.setattr(results_branch, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(remote_branch, "TIMEOUT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         git(root, "remote", "set-url", "origin", f"http://127.0.0.1:{port}/x.git")
@@ -480,12 +481,12 @@ def test_a_wrong_credential_asks_nobody_and_is_not_told(
 
 def test_the_token_is_for_the_host_of_the_remote_alone() -> None:
     secure, local, plain = (
-        results_branch._credential(f"{start}/x.git")
+        remote_branch._credential(f"{start}/x.git")
         for start in ("https://u:p@git.example:8443", "http://localhost:1", "http://git.example")
     )
     assert secure[1][0] == "credential.https://git.example:8443.helper"
     assert ("http.followRedirects", "false") in secure
-    assert local and not plain and not results_branch._credential("git@git.example:x.git")
+    assert local and not plain and not remote_branch._credential("git@git.example:x.git")
 
 
 # Files
