@@ -152,10 +152,17 @@ def _working(torch: facts.TorchState) -> facts.TorchState:
 
 
 def _device(options: Measuring) -> str:
-    """The device that was asked for, or the usual one; a simulation is resumed as one."""
+    """The device that was asked for, or the usual one; a simulation is resumed as one. Raises
+    BrokenError where a GPU was asked for and is not there, UsageError where a setting hides it."""
     hardware = facts.nvidia_hardware()
     if options.device == "cuda" and not hardware.visible:
-        raise UsageError(f"--device cuda: no NVIDIA GPU is visible ({hardware.why})")
+        text = f"--device cuda: no NVIDIA GPU is visible ({hardware.why})"
+        if facts.hidden_by_user():
+            raise UsageError(text)
+        raise BrokenError(
+            f"{text}: mend the driver, give the container its GPUs (--gpus all), or name --device "
+            "cpu; `nvidia-smi` and `hostbench doctor` tell more"
+        )
     if options.resume and os.environ.get(VARIABLE):
         return MARK
     return str(options.device or default_device(hardware))

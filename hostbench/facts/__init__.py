@@ -38,6 +38,7 @@ __all__ = [
     "collect",
     "differences",
     "from_json",
+    "hidden_by_user",
     "machine_name",
     "nvidia_hardware",
     "probe_torch",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from hostbench import facts
 from hostbench.cli import measuring
 from hostbench.cli import nightly as command
 from hostbench.cli.entry import main
@@ -27,6 +28,7 @@ from hostbench.core.errors import (
 )
 from hostbench.core.records import Launch, Outcome
 from hostbench.device import simulated_file
+from hostbench.facts.hardware import Hardware
 from hostbench.notify.change import ConfirmedChange
 from hostbench.notify.webhook import Notified
 from hostbench.runner.launcher import Launcher
@@ -529,3 +531,18 @@ class _Interrupted(InProcess):
         if len(self.launches) == self._most:
             raise KeyboardInterrupt
         yield from super().run(launch)
+
+
+def test_a_machine_that_has_lost_its_gpu_is_a_failure(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a first night on cpu: nothing is measured."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    lost = Hardware(num_gpus=0, why="the NVIDIA driver shows no GPU")
+    monkeypatch.setattr(facts, "nvidia_hardware", lambda: lost)
+    assert story.night(1, device="cuda") == EXIT_FAILED
+    said = (
+        "Broken off: --device cuda: no NVIDIA GPU is visible (the NVIDIA driver shows no GPU): mend"
+    )
+    assert story.answer.startswith(said)
+    assert not story.results.exists()

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,8 @@ class Runner:
     root: Path
     remote: Path
     env: dict[str, str]
+    device: str = "cuda"
+    """What the line DEVICE of a recipe is set to."""
     said: list[str] = field(default_factory=list)
 
     @property
@@ -88,6 +90,10 @@ class Runner:
         lines = (self.folder / "calls").read_text().splitlines()
         return [list(filter(None, line.split("\x1f"))) for line in lines]
 
+    def own(self, env: Mapping[str, str]) -> dict[str, str]:
+        """What its owner has set in a recipe that has this line."""
+        return {"DEVICE": self.device} if "DEVICE" in env else {}
+
     def job(self, job: Mapping[str, Any], env: Mapping[str, str]) -> int:
         """The steps of a workflow's job, as GitHub goes through them."""
         added = self.folder / "path"
@@ -98,7 +104,7 @@ class Runner:
                 continue
             given = {key: _filled(value) for key, value in step.get("env", {}).items()}
             path = os.pathsep.join([*added.read_text().split(), self.env["PATH"]])
-            more = {**env, **given, "PATH": path, "GITHUB_PATH": str(added)}
+            more = {**env, **self.own(env), **given, "PATH": path, "GITHUB_PATH": str(added)}
             done = self.shell(step["run"], "-e", **more)
             self.said += [step["run"], done.stdout, done.stderr]
             if done.returncode and not step.get("continue-on-error"):
@@ -147,7 +153,8 @@ def test_a_night_on_github(runner: Runner) -> None:
     whole = workflow("github-nightly.yml")
     (job,) = whole["jobs"].values()
     branch = f"origin/{BRANCH}"
-    usual = ["nightly", "--budget", "45m", "--page", str(runner.folder / "temp/hostbench.html")]
+    page = str(runner.folder / "temp/hostbench.html")
+    usual = ["nightly", "--budget", "45m", "--device", "cuda", "--page", page]
     every = [["fetch", branch, "token"], usual, ["push", branch, "token"]]
     for exits, code in (({}, 0), ({"nightly": 1}, 1), ({"fetch": 4}, 0), ({"push": 4}, 4)):
         runner.ends_with(**exits)
@@ -163,7 +170,8 @@ def test_a_comparison_on_github(runner: Runner) -> None:
     (job,) = whole["jobs"].values()
     runner.ends_with(ab=1)
     assert runner.job(job, whole["env"]) == EXIT_REGRESSION
-    ((*_, name, file),) = runner.calls()
+    ((*words, name, file),) = runner.calls()
+    assert words[-2:] == ["--device", "cuda"]
     handed = job["steps"][-1]["with"]["path"]
     assert (name, file) == ("--comment", handed)
     whole = workflow("github-comment.yml")
@@ -182,7 +190,8 @@ def test_a_check_on_github(runner: Runner) -> None:
     job["steps"] = [step for step in job["steps"] if step["name"] != "Install"]
     runner.ends_with(run=4)
     assert runner.job(job, whole["env"]) == 4
-    assert [words[0] for words in runner.calls()] == ["sync-benchmarks", "run"]
+    sync, run = runner.calls()
+    assert (sync[0], run[:4]) == ("sync-benchmarks", ["run", "--quick", "--device", "cpu"])
 
 
 def gitlab(runner: Runner, name: str, **more: str) -> int:
@@ -190,6 +199,7 @@ def gitlab(runner: Runner, name: str, **more: str) -> int:
     whole = workflow("gitlab.yml")
     job = {**whole[".hostbench"], **whole[name]} if "extends" in whole[name] else whole[name]
     variables = {**whole[".hostbench"]["variables"], **job.get("variables", {}), **more}
+    variables |= runner.own(variables)
     before = "\n".join([*job.get("before_script", []), *job["script"]])
     code = runner.shell(before, "-eo", "pipefail", **variables).returncode
     for line in job.get("after_script", []):
@@ -204,10 +214,12 @@ def test_gitlabs_jobs(runner: Runner) -> None:
         assert gitlab(runner, "hostbench-nightly") == code
         fetch, nightly, *pushes = runner.calls()
         assert (fetch, nightly[0]) == (["fetch", branch], "nightly")
+        assert nightly[3:5] == ["--device", "cuda"]
         assert pushes == [["push", branch]] * 2
     runner.ends_with(ab=1)
     assert gitlab(runner, "hostbench-compare", CI_MERGE_REQUEST_DIFF_BASE_SHA="1a2b") == 1
-    assert runner.calls()[0][:3] == ["ab", "1a2b", "HEAD"]
+    (words,) = runner.calls()
+    assert words[:3] == ["ab", "1a2b", "HEAD"] and words[5:7] == ["--device", "cuda"]
     runner.ends_with()
     assert gitlab(runner, "hostbench-comment", GITLAB_TOKEN="") == 0
     assert gitlab(runner, "hostbench-comment", GITLAB_TOKEN=SECRET) == 0
@@ -223,9 +235,10 @@ def test_a_night_of_cron_follows_the_main_branch(runner: Runner) -> None:
     runner.ends_with(nightly=1)
     script = shlex.quote(str(FOLDER / "nightly.sh"))
     runner.env["VENV"] = str(runner.folder)
-    assert runner.shell(f"sh {script} --device cpu").returncode == 1
+    assert runner.shell(f"sh {script} --quick").returncode == 1
     ((command, *words),) = runner.calls()
-    assert command == "nightly" and words[-2:] == ["--device", "cpu"]
+    assert command == "nightly" and words[-1:] == ["--quick"]
+    assert words[words.index("--device") + 1] == "cuda"
     assert words[words.index("--push") + 1] == f"origin/{BRANCH}"
     assert git(runner.root, "rev-parse", "HEAD") == git(other, "rev-parse", "HEAD")
     assert git(runner.root, "rev-parse", "main") != git(other, "rev-parse", "HEAD")
@@ -292,9 +305,6 @@ def test_every_command_of_the_page(runner: Runner, monkeypatch: pytest.MonkeyPat
 # The long form: the real program, on the simulated device
 
 PROGRAM = f"""#!/bin/sh
-case $1 in
-nightly|ab|run) exec "{sys.executable}" -m hostbench "$@" --device simulated ;;
-esac
 exec "{sys.executable}" -m hostbench "$@"
 """
 WORKLOAD = '''
@@ -323,6 +333,7 @@ def real(runner: Runner) -> Runner:
     for name in ("HOSTBENCH_WEBHOOK", "GITHUB_TOKEN", "GITLAB_TOKEN"):
         runner.env[name] = f"https://hook.invalid/{SECRET}"
     runner.env |= {"CUDA_VISIBLE_DEVICES": "", "HOSTBENCH_MACHINE": "box-1"}
+    runner.device = runner.env["DEVICE"] = "simulated"
     assert runner.shell("hostbench sync-benchmarks").returncode == 0
     git(runner.root, "add", "-A")
     git(runner.root, "commit", "-q", "-m", "a workload")
@@ -374,7 +385,7 @@ def test_nights_of_two_machines_at_once(real: Runner) -> None:
         git(root, "pull", "-q", "origin", "main")
     whole = workflow("github-nightly.yml")
     (job,) = whole["jobs"].values()
-    second = Runner(root=other, remote=real.remote, env={**real.env, "HOSTBENCH_MACHINE": "box-2"})
+    second = replace(real, root=other, env={**real.env, "HOSTBENCH_MACHINE": "box-2"}, said=[])
     with ThreadPoolExecutor() as pool:
         codes = list(pool.map(lambda one: one.job(job, whole["env"]), (real, second)))
     assert codes == [EXIT_NOTHING_MEASURED] * 2, "\n".join([*real.said, *second.said])
