@@ -152,24 +152,32 @@ def story(
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.soak)])
-def test_a_fortnight(story: Story, whole: bool) -> None:
+def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
     """Each night's first line names what happened, and its exit code is right. The long form has
-    the quiet nights between, too, and two of them are also measured, on the cpu device."""
-    first, summary = story.commit("begin"), story.folder / "summary.md"
-    assert story.night(1) == EXIT_OK
+    the quiet nights between, too, a second machine until night 12, and two nights on the cpu."""
+
+    def night(day: int, **more: Any) -> int:
+        return story.night(day, "--summary", str(story.folder / f"night-{day:02d}.md"), **more)
+
+    def other(day: int) -> None:
+        assert story.night(day, machine="simulated-other") == EXIT_OK
+        assert "No change" in story.answer or day == 1
+
+    first = story.commit("begin")
+    assert night(1) == EXIT_OK
     assert story.answer.startswith("First night: 2 series measured, nothing to compare with yet")
-    assert story.night(2, machine="simulated-other") == EXIT_OK
+    other(1)
     for day in (2, 3, 4) if whole else (2,):
         story.commit(f"day {day}")
-        assert story.night(day) == EXIT_OK
+        assert night(day) == EXIT_OK
         assert story.answer.startswith("No change: 2 series measured, changes from ")
-    assert story.night(4, machine="simulated-other") == EXIT_OK
+        other(day)
     if whole:
         assert story.night(4, machine="box", device="cpu") == EXIT_OK
         assert story.answer.startswith("First night: 2 series measured")
 
     story.commit("Copy twice", times=2)
-    assert story.night(5) == EXIT_REGRESSION
+    assert night(5) == EXIT_REGRESSION
     assert story.answer.startswith("Slower: 1 series, the most steps.copies[device=cuda,way=to] +")
     assert "(code: " in story.answer and "Copy twice)" in story.answer
     (change,) = story.stored()[-1].changes
@@ -180,32 +188,45 @@ def test_a_fortnight(story: Story, whole: bool) -> None:
         assert story.night(5, machine="box", device="cpu") == EXIT_REGRESSION
         assert story.answer.startswith("Slower: 1 series, the most steps.copies[device=cpu,way=to]")
         assert "Copy twice)" in story.answer
+        assert story.night(5, machine="simulated-other") == EXIT_REGRESSION
 
     for day in (6, 7, 8) if whole else (6,):
         story.commit(f"day {day}", times=2)
-        assert story.night(day) == EXIT_OK
+        assert night(day) == EXIT_OK
         assert story.answer.startswith("No change: 2 series")
         assert "Still slower" in story.said and "since 2026-03-05: 1 series" in story.said
+        if whole:
+            other(day)
 
-    assert story.night(9, torch="2.13", slower=1.1) == EXIT_REGRESSION
+    new_torch = {"torch": "2.13", "slower": 1.1}
+    assert night(9, **new_torch) == EXIT_REGRESSION
     assert story.answer.startswith("Slower: 2 series, the most ")
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
     if whole:
-        assert story.night(10, torch="2.13", slower=1.1) == EXIT_OK
+        other(9)
+        assert night(10, **new_torch) == EXIT_OK
+        other(10)
 
-    assert (
-        story.night(11, "--summary", str(summary), torch="2.13", throttled="thermal", slower=1.3)
-        == 0
-    )
+    assert night(11, torch="2.13", throttled="thermal", slower=1.3) == EXIT_OK
     assert story.answer.startswith("Disturbed, not judged: 2 series")
     assert "gpu0.throttle_reasons: none -> thermal" in story.answer
-    assert summary.read_text().startswith("### Disturbed, not judged: 2 series")
+    written = (story.folder / "night-11.md").read_text()
+    assert written.startswith("### Disturbed, not judged: 2 series")
 
-    for day in (12, 13, 14) if whole else (12,):
-        assert story.night(day, torch="2.13", slower=1.1) == EXIT_OK
-        quiet, silent = story.answer.split("; ")
-        assert quiet.startswith("No change: 2 series")
-        assert silent.startswith("nothing from simulated-other since 2026-03-04T02:00Z")
+    with monkeypatch.context() as patch:
+        patch.setattr(measuring, "Launcher", lambda *_: _Interrupted(3))
+        assert night(12, **new_torch) == EXIT_FAILED
+    assert story.answer.startswith("Interrupted after 2 of 2 cases, 3 of 10 launches: that is kept")
+    (story.folder / "night-12.md").rename(story.folder / "night-12-interrupted.md")
+    assert night(12, **new_torch) == EXIT_OK
+    if whole:
+        other(11)
+        other(12)
+    for day in (13, 14) if whole else (13,):
+        assert night(day, **new_torch) == EXIT_OK
+        assert story.answer.startswith("No change: 2 series")
+    last = "12" if whole else "02"
+    assert f"; nothing from simulated-other since 2026-03-{last}T02:00Z" in story.answer
     assert story.stored()[0].commit == first
 
 
