@@ -155,7 +155,7 @@ class InProcess:
     def run(self, launch: Launch) -> Iterator[Outcome]:
         self.launches.append(launch)
         messages: list[Message] = []
-        worker.walk(replace(launch, observe=False), messages.append)
+        worker.walk(launch, messages.append)
         for message in messages:
             if isinstance(message, Outcome):
                 yield replace(message, started_at=1_795_262_400.0)
