@@ -4,6 +4,7 @@ machines."""
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -36,6 +37,25 @@ _NOT_NIGHTS = ("hostbench ab",)
 """Who made a run of some cases alone."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StillSlower:
+    """What one night confirmed as slower, of one cause."""
+
+    since: str
+    """YYYY-MM-DD."""
+    changes: tuple[NightChange, ...]
+    """The worst first."""
+    cause: str
+
+    def __str__(self) -> str:
+        worst = self.changes[0]
+        most = ", most of all" if len(self.changes) > 1 else ","
+        return (
+            f"{self.since}: {number_of(len(self.changes), 'series', 'series')} slower{most} "
+            f"{as_typed(worst.case)} {worst.effect:+.1%} that night ({self.cause})"
+        )
+
+
 def runs_before(
     history: History, header: RunHeader, known: Sequence[StoredNight]
 ) -> list[WholeRun]:
@@ -60,6 +80,15 @@ def runs_before(
         if len(found) == MOST_RUNS:
             break
     return found
+
+
+def passed_over(known: Sequence[StoredNight], compared: Sequence[str]) -> tuple[str, ...]:
+    """run_ids of disturbed nights since the oldest of the runs that a night was `compared` with."""
+    began = {night.run_id: epoch_s(night.started_at) for night in known}
+    oldest = min((began[run_id] for run_id in compared if run_id in began), default=math.inf)
+    return tuple(
+        night.run_id for night in known if night.disturbed and began[night.run_id] > oldest
+    )
 
 
 def confirmed_at(known: Sequence[StoredNight]) -> dict[tuple[str, str], float]:
@@ -152,7 +181,7 @@ def failures(tonight: WholeRun, earlier: Sequence[WholeRun]) -> tuple[tuple[str,
 
 def still_slower(
     known: Sequence[StoredNight], tonight: StoredNight, entries: Iterable[Entry]
-) -> tuple[str, ...]:
+) -> tuple[StillSlower, ...]:
     """Changes to slower that nights before this one confirmed, the newest first; without those
     that are in triage, and those of which later changes, also of tonight, took back half."""
     since: dict[tuple[str, str], list[tuple[NightChange, StoredNight]]] = {}
@@ -169,15 +198,14 @@ def still_slower(
         if change.verdict == "slower" and one is not tonight and not _in_triage(change, one, said):
             key = (one.started_at, change.cause, change.why)
             groups.setdefault(key, []).append(change)
-    lines = []
-    for (at, cause, why), own_changes in sorted(groups.items(), reverse=True):
-        worst = max(own_changes, key=lambda change: change.effect)
-        because = f": {why[0]}" if why else ""
-        lines.append(
-            f"since {at[:10]}: {number_of(len(own_changes), 'series', 'series')}, "
-            f"{as_typed(worst.case)} {worst.effect:+.1%} ({cause}{because})"
+    return tuple(
+        StillSlower(
+            since=at[:10],
+            changes=tuple(sorted(own, key=lambda change: -change.effect)),
+            cause=f"{cause}: {why[0]}" if why else cause,
         )
-    return tuple(lines)
+        for (at, cause, why), own in sorted(groups.items(), reverse=True)
+    )
 
 
 def _is_taken_back(effects: Sequence[float]) -> bool:

@@ -18,7 +18,9 @@ from hostbench.core.units import format_seconds, number_of, one_line
 from hostbench.judge.compare import Comparison
 from hostbench.judge.night import CONFIRMED, NightCause
 from hostbench.report.judged import ExplainedEvent
+from hostbench.report.night_history import StillSlower, key_of
 from hostbench.report.table import Cell, Column, Heading, Part, Table
+from hostbench.store.nights import NightChange, StoredNight
 
 _COLUMNS = (
     Column(title="verdict", keys=("verdict",)),
@@ -29,14 +31,14 @@ _COLUMNS = (
     Column(title="series", keys=("series",), code=True),
 )
 _CAUSES: Mapping[NightCause, str] = {
-    "code": "interleaved with the code of the run before, it is there too",
-    "environment": "not the code, and a fact that lasts has changed",
-    "disturbed": "not the code, and a fact that passes has moved: this night says nothing",
-    "recovered": "the runs before were disturbed: not the code, and passing facts have moved",
-    "unexplained": "not the code, and no fact that counts has changed",
-    "gone": "a second run of tonight does not show it",
+    "code": "the old and the new code were measured again, interleaved, and differ again",
+    "environment": "{same}, but software, driver or settings are not, and are the likely cause",
+    "disturbed": "{same}, but throttling, temperature or load are not: not judged tonight",
+    "recovered": "{same}; the runs before were throttled or loaded, tonight's is not",
+    "unexplained": "{same}, and no recorded fact that would explain it has changed",
+    "gone": "a second run tonight does not show it",
     "undecided": "measured again, too close to call",
-    "not measured again": "not measured again",
+    "not measured again": "seen in one run alone, which proves nothing",
 }
 _FEW = 10
 """Lines of one kind that are listed; the others are counted."""
@@ -93,7 +95,11 @@ class NightReport:
     """Series that an earlier run has, too, with launches enough on both sides."""
     before: tuple[str, ...] = ()
     """run_ids of the runs that it was held against, the newest first."""
+    passed_over: tuple[str, ...] = ()
+    """run_ids of disturbed nights since the oldest of those."""
     moved: tuple[MovedSeries, ...] = ()
+    same_commit: bool = False
+    """As the run before that what moved was compared with."""
     lasting: tuple[str, ...] = ()
     passing: tuple[str, ...] = ()
     """Facts that changed since the run before, in words."""
@@ -107,7 +113,7 @@ class NightReport:
     """`case: reason` of what is skipped and had a number before."""
     events: tuple[ExplainedEvent, ...] = ()
     """Steps that `hostbench changes` has confirmed since the last night."""
-    still: tuple[str, ...] = ()
+    still: tuple[StillSlower, ...] = ()
     """What earlier nights confirmed as slower and nobody has undone."""
     silent: tuple[str, ...] = ()
     """Machines of which nothing came."""
@@ -168,6 +174,8 @@ def _clauses(night: NightReport) -> Iterator[str]:
         yield from _quiet(night)
     if night.skipped:
         yield f"{number_of(len(night.skipped), 'case')} skipped that had a number before"
+    if night.still:
+        yield f"still slower since {', '.join(one.since for one in night.still)}"
     yield from night.silent
     yield from night.broken
 
@@ -180,11 +188,11 @@ def _what_failed(night: NightReport) -> Iterator[str]:
         total = sum(night.counts.values())
         done = total - night.counts.get("not measured", 0)
         if night.ended == "complete" and total:
-            yield f"{how} after all {total} cases were measured: started again, it judges them"
+            yield f"{how} after all {total} cases were measured: start it again, and it judges them"
         elif total:
             yield (
-                f"{how} after {done} of {number_of(total, 'case')}, {night.launches}: that is "
-                "kept, and started again within 20 hours it does the rest"
+                f"{how}, nothing judged: {done} of {number_of(total, 'case')}, {night.launches} "
+                "measured and kept; start it again within 20 hours, and it does the rest"
             )
         else:
             yield f"{how} before anything was measured"
@@ -227,16 +235,17 @@ def _quiet(night: NightReport) -> Iterator[str]:
     elif not (night.events or len(night.of("gone")) < len(night.moved)):
         compared = f", {night.held} of them compared" * (night.held < num)
         later = f", {number_of(left, 'case')} not" * (left > 0)
-        least = "" if night.detectable is None else f", changes from {night.detectable:.1%} on tell"
-        yield f"no change: {measured}{compared}{later}{least}"
+        least = f", half of them would show a change of {night.detectable or 0.0:.1%}"
+        yield f"no change: {measured}{compared}{later}{least * (night.detectable is not None)}"
 
 
 def _summed(night: NightReport, found: Sequence[MovedSeries]) -> str:
-    """`3 series, most +12.0 % (code: 1a2b3c4d Wait twice)`."""
+    """`3 series, most of all transfer.copy[...] +12.0% (code: 1a2b3c4d Wait twice)`."""
     worst = found[0]
     cause = worst.cause
     num = number_of(len(found), "series", "series")
-    of_all = f"{num}, the most {as_typed(worst.case)} {worst.shown.effect or 0.0:+.1%}"
+    most = ", most of all" if len(found) > 1 else ","
+    of_all = f"{num}{most} {as_typed(worst.case)} {worst.shown.effect or 0.0:+.1%}"
     why = evidence(night, cause)
     more = f" and {len(why) - 1} more" if len(why) > 1 else ""
     return f"{of_all} ({cause}{': ' * bool(why)}{''.join(why[:1])}{more})"
@@ -264,33 +273,38 @@ def page(night: NightReport) -> list[Part]:
     """The answer, what it rests on, and what to do next."""
     parts: list[Part] = [Heading(answer(night)), *_about(night)]
     if night.moved:
-        parts += ["", Heading("What moved, against the runs before"), table(night), *_why(night)]
+        parts += ["", Heading("What moved since the runs before"), table(night), *_why(night)]
     parts += _listed("Failed", night.failed)
     parts += _listed("Skipped, with a number before", night.skipped)
     parts += _listed(
         "Steps that history confirms (`hostbench changes`)", list(map(_of_history, night.events))
     )
-    parts += _listed("Still slower, known from earlier nights", night.still)
+    parts += _listed("Known from earlier nights, not undone since", list(map(str, night.still)))
     parts += _listed("Looks wrong on this machine", night.looks_wrong)
-    parts += _listed("Machines that are silent", night.silent)
     parts += _listed("What the budget bought", night.bought)
     if night.again:
-        parts += ["", f"measured once more: {', '.join(f'run:{one}' for one in night.again)}"]
+        parts += ["", f"  measured again: run {' and run '.join(night.again)}"]
     parts += _listed("Failed beside the measuring", night.broken)
-    return [*parts, *(["", *night.remarks] if night.remarks else [])]
+    remarks = [f"  {remark}" for remark in night.remarks]
+    return [*parts, *([""] if remarks and not night.again else []), *remarks]
 
 
 def _about(night: NightReport) -> Iterator[str]:
     counts = ", ".join(f"{num} {status}" for status, num in night.counts.items() if num)
     commit = f"commit {night.commit[:8]}" if night.commit else "no commit"
+    if night.same_commit:
+        commit += " (as the run before)"
     if night.run_id:
         yield (
-            f"{night.machine}, device {night.device}, {commit}, {night.began[:16]}Z, "
-            f"{format_seconds(night.took_s)}: {counts or 'no case'}, {night.launches}; "
-            f"run {night.run_id}"
+            f"  run {night.run_id}: device {night.device}, {commit}, cases: {counts or 'none'}, "
+            f"{night.launches}"
         )
     if night.before:
-        yield f"held against {' and '.join(f'run {run_id}' for run_id in night.before)}"
+        yield f"  compared with {' and '.join(f'run {run_id}' for run_id in night.before)}"
+    if night.passed_over:
+        yield f"  passed over, disturbed: {' and '.join(f'run {one}' for one in night.passed_over)}"
+    began = f"began {night.began[:16]}Z, " if night.began else ""
+    yield f"  {began}took {format_seconds(night.took_s)}, exit code {exit_code(night)}"
 
 
 def table(night: NightReport) -> Table:
@@ -302,7 +316,7 @@ def table(night: NightReport) -> Table:
 def _row(one: MovedSeries) -> tuple[Cell | str, ...]:
     found = one.shown
     known = found.low is not None and found.high is not None
-    times = (one.tonight.before, one.tonight.after)
+    times = (found.before, found.after)
     levels = " -> ".join("-" if value is None else format_seconds(value) for value in times)
     return (
         one.tonight.verdict,
@@ -316,13 +330,16 @@ def _row(one: MovedSeries) -> tuple[Cell | str, ...]:
 
 def _why(night: NightReport) -> Iterator[str]:
     """What each cause that occurs means, with its evidence."""
+    same = (
+        "the commit is the same" if night.same_commit else "the old code measures the same tonight"
+    )
     for cause, words in _CAUSES.items():
         if night.of(cause):
-            yield f"  {cause}: {words}"
+            yield f"  {cause}: {words.format(same=same)}"
     for name, found in (
-        ("landed since the run before", night.landed),
-        ("facts that changed since", night.lasting),
-        ("facts that moved tonight", night.passing),
+        ("commits since the run before", night.landed),
+        ("software, driver and settings that changed since", night.lasting),
+        ("throttling, temperature and load that differ", night.passing),
     ):
         if found:
             more = f"; and {len(found) - _FEW} more" if len(found) > _FEW else ""
@@ -334,6 +351,36 @@ def _listed(title: str, lines: Sequence[str]) -> list[Part]:
         return []
     more = [f"  and {len(lines) - _FEW} more"] if len(lines) > _FEW else []
     return ["", Heading(title), *(f"  {line}" for line in lines[:_FEW]), *more]
+
+
+def to_store(night: NightReport) -> StoredNight:
+    """What later nights need of it. It has a run."""
+    assert night.run_id is not None
+    return StoredNight(
+        run_id=night.run_id,
+        machine=night.machine,
+        commit=night.commit,
+        started_at=night.began,
+        answer=answer(night),
+        exit_code=exit_code(night),
+        disturbed=night.is_disturbed,
+        again=night.again,
+        events=tuple(map(key_of, night.events)),
+        changes=tuple(
+            NightChange(
+                case=one.case,
+                version=one.version,
+                verdict=one.tonight.verdict,
+                effect=one.shown.effect or 0.0,
+                low=one.shown.low,
+                high=one.shown.high,
+                cause=one.cause,
+                why=evidence(night, one.cause),
+                before=one.before,
+            )
+            for one in night.moved
+        ),
+    )
 
 
 def as_json(night: NightReport) -> dict[str, Any]:

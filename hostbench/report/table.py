@@ -20,7 +20,7 @@ _STYLES = {
     **dict.fromkeys(("undecided", "warn", "provisional", "not", "skipped"), "yellow"),
 }
 """Colour of a row's first word on a terminal."""
-_TYPED = re.compile(r"(`hostbench [^`]*`|\b\w+\.\w+\[[^]\[`|]*\](?:@[\w.-]*\w)?)")
+_TYPED = re.compile(r"(`[^`]*\bhostbench [^`]*`|\b\w+\.\w+\[[^]\[`|]*\](?:@[\w.-]*\w)?)")
 """What a person types: a command of ours, a case or a series."""
 
 

@@ -17,6 +17,7 @@ from hostbench.cli import measuring
 from hostbench.cli import nightly as command
 from hostbench.cli.entry import main
 from hostbench.cli.keeping import Kept, measure_and_keep
+from hostbench.cli.nightly import handing_on, judging
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_NOTHING_MEASURED,
@@ -159,53 +160,55 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch, whole: bool)
     def night(day: int, **more: Any) -> int:
         return story.night(day, "--summary", str(story.folder / f"night-{day:02d}.md"), **more)
 
-    def other(day: int) -> None:
-        assert story.night(day, machine="simulated-other") == EXIT_OK
-        assert "No change" in story.answer or day == 1
+    def other(*days: int) -> None:
+        for day in days if whole else days[:1]:
+            assert story.night(day, machine="simulated-other") == EXIT_OK
+
+    def on_cpu(day: int, code: int, answer: str) -> None:
+        if whole:
+            assert story.night(day, machine="box", device="cpu") == code
+            assert story.answer.startswith(answer)
+
+    def quiet(*days: int, times: int | None = None, **facts: Any) -> None:
+        for day in days if whole else days[:1]:
+            if times:
+                story.commit(f"day {day}", times=times)
+            assert night(day, **facts) == EXIT_OK
+            assert story.answer.startswith(
+                "No change: 2 series measured, half of them would show a change of 0."
+            )
 
     first = story.commit("begin")
     assert night(1) == EXIT_OK
     assert story.answer.startswith("First night: 2 series measured, nothing to compare with yet")
-    other(1)
-    for day in (2, 3, 4) if whole else (2,):
-        story.commit(f"day {day}")
-        assert night(day) == EXIT_OK
-        assert story.answer.startswith("No change: 2 series measured, changes from ")
-        other(day)
-    if whole:
-        assert story.night(4, machine="box", device="cpu") == EXIT_OK
-        assert story.answer.startswith("First night: 2 series measured")
+    quiet(2, 3, 4, times=1)
+    other(1, 2, 3)
+    other(4)
+    on_cpu(4, EXIT_OK, "First night: 2 series measured")
 
     story.commit("Copy twice", times=2)
     assert night(5) == EXIT_REGRESSION
-    assert story.answer.startswith("Slower: 1 series, the most steps.copies[device=cuda,way=to] +")
+    assert story.answer.startswith("Slower: 1 series, steps.copies[device=cuda,way=to] +")
     assert "(code: " in story.answer and "Copy twice)" in story.answer
     (change,) = story.stored()[-1].changes
     assert (change.case, change.verdict, change.cause) == (CASE, "slower", "code")
     assert change.low is not None and 0.9 < change.low < change.effect < 1.1
 
-    if whole:
-        assert story.night(5, machine="box", device="cpu") == EXIT_REGRESSION
-        assert story.answer.startswith("Slower: 1 series, the most steps.copies[device=cpu,way=to]")
-        assert "Copy twice)" in story.answer
-        assert story.night(5, machine="simulated-other") == EXIT_REGRESSION
+    on_cpu(5, EXIT_REGRESSION, "Slower: 1 series, steps.copies[device=cpu,way=to]")
 
-    for day in (6, 7, 8) if whole else (6,):
-        story.commit(f"day {day}", times=2)
-        assert night(day) == EXIT_OK
-        assert story.answer.startswith("No change: 2 series")
-        assert "Still slower" in story.said and "since 2026-03-05: 1 series" in story.said
-        if whole:
-            other(day)
+    quiet(6, 7, 8, times=2)
+    known = f"2026-03-05: 1 series slower, {CASE} +{change.effect:.1%} that night (code: "
+    assert "; still slower since 2026-03-05" in story.answer
+    assert known in story.said
 
-    new_torch = {"torch": "2.13", "slower": 1.1}
+    new_torch: dict[str, Any] = {"torch": "2.13", "slower": 1.1}
     assert night(9, **new_torch) == EXIT_REGRESSION
-    assert story.answer.startswith("Slower: 2 series, the most ")
+    assert story.answer.startswith("Slower: 2 series, most of all ")
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
     if whole:
-        other(9)
-        assert night(10, **new_torch) == EXIT_OK
-        other(10)
+        quiet(10, **new_torch)
+        assert story.night(10, machine="simulated-other") == EXIT_REGRESSION
+        other(11, 12)
 
     assert night(11, torch="2.13", throttled="thermal", slower=1.3) == EXIT_OK
     assert story.answer.startswith("Disturbed, not judged: 2 series")
@@ -216,16 +219,14 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch, whole: bool)
     with monkeypatch.context() as patch:
         patch.setattr(measuring, "Launcher", lambda *_: _Interrupted(3))
         assert night(12, **new_torch) == EXIT_FAILED
-    assert story.answer.startswith("Interrupted after 2 of 2 cases, 3 of 10 launches: that is kept")
-    (story.folder / "night-12.md").rename(story.folder / "night-12-interrupted.md")
-    assert night(12, **new_torch) == EXIT_OK
-    if whole:
-        other(11)
-        other(12)
-    for day in (13, 14) if whole else (13,):
-        assert night(day, **new_torch) == EXIT_OK
-        assert story.answer.startswith("No change: 2 series")
-    last = "12" if whole else "02"
+    assert story.answer.startswith(
+        "Interrupted, nothing judged: 2 of 2 cases, 3 of 10 launches measured"
+    )
+    (story.folder / "night-12.md").rename(story.folder / "night-12a.md")
+    quiet(12, 13, **new_torch)
+    assert "passed over, disturbed: run 20260311T" in story.said
+    quiet(14, **new_torch)
+    last = "12" if whole else "04"
     assert f"; nothing from simulated-other since 2026-03-{last}T02:00Z" in story.answer
     assert story.stored()[0].commit == first
 
@@ -237,7 +238,9 @@ def test_an_interrupted_night_is_told_and_gone_on_with(
     summary, page = story.folder / "summary.md", story.folder / "page.html"
     monkeypatch.setattr(measuring, "Launcher", lambda *_: _Interrupted(3))
     assert story.night(1, "--summary", str(summary), "--page", str(page)) == EXIT_FAILED
-    assert story.answer.startswith("Interrupted after 2 of 2 cases, 3 of 10 launches: that is kept")
+    assert story.answer.startswith(
+        "Interrupted, nothing judged: 2 of 2 cases, 3 of 10 launches measured"
+    )
     assert summary.exists() and not page.exists() and not story.stored()
 
     counting = InProcess()
@@ -258,7 +261,7 @@ def test_a_night_interrupted_while_it_is_judged_is_judged_later(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hostbench.cli.nightly.open_history", interrupted)
+        patch.setattr("hostbench.cli.nightly.judging.open_history", interrupted)
         assert story.night(1) == EXIT_FAILED
     assert story.answer.startswith("Interrupted after all 2 cases were measured")
     counting = InProcess()
@@ -271,7 +274,7 @@ def test_a_night_interrupted_while_it_is_judged_is_judged_later(
     ("where", "raised"),
     [
         ("hostbench.cli.again.measure_and_keep", Interrupted("before the first case")),
-        ("hostbench.cli.nightly._again", KeyboardInterrupt()),
+        ("hostbench.cli.nightly.judging._again", KeyboardInterrupt()),
     ],
 )
 def test_a_night_interrupted_while_it_measures_again_ends(
@@ -297,7 +300,7 @@ def test_a_night_interrupted_while_asv_records_it_is_not_judged(
     with monkeypatch.context() as patch:
         patch.setattr(command, "measure_and_keep", cut_off)
         assert story.night(1) == EXIT_FAILED
-    assert story.answer.startswith("Interrupted after all 2 cases were measured: started again")
+    assert story.answer.startswith("Interrupted after all 2 cases were measured: start it again")
     assert not story.stored()
 
 
@@ -306,7 +309,7 @@ def test_a_night_interrupted_while_it_is_handed_on_says_what_it_was(
 ) -> None:
     story.commit("begin")
     summary = story.folder / "summary.md"
-    monkeypatch.setattr(command, "notify", _raises(KeyboardInterrupt()))
+    monkeypatch.setattr(handing_on, "notify", _raises(KeyboardInterrupt()))
     assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
     assert story.answer.startswith("First night: 2 series measured")
     assert "; interrupted before page, notifications and push were done" in story.answer
@@ -318,7 +321,7 @@ def test_a_fault_of_our_own_is_told_in_the_summary(
 ) -> None:
     story.commit("begin")
     summary = story.folder / "summary.md"
-    monkeypatch.setattr(command, "open_history", _raises(ValueError("odd")))
+    monkeypatch.setattr(judging, "open_history", _raises(ValueError("odd")))
     assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
     assert story.answer.startswith("Broken off: ValueError: odd [")
     assert summary.read_text().startswith("### Broken off: ValueError: odd")
@@ -399,7 +402,7 @@ def test_a_change_that_is_undone_the_next_night_is_told(story: Story) -> None:
     story.night(1)
     assert story.night(3, torch="2.13", slower=1.2) == EXIT_REGRESSION
     assert story.night(4, torch="2.12") == EXIT_OK
-    assert story.answer.startswith("Faster: 2 series") and "Still slower" not in story.said
+    assert story.answer.startswith("Faster: 2 series") and "till slower" not in story.said
 
 
 def test_a_disturbed_night_hides_no_torch_and_ends(story: Story) -> None:
@@ -425,7 +428,7 @@ def test_what_a_disturbed_night_confirmed_is_told_once(story: Story) -> None:
     nights.write(story.results, structs.replace(night, changes=confirmed))
     assert story.night(3, slower=1.2) == EXIT_OK
     assert story.answer.startswith("2 series measured, nothing to compare with yet")
-    assert "Still slower" in story.said
+    assert "till slower since" in story.answer
 
 
 def test_a_night_that_judges_nothing_says_so(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,7 +460,7 @@ def test_each_place_has_its_form(
     story.commit("begin")
     page = tmp_path / "step.md"
     page.write_text("before\n")
-    monkeypatch.setenv(command.STEP_SUMMARY, str(page))
+    monkeypatch.setenv(handing_on.STEP_SUMMARY, str(page))
     assert story.night(1, "--format", "json") == EXIT_OK
     told = json.loads(story.said)
     assert page.read_text().startswith("before\n### First night: 2 series measured")
@@ -473,11 +476,11 @@ def test_the_rest_of_a_budget_goes_to_what_tells_least(story: Story) -> None:
     story.night(1)
     assert story.night(2, "--budget", "60s") == EXIT_OK
     assert "What the budget bought" in story.said
-    assert "2 series that told least, 7 launches more of each: in half of them" in story.said
+    assert "2 series that told least, 7 launches more of each: half of them" in story.said
     (again,) = story.stored()[-1].again
     assert story.night(3) == EXIT_OK
     assert (
-        f"held against run {story.stored()[1].run_id} and run {story.stored()[0].run_id}"
+        f"compared with run {story.stored()[1].run_id} and run {story.stored()[0].run_id}"
         in story.said
         and again
     )
@@ -492,7 +495,7 @@ def test_a_confirmed_change_is_told_outside(story: Story, monkeypatch: pytest.Mo
         told.append(changes)
         return Notified(warnings=("nobody answers",))
 
-    monkeypatch.setattr("hostbench.cli.nightly.notify", notify)
+    monkeypatch.setattr("hostbench.cli.nightly.handing_on.notify", notify)
     story.commit("begin")
     assert story.night(1) == story.night(2) == EXIT_OK
     assert story.night(3, throttled="thermal", slower=1.2) == EXIT_OK

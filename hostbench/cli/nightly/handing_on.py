@@ -1,0 +1,129 @@
+"""What becomes of a night: kept, drawn, sent, pushed, and said in each place's own form."""
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from hostbench.cli.nightly.tonight import NightlyOptions, Tonight
+from hostbench.cli.output import show, warn, write_file
+from hostbench.cli.page import show_page
+from hostbench.cli.program import given, program
+from hostbench.core.errors import EXIT_USAGE
+from hostbench.judge.night import CONFIRMED
+from hostbench.notify.change import ConfirmedChange, of_event
+from hostbench.notify.webhook import notify
+from hostbench.report import html as static
+from hostbench.report.nightly import (
+    NightReport,
+    answer,
+    as_json,
+    evidence,
+    page,
+    table,
+    to_store,
+)
+from hostbench.report.table import markdown
+from hostbench.store import frame, nights
+from hostbench.vcs import remote_branch, results_branch
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""Names the file that GitHub shows on a job's page."""
+_SECTION = "hostbench_nightly[collapsed=true]"
+
+
+def hand_on(tonight: Tonight) -> None:
+    """Keep what was concluded, write the page, notify, push. After an interrupt a CI job has
+    seconds left: then nothing of that is done, and the night stays open for another try."""
+    night, options, setup = tonight.report, tonight.options, tonight.setup
+    if night.interrupted or night.ended == "interrupted" or night.error_code == EXIT_USAGE:
+        return
+    if setup is None:
+        return
+    if night.run_id is not None and night.scratch is None:
+        with tonight.beside("the night could not be kept"):
+            nights.write(setup.results, to_store(night))
+    if options.page is not None and tonight.run is not None:
+        with tonight.beside(f"the page {options.page} could not be written"):
+            rows = frame.of_run(setup.results, tonight.run, warn)
+            document = static.html(rows, tonight.run, page(tonight.report))
+            write_file(options.page, document.encode(), "--page")
+    with tonight.beside("nobody could be notified"):
+        for text in notify(setup.results, _changes(night), machine=night.machine).warnings:
+            warn(text)
+    if options.push is not None:
+        with tonight.beside(f"results could not be pushed to {options.push}"):
+            remote, branch = remote_branch.split_name(Path.cwd(), options.push)
+            message = f"{night.machine} {night.began[:10]}: {answer(night)}"
+            done = results_branch.push(Path.cwd(), setup.results, remote, branch, message)
+            for text in done.left:
+                warn(text)
+
+
+def _changes(night: NightReport) -> list[ConfirmedChange]:
+    """What this night has confirmed, as it is told outside. Where the code is the same, the run is
+    where it began."""
+    moved = [
+        ConfirmedChange(
+            series=f"{one.case}@{night.machine}",
+            machine=night.machine,
+            since=str(night.commit if one.cause == "code" else night.run_id),
+            direction=one.tonight.verdict,
+            effect=one.shown.effect or 0.0,
+            near=frozenset(filter(None, (night.commit, night.run_id))),
+            interval=(one.shown.low, one.shown.high),
+            before_s=one.shown.before,
+            after_s=one.shown.after,
+            cause="; ".join((one.cause, *(evidence(night, one.cause)[:1]))),
+        )
+        for one in night.of(*CONFIRMED)
+    ]
+    return [*moved, *map(of_event, night.events)]
+
+
+def tell(tonight: Tonight) -> None:
+    """To standard output, and in Markdown to the file that was asked for and to GitHub's page."""
+    options = tonight.options
+    if options.summary is not None and tonight.is_ours:
+        with tonight.beside(f"the summary {options.summary} could not be written"):
+            write_file(options.summary, _in_markdown(tonight), "--summary")
+    if named := os.environ.get(STEP_SUMMARY):
+        try:
+            with Path(named).open("ab") as file:
+                file.write(_in_markdown(tonight))
+        except OSError as error:
+            warn(f"{STEP_SUMMARY} names {named}, which cannot be written: {error.strerror}")
+    night = _with_next_steps(options, tonight.report)
+    in_gitlab = bool(os.environ.get("GITLAB_CI")) and options.format == "text"
+    if in_gitlab:  # its log folds what lies between these two
+        show(f"{answer(night)}\n\x1b[0Ksection_start:{int(time.time())}:{_SECTION}\r\x1b[0Kdetails")
+    show_page(options.format, lambda: page(night), lambda: table(night), lambda: as_json(night))
+    if in_gitlab:
+        show(f"\x1b[0Ksection_end:{int(time.time())}:hostbench_nightly\r\x1b[0K")
+
+
+def _in_markdown(tonight: Tonight) -> bytes:
+    text = markdown(page(_with_next_steps(tonight.options, tonight.report)))
+    return f"{text}\n".encode(errors="replace")
+
+
+def _with_next_steps(options: NightlyOptions, night: NightReport) -> NightReport:
+    """What to type next."""
+    where = given(options, "results")
+    steps = [f"see it: `{program()} dashboard{where}`"] if night.run_id else []
+    if night.failed:
+        steps.append(
+            f"why cases failed: `{program()} report --run {night.run_id} --tracebacks{where}`"
+        )
+    code = night.of("code", verdict="slower")
+    if code and len(night.landed) > 1:
+        name = f"{code[0].case}@{night.machine}"
+        steps.append(f"which commit it was: `{program()} bisect '{name}' --run{where}`")
+    confirmed = night.of(*CONFIRMED, verdict="slower")
+    if confirmed:
+        each = " (and so for each series)" * (len(confirmed) > 1)
+        steps.append(
+            f"if it is intended, accept it{each}: `{program()} triage set "
+            f"'{confirmed[0].case}@{night.machine}' {str(night.commit)[:8]} accepted{where}`"
+        )
+    return replace(night, remarks=(*night.remarks, *steps))
