@@ -15,6 +15,8 @@ from hostbench.judge.compare import Comparison, compare
 LOOK_BACK = 2
 """Runs before tonight that a series must have moved against, each of them: one odd night makes no
 candidate the night after."""
+MOST_AGAIN, SHARE_AGAIN = 12, 0.1
+"""Series that are measured again in a night: so many, or so much of the run where that is more."""
 
 SeriesName = tuple[str, str]
 """Case and version, of one machine."""
@@ -97,8 +99,12 @@ def cause(
     return "environment" if lasting else "unexplained"
 
 
-def to_measure_again(found: Mapping[SeriesName, Comparison], most: int) -> tuple[SeriesName, ...]:
-    """The series to measure again: all, or those that moved furthest where they are too many."""
+def to_measure_again(
+    found: Mapping[SeriesName, Comparison], num_series: int
+) -> tuple[SeriesName, ...]:
+    """The series to measure again, of so many in the run: all, or those that moved furthest where
+    they are more than MOST_AGAIN and than SHARE_AGAIN of the run."""
+    most = max(MOST_AGAIN, round(SHARE_AGAIN * num_series))
 
     def size(name: SeriesName) -> tuple[float, SeriesName]:
         return -abs(found[name].effect or 0.0), name

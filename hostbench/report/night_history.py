@@ -29,6 +29,8 @@ MOST_RUNS = 8
 """Runs before tonight that are read: a series may be missing from the newest of them."""
 SILENT_AFTER = 1.5
 """Times a machine's usual pause between two runs after which it counts as silent."""
+STAYS_AFTER = 2
+"""Disturbed nights in a row after which a fact that passes is taken for one that lasts."""
 RETIRED_AFTER_S = 30 * 86400.0
 """A machine that was silent for longer is named no more."""
 MOST_OF_SUBJECT = 72
@@ -136,6 +138,24 @@ def facts_moved(before: WholeRun, tonight: WholeRun) -> tuple[tuple[str, ...], t
     return tuple(lasting), tuple(passing)
 
 
+def staying(known: Sequence[StoredNight], passing: Sequence[str]) -> tuple[str, ...]:
+    """The passing facts, in words, that the last STAYS_AFTER nights have all been disturbed by:
+    a GPU whose cooling is broken does not recover by itself."""
+    before = [
+        {_fact(text) for change in night.changes for text in change.why}
+        for night in known[-STAYS_AFTER:]
+        if night.disturbed
+    ]
+    if len(before) < STAYS_AFTER:
+        return ()
+    return tuple(text for text in passing if all(_fact(text) in names for names in before))
+
+
+def _fact(text: str) -> str:
+    """The name of a fact in words: `gpu0.throttle_reasons: none -> thermal`."""
+    return text.partition(": ")[0]
+
+
 def landed(root: Path, before: str | None, tonight: str | None) -> tuple[str, ...]:
     """The commits between two runs, the newest first: `1a2b3c4d its first line`."""
     if not before or not tonight or before == tonight:
@@ -187,8 +207,8 @@ def still_slower(
     since: dict[tuple[str, str], list[tuple[NightChange, StoredNight]]] = {}
     for night in (*known, tonight):
         for change in night.changes:
-            if change.cause in CONFIRMED:
-                own = since.setdefault((change.case, change.version), [])
+            own = since.setdefault((change.case, change.version), [])
+            if change.cause in CONFIRMED or (change.cause == "recovered" and own):
                 own.append((change, night))
                 if _is_taken_back([one.effect for one, _ in own]):
                     own.clear()

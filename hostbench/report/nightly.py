@@ -212,9 +212,12 @@ def _what_moved(night: NightReport) -> Iterator[str]:
         yield f"disturbed, not judged: {_summed(night, found)}"
     if found := night.of("recovered"):
         yield f"faster, for the runs before were disturbed: {_summed(night, found)}"
-    if found := night.of("unexplained", "undecided", "not measured again"):
-        calm = "" if night.of(*CONFIRMED) or night.events else "nothing confirmed: "
+    calm = "" if night.of(*CONFIRMED) or night.events else "nothing confirmed: "
+    if found := night.of("unexplained", "undecided"):
         yield f"{calm}moved without a known cause: {_summed(night, found)}"
+        calm = ""
+    if found := night.of("not measured again"):
+        yield f"{calm}moved in one run, not measured again: {_summed(night, found)}"
 
 
 def _cut_off(night: NightReport) -> str:
@@ -246,6 +249,8 @@ def _summed(night: NightReport, found: Sequence[MovedSeries]) -> str:
     num = number_of(len(found), "series", "series")
     most = ", most of all" if len(found) > 1 else ","
     of_all = f"{num}{most} {as_typed(worst.case)} {worst.shown.effect or 0.0:+.1%}"
+    if cause == "not measured again":
+        return of_all
     why = evidence(night, cause)
     more = f" and {len(why) - 1} more" if len(why) > 1 else ""
     return f"{of_all} ({cause}{': ' * bool(why)}{''.join(why[:1])}{more})"

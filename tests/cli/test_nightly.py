@@ -417,6 +417,22 @@ def test_a_disturbed_night_hides_no_torch_and_ends(story: Story) -> None:
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
 
 
+def test_a_disturbance_that_stays_is_told_as_a_change(story: Story) -> None:
+    """Once: a fan that is broken does not mend itself. When it is mended, nothing is left over."""
+    story.commit("begin")
+    story.night(1)
+    for day in (2, 3):
+        assert story.night(day, throttled="thermal", slower=1.3) == EXIT_OK
+        assert story.answer.startswith("Disturbed, not judged: 2 series")
+    assert story.night(4, throttled="thermal", slower=1.3) == EXIT_REGRESSION
+    assert "(environment: gpu0.throttle_reasons: none -> thermal)" in story.answer
+    assert story.night(5, throttled="thermal", slower=1.3) == EXIT_OK
+    assert story.answer.startswith("No change") and "still slower since 2026-03-04" in story.answer
+    assert story.night(6) == EXIT_OK
+    assert story.answer.startswith("Faster, for the runs before were disturbed")
+    assert "still slower" not in story.answer
+
+
 def test_what_a_disturbed_night_confirmed_is_told_once(story: Story) -> None:
     story.commit("begin")
     story.night(1)

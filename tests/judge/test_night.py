@@ -87,8 +87,9 @@ def test_why_it_moved(
 
 def test_those_that_moved_furthest_are_measured_again() -> None:
     found = {name: compared((-1) ** place * place / 100, 0.0) for place, name in enumerate(NAMES)}
-    assert to_measure_again(found, 3) == (NAMES[19], NAMES[18], NAMES[17])
-    assert len(to_measure_again(found, 99)) == len(NAMES)
+    assert to_measure_again(found, 20) == tuple(reversed(NAMES[8:]))
+    assert len(to_measure_again(found, 150)) == 15
+    assert len(to_measure_again(found, 999)) == len(NAMES)
 
 
 def test_the_rest_of_the_time_goes_to_what_tells_least() -> None:

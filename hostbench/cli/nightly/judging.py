@@ -27,8 +27,6 @@ from hostbench.store import nights, triage
 from hostbench.store.nights import StoredNight
 from hostbench.store.runs import WholeRun
 
-MOST_AGAIN = 12
-"""Series that are measured again in a night; where more moved, those that moved furthest."""
 FOR_MEASURING = 0.95
 """Share of `--budget`: up to there what is measured once more may go."""
 
@@ -84,6 +82,8 @@ def _hold_against(
     # Of the runs that what moved was compared with the oldest: all that may have moved it is since.
     before = earlier[max((held[name][0] for name in found), default=0)]
     lasting, passing = night_history.facts_moved(before, run)
+    if staying := night_history.staying(known, passing):
+        lasting, passing = (*lasting, *staying), ()
     failed, num_broke = night_history.failures(run, earlier)
     compared = tuple(earlier[at].run_id for at in sorted(set(chain(*held.values()))))
     tonight.note(
@@ -104,7 +104,7 @@ def _hold_against(
         return
     compared_with = {name: earlier[held[name][0]].run_id for name in found}
     _note_moved(tonight, found, compared_with, {})
-    names = judge.to_measure_again(found, MOST_AGAIN)
+    names = judge.to_measure_again(found, len(tonight.launches))
     try:
         measured = _again(tonight, setup, names, before, _newest(launches))
     except Interrupted:
