@@ -3,6 +3,7 @@
 import ast
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,11 +56,8 @@ def test_it_says_what_is_timed(work: Workload) -> None:
 def test_cases_are_unique_and_whole(work: Workload) -> None:
     cases = list(work.cases())
     assert len(cases) == len(set(cases)) == len(set(map(str, cases)))
-    for case in cases:
-        assert list(case.values) == list(work.axes)
-        nbytes = work.nbytes(case)
-        assert nbytes is None or nbytes >= 0
-        assert set(work.expected(case).values()) <= {True, False}
+    assert all(list(case.values) == list(work.axes) for case in cases)
+    workload.check(work)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -153,6 +151,35 @@ def test_axes_that_differ_from_the_parameters_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match="must equal parameters"):
         workload.workload(axes=axes, version="1")(step)
+    assert not registry
+
+
+@pytest.mark.parametrize(
+    ("declares", "said"),
+    [
+        ({"values": (1, 1.5)}, "size has 1.5: a value is a text, a whole number, True or False"),
+        ({"values": (1, None)}, "size has None: a value is"),
+        ({"values": (1, True)}, "size has True twice"),
+        ({"values": ()}, "size has no values"),
+        ({"values": ("a,b",)}, "cannot be typed"),
+        ({"values": ("1",)}, r"cannot be typed \(it reads as another\)"),
+        ({"version": 1}, 'version is 1, no text such as "1"'),
+        ({"moves": lambda **_: 1e6}, r"moves of .*\[device=cuda,size=1\]: Expected"),
+        ({"moves": lambda nbytes, **_: nbytes}, r"moves fails for .*: TypeError: .*'nbytes'"),
+        ({"only": lambda size: True}, "only fails: TypeError"),
+        ({"quick": lambda size: True}, "quick fails for"),
+        ({"depth": 0}, r"depth of .*: Expected `int` >= 1"),
+        ({"expects": lambda **_: {"synchronous": "no"}}, "expects of .*: Expected `bool`"),
+    ],
+)
+def test_a_declaration_that_no_run_could_follow_is_refused(
+    registry: dict[str, Workload], declares: dict[str, Any], said: str
+) -> None:
+    """Each of them ended a run, or made one that nobody could read."""
+    given = {"values": (1,), "version": "1", **declares}
+    axes = {"device": DEVICES, "size": given.pop("values")}
+    with pytest.raises(ValueError, match=r"^test_workloads\.step: .*" + said):
+        workload.workload(axes=axes, **given)(step)
     assert not registry
 
 
