@@ -91,8 +91,15 @@ def declared(workload: str) -> Workload | None:
 
 
 def questions(family: str) -> tuple[Any, ...]:
-    """What the family asks of its cases: `QUESTIONS` of its module `questions`, or of itself."""
-    return tuple(getattr(_asking(family), "QUESTIONS", ()))
+    """What the family asks of its cases: `QUESTIONS` of its module `questions`, or of itself.
+    Raises UsageError for what is no question."""
+    found = getattr(_asking(family), "QUESTIONS", ())
+    if not isinstance(found, tuple | list) or any(not hasattr(one, "workload") for one in found):
+        raise UsageError(
+            f"QUESTIONS of the family {family!r} is {found!r:.60}, no tuple of questions as in "
+            "docs/your-own.md; mend it"
+        )
+    return tuple(found)
 
 
 def words(family: str) -> dict[str, dict[Any, str]]:
@@ -187,7 +194,9 @@ def configured(start: Path) -> tuple[Path, ...]:
             try:
                 table = tomllib.loads(read_stored(path).decode())
                 named = table.get("tool", {}).get("hostbench", {}).get("workloads", [])
-                return tuple(folder / str(one) for one in named)
+                if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
+                    raise ValueError(f"workloads is {named!r:.60}, no list of folders")
+                return tuple(folder / one for one in named)
             except (ValueError, AttributeError, TypeError, OSError) as error:
                 raise UsageError(f"cannot read {path}: {error}; mend it") from error
     return ()
@@ -246,7 +255,7 @@ def _import(family: str, name: str) -> ModuleType:
     """Raises UsageError, which names the line that is wrong."""
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         said = f"{type(error).__name__}: {error}{raised_at(error, _source(name))}"
         raise UsageError(f"the family {family!r} cannot be imported: {said}") from error
 

@@ -7,6 +7,8 @@ filling, the delay probe, the device clock's pass and the check of the data are 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import convert
+
 from hostbench.core.records import FindingValue, Measurement
 from hostbench.core.samples import median, relative_iqr
 from hostbench.device.base import Device, Step
@@ -91,7 +93,7 @@ def measure(device: Device, prepared: Prepared, settings: Settings) -> Measureme
     device.reset_peak()
     timed = _sample(run, settings, number)
     memory = device.memory_stats()
-    told = dict(prepared.tells()) if prepared.tells is not None else {}
+    told = _told(prepared)
     device_reason = _no_device_clock(prepared)
     asynchronous: bool | None = None
     device_s: tuple[float, ...] = ()
@@ -190,6 +192,13 @@ def _returns_early(run: _Run, usual_call_s: float) -> bool:
     called_s = device.now() - start_s
     device.synchronize()
     return called_s - usual_call_s < PROBE_DELAY_S / 2
+
+
+def _told(prepared: Prepared) -> dict[str, FindingValue]:
+    """A tensor of one number, or numpy's, is that number. Raises ValidationError for more."""
+    found = prepared.tells() if prepared.tells is not None else {}
+    plain = {name: getattr(one, "item", lambda one=one: one)() for name, one in found.items()}
+    return convert(plain, dict[str, FindingValue])
 
 
 def _no_device_clock(prepared: Prepared) -> str | None:

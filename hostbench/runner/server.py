@@ -88,15 +88,23 @@ def _import(names: tuple[str, ...], *pardoned: type[BaseException]) -> None:
 
 
 def _work(worker: Any, out: int, launch: Launch) -> None:
-    """The forked worker: never returns."""
-    code = 1
+    """The forked worker: never returns. A step that reads its input finds none, for that of this
+    process are the launches; a process that it forked and that came back from it tells nothing."""
+    code, own = 1, os.getpid()
+
+    def tell(message: Message) -> None:
+        if os.getpid() != own:
+            os._exit(code)
+        send(out, message)
+
     try:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         send(out, Forked(pid=os.getpid()))
-        worker.walk(launch, lambda message: send(out, message))
+        worker.walk(launch, tell)
         code = 0
     except BaseException:
         traceback.print_exc()

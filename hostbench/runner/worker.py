@@ -78,7 +78,7 @@ def _one(
         raise
     except RankFailure as failure:  # the ranks are gone, this process is as good as new
         return outcome(status="failed", reason=str(failure), traceback=failure.traceback)
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # no key reaches a worker
         known = workloads.get(case.workload)
         return outcome(status="failed", **_failure(error, known.raised_at(error) if known else ""))
     broken = [f"{name} {said}" for name, said in found.proofs.items() if said.startswith("failed")]
@@ -201,7 +201,7 @@ def _started(name: str, launch: int) -> Device:
     return device
 
 
-def _failure(error: Exception, where: str = "") -> dict[str, Any]:
+def _failure(error: BaseException, where: str = "") -> dict[str, Any]:
     """The fields of an `Outcome` that say how it failed, and where in the workload."""
     return {
         "reason": in_words(error, where),

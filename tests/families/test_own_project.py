@@ -86,6 +86,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scratch, str]:
     made = own_project.make(tmp_path_factory.mktemp("faulty"))
     (made.root / "bench" / "bad.py").write_text("import os\nimport nonesuch\n")
     (made.root / "bench" / "worse.py").write_text("def f(:\n")
+    (made.root / "bench" / "quits.py").write_text("raise SystemExit(3)\n")
     (made.root / "bench" / "crashing.py").write_text(CRASHING)
     done = made.hostbench(
         "run", "crashing", "--quick", "--device", "simulated", "--machine", "mine"
@@ -120,6 +121,7 @@ def test_a_family_that_cannot_be_imported_names_its_line_and_stops_no_other(
     bad = "ModuleNotFoundError: No module named 'nonesuch' (bench/bad.py:2)"
     listed = project.hostbench("list")
     assert listed.returncode == 0 and bad in listed.stdout and "(bench/worse.py:1)" in listed.stdout
+    assert "SystemExit: 3 (bench/quits.py:1)" in listed.stdout
     assert "steps.train  version 1" in listed.stdout
     assert "\n    no docstring says what is measured\n" in listed.stdout
     named = project.hostbench("list", "bad")

@@ -37,6 +37,7 @@ from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import DEVICES, workload
 
 KINDS = ("fine", "raises", "skips", "killed", "exits", "hangs", "memory", "wrong", "leaves", "also")
+KINDS += ("quits", "asks", "lists")
 
 
 @workload(axes={"device": DEVICES, "kind": KINDS}, version="1", quick=lambda **_: True)
@@ -59,6 +60,12 @@ def go(device, kind):
     if kind == "leaves":
         code = "import time; time.sleep(1000)  # hostbench-left-behind"
         subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    if kind == "quits":
+        sys.exit("enough of it")
+    if kind == "asks":
+        input()
+    if kind == "lists":
+        return Prepared(step=lambda: None, tells=lambda: {"many": [1, 2]})
     if kind in ("fine", "also"):
         time.sleep(float(os.environ.get("FAULTY_SLOW_S", 0)))
     return lambda: time.sleep(0.0005)
@@ -139,6 +146,9 @@ def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None
     assert found["hangs"] == ("failed", "missed its deadline of 2 s", 0)
     assert found["memory"][0] == "failed" and "no more of it" in str(found["memory"][1])
     assert found["wrong"] == ("failed", "data failed: the data is wrong", 1)
+    assert str(found["quits"][1]).startswith("SystemExit: enough of it (hostbench/families/faulty")
+    assert str(found["asks"][1]).startswith("EOFError: ")
+    assert "Expected `bool | int | float | str | null`, got `array`" in str(found["lists"][1])
 
 
 def start_run(

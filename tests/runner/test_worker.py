@@ -1,7 +1,9 @@
 """One launch in a worker, walked in this process over workloads made for the test."""
 
 import gc
+import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -377,3 +379,26 @@ def test_a_worker_collects_garbage_as_any_program_does() -> None:
     """The server does not, as long as it imports."""
     server._import(("json",))
     assert gc.isenabled()
+
+
+class Forking:
+    """A worker with a step that forks, and whose child comes back from it."""
+
+    @staticmethod
+    def walk(launch: Launch, tell: Callable[[Message], None]) -> None:
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+        tell(Opening(device="its child" if child == 0 else "itself"))
+
+
+def test_a_child_that_comes_back_from_a_step_tells_nothing() -> None:
+    there, out = os.pipe()
+    worker = os.fork()
+    if worker == 0:
+        server._work(Forking, out, Launch(family="odd", settings={}, cases=()))
+    os.close(out)
+    os.waitpid(worker, 0)
+    with os.fdopen(there, "rb") as lines:
+        said = [json.loads(line) for line in lines]
+    assert [one["device"] for one in said[1:]] == ["itself"], said

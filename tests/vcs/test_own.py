@@ -218,6 +218,19 @@ def test_what_is_built_at_all(
     assert (len(build), len(install)) == commands
 
 
+@pytest.mark.parametrize("named", ["'bench'", "[3]", "{a = 1}"])
+def test_folders_that_are_no_list_are_refused_in_words(tmp_path: Path, named: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.hostbench]\nworkloads = {named}\n")
+    with pytest.raises(UsageError, match="no list of folders"):
+        families.configured(tmp_path)
+
+
+def test_questions_that_are_none_are_refused_in_words(root: Path) -> None:
+    write(root, bench__sides_py="QUESTIONS = 'Is it fast?'")
+    with pytest.raises(UsageError, match=r"QUESTIONS of the family 'sides' is 'Is it fast\?', no"):
+        families.questions("sides")
+
+
 def test_only_commits_that_touch_the_package_are_bisected(root: Path) -> None:
     first = git(root, "rev-parse", "HEAD")
     write(root, bench__sides_py="# other", benchmarks__steps_py="# other")
