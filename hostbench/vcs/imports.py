@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 Read = Callable[[Collection[str]], Mapping[str, str]]
@@ -22,12 +23,23 @@ _BY_NAME = {
     "run_module",
     "run_path",
     "spec_from_file_location",
+    "SourceFileLoader",
+    "LazyLoader",
+    "resolve_name",
     "iter_modules",
     "walk_packages",
     "entry_points",
+    "iter_entry_points",
+    "attach",
+    "attach_stub",
     "exec",
 }
-"""Functions that import what they are told."""
+"""Functions that import what they are told; the two of `lazy_loader` attach submodules."""
+_WITH_MODULE = ("import_module", "__import__", "run_module", "run_path")
+"""Those whose first argument is what they import."""
+_HERE = ("__package__", "__name__")
+_RUN = re.compile(r"(?:^|\s)-m\s+([\w.]+)")
+"""In a command: what Python is to run."""
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 """A module, or a file: its name has an ending."""
 
@@ -71,6 +83,10 @@ class Modules:
             for start in range(len(parts)):
                 self._called.setdefault(".".join(parts[start:]), []).append(name)
 
+    def called(self, name: str) -> list[str]:
+        """The files that a module's dotted name, or a file's, may mean."""
+        return self._called.get(name, [])
+
     def reach(
         self,
         roots: Mapping[str, str | None],
@@ -90,7 +106,7 @@ class Modules:
                 more |= {inside for inside in self._packages(name) if inside in self.names}
                 said = imports(text)
                 if not is_known(name):
-                    more.update(*(self._called.get(one, ()) for one in said.texts))
+                    more.update(*map(self.called, said.texts))
                     by_name += [f"{name}:{said.by_name}"] * (said.by_name is not None)
                 for one in said.names:
                     more.update(self._modules(name, (homes or {}).get(one, one)))
@@ -106,19 +122,15 @@ class Modules:
             parents = PurePosixPath(name).parents
             if dots <= len(parents):
                 yield from self._relative(parents[dots - 1], parts)
-        elif parts[0] not in sys.stdlib_module_names:
+        elif parts and parts[0] not in sys.stdlib_module_names:
+            # All of them: a longer name may be that of another module, somewhere else.
             for end in range(len(parts), 0, -1):
-                if called := self._called.get(".".join(parts[:end])):
-                    yield from called
-                    return
+                yield from self.called(".".join(parts[:end]))
 
-    def _relative(self, base: PurePosixPath, parts: list[str]) -> list[str]:
+    def _relative(self, base: PurePosixPath, parts: list[str]) -> Iterator[str]:
         for end in range(len(parts), -1, -1):
             path = base.joinpath(*parts[:end])
-            ways = (f"{path}.py", str(path / "__init__.py"))
-            if found := [way for way in ways if way in self.names]:
-                return found
-        return []
+            yield from {f"{path}.py", str(path / "__init__.py")} & self.names
 
     @staticmethod
     def _packages(name: str) -> Iterator[str]:
@@ -135,25 +147,62 @@ def imports(text: str) -> FileImports:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return FileImports(frozenset(), frozenset(), 1)
     names, texts, unknown = set[str](), set[str](), list[int]()
+    told = set[ast.AST]()
     for node in _run(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
-            names |= {f"{base}.{alias.name}" if node.module else base + alias.name
-                      for alias in node.names}  # fmt: skip
-            renamed = [alias for alias in node.names if alias.name in _BY_NAME and alias.asname]
-            unknown += [node.lineno] * bool(renamed)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        names |= _named(node)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
             last = node.value.rpartition("/")[2]
             texts |= {last} if _DOTTED.fullmatch(last) else set()
-        elif isinstance(node, ast.Call) and _name(node.func) in _BY_NAME:
-            first = node.args[0] if node.args else None
-            if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                names |= {first.value} if first.value.strip(".") else set()
-            else:
-                unknown.append(node.lineno)
+        elif isinstance(node, ast.Call) and (module := _imported_by(node)):
+            names.add(module)
+            told.add(node.func)
+        elif node not in told and (line := _by_name(node)):
+            unknown.append(line)
     return FileImports(frozenset(names), frozenset(texts), min(unknown, default=None))
+
+
+def _named(node: ast.AST) -> set[str]:
+    """What one node imports, or runs, by a name that stands in it."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        base = "." * node.level + (f"{node.module}." if node.module else "")
+        return {base + alias.name for alias in node.names}
+    programs = list[str]()
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        programs = _RUN.findall(node.value)
+    elif isinstance(node, ast.List | ast.Tuple):
+        texts = [word.value if isinstance(word, ast.Constant) else None for word in node.elts]
+        programs = [str(name) for option, name in pairwise(texts) if option == "-m"]
+    return {name for module in programs for name in (module, f"{module}.__main__")}
+
+
+def _by_name(node: ast.AST) -> int | None:
+    """The line of what imports by a name that may stand anywhere."""
+    if isinstance(node, ast.ImportFrom):
+        is_renamed = any(alias.name in _BY_NAME and alias.asname for alias in node.names)
+        return node.lineno if is_renamed else None
+    if isinstance(node, ast.Name | ast.Attribute):
+        is_eval = isinstance(node, ast.Name) and node.id == "eval"  # a method is another
+        return node.lineno if is_eval or _name(node) in _BY_NAME else None
+    return None
+
+
+def _imported_by(call: ast.Call) -> str:
+    """What a call imports by a name that stands there; empty where it does not."""
+    texts = [one.value if isinstance(one, ast.Constant) else None for one in call.args]
+    name, called = texts[0] if texts else None, _name(call.func)
+    if called not in _WITH_MODULE or not isinstance(name, str) or not name.strip("."):
+        return ""
+    if call.keywords or len(texts) > 1:
+        if called != "import_module":
+            return ""  # what to import from it, or how many packages up
+        if name.startswith("."):
+            package = texts[1] if len(texts) == 2 else None
+            if isinstance(package, str) and not name.startswith(".."):
+                return package + name
+            return name if len(texts) == 2 and _name(call.args[1]) in _HERE else ""
+    return name
 
 
 def _run(tree: ast.AST) -> Iterator[ast.AST]:

@@ -37,14 +37,14 @@ def is_own(root: Path) -> bool:
 def scratch(root: Path) -> str | None:
     """Why what the project's workloads measure belongs to no commit, whichever package it is.
     Raises GitError."""
-    inside = _inside(root)
+    inside = workload_folders(root)
     return _CHANGED if inside and repo.differ(root, None, inside) else None
 
 
 def of_commit(root: Path, name: str, commit: str, folder: Path) -> OwnSide:
     """The package of a commit. Raises UsageError or GitError."""
     side = _made(root, name, commit, folder, lambda tree: repo.check_out(root, commit, tree))
-    inside = _inside(root)
+    inside = workload_folders(root)
     if not (inside and repo.differ(root, commit, inside)):
         return side
     which = ", ".join(f"{path.relative_to(repo.top_level(root).resolve())}/" for path in inside)
@@ -61,7 +61,7 @@ def of_working_tree(root: Path, name: str, folder: Path) -> OwnSide:
 def pathspecs(root: Path) -> tuple[str, ...]:
     """Of the files that a commit brings to what is measured."""
     top, place = repo.top_level(root).resolve(), _place(root)
-    aside = (asv_results(root).resolve(), asv_benchmarks(root).resolve(), *_inside(root))
+    aside = (asv_results(root).resolve(), asv_benchmarks(root).resolve(), *workload_folders(root))
     left = (one.relative_to(top) for one in aside if one.is_relative_to(top))
     return (f":(top){place}" if place.parts else ":/", *(f":(top,exclude){one}" for one in left))
 
@@ -104,7 +104,7 @@ def _place(root: Path) -> Path:
     return source.relative_to(top) if source.is_relative_to(top) else Path()
 
 
-def _inside(root: Path) -> list[Path]:
+def workload_folders(root: Path) -> list[Path]:
     """The folders of workloads that the repository holds."""
     top = repo.top_level(root).resolve()
     return [one for one in (path.resolve() for path in folders()) if one.is_relative_to(top)]

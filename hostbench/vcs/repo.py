@@ -271,6 +271,15 @@ def files_of(top: Path, commit: str | None) -> list[str]:
     return [os.fsdecode(name) for name in listed.split(b"\0") if name]
 
 
+def links_of(top: Path, commit: str | None) -> list[str]:
+    """Those of them that are symbolic links. Raises GitError."""
+    if commit is None:
+        return [name for name in files_of(top, None) if (top / name).is_symlink()]
+    listed = run_git(top, "ls-tree", "-r", "-z", names=[commit]).split(b"\0")
+    links = [line for line in listed if line.startswith(b"120000 ")]
+    return [os.fsdecode(line.partition(b"\t")[2]) for line in links]
+
+
 def texts(top: Path, commit: str, names: Collection[str]) -> dict[str, str]:
     """The texts of these files of a commit; without those that it does not have, and those whose
     name has more than one line. Raises GitError."""

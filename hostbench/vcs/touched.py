@@ -1,8 +1,10 @@
 """Which families a change from one commit to another can touch, by what they import."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import hostbench
@@ -10,7 +12,7 @@ from hostbench import families
 from hostbench.core.units import number_of
 from hostbench.runner.places import asv_results
 from hostbench.vcs import own, repo
-from hostbench.vcs.imports import Modules, Reach
+from hostbench.vcs.imports import Modules, Reach, Read
 
 _PAPERS = (".md", ".rst", ".adoc")
 _PAPER_FOLDERS = ("docs", ".github", ".gitlab")
@@ -19,12 +21,14 @@ _PAPER_NAMES = (
     "COPYING",
     "CODEOWNERS",
     ".gitignore",
-    ".gitattributes",
     ".gitlab-ci.yml",
 )
-"""What no program that is measured reads."""
+"""What no program that is measured reads, unless it lies in a package."""
 _BUILDS = ("setup.py", "build.py", "hatch_build.py", "sitecustomize.py", "usercustomize.py")
 """Python that nobody imports, and that counts all the same."""
+_SETTINGS = ("asv.conf.json", "pyproject.toml", "setup.cfg")
+_SCRIPT = re.compile(r"[\w-]+\.py\b|(?<=build-backend = \")[\w.]+")
+"""In one of these: what may be run to build the package."""
 _MEASURES = ("hostbench/runner/server.py", "hostbench/runner/worker.py", "hostbench/runner/boot.py")
 """What measures each family, in hostbench's own checkout."""
 _FAMILIES = "hostbench/families/"
@@ -43,21 +47,28 @@ def touched(root: Path, old: str, new: str | None, asked: Sequence[str]) -> Touc
     """Of these families those that what differs between two commits can touch; without `new` that
     and the working tree. Raises GitError."""
     top = repo.top_level(root).resolve()
-    changed = [
-        name for name in repo.changed_files(top, old, new, asv_results(root)) if not _is_paper(name)
-    ]
+    states = dict.fromkeys((old, new))
+    packages = {
+        PurePosixPath(name).parent
+        for state in states
+        for name in repo.files_of(top, state)
+        if PurePosixPath(name).name == "__init__.py"
+    }
+    differing = repo.changed_files(top, old, new, asv_results(root))
+    changed = [name for name in differing if not _is_paper(name, packages)]
     unclear = [
         name for name in changed if not name.endswith(".py") or PurePosixPath(name).name in _BUILDS
     ]
     if unclear:
-        return Touched(
-            families=tuple(asked),
-            remarks=(
-                f"--changed leaves nothing out: {_listed(unclear)} changed, and no import tells "
-                "what that touches",
-            ),
-        )
-    reach = _reaches(root, top, (old, new), asked)
+        return _all(asked, f"{_listed(unclear)} changed, and no import tells what that touches")
+    links = {link for state in states for link in repo.links_of(top, state)}
+    followed = sorted(link for link in links if not _is_paper(link, packages))
+    if changed and followed:
+        return _all(asked, f"{_listed(followed)}: no import tells where a symbolic link leads")
+    reach, built = _reaches(root, top, states, asked)
+    building = [name for name in changed if name in built]
+    if building:
+        return _all(asked, f"{_listed(building)} changed, which may be run to build the package")
     why = {family: by for family in asked if (by := _why(reach[family], changed))}
     left = [family for family in asked if family not in why]
     remarks = [
@@ -74,6 +85,10 @@ def touched(root: Path, old: str, new: str | None, asked: Sequence[str]) -> Touc
     return Touched(families=tuple(why), remarks=tuple(remarks))
 
 
+def _all(asked: Sequence[str], why: str) -> Touched:
+    return Touched(families=tuple(asked), remarks=(f"--changed leaves nothing out: {why}",))
+
+
 def _why(reaches: Sequence[Reach], changed: Sequence[str]) -> str:
     """Empty where the change cannot touch what is reached."""
     imported = [name for name in changed if any(name in reach.files for reach in reaches)]
@@ -85,10 +100,10 @@ def _why(reaches: Sequence[Reach], changed: Sequence[str]) -> str:
     return ""
 
 
-def _is_paper(name: str) -> bool:
+def _is_paper(name: str, packages: set[PurePosixPath]) -> bool:
     path = PurePosixPath(name)
-    if path.suffix == ".py":
-        return False  # its importers tell
+    if path.suffix == ".py" or not packages.isdisjoint(path.parents):
+        return False  # its importers tell; what lies in a package may be its data
     is_named = path.stem in _PAPER_NAMES or path.name in _PAPER_NAMES
     return path.suffix in _PAPERS or path.parts[0] in _PAPER_FOLDERS or is_named
 
@@ -99,9 +114,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _reaches(
-    root: Path, top: Path, commits: Iterable[str | None], asked: Sequence[str]
-) -> dict[str, list[Reach]]:
-    """What each family imports in each of these states; None is the working tree."""
+    root: Path, top: Path, states: Collection[str | None], asked: Sequence[str]
+) -> tuple[dict[str, list[Reach]], set[str]]:
+    """What each family imports in each of these states, where None is the working tree; and what
+    may be run to build the package of a project."""
     is_ours = not own.is_own(root)
     roots = {family: _roots(family, root, top, is_ours) for family in asked}
     home = f"{root.resolve().relative_to(top).as_posix()}/".removeprefix("./")
@@ -113,13 +129,42 @@ def _reaches(
 
     homes = {f"hostbench.{name}": module for name, module in hostbench._HOME.items()}
     found: dict[str, list[Reach]] = {family: [] for family in asked}
-    for commit in dict.fromkeys(commits):
-        modules = Modules(repo.files_of(top, commit), partial(_texts, top, commit))
+    built = set[str]()
+    workloads = () if is_ours else _workload_folders(root, top)
+    for state in states:
+        names = _names(top, state, workloads)
+        read = partial(_texts, top, state, workloads)
+        modules = Modules(names, read)
         for family in asked:
             found[family].append(
                 modules.reach(roots[family], is_machinery, homes if is_ours else {})
             )
-    return found
+        if not is_ours:  # ours is copied as it is
+            built |= modules.reach(dict.fromkeys(_builders(names, modules, read))).files
+    return found, built
+
+
+def _builders(names: Collection[str], modules: Modules, read: Read) -> set[str]:
+    """The files that building starts with: those of fixed names, and what settings name."""
+    by_name = {name for name in names if PurePosixPath(name).name in _BUILDS}
+    settings = read([name for name in names if PurePosixPath(name).name in _SETTINGS])
+    scripts = chain.from_iterable(map(_SCRIPT.findall, settings.values()))
+    return by_name.union(*map(modules.called, scripts))
+
+
+def _workload_folders(root: Path, top: Path) -> tuple[str, ...]:
+    """Their names from the top of the repository on; both sides have the working tree's."""
+    folders = own.workload_folders(root)
+    return tuple(f"{folder.relative_to(top).as_posix()}/" for folder in folders)
+
+
+def _names(top: Path, state: str | None, workloads: tuple[str, ...]) -> list[str]:
+    """The files that a side has."""
+    names = repo.files_of(top, state)
+    if state is None:
+        return names
+    ours = [name for name in repo.files_of(top, None) if name.startswith(workloads)]
+    return [*(name for name in names if not name.startswith(workloads)), *ours]
 
 
 def _roots(family: str, root: Path, top: Path, is_ours: bool) -> dict[str, str | None]:
@@ -139,10 +184,12 @@ def _roots(family: str, root: Path, top: Path, is_ours: bool) -> dict[str, str |
     }
 
 
-def _texts(top: Path, commit: str | None, names: Collection[str]) -> Mapping[str, str]:
-    if commit is not None:
-        return repo.texts(top, commit, names)
-    files = {name: top / name for name in names}
-    return {
-        name: path.read_text(errors="replace") for name, path in files.items() if path.is_file()
-    }
+def _texts(
+    top: Path, state: str | None, workloads: tuple[str, ...], names: Collection[str]
+) -> Mapping[str, str]:
+    here = {name for name in names if state is None or name.startswith(workloads)}
+    found = {} if state is None else repo.texts(top, state, set(names) - here)
+    for name in here:
+        if (top / name).is_file():
+            found[name] = (top / name).read_text(errors="replace")
+    return found

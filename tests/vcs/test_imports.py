@@ -47,6 +47,12 @@ def reach(files: Mapping[str, str], *roots: str) -> set[str]:
         ("'mine/__init__.py'", set()),
         ("from .near.x import *", {"bench/near.py"}),
         ("import chain", {"chain.py", "other.py", "types.py"}),
+        ("from one import name", {"src/mine/one.py", "src/mine/__init__.py", "far/one/name.py"}),
+        ("import_module('.er', 'mine.deep')", {"src/mine/__init__.py", "src/mine/deep/er.py"}),
+        ("import_module('.near', __package__)", {"bench/near.py"}),
+        ("run([exe, '-m', 'mine'])", {"src/mine/__init__.py", "src/mine/__main__.py"}),
+        ("system('python -m other --fast')", {"other.py"}),
+        ("run(['pytest', '-m', ''])", set()),
     ],
 )
 def test_what_is_imported(text: str, found: set[str]) -> None:
@@ -54,7 +60,9 @@ def test_what_is_imported(text: str, found: set[str]) -> None:
         "bench/root.py": text,
         "bench/near.py": "",
         "src/mine/__init__.py": "",
+        "src/mine/__main__.py": "",
         "src/mine/one.py": "",
+        "far/one/name.py": "",
         "src/mine/deep/er.py": "",
         "other.py": "",
         "types.py": "import chain",
@@ -76,6 +84,14 @@ def test_what_is_imported(text: str, found: set[str]) -> None:
         ("this is no Python", 1),
         ("\0", 1),
         ("import_module('a.b')", None),
+        ("found = map(importlib.import_module, names)", 1),
+        ("import_module('.x', name)", 1),
+        ("__import__('a', fromlist=['b'])", 1),
+        ("spec_from_file_location('a', path)", 1),
+        ("exec('import a')", 1),
+        ("eval(text)", 1),
+        ("model.eval()", None),
+        ("lazy.attach(__name__, ['a'])", 1),
     ],
 )
 def test_what_a_text_cannot_say_is_told(text: str, line: int | None) -> None:
@@ -84,7 +100,7 @@ def test_what_a_text_cannot_say_is_told(text: str, line: int | None) -> None:
 
 def test_all_that_a_worker_imports_is_reached() -> None:
     """The real thing, of every family: what a process has loaded that has walked into a worker."""
-    found = touched._reaches(ROOT, ROOT, (None,), families())
+    found, _ = touched._reaches(ROOT, ROOT, (None,), families())
     code = (
         "import sys, hostbench.runner.server, hostbench.runner.worker, hostbench.device.simulated;"
         "import hostbench.families.{0}.workloads;"

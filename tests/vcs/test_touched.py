@@ -78,6 +78,8 @@ def changed(root: Path, name: str, text: str = "x = 1", asked: Sequence[str] = B
         ("setup.py", BOTH),
         ("hostbench/data.json", BOTH),
         ("src/fast.c", BOTH),
+        ("hostbench/prompt.md", BOTH),
+        (".gitattributes", BOTH),
     ],
 )
 def test_a_family_is_touched_by_what_it_imports(
@@ -108,12 +110,27 @@ def test_a_file_of_one_side_alone_counts(root: Path) -> None:
     assert touched(root, has, None, BOTH).families == ("overlap",)
 
 
+def test_where_a_link_leads_nobody_tells(root: Path) -> None:
+    (root / "hostbench" / "fast.py").symlink_to("core/units.py")
+    old = committed(root)
+    assert changed(root, "README.md").families == ()
+    told = changed(root, TRANSFER)
+    assert told.families == BOTH and "hostbench/fast.py: no import tells" in told.remarks[0]
+    assert touched(root, old, committed(root), BOTH).families == BOTH
+
+
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project below the top of its repository, whose workloads import its package."""
     root = tmp_path / "repository" / "project"
     for name, text in {
-        "asv.conf.json": "{}",
+        "asv.conf.json": '{"build_command": ["python tools/make.py"]}',
+        "pyproject.toml": '[build-system]\nbuild-backend = "made:it"',
+        "setup.py": "import versions\nexec(text)",
+        "versions.py": "",
+        "made.py": "",
+        "tools/make.py": "from . import parts",
+        "tools/parts.py": "",
         "bench/steps.py": "import mine.fast\nfrom . import _help",
         "bench/slow.py": "import mine.lazy",
         "bench/_help.py": "",
@@ -126,6 +143,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(root.parent, "init", "-q", "-b", "main")
     committed(root.parent)
     monkeypatch.setattr(own, "is_own", lambda root: True)
+    monkeypatch.setattr(own, "folders", lambda: (root / "bench",))
     monkeypatch.setattr(families, "sources", lambda family: [root / "bench" / f"{family}.py"])
     return root
 
@@ -139,6 +157,9 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("src/mine/other.py", ("slow",)),
         ("../README.md", ()),
         ("../libs/fast.cpp", ("steps", "slow")),
+        ("versions.py", ("steps", "slow")),
+        ("made.py", ("steps", "slow")),
+        ("tools/parts.py", ("steps", "slow")),
     ],
 )
 def test_a_project_of_ones_own(mine: Path, name: str, found: tuple[str, ...]) -> None:
@@ -150,3 +171,14 @@ def test_a_project_of_ones_own(mine: Path, name: str, found: tuple[str, ...]) ->
             "--changed: project/src/mine/lazy.py:2 imports by a name that shows only when it runs, "
             "which can touch slow"
         )
+
+
+def test_both_sides_have_the_workloads_of_the_working_tree(mine: Path) -> None:
+    """What their helpers import now counts, whatever they imported at the commits."""
+    old = git(mine, "rev-parse", "HEAD")
+    write(mine, "src/mine/other.py", "x = 1")
+    new = committed(mine)
+    assert touched(mine, old, new, ("steps",)).families == ()
+    write(mine, "bench/_help.py", "from . import _new")
+    write(mine, "bench/_new.py", "import mine.other")
+    assert touched(mine, old, new, ("steps",)).families == ("steps",)
