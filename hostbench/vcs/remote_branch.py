@@ -9,15 +9,16 @@ import fcntl
 import hashlib
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hostbench.core.errors import BrokenError, UsageError
-from hostbench.core.units import MIB
-from hostbench.vcs.repo import GitError, git, run_git
+from hostbench.core.errors import BrokenError, HostbenchError, UsageError
+from hostbench.core.units import MIB, one_line
+from hostbench.vcs.repo import GitError, git, run_git, without_credentials
 
 TOKEN = "HOSTBENCH_GIT_TOKEN"
 """The variable whose value is the password of the remote, over https."""
@@ -34,10 +35,18 @@ _MOVED = re.compile(
     r"|incorrect old value|Unable to create .*\.lock"
 )
 """How git says that another push was faster."""
+_NEVER = "exists; cannot create"
+"""How it says that a branch cannot be: `results` beside `results/old`."""
+_SAID = 3
+"""Lines of the remote's that are shown."""
 _HELPER = (
     "!f() { test \"$1\" = get && printf 'username=x-access-token\\npassword=%s\\n' "
     f'"${TOKEN}"; }}; f'
 )
+_DAMAGED = re.compile(
+    "not a git repository|is empty|corrupt|broken|bad object|missing|unable to read"
+)
+"""How it says that it cannot read what it has."""
 _LOCAL_NAMES = ("localhost", "127.0.0.1")
 
 
@@ -56,7 +65,7 @@ def split_name(root: Path, name: str) -> tuple[str, str]:
     found = [one for one in remotes if one and name.startswith(f"{one}/")]
     if not found:
         raise UsageError(
-            f"{name!r} is no REMOTE/BRANCH of a remote that git knows here "
+            f"{without_credentials(name)!r} is no REMOTE/BRANCH of a remote that git knows here "
             f"({', '.join(filter(None, remotes)) or 'it knows none'}): write it as origin/results"
         )
     remote = max(found, key=len)
@@ -88,7 +97,8 @@ class RemoteBranch:
             here = f"refs/hostbench/{self.key}/tip"
             if tip is not None and tip != self._known(here):
                 usual = ("--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head")
-                more = ("--no-recurse-submodules", "--end-of-options")
+                # no filter: in a partial clone git would ask for each file by itself
+                more = ("--no-filter", "--no-recurse-submodules", "--end-of-options")
                 self.run("fetch", *usual, *more, self.remote, f"+{name}:{here}")
                 tip = self._known(here)  # it may have moved
             return tip
@@ -179,18 +189,19 @@ class RemoteBranch:
             return ""
         return re.sub(r"[<>\x00-\x1f]", "", said)
 
-    def send(self, commit: str) -> bool:
-        """Push; False where the branch has moved meanwhile."""
+    def send(self, commit: str) -> str | None:
+        """Push; what git says where the branch has moved meanwhile."""
         usual = ("--quiet", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
         refs = (self.remote, f"{commit}:refs/heads/{self.branch}")
         try:
             with self._said("cannot be pushed to"):
                 self.run("push", *usual, "--end-of-options", *refs)
         except BrokenError as error:
-            if isinstance(error.__cause__, GitError) and _MOVED.search(error.__cause__.said):
-                return False
+            said = str(getattr(error.__cause__, "said", ""))
+            if _MOVED.search(said) and _NEVER not in said:
+                return _reason(said)
             raise
-        return True
+        return None
 
     def note(self, commit: str) -> None:
         """Both sides are the same now."""
@@ -202,27 +213,21 @@ class RemoteBranch:
             yield
         except GitError as error:
             raise BrokenError(
-                f"{self.remote}/{self.branch} {what}: {_reason(error)}; the results here are whole"
+                f"{self.remote}/{self.branch} {what}: {_reason(error.said)}; the results here are "
+                "whole"
             ) from error
 
 
 @contextlib.contextmanager
 def opened(root: Path, results: Path, remote: str, branch: str) -> Iterator[RemoteBranch]:
     """Our repository, for one process at a time. Raises UsageError."""
-    for name in (remote, branch):
-        if name.startswith("-"):
-            raise UsageError(f"{name!r} is an option, no name: write origin/results")
-    try:
-        git(root, "check-ref-format", f"refs/heads/{branch}")
-    except GitError:
-        raise UsageError(f"{branch!r} cannot name a branch: write origin/results") from None
-    try:
-        url = git(root, "remote", "get-url", remote)
-    except GitError as error:
-        why = f"there is no remote {remote!r} ({error}): `git remote` lists them"
-        raise UsageError(why) from error
+    url = _url(root, remote, branch)
     asked = ("--show-object-format", "--git-common-dir", "--show-toplevel", "--local-env-vars")
-    like, common, top, *outer = git(root, "rev-parse", *asked).split("\n")
+    try:
+        like, common, top, *outer = git(root, "rev-parse", *asked).split("\n")
+    except GitError as error:
+        why = f"{root} is no checkout ({error}): start this in one, as `git worktree add` makes it"
+        raise UsageError(why) from error
     place = (root / common).resolve() / "hostbench" / "results.git"
     which = f"{results.resolve()}\0{remote}\0{branch}"
     there = RemoteBranch(
@@ -242,9 +247,49 @@ def opened(root: Path, results: Path, remote: str, branch: str) -> Iterator[Remo
         fcntl.flock(lock, fcntl.LOCK_EX)
         for left in place.rglob("*.lock"):  # a git that was killed; this lock is ours alone
             left.unlink(missing_ok=True)
-        if not (place / "HEAD").exists():
-            there.run("init", "--quiet", "--bare", "--template=", f"--object-format={like}")
-        yield there
+        if not place.exists():
+            _make(place, like, there.environ)
+        try:
+            yield there
+        except HostbenchError as error:
+            if _is_damaged(place, error):
+                shutil.rmtree(place, ignore_errors=True)
+                why = f"{error}; git's files in {place} were damaged and are deleted: try again"
+                raise BrokenError(why) from error
+            raise
+
+
+def _url(root: Path, remote: str, branch: str) -> str:
+    """The remote's. Raises UsageError where there is none, or no such branch can be."""
+    for name in (remote, branch):
+        if name.startswith("-"):
+            raise UsageError(f"{name!r} is an option, no name: write origin/results")
+    try:
+        git(root, "check-ref-format", f"refs/heads/{branch}")
+    except GitError:
+        raise UsageError(f"{branch!r} cannot name a branch: write origin/results") from None
+    try:
+        return git(root, "remote", "get-url", remote)
+    except GitError as error:
+        why = f"there is no remote {remote!r} ({error}): `git remote` lists them"
+        raise UsageError(why) from error
+
+
+def _make(place: Path, like: str, environ: Mapping[str, str]) -> None:
+    """All of our repository or none of it."""
+    new = place.with_suffix(".new")
+    shutil.rmtree(new, ignore_errors=True)
+    usual = ("--quiet", "--bare", "--template=")
+    more = {**environ, "GIT_DIR": str(new)}
+    run_git(place.parent, "init", *usual, f"--object-format={like}", environ=more)
+    new.rename(place)
+
+
+def _is_damaged(place: Path, error: HostbenchError) -> bool:
+    """Whether git cannot read what it has in our repository, as after a power cut."""
+    cause = error if isinstance(error, GitError) else error.__cause__
+    said = cause.said if isinstance(cause, GitError) else ""
+    return bool(_DAMAGED.search(said)) and (str(place) in said or "refs/hostbench/" in said)
 
 
 def _environ(root: Path, place: Path, url: str, outer: Sequence[str]) -> dict[str, str]:
@@ -308,10 +353,9 @@ def _quoted(name: str) -> str:
     return f'"{escaped}"'
 
 
-def _reason(error: GitError) -> str:
-    """The line that says why: git names the remote first."""
-    lines = [line.strip() for line in error.said.splitlines() if line.strip()]
-    return next(
-        (line for line in lines if line.startswith(("fatal:", "error:", "!", "remote: error"))),
-        str(error),
-    )
+def _reason(said: str) -> str:
+    """The lines that say why: git names the remote first. A host that refuses says so itself."""
+    lines = [one_line(line).strip() for line in said.splitlines()]
+    theirs = [line for line in lines if line.startswith("remote:") and line != "remote:"][:_SAID]
+    own = [line for line in lines if line.startswith(("fatal:", "error:", "!"))][:1]
+    return " / ".join([*theirs, *own]) or one_line(said.partition("\n")[0])

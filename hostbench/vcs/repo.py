@@ -82,7 +82,8 @@ def run_git(
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        raise GitError("git is not installed or does not answer") from error
+        why = getattr(error, "strerror", None) or error
+        raise GitError(f"git is not installed, or cannot run here ({why})") from error
     with process:
         try:
             out, err = process.communicate(given, timeout=timeout_s)
@@ -92,10 +93,22 @@ def run_git(
             if process.returncode is None:
                 kill_group(process.pid)
     if process.returncode:
-        said = _CREDENTIALS.sub("://", err.decode(errors="replace")).strip()
-        first = (said.splitlines() or ["git failed"])[0]
-        raise GitError("no git repository" if "not a git repository" in first else first, said)
+        said = without_credentials(err.decode(errors="replace")).strip()
+        raise GitError(_first(said), said)
     return out
+
+
+def _first(said: str) -> str:
+    """git's own words in one line."""
+    first = (said.splitlines() or ["git failed"])[0]
+    if "dubious ownership" in first:
+        return "another user owns this repository: `git config --global --add safe.directory PATH`"
+    return "no git repository" if "not a git repository" in first else first
+
+
+def without_credentials(text: str) -> str:
+    """Without what a URL may hold before its host."""
+    return _CREDENTIALS.sub("://", text)
 
 
 def _environ() -> dict[str, str]:

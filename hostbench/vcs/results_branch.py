@@ -65,13 +65,13 @@ def push(root: Path, results: Path, remote: str, branch: str, message: str) -> B
     """
     files: list[str] = []
     with opened(root, results, remote, branch) as there:
-        attempt = 0
+        attempt, why = 0, None
         while attempt < ATTEMPTS:
             tip = there.fetch()
             left: list[str] = []
             offer = _offer(there, results, tip, left)
             commit = there.commit(tip, offer.files, message) if offer.files else tip
-            if offer.files and not there.send(str(commit)):
+            if offer.files and (why := there.send(str(commit))):
                 attempt += 1
                 time.sleep(random.uniform(0, PAUSE_S * 2 ** min(attempt, 5)))
                 continue
@@ -82,8 +82,8 @@ def push(root: Path, results: Path, remote: str, branch: str, message: str) -> B
                 return BranchSync(commit=commit, files=tuple(sorted(files)), left=tuple(left))
             attempt = 0
         raise BrokenError(
-            f"{remote}/{branch} changed at each of {ATTEMPTS} attempts to push: nothing is lost, "
-            "push again later"
+            f"{remote}/{branch} changed at each of {ATTEMPTS} attempts to push ({why}): nothing is "
+            "lost, push again later"
         )
 
 

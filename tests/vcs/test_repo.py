@@ -88,6 +88,14 @@ def test_without_git(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(checkout(root, root / "results", {}).scratch).startswith("git is not installed")
 
 
+def test_another_users_repository(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of it names the remedy, and no path of this machine."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    said = str(checkout(root, root / "results", {}).scratch)
+    assert said.startswith("another user owns") and "safe.directory" in said
+    assert str(root) not in said
+
+
 def test_another_copy_of_hostbench_is_scratch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hostbench, "__file__", "/somewhere/hostbench/__init__.py")
     found = checkout(root, root / "results", {"copies": [Path("/somewhere/hostbench/copies.py")]})

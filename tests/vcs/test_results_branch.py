@@ -168,7 +168,7 @@ def test_another_push_was_faster(remote: Path, monkeypatch: pytest.MonkeyPatch) 
     measured(first, "box-1", 2)
     send, waiting = RemoteBranch.send, [3, 4]
 
-    def late(there: RemoteBranch, commit: str) -> bool:
+    def late(there: RemoteBranch, commit: str) -> str | None:
         """Between our fetch and our push somebody else pushes."""
         if there.root == first and waiting:
             measured(second, "box-2", waiting.pop())
@@ -179,7 +179,7 @@ def test_another_push_was_faster(remote: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [Path(name).parts[0] for name in push_in(first).files] == ["box-1"]
     assert len([name for name in names(remote) if "/runs/" in name]) == 4
 
-    monkeypatch.setattr(RemoteBranch, "send", lambda there, commit: False)
+    monkeypatch.setattr(RemoteBranch, "send", lambda there, commit: "late")
     monkeypatch.setattr(results_branch, "ATTEMPTS", 3)
     measured(first, "box-1", 7)
     with pytest.raises(BrokenError, match=r"changed at each of 3 attempts .* nothing is lost"):
@@ -300,8 +300,41 @@ def test_what_a_killed_git_leaves_stops_nobody(remote: Path) -> None:
     measured(root, "shelf", 2)
     assert len(push_in(root).files) == 1
     shutil.rmtree(ours)
+    ours.with_suffix(".new").mkdir()
     measured(root, "shelf", 3)
     assert len(push_in(root).files) == 1
+
+
+def test_what_a_power_cut_leaves_stops_one_night(remote: Path) -> None:
+    """Our repository can be made anew at any time."""
+    root, other = clone(remote), clone(remote, "other")
+    measured(root)
+    push_in(root)
+    ours = root / ".git" / "hostbench" / "results.git"
+    for number, pattern in enumerate(("refs/**/tip", "objects/??/*", "HEAD"), start=2):
+        measured(other, "box", number)
+        push_in(other)
+        fetch_in(root)
+        for path in ours.glob(pattern):
+            path.chmod(0o600)
+            path.write_bytes(b"")
+        measured(root, "shelf", number)
+        with pytest.raises(BrokenError, match="were damaged and are deleted: try again"):
+            push_in(root)
+        assert not ours.exists()
+        assert len(push_in(root).files) == 1
+
+
+def test_a_partial_clone_gets_all_files_at_once(remote: Path) -> None:
+    first, second = clone(remote), clone(remote, "second")
+    measured(first)
+    push_in(first)
+    git(remote, "config", "uploadpack.allowFilter", "true")
+    git(second, "remote", "set-url", "origin", f"file://{remote}")
+    git(second, "config", "remote.origin.promisor", "true")
+    git(second, "config", "remote.origin.partialclonefilter", "blob:none")
+    assert len(fetch_in(second).files) == 1
+    assert not list(second.glob(".git/hostbench/**/*.promisor")), "else git asks for each file"
 
 
 def test_huge_files_stay_behind(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,6 +368,7 @@ def test_a_branch_of_code_is_refused(
         ("origin/a..b", "cannot name a branch"),
         ("origin/--force", "is an option"),
         ("origin/", "is no REMOTE/BRANCH|cannot name a branch"),
+        ("https://u:s3cret@git.example/x/b", "'https://git.example/x/b' is no REMOTE/BRANCH"),
     ],
 )
 def test_wrong_names(
@@ -349,7 +383,7 @@ def test_wrong_names(
     monkeypatch.chdir(root)
     assert main(["push", name]) == EXIT_USAGE
     err = capsys.readouterr().err
-    assert any(text in err for text in said.split("|"))
+    assert any(text in err for text in said.split("|")) and "s3cret" not in err
 
 
 def test_nothing_to_push(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,6 +418,11 @@ def test_without_a_git_repository_or_a_remote(
     git(tmp_path, "init", "-q")
     assert main(["fetch", NAME]) == EXIT_USAGE
     assert "it knows none" in capsys.readouterr().err
+    git(tmp_path, "init", "-q", "--bare", "bare.git")
+    monkeypatch.chdir("bare.git")
+    git(Path.cwd(), "remote", "add", "origin", "nowhere")
+    assert main(["fetch", NAME, "--results", str(tmp_path / "results")]) == EXIT_USAGE
+    assert "bare.git is no checkout" in capsys.readouterr().err
 
 
 # The remote does not do its part
@@ -403,12 +442,24 @@ def test_a_remote_that_refuses_is_not_asked_again(remote: Path) -> None:
     hook = remote / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(
-        "#!/bin/sh\necho x >>asked\necho 'error: this branch is protected' >&2\nexit 1\n"
+        "#!/bin/sh\necho x >>asked\necho 'This branch is \033[2Jprotected' >&2\nexit 1\n"
     )
     hook.chmod(0o755)
-    with pytest.raises(BrokenError, match=r"cannot be pushed to: .*this branch is protected"):
+    said = r"cannot be pushed to: remote: This branch is .*protected / ! \[remote rejected\]"
+    with pytest.raises(BrokenError, match=said) as refused:
         push_in(root)
-    assert (remote / "asked").read_text() == "x\n"
+    assert (remote / "asked").read_text() == "x\n" and "\033" not in str(refused.value)
+
+
+def test_a_branch_that_cannot_be_is_not_tried_again(
+    remote: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = clone(remote)
+    git(root, "push", "-q", "origin", f"main:refs/heads/{BRANCH}/old")
+    measured(root)
+    monkeypatch.setattr(results_branch, "ATTEMPTS", 1)
+    with pytest.raises(BrokenError, match=rf"cannot be pushed to: .*{BRANCH}/old' exists; cannot"):
+        push_in(root)
 
 
 def test_a_remote_that_does_not_answer(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
