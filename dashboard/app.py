@@ -1,9 +1,7 @@
 """Entry point: `hostbench dashboard`, or `streamlit run dashboard/app.py -- --results DIR`."""
 
-import choose
 import streamlit as st
 
-st.set_page_config(page_title="hostbench", page_icon="⏱️", layout="wide")
 page = st.navigation(
     [
         st.Page("views/overview.py", title="Overview", default=True),
@@ -11,7 +9,12 @@ page = st.navigation(
         st.Page("views/trend.py", title="Trend"),
         st.Page("views/family.py", title="Families"),
     ],
-    position="top",
 )
-with choose.in_the_url(page.url_path):
-    page.run()
+st.set_page_config(
+    page_title=f"{page.title} · hostbench",
+    page_icon="⏱️",
+    layout="wide",
+    initial_sidebar_state=200,
+)
+st.html("<style>.stMainBlockContainer {padding-top: 3rem; padding-bottom: 2rem}</style>")
+page.run()

@@ -1,39 +1,15 @@
-"""Choices that live in the URL: every one is written there, so a copied link restores the view."""
+"""Choices that live in the address: it alone says what is chosen, so that a copied link restores
+the view and Back undoes the last choice.
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+What is not in the address is the default: a page that is visited is one entry of the browser's
+history, and each choice one more.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import StopException
 from words import plain
-
-_HERE = "chosen here"
-_SHOWN = "shown last"
-
-
-@contextlib.contextmanager
-def in_the_url(page: str) -> Iterator[None]:
-    """Write what is chosen within, all of it at once: one entry of the browser's history.
-
-    The page with the choices that it had already, under another URL, was reached by Back: nothing
-    is written, or Back would never lead away from the page.
-    """
-    here: dict[str, str] = {}
-    st.session_state[_HERE] = here
-    try:
-        yield
-    except StopException:
-        _write(page, here)
-        raise
-    _write(page, here)
-
-
-def _write(page: str, here: dict[str, str]) -> None:
-    if st.session_state.get(_SHOWN) != (page, here):
-        st.session_state[_SHOWN] = (page, here)
-        if here.items() - st.query_params.items():
-            st.query_params.update(here)
 
 
 def one(
@@ -42,54 +18,43 @@ def one(
     options: Sequence[str],
     text: Callable[[str], str] = str,
     *,
-    page: str = "",
+    drops: Sequence[str] = (),
 ) -> str:
-    """A select box; its first option is the default. Pages share what was chosen under one key,
-    but for one that names itself."""
-    widget = _prepare(key, options, page=page)
-    box = st.selectbox(label, options, key=widget, format_func=text)
-    return _chosen(key, str(box), widget)
+    """A select box; its first option is the default. Another choice takes the keys that it `drops`
+    out of the address: what they named may not be there any more."""
+    _set(key, options, str)
+    changed = _write(key, str, drops)
+    return str(st.selectbox(label, options, key=key, format_func=text, on_change=changed))
 
 
-def either(key: str, label: str, options: Sequence[str], *, page: str = "") -> str:
+def either(key: str, label: str, options: Sequence[str]) -> str:
     """A few fixed options side by side; the first is the default."""
-    widget = _prepare(key, options, page=page)
-    return _chosen(key, str(st.radio(label, options, key=widget, horizontal=True)), widget)
+    _set(key, options, str)
+    changed = _write(key, str)
+    return str(st.radio(label, options, key=key, horizontal=True, on_change=changed))
 
 
 def yes(key: str, label: str, *, default: bool = True) -> bool:
     """A switch."""
-    options = ("yes", "no") if default else ("no", "yes")
-    widget = _prepare(key, options, lambda value: value == "yes")
-    return _chosen(key, "yes" if st.toggle(label, key=widget) else "no", widget) == "yes"
+    _set(key, ("yes", "no") if default else ("no", "yes"), lambda said: said == "yes")
+    changed = _write(key, lambda on: "yes" if on else "no")
+    return bool(st.toggle(label, key=key, on_change=changed))
 
 
-def _prepare(
-    key: str, options: Sequence[str], value: Callable[[str], Any] = str, page: str = ""
-) -> str:
-    """Set the widget to what the URL says, else to what was chosen before, else to the default.
-
-    A URL that differs from what was written last was followed, edited or reached by Back.
-    """
-    widget = f"{page} {key}" if page else key
-    said, before = st.query_params.get(key), st.session_state.get(_memory(widget))
-    followed = said is not None and said != before
-    now = st.session_state.get(widget)
-    if not followed and now in [value(option) for option in options]:
-        st.session_state[widget] = now  # else the widget of another page begins at its default
-        return widget
-    if followed and said not in options:
+def _set(key: str, options: Sequence[str], value: Callable[[str], Any]) -> None:
+    """Set a widget to what the address says, else to the first option."""
+    said = st.query_params.get(key)
+    if said is not None and said not in options:
         st.warning(f"The link asks for {plain(key)} {plain(said)}, which is not here.")
-    wanted = said if followed else before
-    st.session_state[widget] = value(str(wanted) if wanted in options else options[0])
-    return widget
+        said = None
+    st.session_state[key] = value(options[0] if said is None else said)
 
 
-def _chosen(key: str, chosen: str, widget: str) -> str:
-    st.session_state[_HERE][key] = st.session_state[_memory(widget)] = chosen
-    return chosen
+def _write(key: str, text: Callable[[Any], str], drops: Sequence[str] = ()) -> Callable[[], None]:
+    """Write a choice into the address, before the page runs again."""
 
+    def write() -> None:
+        kept = {name: one for name, one in st.query_params.items() if name not in drops}
+        st.query_params.from_dict({**kept, key: text(st.session_state[key])})
 
-def _memory(widget: str) -> str:
-    """Where the choice outlives its widget, which streamlit forgets on another page."""
-    return f"chosen {widget}"
+    return write

@@ -25,7 +25,7 @@ def of_time(folder: data.Place, machine: str, family: str, device: str) -> None:
     if not by_case:
         return
     st.subheader("One reading, lane by lane")
-    named = choose.one("trace", "Case", list(by_case), _in_words, page="family")
+    named = choose.one("trace", "Case", list(by_case), _in_words)
     _show(by_case[named])
 
 

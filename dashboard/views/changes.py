@@ -100,13 +100,13 @@ st.title("What changed")
 folder = parts.opened()
 left, right = st.columns([2, 3])
 with right, st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
-    along = choose.either("axis", "Judged along", list(ALONG), page="changes")
+    along = choose.either("axis", "Judged along", list(ALONG))
     every = choose.yes("everything", "Everything", default=False)
 axis = ALONG[along]
 found = data.changes(folder, axis)
 names = sorted({own.grid.machine for own in found.judged})
 with left:
-    name = choose.one("machine", "Machine", [ALL, *names], page="changes")
+    name = choose.one("machine", "Machine", [ALL, *names])
 machine = None if name == ALL else name
 parts.warnings(triage_warnings(found.triage, pd.Timestamp.now("UTC")), "about triage")
 

@@ -24,20 +24,20 @@ latest = newest[newest["started_at"] == newest["started_at"].max()]
 with left:
     came_to = set(latest["family"])
     order = sorted(families.names(), key=lambda one: one not in came_to)
-    family = choose.one("family", "Family", order, page="family")
+    family = choose.one("family", "Family", order, drops=("run", "device", "trace"))
 if family in families.broken():
     parts.stop(plain(families.broken()[family]))
 having = [one for one in machines if family in set(data.newest(folder, one)["family"])]
 with middle:
     order = [*having, *(one for one in machines if one not in having)]
-    machine = choose.one("machine", "Machine", order)
+    machine = choose.one("machine", "Machine", order, drops=("run", "device"))
 newest = data.newest(folder, machine)
 mine = found[found["machine"] == machine]
 first = [str(one) for one in newest["run_id"][newest["family"] == family]]
 names = {str(run_id): run(some) for run_id, some in mine.groupby("run_id", sort=False)}
 order = [*first, *(name for name in names if name not in first)]
 with right:
-    run_id = choose.one("run", "Run", order, names.__getitem__)
+    run_id = choose.one("run", "Run", order, names.__getitem__, drops=("device",))
 rows = data.rows_of(folder, machine, run_id)
 rows = rows[(rows["family"] == family) & rows["workload"].isin(list(load((family,))))]
 if rows.empty:

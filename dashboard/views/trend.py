@@ -21,10 +21,11 @@ folder = parts.opened()
 
 left, middle, right = st.columns(3)
 with left:
-    machine = choose.one("machine", "Machine", data.machines(folder))
+    machine = choose.one("machine", "Machine", data.machines(folder), drops=("workload", "case"))
 here = data.series(folder, machine)
+names = list(dict.fromkeys(here["workload"]))
 with middle:
-    name = choose.one("workload", "Workload", list(dict.fromkeys(here["workload"])))
+    name = choose.one("workload", "Workload", names, drops=("case",))
 here = here[here["workload"] == name].sort_values("has_number", ascending=False, kind="stable")
 with right:
     series = choose.one("case", "Case", list(here["case"]), lambda text: case(text, name))

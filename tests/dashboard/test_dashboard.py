@@ -155,13 +155,17 @@ def test_trend_takes_its_view_from_the_url_and_writes_it_there(open_page) -> Non
     assert app.query_params["case"] in (TREND, [TREND])
 
 
-def test_back_to_an_address_with_fewer_choices_stays_there(open_page) -> None:
-    """Were they written again, Back would lead to this page for ever."""
-    app = open_page("trend", machine=GPU_MACHINE)
-    app.query_params.clear()
-    assert app.run().query_params == {}
+def test_the_address_alone_says_what_is_chosen(open_page) -> None:
+    """A page that is visited writes nothing into it, and each choice is one entry more: Back takes
+    the last one away, or leads away from the page."""
+    app = open_page("trend", machine=GPU_MACHINE, case=TREND)
+    assert set(app.query_params) == {"machine", "case"}
     app.radio(key="unit").set_value("GB/s").run()
-    assert {"machine", "case", "unit"} < set(app.query_params)
+    assert set(app.query_params) == {"machine", "case", "unit"}
+    del app.query_params["unit"]
+    assert app.run().radio(key="unit").value == "seconds"
+    app.selectbox(key="machine").set_value(CPU_MACHINE).run()
+    assert set(app.query_params) == {"machine"}, "the case is another machine's"
 
 
 def test_a_link_to_what_is_gone_says_so(open_page) -> None:
