@@ -8,8 +8,16 @@ BRANCH=${BRANCH:-origin/hostbench-results}
 DEVICE=${DEVICE:-cuda} # a machine that has lost its GPU fails; `cpu` measures the cpu device
 
 cd "$CHECKOUT"
-git fetch --quiet origin
-git checkout --quiet --force --detach origin/HEAD
+# One night at a time: another one would change the files that are measured.
+exec 9>../nightly.lock
+flock -n 9 || { echo "another night is at work in $CHECKOUT" >&2; exit 3; }
+# A machine that has just started has no network yet.
+get() { timeout --foreground 300 git fetch --quiet origin HEAD; }
+if get || { sleep 60; get; }; then
+  git checkout --quiet --force --detach FETCH_HEAD
+else
+  echo "origin does not answer: the commit that is here is measured" >&2
+fi
 # exec: a signal to stop reaches hostbench itself, which keeps what it has measured.
 exec "$VENV/bin/hostbench" nightly --budget 45m --device "$DEVICE" --push "$BRANCH" \
-  --summary "$CHECKOUT/../summary.md" --page "$CHECKOUT/../page.html" "$@"
+  --summary ../summary.md --page ../page.html "$@"

@@ -99,7 +99,7 @@ def test_a_workflow_gives_nothing_away(name: str) -> None:
 
 
 def test_only_what_needs_a_secret_has_it() -> None:
-    """Measuring a pull request has none, and may write nothing."""
+    """Measuring a pull request has none, and may write nothing, nor into the nights' results."""
     compare = recipes.read("github-compare.yml")
     assert "secrets." not in compare and "token" not in compare.replace("persist-credentials", "")
     assert [job["permissions"] for job in jobs("github-compare.yml")] == [{"contents": "read"}]
@@ -108,6 +108,11 @@ def test_only_what_needs_a_secret_has_it() -> None:
     ]
     comment = recipes.read("github-comment.yml")
     assert "actions/checkout" not in comment and "head_branch" not in comment
+    for name, clean in (("github-nightly.yml", False), ("github-compare.yml", None)):
+        (job,) = jobs(name)
+        (out,) = (step["with"] for step in job["steps"] if "checkout" in step.get("uses", ""))
+        own = job["defaults"]["run"]["working-directory"]
+        assert (out["path"], out.get("clean")) == (own, clean) and own in name
     given = {step["name"] for step in steps("github-nightly.yml") if "github.token" in str(step)}
     assert given == {"Bring what other nights and machines have measured", "Keep the results"}
 

@@ -4,6 +4,7 @@ In the short form `hostbench` is a stand-in that notes how it was called; those 
 in this process. In the long form the shell starts the real program, on the simulated device.
 """
 
+import fcntl
 import gzip
 import os
 import re
@@ -46,6 +47,7 @@ PYTHON = """#!/bin/sh
 # python3 -m venv DIR, without the seconds that it takes
 [ "$1 $2" = "-m venv" ] || exit 9
 mkdir -p "$3/bin"
+pwd >"$BIN/../venvs"
 cp "$BIN/hostbench" "$3/bin/hostbench"
 printf '#!/bin/sh\\necho "$*" >>"$CALLS.pip"\\n' >"$3/bin/pip"
 chmod +x "$3/bin/pip"
@@ -172,8 +174,9 @@ def test_a_comparison_on_github(runner: Runner) -> None:
     assert runner.job(job, whole["env"]) == EXIT_REGRESSION
     ((*words, name, file),) = runner.calls()
     assert words[-2:] == ["--device", "cuda"]
-    handed = job["steps"][-1]["with"]["path"]
-    assert (name, file) == ("--comment", handed)
+    handed = Path(job["steps"][-1]["with"]["path"])
+    folder = job["defaults"]["run"]["working-directory"]
+    assert (name, Path(folder, file)) == ("--comment", handed)
     whole = workflow("github-comment.yml")
     (job,) = whole["jobs"].values()
     runner.ends_with()
@@ -181,7 +184,7 @@ def test_a_comparison_on_github(runner: Runner) -> None:
     taken = Path(
         job["steps"][0]["with"]["path"].replace("${{ runner.temp }}", runner.env["RUNNER_TEMP"])
     )
-    assert runner.calls() == [["comment", str(taken / handed)]]
+    assert runner.calls() == [["comment", str(taken / handed.name)]]
 
 
 def test_a_check_on_github(runner: Runner) -> None:
@@ -217,13 +220,30 @@ def test_gitlabs_jobs(runner: Runner) -> None:
         assert nightly[3:5] == ["--device", "cuda"]
         assert pushes == [["push", branch]] * 2
     runner.ends_with(ab=1)
-    assert gitlab(runner, "hostbench-compare", CI_MERGE_REQUEST_DIFF_BASE_SHA="1a2b") == 1
-    (words,) = runner.calls()
-    assert words[:3] == ["ab", "1a2b", "HEAD"] and words[5:7] == ["--device", "cuda"]
+    about = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "1a2b", "CI_PIPELINE_ID": "7"}
+    for kind, base in (("detached", "1a2b"), ("merged_result", "HEAD^1")):
+        more = {**about, "CI_MERGE_REQUEST_EVENT_TYPE": kind}
+        assert gitlab(runner, "hostbench-compare", **more) == 1
+        words = runner.calls()[-1]
+        assert words[:3] == ["ab", base, "HEAD"] and words[5:7] == ["--device", "cuda"]
+        kept = runner.root / words[words.index("--results") + 1]
+        assert runner.root / "results" != kept, "a request's numbers are no night's to push"
+
+
+def test_gitlabs_comment_is_of_its_own_pipeline(runner: Runner) -> None:
+    """GitLab leaves the files of earlier jobs where the job that has the token starts."""
     runner.ends_with()
-    assert gitlab(runner, "hostbench-comment", GITLAB_TOKEN="") == 0
-    assert gitlab(runner, "hostbench-comment", GITLAB_TOKEN=SECRET) == 0
+    assert gitlab(runner, "hostbench-comment", GITLAB_TOKEN="", CI_PIPELINE_ID="7") == 0
+    (runner.root / "comment-6.md").write_text("another request's")
+    (runner.root / "venv.py").write_text("raise SystemExit('a request has written this')")
+    assert gitlab(runner, "hostbench-comment", GITLAB_TOKEN=SECRET, CI_PIPELINE_ID="7") == 0
     assert not (runner.folder / "calls").exists(), "no token, or no comment: nothing is posted"
+    handed = runner.root / f"{workflow('gitlab.yml')['hostbench-compare']['artifacts']['paths'][0]}"
+    handed = handed.with_name(handed.name.replace("$CI_PIPELINE_ID", "7"))
+    handed.write_text("ours")
+    assert gitlab(runner, "hostbench-comment", GITLAB_TOKEN=SECRET, CI_PIPELINE_ID="7") == 0
+    assert runner.calls() == [["comment", str(handed)]]
+    assert Path((runner.folder / "venvs").read_text().strip()) != runner.root
 
 
 def test_a_night_of_cron_follows_the_main_branch(runner: Runner) -> None:
@@ -232,9 +252,9 @@ def test_a_night_of_cron_follows_the_main_branch(runner: Runner) -> None:
     git(other, "commit", "-q", "-a", "-m", "newer")
     git(other, "push", "-q", "origin", "main")
     (runner.root / "code.py").write_text("as asv leaves benchmarks.json\n")
+    git(runner.root, "remote", "set-head", "origin", "-d")
     runner.ends_with(nightly=1)
     script = shlex.quote(str(FOLDER / "nightly.sh"))
-    runner.env["VENV"] = str(runner.folder)
     assert runner.shell(f"sh {script} --quick").returncode == 1
     ((command, *words),) = runner.calls()
     assert command == "nightly" and words[-1:] == ["--quick"]
@@ -242,6 +262,26 @@ def test_a_night_of_cron_follows_the_main_branch(runner: Runner) -> None:
     assert words[words.index("--push") + 1] == f"origin/{BRANCH}"
     assert git(runner.root, "rev-parse", "HEAD") == git(other, "rev-parse", "HEAD")
     assert git(runner.root, "rev-parse", "main") != git(other, "rev-parse", "HEAD")
+
+
+def test_a_night_of_cron_without_the_remote_or_beside_another_night(runner: Runner) -> None:
+    """What is here is measured; what another night measures stays as it is."""
+    script = shlex.quote(str(FOLDER / "nightly.sh"))
+    (runner.folder / "bin" / "sleep").symlink_to("/bin/true")
+    other = clone(runner.remote, "other")
+    git(other, "commit", "-q", "--allow-empty", "-m", "newer")
+    git(other, "push", "-q", "origin", "main")
+    before = git(runner.root, "rev-parse", "HEAD")
+    runner.ends_with()
+    with (runner.folder / "nightly.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = runner.shell(f"sh {script}")
+    assert done.returncode == EXIT_NOTHING_MEASURED and "another night" in done.stderr
+    assert not (runner.folder / "calls").exists()
+    runner.remote.rename(runner.remote.with_name("away"))
+    done = runner.shell(f"sh {script}")
+    assert done.returncode == EXIT_OK and "does not answer" in done.stderr
+    assert len(runner.calls()) == 1 and git(runner.root, "rev-parse", "HEAD") == before
 
 
 @pytest.mark.parametrize("name", ["github-nightly.yml", "nightly.sh"])
@@ -287,6 +327,8 @@ def test_every_command_of_the_page(runner: Runner, monkeypatch: pytest.MonkeyPat
     """In its order, from no results branch at all to one that is looked at elsewhere."""
     monkeypatch.chdir(runner.root)
     measured(runner.root)
+    for name in ("CHECKOUT", "VENV"):  # where nightly.sh looks of itself
+        del runner.env[name]
     runner.ends_with()
     runner.shell("hostbench")
     done = 1
