@@ -20,7 +20,7 @@ from hostbench.cli.run_setup import (
     planned,
     set_up,
 )
-from hostbench.core.errors import EXIT_FAILED, NothingMeasured, UsageError
+from hostbench.core.errors import EXIT_FAILED, BrokenError, NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
@@ -59,8 +59,10 @@ def execute(options: AbOptions) -> int:
         check_folder(options.comment, "--comment")
     try:
         return _execute(options)
-    except NothingMeasured as error:
-        _write_comment(options, comment.of_nothing(str(error), _asked(options)))
+    except (NothingMeasured, BrokenError, KeyboardInterrupt) as error:
+        why = str(error) or "interrupted before anything was compared"
+        answer = "Failed" if isinstance(error, BrokenError) else "Nothing measured"
+        _write_comment(options, comment.of_nothing(why, _asked(options), answer))
         raise
 
 
@@ -155,7 +157,8 @@ def _asked(
     times = (("--budget", options.budget), ("--stop-after", options.stop_after))
     words += [f"{name} {seconds:g}s" for name, seconds in times if seconds is not None]
     more = given(options, "quick", "changed", "launches", "device", "deadline")
-    names = [_called(one) for one in sides] or [options.a, (*options.names, WORKING_TREE)[0]]
+    second = [name for name in options.names[:1] if name not in known_families()]
+    names = [_called(one) for one in sides] or [options.a, *second, WORKING_TREE]
     subjects = [_subject(one) for one in sides] or ["", ""]
     return comment.Asked(
         names=(names[0], names[1]),

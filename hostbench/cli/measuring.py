@@ -132,8 +132,10 @@ def _records(
         for place, record in session.interleaved(part, setup.workloads, (first, second), bar):
             if budget:
                 budget.note(place, record)
-            version = sides[place].versions[str(record.case)]
-            yield place, structs.replace(record, version=version)
+            side = sides[place]
+            reason = record.reason and record.reason.replace(side.folder, "")
+            version = side.versions[str(record.case)]
+            yield place, structs.replace(record, version=version, reason=reason)
 
 
 def _parts(plan: Plan, budget: Budget | None, bar: Bar) -> Iterator[Plan]:

@@ -57,22 +57,28 @@ def of_result(
     return "\n".join([*lines, *_known([*failed, *left_out]), *_footer(asked)]) + "\n"
 
 
-def of_nothing(why: str, asked: Asked) -> str:
+def of_nothing(why: str, asked: Asked, answer: str = "Nothing measured") -> str:
     """Where there is nothing to judge."""
-    return "\n".join([MARKER, f"**Nothing measured:** {_short(why)}", *_footer(asked)]) + "\n"
+    return "\n".join([MARKER, f"**{answer}:** {_short(why)}", *_footer(asked)]) + "\n"
 
 
 def _answer(found: Mapping[Key, Comparison], sides: Sides) -> str:
-    """The worst first: failed, slower, faster, undecided, the same."""
-    broken = sum(bool(one.place and one.other) for one in sides.lacking if one.status == "failed")
-    failed = f"**Failed:** {number_of(broken, 'case')} that the other side measures. " * bool(
-        broken
-    )
+    """The worst first: failed at B alone, slower, faster, undecided, the same. Last, how many
+    others failed."""
+    failed = [one for one in sides.lacking if one.status == "failed"]
+    broken = {one.key for one in failed if one.place and one.other}
+    first = f"**Failed:** {number_of(len(broken), 'case')} that the other side measures. "
+    others = len({one.key for one in failed} - broken)
+    last = f"; {others}{' more' * bool(broken)} failed" * bool(others)
+    return first * bool(broken) + _verdict(found) + last
+
+
+def _verdict(found: Mapping[Key, Comparison]) -> str:
     if not found:
-        return failed or "**Nothing measured:** no case has numbers on both sides"
+        return "**Nothing measured:** no case has numbers on both sides"
     key, first = in_order(found)[0]
     if first.verdict == "same":
-        return f"{failed}**Same:** {_of(found, 'same')}, within {SAME_WITHIN:.0%}"
+        return f"**Same:** {_of(found, 'same')}, within {SAME_WITHIN:.0%}"
     case = code(as_typed(name_of(key)))
     others = counts({key: one for key, one in found.items() if one.verdict != first.verdict})
     rest = f"; {others}" if len({one.verdict for one in found.values()}) > 1 else ""
@@ -83,7 +89,7 @@ def _answer(found: Mapping[Key, Comparison], sides: Sides) -> str:
         most = "the most " * (sum(one.verdict == first.verdict for one in found.values()) > 1)
         is_open = first.verdict == "undecided"
         how = f"{interval} is possible at {case}" if is_open else f"{most}{case} by {by}"
-    return f"{failed}**{first.verdict.capitalize()}:** {_of(found, first.verdict)}, {how}{rest}"
+    return f"**{first.verdict.capitalize()}:** {_of(found, first.verdict)}, {how}{rest}"
 
 
 def _of(found: Mapping[Key, Comparison], verdict: str) -> str:

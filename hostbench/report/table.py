@@ -143,11 +143,14 @@ def _values(cell: str | Cell) -> tuple[Any, ...]:
 
 
 def code(text: str, in_table: bool = False) -> str:
-    """Text from anywhere as code in Markdown: only what would end the two is taken for itself. A
-    backslash before a bar would undo the one that keeps the bar from ending a cell."""
-    kept = one_line(text).replace("`", "'").strip()
+    """Text from anywhere as code in Markdown, as it is: a command that is copied is the one that
+    was typed. It stands between more backticks than it has together. In a table, a backslash before
+    a bar would undo the one that keeps the bar from ending a cell."""
+    kept = one_line(text).strip()
     kept = re.sub(r"\\*\|", r"\\|", kept) if in_table else kept
-    return f"`{kept}`" if kept else ""
+    runs = re.findall("`+", kept)
+    fence, space = "`" * (1 + max(map(len, runs), default=0)), " " * bool(runs)
+    return f"{fence}{space}{kept}{space}{fence}" if kept else ""
 
 
 def _text(cell: str | Cell, markdown: bool = False) -> str:

@@ -6,6 +6,7 @@ one, which sees what the interpreter at hand has installed and never writes ther
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ _TIMEOUT_S = 600.0
 """For one command, as in asv, where asv.conf.json names no `install_timeout`."""
 _LINES = 5
 """Of what a command printed, where it failed."""
+_EMPTY = re.compile("\\s*($|note:|hint:|[\u00d7\u2502\u2570]|\\[end of output\\])")
+"""What pip says around the lines that tell what is wrong."""
 
 
 def package_of(
@@ -112,8 +115,9 @@ class _Commands:
                 _end(process)
             if codes is not None and code not in codes:
                 said.seek(0)
-                lines = said.read().decode(errors="replace").strip().splitlines()[-_LINES:]
-                raise UsageError(f"`{' '.join(words)}` {why}: {' | '.join(lines)}")
+                lines = said.read().decode(errors="replace").splitlines()
+                telling = [line.strip() for line in lines if not _EMPTY.match(line)]
+                raise UsageError(f"`{' '.join(words)}` {why}: {' | '.join(telling[-_LINES:])}")
 
     def _environ(self) -> dict[str, str]:
         """This process's, with the environment's programs first and pip kept inside it."""

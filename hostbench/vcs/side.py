@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import hostbench
 from hostbench.core.case import Case
-from hostbench.core.errors import UsageError
+from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.units import number_of
 from hostbench.runner.boot import BOOT, environment
 from hostbench.vcs import own, repo
@@ -45,6 +45,8 @@ class Side:
     """Holds `hostbench/`."""
     versions: Mapping[str, str]
     """The version of each case that this code declares, by the case's text."""
+    folder: str = ""
+    """Where it was made, another one each time: no reason is kept with it."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Of its workers' environment."""
     broken: Mapping[str, str] = field(default_factory=dict)
@@ -61,31 +63,43 @@ def known_commit(checkout: Path, name: str) -> str:
 
 
 def of_commit(checkout: Path, name: str, folder: Path) -> Side:
-    """The commit that `name` names in the repository of `checkout`. Raises UsageError."""
+    """The commit that `name` names in the repository of `checkout`. Raises UsageError, and
+    BrokenError where it cannot be built or imported."""
     commit = known_commit(checkout, name)
     code = Checkout(commit=commit, committed_at=repo.committed_at(checkout, commit), scratch=None)
     try:
         if own.is_own(checkout):
-            return _own(name, code, own.of_commit(checkout, name, commit, folder))
+            return _own(name, code, folder, own.of_commit(checkout, name, commit, folder))
         repo.export(checkout, commit, _PACKAGE, folder)
     except (GitError, UsageError) as error:
-        raise UsageError(f"{name} ({commit[:8]}) cannot be measured: {error}") from error
-    return Side(name=name, code=code, root=folder, versions=_versions(name, folder))
+        raise BrokenError(f"{name} ({commit[:8]}) cannot be measured: {error}") from error
+    return _plain(name, code, folder)
 
 
 def of_working_tree(checkout: Path, code: Checkout, folder: Path) -> Side:
-    """The files as they are now; what is edited later is not measured."""
+    """The files as they are now; what is edited later is not measured. Raises BrokenError."""
     try:
         if own.is_own(checkout):
-            return _own(WORKING_TREE, code, own.of_working_tree(checkout, WORKING_TREE, folder))
+            found = own.of_working_tree(checkout, WORKING_TREE, folder)
+            return _own(WORKING_TREE, code, folder, found)
         repo.copy_tree(checkout, _PACKAGE, folder)
     except (GitError, UsageError) as error:
-        raise UsageError(f"the working tree cannot be measured: {error}") from error
-    return Side(name=WORKING_TREE, code=code, root=folder, versions=_versions(WORKING_TREE, folder))
+        raise BrokenError(f"the working tree cannot be measured: {error}") from error
+    return _plain(WORKING_TREE, code, folder)
 
 
-def _own(name: str, code: Checkout, found: OwnSide) -> Side:
-    """Of somebody's project; hostbench is the one at hand. Raises UsageError."""
+def _plain(name: str, code: Checkout, folder: Path) -> Side:
+    """Of hostbench itself. Raises BrokenError."""
+    versions = _versions(name, folder)
+    return Side(name=name, code=code, root=folder, versions=versions, folder=_prefix(folder))
+
+
+def _prefix(folder: Path) -> str:
+    return f"{folder.resolve()}/"
+
+
+def _own(name: str, code: Checkout, folder: Path, found: OwnSide) -> Side:
+    """Of somebody's project; hostbench is the one at hand. Raises BrokenError."""
     root = Path(hostbench.__file__).parent.parent
     versions, broken = _listed(tuple, name, root, found.variables, _LIST_OWN)
     return Side(
@@ -93,6 +107,7 @@ def _own(name: str, code: Checkout, found: OwnSide) -> Side:
         code=replace(code, scratch=code.scratch or found.scratch),
         root=root,
         versions=versions,
+        folder=_prefix(folder),
         variables=found.variables,
         broken=broken,
         remarks=found.remarks,
@@ -124,7 +139,7 @@ def comparable(
 
 
 def _versions(name: str, root: Path) -> dict[str, str]:
-    """What the code of hostbench in `root` lists. Raises UsageError."""
+    """What the code of hostbench in `root` lists. Raises BrokenError."""
 
     def read(works: Any) -> dict[str, str]:
         return {case: work["version"] for work in works for case in work["cases"]}
@@ -136,7 +151,7 @@ def _listed(
     read: Callable[[Any], T], name: str, root: Path, variables: Mapping[str, str], *words: str
 ) -> T:
     """What is read of the JSON that this code prints last, with the hostbench in `root`. Raises
-    UsageError for one that is too old or broken to."""
+    BrokenError for one that is too old or broken to."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", *words, str(root)],
         capture_output=True,
@@ -149,4 +164,4 @@ def _listed(
         return read(json.loads(done.stdout.rpartition("\n\n")[2]))
     except (ValueError, TypeError, KeyError) as error:
         said = (done.stderr.strip().splitlines() or ["it lists no cases"])[-1]
-        raise UsageError(f"the code of {name} cannot be measured: {said:.200}") from error
+        raise BrokenError(f"the code of {name} cannot be measured: {said:.200}") from error

@@ -1,6 +1,7 @@
 """The comment on a pull request: the answer first, and no markup of anybody else's."""
 
 import re
+from html import escape
 
 import pytest
 from markdown_it import MarkdownIt
@@ -95,7 +96,10 @@ def test_a_failure_comes_first() -> None:
     assert "- `failed at working tree (5e6f7a8b): transfer.host_to_device[" in said
     assert ": out of memory`\n" in said
     old = Lacking(key=key(1), place=0, status="failed", reason="", other=True)
-    assert answer({key(0): SAME}, old).startswith("**Same:**")
+    assert answer({key(0): SAME}, old) == "**Same:** the one case, within 5%; 1 failed"
+    both = [Lacking(key=key(2), place=n, status="failed", reason="", other=False) for n in (0, 1)]
+    assert answer({key(0): SAME}, lacking, *both).endswith("within 5%; 1 more failed")
+    assert answer({}, *both).endswith("no case has numbers on both sides; 1 failed")
 
 
 def test_what_changed_is_in_the_table_and_the_rest_is_said() -> None:
@@ -139,6 +143,12 @@ def test_no_text_from_elsewhere_is_markup() -> None:
             assert table.count("<td") in (0, 7)
             prose = [part.partition("<code>")[0] for part in html.split("</code>")]
             assert not any("evil" in part or "@every" in part for part in prose)
+
+
+@pytest.mark.parametrize("text", ["ab `x`;$(id) '``' main", "`", "``a"])
+def test_code_is_what_was_typed(text: str) -> None:
+    """A branch may be called so: another quote in its place would end that of the shell."""
+    assert f"<code>{escape(text, quote=False)}</code>" in rendered(code(text))
 
 
 def test_nothing_measured_is_said() -> None:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from hostbench.core.errors import (
     EXIT_OK,
     EXIT_REGRESSION,
     EXIT_USAGE,
+    BrokenError,
 )
 from hostbench.core.records import Launch, Outcome
 from hostbench.device.simulated_file import VARIABLE
@@ -141,13 +143,13 @@ def test_the_working_tree_is_a_side_as_it_is_now(
 def test_a_case_that_fails_is_left_out_on_both_sides(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    commit(root, "broken")
+    commit(root, "broken:HERE/file")
     assert main([*AB, "HEAD~1"]) == EXIT_FAILED
     assert len(Toy.walked) == 2
     said = capsys.readouterr()
     assert "broken" in said.err and "no run that may be judged" not in said.err
     assert (
-        f"  {as_typed(str(CASE))}@simulated-shelf: broken" in said.out
+        f"  {as_typed(str(CASE))}@simulated-shelf: broken:file\n" in said.out
         and "failed at working tree (" in said.out
     )
     assert sorted(one.results()[0].status for one in stored(root)) == ["failed", "ok"]
@@ -188,7 +190,7 @@ def test_a_budget_ends_a_case_when_it_is_decided(
     assert main([*AB, *words]) == EXIT_REGRESSION
     told = file.read_text()
     assert told.startswith("<!-- hostbench: ab -->\n**Slower:** the one case, `transfer.")
-    assert "slow 'down'`\n" in told and "- `time used: " in told
+    assert "slow `down` ``\n" in told and "- `time used: " in told
     assert (
         f"- again: `hostbench ab 'HEAD~1' main --case '{CASE}' --budget 600s --device sim" in told
     )
@@ -256,6 +258,13 @@ def test_a_comment_says_that_nothing_was_measured(
     assert main([*AB, "main", "--comment", "c.md"]) == EXIT_NOTHING_MEASURED
     first = (root / "c.md").read_text().splitlines()[1]
     assert first.startswith("**Nothing measured:** `nothing to compare: 1 case left out, not in")
+    for error, answer in (
+        (BrokenError("cannot be built"), "**Failed:** `cannot be built`"),
+        (KeyboardInterrupt, "**Nothing measured:** `interrupted before anything was compared`"),
+    ):
+        monkeypatch.setattr(side, "_versions", Mock(side_effect=error))
+        assert main([*AB, "main", "--comment", "c.md"]) == EXIT_FAILED
+        assert (root / "c.md").read_text().splitlines()[1] == answer
     assert main([*AB, "main", "--comment", "no/such.md"]) == EXIT_USAGE
     assert "name another file with --comment" in capsys.readouterr().err
 
@@ -275,7 +284,9 @@ def test_only_what_a_change_can_touch_is_measured(
     Toy.walked.clear()
     assert main([*words, "overlap", "--comment", "c.txt"]) == EXIT_NOTHING_MEASURED
     assert "--changed: no family imports what changed (1 Python file)" in capsys.readouterr().err
-    assert not Toy.walked and "**Nothing measured:**" in (root / "c.txt").read_text()
+    written = (root / "c.txt").read_text()
+    assert not Toy.walked and "**Nothing measured:**" in written
+    assert "\n- B: `working tree`\n" in written, "and no family"
 
 
 @pytest.mark.parametrize("more", [("--launches", "9"), ("--stop-after", "1m")])
