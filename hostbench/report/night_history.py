@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s, today
+from hostbench.core.errors import Warn
 from hostbench.core.records import RunHeader
 from hostbench.core.units import number_of
 from hostbench.facts import causes as possible_causes
@@ -19,6 +20,7 @@ from hostbench.judge.causes import in_words
 from hostbench.judge.events import DetectedEvent
 from hostbench.judge.night import CONFIRMED
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
+from hostbench.store import nights
 from hostbench.store.history import History
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.runs import AboutRun, WholeRun, facts_of
@@ -245,20 +247,24 @@ def _in_triage(change: NightChange, night: StoredNight, entries: Sequence[Entry]
     return entry is not None and not entry.lapsed(event, today())
 
 
-def silent_machines(history: History, machine: str, now: str) -> tuple[str, ...]:
-    """`nothing from box-3 since 2026-11-21 02:00`, of machines that ran more than once."""
-    times: dict[str, list[float]] = {}
-    names: dict[str, AboutRun] = {}
+def silent_machines(
+    history: History, results: Path, machine: str, now: str, warn: Warn
+) -> tuple[str, ...]:
+    """`nothing from box-3 since 2026-11-21 02:00`, of machines that ran more than once: what a
+    night measured once more is the same time."""
+    runs: dict[str, list[AboutRun]] = {}
     for about in history.runs():
         if about.machine and about.machine != machine and about.by not in _NOT_NIGHTS:
-            times.setdefault(about.machine, []).append(epoch_s(about.started_at))
-            names[about.machine] = about
+            runs.setdefault(about.machine, []).append(about)
     found = []
-    for name, own in sorted(times.items()):
-        pauses = [later - earlier for earlier, later in pairwise(own)]
-        age_s = epoch_s(now) - own[-1]
-        if pauses and SILENT_AFTER * statistics.median(pauses) < age_s < RETIRED_AFTER_S:
-            found.append(f"nothing from {name} since {names[name].started_at[:16]}Z")
+    for name, own in sorted(runs.items()):
+        again = set(chain(*(night.again for night in nights.of_machine(results, name, warn))))
+        began = [one.started_at for one in own if one.run_id not in again]
+        pauses = [epoch_s(later) - epoch_s(earlier) for earlier, later in pairwise(began)]
+        if pauses:
+            age_s = epoch_s(now) - epoch_s(began[-1])
+            if SILENT_AFTER * statistics.median(pauses) < age_s < RETIRED_AFTER_S:
+                found.append(f"nothing from {name} since {began[-1][:16]}Z")
     return tuple(found)
 
 

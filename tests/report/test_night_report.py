@@ -4,15 +4,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from hostbench.cli.history import open_history
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from hostbench.judge.compare import Comparison
 from hostbench.judge.night import NightCause
-from hostbench.report.night_history import MOST_OF_SUBJECT, landed, still_slower
+from hostbench.report.night_history import (
+    MOST_OF_SUBJECT,
+    landed,
+    silent_machines,
+    still_slower,
+)
 from hostbench.report.nightly import MovedSeries, NightReport, answer, exit_code, page
 from hostbench.report.table import markdown, text
+from hostbench.store import archive, nights
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.triage import Entry
+from hostbench.testing.builders import copy_case, record, run
 from hostbench.vcs import repo
 
 CASE = "steps.copies[device=cpu,way=to]"
@@ -104,6 +113,24 @@ def test_a_commits_first_line_is_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(repo, "landed", lambda *_: [("1a2b3c4d5e", "x" * 500)])
     (line,) = landed(tmp_path, "a", "b")
     assert line == f"1a2b3c4d {'x' * (MOST_OF_SUBJECT - 3)}..."
+
+
+def test_a_machine_is_silent_after_its_usual_pause_between_nights(tmp_path: Path) -> None:
+    """What each night measures once more, half an hour later, is no night of its own."""
+    for day in (1, 2, 3):
+        ids = [f"202603{day:02d}T02{minute}00Z-1a2b3c4d-0001" for minute in ("00", "30")]
+        for run_id, minute in zip(ids, ("00", "30"), strict=True):
+            at = f"2026-03-{day:02d}T02:{minute}:00.000Z"
+            made = run([record(copy_case())], machine="box", run_id=run_id, started_at=at)
+            archive.write(tmp_path, made)
+        nights.write(tmp_path, replace(stored(day), run_id=ids[0], again=ids[1:]))
+    history = open_history(str(tmp_path))
+    for now, said in (
+        ("2026-03-04T02:00:00Z", ()),
+        ("2026-03-04T15:00:00Z", ("nothing from box since 2026-03-03T02:00Z",)),
+    ):
+        assert silent_machines(history, tmp_path, "other", now, pytest.fail) == said
+        assert silent_machines(history, tmp_path, "box", now, pytest.fail) == ()
 
 
 def stored(day: int, *effects: float, cause: NightCause = "code") -> StoredNight:

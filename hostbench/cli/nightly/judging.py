@@ -37,7 +37,7 @@ def judge_tonight(tonight: Tonight, setup: Setup, run: WholeRun) -> None:
     history = open_history(str(setup.results))
     known = nights.of_machine(setup.results, setup.machine, warn)
     earlier = night_history.runs_before(history, run.header, known)
-    silent = night_history.silent_machines(history, setup.machine, setup.now())
+    silent = night_history.silent_machines(history, setup.results, setup.machine, setup.now(), warn)
     devices = {about.device for about in history.runs() if about.machine == setup.machine}
     tonight.note(silent=silent, other_devices=tuple(sorted(devices - {setup.device})))
     if earlier:
