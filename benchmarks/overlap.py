@@ -1,6 +1,6 @@
 """asv's view of the family `overlap`, written by `hostbench sync-benchmarks`.
 
-The literals stay literal: asv runs these classes from HEAD against the hostbench of each commit.
+The literals stay literal: asv runs these classes from HEAD against the code of each commit.
 """
 
 from hostbench import suite

@@ -200,7 +200,10 @@ def repository(results: Path) -> tuple[Path, Checkout]:
         )
     code = working_tree(root, results)
     if code.commit is None:
-        raise UsageError(f"{root} has no commits that can be measured ({code.scratch}): clone it")
+        raise UsageError(
+            f"{root} has no commits that can be measured ({code.scratch}): commit what there is, "
+            "or clone a repository that has some"
+        )
     return root, code
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import keyword
 import os
-import pkgutil
 import re
 import tomllib
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from hostbench.core.files import read_stored, write_atomic
 from hostbench.families import broken
 from hostbench.runner.places import asv_benchmarks, asv_results
 from hostbench.vcs import repo
+from hostbench.vcs.own import BESIDE
 from hostbench.vcs.repo import GitError, is_ours
 
 PYPROJECT = "pyproject.toml"
@@ -31,9 +31,10 @@ _FOLDERS = ("bench", "workloads")
 which would be imported as workloads are."""
 _NIGHTLY = "github-nightly.yml"
 _PLUGIN = "hostbench.asv_env"
-_NO_PACKAGE = {"test", "tests", "doc", "docs", "example", "examples", "scripts", "tools", *_FOLDERS}
 _PURE = ("setuptools", "hatchling", "flit_core", "poetry.core", "pdm.backend", "uv_build")
 """Build backends that only copy the files of a package of plain Python."""
+_PURE_NEEDS = {re.sub(r"[._]", "-", name) for name in (*_PURE, "wheel")}
+"""What such a build requires; anything else writes files: a version, an extension."""
 _HEADER = re.compile(r"^[ \t]*\[[ \t]*tool[ \t]*\.[ \t]*hostbench[ \t]*\][^\r\n]*(\r?\n|\Z)", re.M)
 _REMEDY = "make it writable, and try again"
 
@@ -53,15 +54,15 @@ def execute(options: InitOptions) -> int:
         _check_place(root, path)
     if root != Path.cwd().resolve():
         print(f"in {root}:")
+    if declared.text is None:
+        print(f"left as it is: {PYPROJECT}, which names {declared.workloads[0]}")
+    else:  # first: with it, a call that was interrupted goes on where it was
+        _write(root, declared.path, declared.text)
     for path, text in wanted.items():
         if path.exists() or path.is_symlink():
             print(f"left as it is: {path.relative_to(root)}")
         else:
             _write(root, path, text)
-    if declared.text is None:
-        print(f"left as it is: {PYPROJECT}, which names {declared.workloads[0]}")
-    else:
-        _write(root, declared.path, declared.text)
     is_synced = _write_benchmarks(root)
     print("\n".join(_next(root)))
     return EXIT_OK if is_synced else EXIT_FAILED
@@ -109,9 +110,16 @@ class _Declared:
     @property
     def is_plain(self) -> bool:
         """What it builds is the files of the package as they are."""
-        backend = _table(self.found, "build-system").get("build-backend", "setuptools")
-        extensions = _table(self.found, "tool", "setuptools").get("ext-modules")
-        return str(backend).startswith(_PURE) and not extensions
+        system, tool = _table(self.found, "build-system"), _table(self.found, "tool")
+        backend = str(system.get("build-backend", "setuptools"))
+        requires = re.findall(r"'([\w.-]+)", str(system.get("requires", [])))
+        needs = {re.sub(r"[._]+", "-", name).lower() for name in requires}
+        more = (
+            _table(tool, "setuptools").get("ext-modules"),
+            _table(tool, "hatch", "build").get("hooks"),
+            _table(tool, "poetry").get("build"),
+        )
+        return backend.startswith(_PURE) and needs <= _PURE_NEEDS and not any(more)
 
     @property
     def name(self) -> str:
@@ -198,17 +206,18 @@ def _files(root: Path, declared: _Declared) -> Iterator[tuple[Path, str]]:
 def _package(root: Path, declared: _Declared) -> str | None:
     """The project's package: the one of its name, else the first. A script beside it is none: what
     it does when it is imported nobody knows."""
-    folder = own_package.unbuilt(asv_config.source_folder(root))
-    without = _NO_PACKAGE | {asv_benchmarks(root).name}
-    names = set(own_package.names_in([folder], without))
-    found = sorted(
-        module.name
-        for module in pkgutil.iter_modules([str(folder)])
-        if module.name in names and (module.ispkg or folder != root)
-        if module.name.isidentifier() and not keyword.iskeyword(module.name)
-    )
-    named = re.sub(r"[-.]+", "_", declared.name).lower()
-    return next((name for name in found if name.lower() == named), found[0] if found else None)
+    without = BESIDE | {asv_benchmarks(root).name, *_FOLDERS}
+    package = own_package.unbuilt(asv_config.source_folder(root), without)
+    folder = Path(package.folders[0])
+    found = [
+        name
+        for name in package.names
+        if folder != root or (folder / name).is_dir()
+        if all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
+    ]
+    words = {name: re.sub(r"[-.]+", "_", name).lower() for name in (*found, declared.name)}
+    named = words[declared.name]
+    return next((name for name in found if words[name] == named), found[0] if found else None)
 
 
 def _check_place(root: Path, path: Path) -> None:
@@ -261,7 +270,9 @@ def _next(root: Path) -> Iterator[str]:
         yield f"add to .gitignore: {' '.join(lacking)}"
     yield f"set HOSTBENCH in {recipes.PLACES[_NIGHTLY]}: where pip gets hostbench from"
     yield "then:"
+    is_built = asv_config.build_commands(root, asv_config.source_folder(root))[1]
     commands = {
+        **({"pip install -e .": "`run` measures what is installed"} if is_built else {}),
         f"{program()} run --quick": "a first measurement of the working tree",
         'git add . && git commit -m "Benchmarks by hostbench"': "what is committed has a history",
         f"{program()} ab HEAD": "your next change against that commit, interleaved",

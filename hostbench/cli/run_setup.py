@@ -4,7 +4,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -36,6 +36,7 @@ from hostbench.runner.plan import (
 )
 from hostbench.store import adopt, runs
 from hostbench.store.runs import WholeRun
+from hostbench.vcs.own import another_installed
 from hostbench.vcs.repo import Checkout, checkout
 
 
@@ -176,7 +177,10 @@ def look(
 ) -> Checkout:
     """The checkout under the measurement, or what a simulation says instead."""
     if simulation is None or simulation.commit is None:
-        return checkout(root, results, sources)
+        found = checkout(root, results, sources)
+        if root is not None and found.commit is not None and found.scratch is None:
+            return replace(found, scratch=another_installed(root))
+        return found
     return Checkout(commit=simulation.commit, committed_at=simulation.committed_at, scratch=None)
 
 

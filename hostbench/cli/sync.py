@@ -18,7 +18,7 @@ _BY = "written by `hostbench sync-benchmarks`"
 _HEAD = '''\
 """asv's view of the family `{family}`, written by `hostbench sync-benchmarks`.
 
-The literals stay literal: asv runs these classes from HEAD against the hostbench of each commit.
+The literals stay literal: asv runs these classes from HEAD against the code of each commit.
 """
 
 from hostbench import suite

@@ -8,7 +8,7 @@ import json
 import os
 import pkgutil
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -39,18 +39,51 @@ def declared(environ: Mapping[str, str]) -> OwnPackage | None:
     return found and OwnPackage(folders=tuple(found["folders"]), names=tuple(found["names"]))
 
 
-def unbuilt(source: Path) -> Path:
-    """What of a project that needs no building is put on the path: `src/` where modules lie in
-    there, else all of it."""
+def unbuilt(source: Path, without: Collection[str] = ()) -> OwnPackage:
+    """The package of a project that needs no building, as it is put on the path: `src/` where
+    modules lie in there, else all of it, where a folder without `__init__.py` holds none."""
     src = source / "src"
-    return src if src.is_dir() and names_in([src]) else source
+    if names := names_in(src, without):
+        return OwnPackage(folders=(str(src),), names=names)
+    return OwnPackage(folders=(str(source),), names=_without(without, _modules(source)))
 
 
-def names_in(folders: Iterable[Path], without: Collection[str] = ()) -> tuple[str, ...]:
-    """The modules and packages of these folders that nothing else may answer for. A folder without
-    `__init__.py` is none: several may share its name."""
-    found = {module.name for module in pkgutil.iter_modules(map(str, folders))}
-    return tuple(sorted(found - _NEVER - sys.stdlib_module_names - set(without)))
+def names_in(folder: Path, without: Collection[str] = ()) -> tuple[str, ...]:
+    """The modules and packages in there that nothing else may answer for. A folder that has no
+    `__init__.py` may be one of several projects: then what lies in it, as in `company.product`."""
+    return _without(without, _importable(folder))
+
+
+def _without(names: Collection[str], found: Iterable[str]) -> tuple[str, ...]:
+    aside = {*_NEVER, *sys.stdlib_module_names, *names}
+    own = (name for name in found if not name.startswith("__editable__"))  # setuptools' own
+    return tuple(sorted(name for name in own if name.partition(".")[0] not in aside))
+
+
+def _modules(folder: Path) -> Iterator[str]:
+    return (module.name for module in pkgutil.iter_modules([str(folder)]))
+
+
+def _importable(folder: Path) -> Iterator[str]:
+    yield from _modules(folder)
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name.isidentifier() and path.is_dir() and not path.is_symlink():
+            if not (path / "__init__.py").exists():
+                yield from (f"{path.name}.{name}" for name in _importable(path))
+
+
+def installed(name: str) -> Path | None:
+    """The folder or the file that a worker imports this from where no copy is named: it has neither
+    the working directory on its path nor what PYTHONPATH names."""
+    aside = {"", str(Path.cwd()), *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    parents = name.split(".")[:-1]
+    path = [str(Path(entry, *parents)) for entry in sys.path if entry not in aside]
+    for finder in sys.meta_path:
+        spec = finder.find_spec(name, path if finder is PathFinder else None)
+        if spec is not None and spec.origin is not None:
+            origin = Path(spec.origin)
+            return origin.parent if spec.submodule_search_locations else origin
+    return None
 
 
 def import_from(package: OwnPackage) -> None:
@@ -85,16 +118,17 @@ def strangers(package: OwnPackage, files: Mapping[str, str]) -> list[str]:
 
 
 class _Finder(MetaPathFinder):
-    """Finds the names of a package in its folders alone."""
+    """Finds the names of a package, and what lies in them, in its folders alone."""
 
     def __init__(self, package: OwnPackage) -> None:
         self._names = frozenset(package.names)
-        self._folders = list(package.folders)
+        self._folders = package.folders
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] not in self._names:
+        parts = fullname.split(".")
+        if self._names.isdisjoint(".".join(parts[:num]) for num in range(1, len(parts) + 1)):
             return None
         found = self.look(fullname, path)
         if found is None:
@@ -103,7 +137,9 @@ class _Finder(MetaPathFinder):
         return found
 
     def look(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
-        return PathFinder.find_spec(fullname, self._folders if path is None else path)
+        if fullname in self._names:
+            path = [str(Path(one, *fullname.split(".")[:-1])) for one in self._folders]
+        return PathFinder.find_spec(fullname, path)
 
 
 def _is_stdlib(entry: str) -> bool:

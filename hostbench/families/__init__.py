@@ -173,9 +173,7 @@ def own_package_at_hand() -> OwnPackage | None:
     source = asv_config.source_folder(root)
     if asv_config.build_commands(root, source)[1]:
         return None
-    folder = own_package.unbuilt(source)
-    names = own_package.names_in([folder], not_of_the_package(root))
-    return OwnPackage(folders=(str(folder),), names=names)
+    return own_package.unbuilt(source, not_of_the_package(root))
 
 
 def not_of_the_package(root: Path) -> set[str]:

@@ -38,17 +38,15 @@ def package_of(
     installed. `root` holds the asv.conf.json that is followed; `without`: no names of the package.
     Raises UsageError where a command fails."""
     build, installing = asv_config.build_commands(root, tree)
-    folders = [own_package.unbuilt(tree)]
     if build or installing:
         commands = _Commands(root, tree, folder, commit)
         commands.run(build)
         # What it depends on is there, and is the same for every commit. A build may fetch its own.
         # Where the same version is installed already, as it often is, pip would leave it at that.
         commands.run(installing, {"PIP_NO_DEPS": "1", "PIP_FORCE_REINSTALL": "1"})
-        if own_package.names_in([commands.site]):  # not where it was installed as editable
-            folders = [commands.site]
-    names = own_package.names_in(folders, without)
-    return OwnPackage(folders=tuple(map(str, folders)), names=names)
+        if names := own_package.names_in(commands.site, without):  # none where it is editable
+            return OwnPackage(folders=(str(commands.site),), names=names)
+    return own_package.unbuilt(tree, without)
 
 
 class _Commands:

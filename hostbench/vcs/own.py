@@ -10,11 +10,19 @@ from hostbench.core import own_package
 from hostbench.core.asv_config import source_folder
 from hostbench.core.errors import UsageError
 from hostbench.core.own_package import OwnPackage
-from hostbench.families import FOLDERS, configured, folders, not_of_the_package
+from hostbench.families import (
+    FOLDERS,
+    configured,
+    folders,
+    not_of_the_package,
+    own_package_at_hand,
+)
 from hostbench.runner.places import asv_benchmarks, asv_results
 from hostbench.vcs import repo
 from hostbench.vcs.build import package_of
 
+BESIDE = frozenset({"test", "tests", "doc", "docs", "example", "examples", "scripts", "tools"})
+"""Folders that lie beside a package, and are none that a project installs."""
 _CHANGED = "workloads with uncommitted changes"
 
 
@@ -39,6 +47,31 @@ def scratch(root: Path) -> str | None:
     Raises GitError."""
     inside = workload_folders(root)
     return _CHANGED if inside and repo.differ(root, None, inside) else None
+
+
+def another_installed(root: Path) -> str | None:
+    """Why a run measures other files than those of the project at `root`: where they are built, it
+    imports the package that is installed. None where that is theirs, or has the same texts; what is
+    compiled cannot be told apart."""
+    if not is_own(root) or own_package_at_hand() is not None:
+        return None
+    source = source_folder(root)
+    package = own_package.unbuilt(source, not_of_the_package(root) | BESIDE)
+    (folder,) = map(Path, package.folders)
+    for name in package.names:
+        ours, theirs = folder.joinpath(*name.split(".")), own_package.installed(name)
+        alone = ours.with_suffix(".py")
+        if theirs is None or (alone.is_file() and folder == source):  # a script beside a package
+            continue
+        pairs = [(path, theirs / path.relative_to(ours)) for path in ours.rglob("*.py")]
+        if any(_differ(one, other) for one, other in pairs or [(alone, theirs)]):
+            return f"another {name} is installed: `pip install -e .` puts this one there"
+    return None
+
+
+def _differ(one: Path, other: Path) -> bool:
+    """What only one of them has is generated, or was left out."""
+    return one.is_file() and other.is_file() and one.read_bytes() != other.read_bytes()
 
 
 def of_commit(root: Path, name: str, commit: str, folder: Path) -> OwnSide:
@@ -78,7 +111,7 @@ def _made(
     without = not_of_the_package(root)
     found = package_of(root, (tree / place).resolve(), folder / "build", commit, without)
     # What only the other side has must not be imported from wherever else it may be installed.
-    others = own_package.names_in([own_package.unbuilt(working / place)], without)
+    others = own_package.unbuilt(working / place, without).names
     package = OwnPackage(folders=found.folders, names=tuple(sorted({*found.names, *others})))
     return OwnSide(
         variables={

@@ -160,7 +160,8 @@ def working_tree(root: Path, results: Path) -> Checkout:
             scratch="uncommitted changes" if _changed(root, results) else None,
         )
     except GitError as error:
-        return Checkout(commit=None, committed_at=None, scratch=str(error))
+        why = "no commits yet" if "ambiguous argument 'HEAD'" in str(error) else str(error)
+        return Checkout(commit=None, committed_at=None, scratch=why)
 
 
 def committed_at(root: Path, commit: str | None) -> str | None:

@@ -62,6 +62,7 @@ def test_an_empty_repository_gets_all_and_twice_is_harmless(
     assert main(["init"]) == EXIT_OK
     said = capsys.readouterr().out
     before = files(root)
+    assert said.startswith("wrote: pyproject.toml\n"), "else `bench/` is taken for another's"
     assert [*before] == WRITTEN and all(f"wrote: {name}\n" in said for name in WRITTEN)
     for name, data in before.items():
         top = data.decode().splitlines()[:3]
@@ -86,19 +87,23 @@ def test_an_empty_repository_gets_all_and_twice_is_harmless(
         "hostbench ab HEAD",
         "hostbench dashboard",
     ]
+    assert main(["ab", "HEAD"]) == EXIT_USAGE
+    assert "(no commits yet): commit what there is" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("file", ["src/mine/__init__.py", "src/mine.py"])
+@pytest.mark.parametrize("file", ["mine/__init__.py", "mine.py", "mine/inner/__init__.py"])
 def test_its_package_is_found_and_its_import_is_measured(root: Path, file: str) -> None:
+    file = f"src/{file}"
+    name = "mine-inner" if "inner" in file else "mine"
     put(root, "tests/__init__.py")
     put(root, "src/mine_lib/__init__.py")
     put(root, file)
-    put(root, "pyproject.toml", '[project]\nname = "mine"\nversion = "1"')
+    put(root, "pyproject.toml", f'[project]\nname = "{name}"\nversion = "1"')
     assert main(["init"]) == EXIT_OK
     assert asv_config.build_commands(root, root) == ((), ()), "setuptools would only copy it"
     assert {path.name for path in (root / "bench").glob("*.py")} == {"startup.py"}
     declared = tomllib.loads((root / "pyproject.toml").read_text())
-    assert declared["project"]["name"] == "mine"
+    assert declared["project"]["name"] == name
     step = load(("startup",))["startup.import_package"].build(None)
     assert step().returncode == 0  # type: ignore[union-attr, operator]
     put(root, file, "__file__ = 'another copy'")
@@ -113,13 +118,19 @@ def test_its_package_is_found_and_its_import_is_measured(root: Path, file: str) 
         ("pyproject.toml", "[build-system]\nbuild-backend = 'mesonpy'\n", True),
         ("pyproject.toml", "[tool.setuptools]\next-modules = [{name = 'a'}]\n[project]\n", True),
         ("pyproject.toml", "[build-system]\nbuild-backend = 'hatchling.build'\n", False),
+        ("pyproject.toml", "[build-system]\nrequires = ['setuptools>=77', 'wheel']\n", False),
+        ("pyproject.toml", "[build-system]\nrequires = ['setuptools', 'setuptools_scm']\n", True),
+        ("pyproject.toml", "[project]\n[tool.hatch.build.hooks.custom]\na = 1\n", True),
         ("pyproject.toml", "[tool.ruff]\n", False),
     ],
 )
-def test_what_must_be_built_is(root: Path, name: str, text: str, builds: bool) -> None:
+def test_what_must_be_built_is(
+    root: Path, name: str, text: str, builds: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     put(root, name, text)
     put(root, "mine/__init__.py")
     assert main(["init"]) == EXIT_OK
+    assert ("\n  pip install -e . " in capsys.readouterr().out) is builds
     assert bool(asv_config.build_commands(root, root)[1]) is builds
 
 

@@ -6,6 +6,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from asv import config as asv_conf
 from asv import util as asv_util
 
 from hostbench import asv_env, families, suite
-from hostbench.cli import ab
+from hostbench.cli import ab, run_setup
 from hostbench.cli.entry import main
 from hostbench.core import own_package
 from hostbench.core.asv_config import build_commands
@@ -143,6 +144,35 @@ def test_uncommitted_workloads_belong_to_no_commit(root: Path) -> None:
     assert own.scratch(root) is None
     write(root, bench__other_py="")
     assert own.scratch(root) == "workloads with uncommitted changes"
+
+
+@pytest.mark.parametrize("layout", ["src/mine.py", "mine/__init__.py"])
+def test_a_run_of_another_copy_belongs_to_no_commit(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str
+) -> None:
+    """What is built is measured as it is installed."""
+    (root / "src" / "mine.py").unlink()
+    site = tmp_path / "site"
+    for top in (root, site):
+        path = top / layout.removeprefix("src/" if top == site else "")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("NUM_BYTES = 1\n")
+    write(root, noxfile_py="here")
+    write(site, noxfile_py="another's")
+    monkeypatch.syspath_prepend(str(site))
+    code = partial(run_setup.look, root, root / "results", None, {})
+    before = code()
+    assert before.scratch == "uncommitted changes"
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "another layout")
+    old = (root / "pyproject.toml").read_text()
+    (root / "pyproject.toml").write_text(f"{old}[project]\nname = 'mine'\n")
+    git(root, "commit", "-q", "-a", "-m", "built")
+    assert code().scratch is None and code().commit == git(root, "rev-parse", "HEAD")
+    path.write_text("NUM_BYTES = 2\n")
+    assert code().scratch == "another mine is installed: `pip install -e .` puts this one there"
+    configure(root, build_command=[])
+    assert own.another_installed(root) is None
 
 
 def test_a_hook_of_git_leaves_the_checkout_alone(
@@ -296,6 +326,30 @@ def test_an_editable_install_answers_for_nothing(tmp_path: Path, root: Path) -> 
     assert own_package.strangers(copy, {"mine_xyz": str(tmp_path / "new" / "x.py")})
 
 
+def test_what_lies_in_a_folder_of_several_projects_is_of_the_copy_too(tmp_path: Path) -> None:
+    """`company` has no `__init__.py`: what else is installed may add to it, not answer for it."""
+    write(tmp_path, old__src__company__abc_py="", new__company__xyz_py="")
+    write(tmp_path, new__company__abc_py="", new__company__other_py="")
+    (tmp_path / "old" / "src" / "loop").symlink_to(".")
+    copy = own_package.unbuilt(tmp_path / "old")
+    assert copy.names == ("company.abc",) and copy.folders == (str(tmp_path / "old" / "src"),)
+    copy = replace(copy, names=("company.abc", "company.xyz"))
+    with own_project.forgotten():
+        sys.path.insert(0, str(tmp_path / "new"))
+        own_package.import_from(copy)
+        import company.abc  # type: ignore[import-not-found]
+        import company.other  # type: ignore[import-not-found]
+
+        with pytest.raises(ModuleNotFoundError, match="in the code that is measured"):
+            import company.xyz  # type: ignore[import-not-found]
+        assert company.other.__file__ == str(tmp_path / "new" / "company" / "other.py")
+        found = own_package.files_of(copy)
+        assert found == {"company.abc": str(tmp_path / "old" / "src" / "company" / "abc.py")}
+        assert company.abc.__file__ == found["company.abc"]
+    for name in ("company", "company.abc", "company.other"):
+        sys.modules.pop(name, None)
+
+
 def test_a_worker_that_imported_another_copy_is_refused(root: Path, tmp_path: Path) -> None:
     """Here the workloads themselves go round what holds them to the copy."""
     round_it = "import sys; sys.meta_path.pop(0); sys.path.insert(0, '{}')\n{}"
@@ -344,7 +398,8 @@ def test_asv_goes_on_after_a_build_that_fails_and_says_why(
 
 def test_a_module_named_as_one_of_pythons_takes_no_ones_place(tmp_path: Path) -> None:
     write(tmp_path, queue_py="raise SystemExit('not this one')", hostbench_py="", mine_abc_py="")
-    names = own_package.names_in([tmp_path])
+    (tmp_path / "__editable___mine_finder.py").touch()  # of setuptools
+    names = own_package.names_in(tmp_path)
     assert names == ("mine_abc",)
     with own_project.forgotten():
         own_package.import_from(OwnPackage(folders=(str(tmp_path),), names=names))
