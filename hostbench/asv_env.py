@@ -70,6 +70,12 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
                 f"hostbench measures with asv's own Python {self._python}, not {python!r}: "
                 "leave `pythons` out of asv.conf.json"
             )
+        if requirements:  # else numbers would be kept under versions that were not measured
+            raise environment.EnvironmentUnavailable(
+                "hostbench measures with the packages that are installed, not with "
+                f"{', '.join(sorted(requirements))} as asv.conf.json asks: take `req` out of its "
+                "`matrix`, and run asv in an environment that has them"
+            )
         self._requirements = requirements  # asv's constructor reads it before it sets it
         super().__init__(conf, self._python, requirements, tagged_env_vars)
 

@@ -17,10 +17,10 @@ import os
 import pkgutil
 import sys
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
@@ -32,7 +32,7 @@ from hostbench.core.errors import UsageError, raised_at
 from hostbench.core.files import read_stored
 from hostbench.core.own_package import OwnPackage
 from hostbench.core.suggest import did_you_mean, why_no_case
-from hostbench.measure.workload import Workload, registry
+from hostbench.measure.workload import Workload, family_of, registry
 
 FOLDERS = "HOSTBENCH_WORKLOADS"
 """Folders of workloads, separated as in PATH, in place of what pyproject.toml names."""
@@ -124,9 +124,19 @@ def preloads() -> tuple[str, ...]:
 
 
 def of_project() -> tuple[str, ...]:
-    """The families in the project's own folders."""
-    inside = f"{_OWN}."
-    return tuple(name for name, one in _modules().items() if one.__name__.startswith(inside))
+    """The families of the project at hand: in its own folders, or in its package, which brings them
+    by entry points."""
+    root = asv_config.project_root(_here())
+    brought = {one.module for one in _brought()} if root is not None else set()
+
+    def is_own(module: ModuleType) -> bool:
+        if module.__name__ not in brought:
+            return module.__name__.startswith(f"{_OWN}.")
+        path = Path(str(module.__file__)).resolve()
+        inside = root is not None and path.is_relative_to(root.resolve())
+        return inside and not any(part.endswith("-packages") for part in path.parts)
+
+    return tuple(name for name, module in _modules().items() if is_own(module))
 
 
 def files() -> list[Path]:
@@ -212,7 +222,7 @@ def _found() -> dict[str, ModuleType | str]:
 def _imported(own: tuple[Path, ...]) -> dict[str, ModuleType | str]:
     """Family -> its module, imported with its workloads; or why it cannot be."""
     found = {name: f"{__name__}.{name}" for name in _inside(__path__)}
-    others = [(one.name, one.value) for one in entry_points(group="hostbench.workloads")]
+    others = [(family_of(one.module), one.module) for one in _brought()]
     package = own_package_at_hand() if own or own_package.VARIABLE in os.environ else None
     if package is not None:
         own_package.import_from(package)
@@ -227,6 +237,11 @@ def _imported(own: tuple[Path, ...]) -> dict[str, ModuleType | str]:
         found[name] = module
     modules = {name: _family(name, module) for name, module in found.items()}
     return dict(sorted(modules.items(), key=lambda item: (getattr(item[1], "ORDER", 50), item[0])))
+
+
+def _brought() -> Iterable[EntryPoint]:
+    """What installed packages bring, each module once."""
+    return {one.module: one for one in entry_points(group="hostbench.workloads")}.values()
 
 
 def _inside(folders: Collection[str]) -> list[str]:

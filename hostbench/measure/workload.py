@@ -157,7 +157,7 @@ def workload(
     """
 
     def register(build: Build) -> Build:
-        family = build.__module__.removesuffix(".workloads").rpartition(".")[2]
+        family = family_of(build.__module__)
         name = f"{family}.{build.__name__}"
         parameters = tuple(inspect.signature(build).parameters)
         if parameters[:1] != ("device",) or [*axes][:1] != ["device"]:
@@ -187,6 +187,11 @@ def workload(
         return build
 
     return register
+
+
+def family_of(module: str) -> str:
+    """The family of the workloads in a module of that name."""
+    return module.removesuffix(".workloads").rpartition(".")[2]
 
 
 def _check_values(axis: str, values: Iterable[object]) -> None:

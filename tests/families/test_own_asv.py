@@ -108,7 +108,7 @@ def test_it_has_its_card_and_its_page_with_a_chart(
         card = dashboard_page.opened(monkeypatch, "overview", project.results)
         page = dashboard_page.opened(monkeypatch, "family", project.results)
     assert not card.exception and "steps" in [one.value for one in card.subheader]
-    assert not page.exception and page.query_params["family"] == "steps"
+    assert not page.exception and page.selectbox(key="family").value == "steps"
     assert page.get("vega_lite_chart") or page.get("arrow_vega_lite_chart")
 
 

@@ -6,14 +6,16 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asv import config as asv_conf
 from asv import util as asv_util
+from asv.environment import EnvironmentUnavailable
 
 from hostbench import asv_env, families, suite
 from hostbench.cli import ab, run_setup
@@ -265,6 +267,21 @@ def test_questions_that_are_none_are_refused_in_words(root: Path) -> None:
         families.questions("sides")
 
 
+def test_a_package_brings_workloads_of_its_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are the project's where they lie in it, and called as their module is."""
+    write(root, src__mine_steps_py=WORKLOAD.format(more=""))
+    (root / "pyproject.toml").write_text("")
+    (root / "asv.conf.json").write_text("{}")
+    monkeypatch.syspath_prepend(str(root / "src"))
+    brought = [EntryPoint("anything", name, "x") for name in ("mine_steps", "tests.turns")]
+    monkeypatch.setattr(families, "entry_points", lambda group: brought)
+    monkeypatch.setattr(families, "_imported", cache(families._imported.__wrapped__))
+    families.configured.cache_clear()
+    assert families.of_project() == ("mine_steps",) and "turns" in families.names()
+    assert [*families.load(("mine_steps",))] == ["mine_steps.copy"]
+    assert ab.repository(root / "results")[0] == root
+
+
 def test_only_commits_that_touch_the_package_are_bisected(root: Path) -> None:
     first = git(root, "rev-parse", "HEAD")
     write(root, bench__sides_py="# other", benchmarks__steps_py="# other")
@@ -382,6 +399,13 @@ def test_asv_has_the_package_of_the_commit_that_it_checked_out(
     monkeypatch.setenv(suite.RECORDED, "a journal")  # then it only reads
     environment._install_project(None, "f" * 40, str(tree))
     assert environment.run(["-c", code]).strip() == str(root / "src" / "mine.py")
+
+
+def test_what_asv_would_have_to_install_is_refused() -> None:
+    """Its numbers would be kept under versions that were not measured."""
+    config = asv_conf.Config.from_json(CONFIG)
+    with pytest.raises(EnvironmentUnavailable, match="not with numpy as asv"):
+        asv_env.HostbenchEnvironment(config, "same", {"numpy": "1.26"}, {})
 
 
 def test_asv_goes_on_after_a_build_that_fails_and_says_why(
