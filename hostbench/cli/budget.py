@@ -104,8 +104,11 @@ class Budget:
         share = f"; the launches, {own_s / ten_s:.0%} of what ten a side take" if ten_s else ""
         yield f"time used: {used} of {total}{share}"
         groups: dict[str, list[str]] = {}
+        found = self.found()
         for case, why in self.why.items():
-            groups.setdefault(why, []).append(as_typed(str(case)))
+            # What others came to later may have decided it: the table is judged as a whole.
+            if case not in found or found[case].verdict == "undecided":
+                groups.setdefault(why, []).append(as_typed(str(case)))
         for why, cases in groups.items():
             shown = cases if every else cases[:_FEW]
             more = f" and {len(cases) - len(shown)} more" * (len(cases) > len(shown))
@@ -127,9 +130,11 @@ class Budget:
             elif reach is None:
                 self.why[case] = self._no_time(look.launches)
             elif not could_decide(one, half):
+                is_last = next_look(reach.launches) is None
+                which = "the most there are" if is_last else "the most that the budget allows"
                 self.why[case] = (
-                    f"±{half_width(one):.1%} after {_launches(look.launches)}; the budget "
-                    f"allows {reach.launches}, about ±{half:.1%}, and ±{wanted(one):.1%} decides"
+                    f"±{half_width(one):.1%} after {_launches(look.launches)}; {reach.launches}, "
+                    f"{which}, come to about ±{half:.1%}, and ±{wanted(one):.1%} decides"
                 )
             else:
                 near[case] = half / wanted(one)
