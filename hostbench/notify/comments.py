@@ -37,7 +37,8 @@ def post(thread: Thread, marker: str, text: str) -> str:
     """`updated` or `made`. Raises BrokenError."""
     for one in _pages(thread.place, thread.comments):
         if thread.own(one) and str(one.get("body", "")).startswith(marker):
-            exchange(thread.place, thread.update, f"{thread.comment}/{one['id']}", {"body": text})
+            path = f"{thread.comment}/{_known(one, 'id')}"
+            exchange(thread.place, thread.update, path, {"body": text})
             return "updated"
     exchange(thread.place, "POST", thread.comments, {"body": text})
     return "made"
@@ -61,9 +62,7 @@ def _github(environ: Mapping[str, str], pull: int | None) -> list[Thread]:
         raise UsageError(f"GITHUB_REPOSITORY is {repository!r:.80}; write it as owner/name")
     place = Place(
         name="GitHub",
-        url=checked_url(
-            environ.get("GITHUB_API_URL") or "https://api.github.com", "GITHUB_API_URL"
-        ),
+        url=_api(environ.get("GITHUB_API_URL") or "https://api.github.com", "GITHUB_API_URL"),
         headers={
             "Authorization": f"Bearer {_token(environ, GITHUB_TOKEN)}",
             "Accept": "application/vnd.github+json",
@@ -126,7 +125,7 @@ def _of_event(place: Place, start: str, event: Any) -> list[int]:
 def _gitlab(environ: Mapping[str, str], pull: int | None) -> Thread:
     place = Place(
         name="GitLab",
-        url=checked_url(environ["CI_API_V4_URL"], "CI_API_V4_URL"),
+        url=_api(environ["CI_API_V4_URL"], "CI_API_V4_URL"),
         headers={"PRIVATE-TOKEN": _token(environ, GITLAB_TOKEN)},
     )
     project = environ.get("CI_MERGE_REQUEST_PROJECT_ID") or environ.get("CI_PROJECT_ID") or ""
@@ -146,6 +145,11 @@ def _gitlab(environ: Mapping[str, str], pull: int | None) -> Thread:
         update="PUT",
         name=f"merge request !{number}",
     )
+
+
+def _api(url: str, source: str) -> str:
+    """What paths are put behind. Raises UsageError."""
+    return checked_url(url, source).rstrip("/")
 
 
 def _token(environ: Mapping[str, str], name: str) -> str:

@@ -19,6 +19,17 @@ LIMIT_S = 15.0
 """For the whole exchange, however slowly the other side speaks."""
 _MOST_READ = 8 * MIB
 _HERE = ("localhost", "127.0.0.1", "::1")
+_REMEDY = {
+    301: "it has moved: name its new address",
+    302: "it has moved: name its new address",
+    307: "it has moved: name its new address",
+    308: "it has moved: name its new address",
+    401: "the token is wrong, or no longer valid",
+    403: "the token may not do this, or has asked too often",
+    404: "it is not there, or the token may not see it",
+    429: "it was asked too often: try again later",
+}
+"""What a status mostly means."""
 
 
 class RefusedError(BrokenError):
@@ -79,7 +90,8 @@ def exchange(place: Place, method: str, path: str = "", body: Any = None) -> Any
         raise BrokenError(f"{place.name} cannot be reached ({done[0]})")
     status, content = done[0]
     if not 200 <= status < 300:
-        raise RefusedError(f"{place.name} refuses, with status {status}", status)
+        remedy = f": {_REMEDY[status]}" if status in _REMEDY else ""
+        raise RefusedError(f"{place.name} refuses, with status {status}{remedy}", status)
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
@@ -98,7 +110,11 @@ def _exchange(
             **place.headers,
         }
         asked = urllib.request.Request(place.url + path, data, headers, method=method)
-        with urllib.request.build_opener(_NoRedirect).open(asked, timeout=2 * LIMIT_S) as answer:
+        handlers: list[Any] = [_NoRedirect]
+        if asked.type == "http":  # to this machine: no proxy is to read it
+            handlers.append(urllib.request.ProxyHandler({}))
+        opener = urllib.request.build_opener(*handlers)
+        with opener.open(asked, timeout=2 * LIMIT_S) as answer:
             done.append((answer.status, answer.read(_MOST_READ)))
     except urllib.error.HTTPError as error:
         error.close()

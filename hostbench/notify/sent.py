@@ -22,6 +22,7 @@ from msgspec import ValidationError, convert
 from hostbench.core.clock import now, stamp
 from hostbench.core.errors import Warn
 from hostbench.core.files import read_stored, write_atomic
+from hostbench.core.units import one_line
 from hostbench.notify.change import ConfirmedChange
 from hostbench.store.union import SENT, SENT_SUFFIX
 
@@ -38,10 +39,11 @@ class SentChange:
     points: tuple[str, ...]
     """Where it began, first; the others it may have begun at."""
     series: str
+    """In one line."""
 
     def is_of(self, change: ConfirmedChange) -> bool:
         """A change keeps its name when the history goes on, but for where it began."""
-        if (self.series, self.direction) != (change.series, change.direction):
+        if (self.series, self.direction) != (one_line(change.series), change.direction):
             return False
         return change.since in self.points or self.points[0] in change.near
 
@@ -109,7 +111,7 @@ def write(
 
 def _line(change: ConfirmedChange) -> str:
     points = ",".join((change.since, *sorted(change.near - {change.since})))
-    return f"{change.direction} {points} {change.series}"
+    return f"{change.direction} {points} {one_line(change.series)}"
 
 
 def _plain(change: ConfirmedChange) -> dict[str, object]:

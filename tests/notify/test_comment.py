@@ -36,7 +36,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def on_github(hub: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, event: Any) -> None:
     path = tmp_path / "event.json"
     path.write_text(json.dumps(event))
-    monkeypatch.setenv("GITHUB_API_URL", hub.url)
+    monkeypatch.setenv("GITHUB_API_URL", f"{hub.url}/")
     monkeypatch.setenv("GITHUB_REPOSITORY", "we/it")
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(path))
@@ -145,9 +145,12 @@ def test_what_goes_wrong_is_said_without_the_token(
         hub.answers["POST /repos/we/it/issues/7/comments"] = 422
         assert "GitHub refuses, with status 422" in said(EXIT_FAILED)
         hub.answers["GET /user"] = 401
-        assert "GitHub refuses, with status 401" in said(EXIT_FAILED)
+        assert "GitHub refuses, with status 401: the token is wrong" in said(EXIT_FAILED)
         hub.answers |= {"GET /user": 403, "GET /repos/we/it/issues/7/comments": {"a": 1}}
         assert "GitHub answers with no list" in said(EXIT_FAILED)
+        odd = {"user": {"login": "github-actions[bot]"}, "body": TEXT}
+        hub.answers["GET /repos/we/it/issues/7/comments"] = [odd]
+        assert "the answer has no 'id'" in said(EXIT_FAILED)
         monkeypatch.setenv("GITHUB_TOKEN", f"{TOKEN}\nX: y")
         assert "GITHUB_TOKEN is no token" in said(EXIT_USAGE)
         monkeypatch.delenv("GITHUB_TOKEN")

@@ -49,8 +49,9 @@ def test_each_change_is_sent_once(tmp_path: Path) -> None:
         moved = replace(CHANGE, since="2b" * 20, near=frozenset({CHANGE.since}), effect=0.2)
         assert notify(tmp_path, [moved], env).sent == ()
         new = replace(CHANGE, since="3c" * 20, near=frozenset())
-        back = replace(CHANGE, direction="faster")
+        back = replace(CHANGE, direction="faster", series="a.b[kind=two\nlines\u2028]@box")
         assert notify(tmp_path, [new, back], env).sent == (new, back)
+        assert notify(tmp_path, [new, back], env) == Notified()
     bodies = [body for _, body in hook.named("POST")]
     assert len(bodies) == 4
     assert bodies[0] == {
@@ -95,14 +96,21 @@ def test_without_an_address_nothing_happens(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("status", [302, 404, 500])
-def test_what_fails_is_tried_again_the_next_night(tmp_path: Path, status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (302, ": it has moved: name its new address"),
+        (404, ": it is not there, or the token may not see it"),
+        (500, ""),
+    ],
+)
+def test_what_fails_is_tried_again_the_next_night(tmp_path: Path, status: int, why: str) -> None:
     with host() as hook:
         hook.answers[f"POST /{SECRET}"] = status
         done = notify(tmp_path, [CHANGE, OTHER], environ(hook))
         assert (done.sent, done.waiting) == ((), (CHANGE, OTHER))
         assert done.warnings == (
-            f"the webhook refuses, with status {status}",
+            f"the webhook refuses, with status {status}{why}",
             "2 changes not sent yet: the next night tries again",
         )
         assert len(hook.asked) == 1, "neither a redirect nor the next change"
@@ -216,6 +224,17 @@ def test_no_fact_holds_a_secret() -> None:
     given = dict.fromkeys((*names, "NCCL_DEBUG"), SECRET)
     kept = [name for name, fact in variables(given).items() if SECRET in repr(fact)]
     assert kept == ["env_NCCL_DEBUG"]
+
+
+def test_no_proxy_reads_what_is_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with host() as here, host() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        here.answers["GET /"] = "ok"
+        place = Place(name="it", url=f"{here.url}/", headers={"Authorization": SECRET})
+        assert exchange(place, "GET") == "ok"
+    assert proxy.asked == [] and here.tokens == {SECRET}
 
 
 def test_a_host_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
