@@ -5,11 +5,27 @@ What is not in the address is the default: a page that is visited is one entry o
 history, and each choice one more.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
 
 import streamlit as st
 from words import plain
+
+_CHOSEN = "all that is chosen on this page"
+
+
+def begin() -> None:
+    """Before a page runs: nothing is chosen yet."""
+    st.session_state[_CHOSEN] = []
+
+
+def link() -> str:
+    """The address of this view with every choice in it, also those that are the default today."""
+    chosen = {key: text(st.session_state[key]) for key, text in st.session_state[_CHOSEN]}
+    address = urlsplit(st.context.url or "")
+    query = urlencode({**st.query_params, **chosen}, quote_via=quote)
+    return address._replace(query=query, fragment="").geturl()
 
 
 def one(
@@ -22,32 +38,59 @@ def one(
 ) -> str:
     """A select box; its first option is the default. Another choice takes the keys that it `drops`
     out of the address: what they named may not be there any more."""
-    _set(key, options, str)
+    _set(key, options)
     changed = _write(key, str, drops)
     return str(st.selectbox(label, options, key=key, format_func=text, on_change=changed))
 
 
+def counted(key: str, label: str, numbers: Mapping[str, int]) -> str:
+    """A few kinds side by side, each with how many there are of it; the first is the default."""
+    _set(key, list(numbers))
+    changed = _write(key, str)
+    box = st.segmented_control(
+        label,
+        list(numbers),
+        key=key,
+        format_func=lambda name: f"{name} **{numbers[name]:,}**",
+        on_change=changed,
+        required=True,
+        label_visibility="collapsed",
+    )
+    return str(box)
+
+
 def either(key: str, label: str, options: Sequence[str]) -> str:
     """A few fixed options side by side; the first is the default."""
-    _set(key, options, str)
+    _set(key, options)
     changed = _write(key, str)
     return str(st.radio(label, options, key=key, horizontal=True, on_change=changed))
 
 
 def yes(key: str, label: str, *, default: bool = True) -> bool:
     """A switch."""
-    _set(key, ("yes", "no") if default else ("no", "yes"), lambda said: said == "yes")
-    changed = _write(key, lambda on: "yes" if on else "no")
+    _set(key, ("yes", "no") if default else ("no", "yes"), lambda said: said == "yes", _yes_or_no)
+    changed = _write(key, _yes_or_no)
     return bool(st.toggle(label, key=key, on_change=changed))
 
 
-def _set(key: str, options: Sequence[str], value: Callable[[str], Any]) -> None:
-    """Set a widget to what the address says, else to the first option."""
+def _set(
+    key: str,
+    options: Sequence[str],
+    value: Callable[[str], Any] = str,
+    text: Callable[[Any], str] = str,
+) -> None:
+    """Set a widget to what the address says, else to the first option. `value` of an option is what
+    the widget holds, `text` its way back."""
     said = st.query_params.get(key)
     if said is not None and said not in options:
         st.warning(f"The link asks for {plain(key)} {plain(said)}, which is not here.")
         said = None
     st.session_state[key] = value(options[0] if said is None else said)
+    st.session_state.setdefault(_CHOSEN, []).append((key, text))
+
+
+def _yes_or_no(on: bool) -> str:
+    return "yes" if on else "no"
 
 
 def _write(key: str, text: Callable[[Any], str], drops: Sequence[str] = ()) -> Callable[[], None]:

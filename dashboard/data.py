@@ -3,20 +3,30 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeAlias
 
 import pandas as pd
 import streamlit as st
+from derive_compare import newest
 
 from hostbench.core.files import is_url
+from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Along, marked
+from hostbench.report import side_runs
 from hostbench.report.choice import Request, choose, events
+from hostbench.report.comparison import notes
+from hostbench.report.comparison import page as comparison_page
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
+from hostbench.report.places import Key
+from hostbench.report.side_runs import SideRuns
+from hostbench.report.sides import both
+from hostbench.report.table import markdown
 from hostbench.store import traces as stored_traces
 from hostbench.store import triage
 from hostbench.store.columns import ABOUT, STATUSES
@@ -86,16 +96,16 @@ def machines(folder: Place) -> list[str]:
     return list(dict.fromkeys(pd.concat([found[~simulated], found[simulated]])["machine"]))
 
 
-def newest(folder: Place, machine: str) -> pd.DataFrame:
+def newest_of(folder: Place, machine: str) -> pd.DataFrame:
     """A row for each family of hostbench's own workloads: the newest run that came to it, with the
     family's counts. hostbench's own runs before asv's, what may be judged before scratch, then
     those of a few cases that somebody chose, and what is partial last: cut off before its last
     launch, or before a case of the family."""
-    return _newest(str(folder), _signature(folder), machine)
+    return _newest_of(str(folder), _signature(folder), machine)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def _newest(folder: str, signature: int, machine: str) -> pd.DataFrame:
+def _newest_of(folder: str, signature: int, machine: str) -> pd.DataFrame:
     found = _kept(folder, signature, "counts", _named(machine))
     found = found[found["own"].astype(bool)]
     came_to = found[found[["ok", "skipped", "failed"]].sum(axis=1) > 0]
@@ -166,6 +176,63 @@ def changes(folder: Place, axis: Along) -> Changes:
     said = _stats(own)
     day = str(pd.Timestamp.now("UTC").date())
     return _changes(str(folder), axis, _signature(folder), said, day)
+
+
+def sides(folder: Place) -> pd.DataFrame:
+    """What `hostbench compare` may name: a row for each run, the oldest first (History.sides)."""
+    return _asked(folder, "sides")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedSides:
+    """Two sides, compared; shared, so only read it."""
+
+    found: dict[Key, Comparison]
+    in_bytes: set[Key]
+    notes: tuple[str, ...]
+    """What has to be known to read the verdicts."""
+    markdown: str
+    """As `hostbench compare` writes it."""
+
+
+def comparison(folder: Place, names: tuple[str, str], machine: str | None) -> ComparedSides:
+    """As `hostbench compare`, of the newest runs of each side.
+
+    Raises HostbenchError where two sides cannot be compared.
+    """
+    return _comparison(str(folder), names, machine, _signature(folder))
+
+
+@st.cache_resource(max_entries=8, show_spinner="Comparing ...")
+def _comparison(
+    folder: str, names: tuple[str, str], machine: str | None, signature: int
+) -> ComparedSides:
+    history = _history(folder, signature)
+    runs = history.sides()
+    runs = runs if machine is None else runs[runs["machine"] == machine]
+    counted = history.runs_counted().set_index("run_id")[[*STATUSES]].sum(axis=1)
+    num_rows = {str(run_id): int(num) for run_id, num in counted.groupby(level=0).max().items()}
+    asked = side_runs.chosen(runs, names, lambda _: None)
+    first, second = (newest(side, num_rows) for side in asked)
+    read = both(first, second, history)
+    found = compare(read.series, read.interleaved, read.confounded, read.shares)
+    again = f"hostbench compare {' '.join(map(quote, names))}"
+    said = comparison_page(found, read, (first.called, second.called), again)
+    return ComparedSides(
+        found=found,
+        in_bytes=read.in_bytes & found.keys(),
+        notes=(*_left_out(asked, (first, second)), *notes(found, read)),
+        markdown=markdown(said),
+    )
+
+
+def _left_out(asked: Sequence[SideRuns], read: Sequence[SideRuns]) -> Iterator[str]:
+    for whole, part in zip(asked, read, strict=True):
+        if len(part.rows) < len(whole.rows):
+            yield (
+                f"of {whole.called} the newest {len(part.rows)} of {len(whole.rows)} runs are "
+                "compared; `hostbench compare` takes all"
+            )
 
 
 def _named(machine: str) -> str | None:

@@ -1,6 +1,7 @@
 """What the pages share: opening the results, and a table with its CSV."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import data
@@ -48,14 +49,21 @@ def stop(message: str) -> None:
     st.stop()
 
 
-def table(rows: pd.DataFrame, name: str = "", csv: pd.DataFrame | None = None) -> None:
+def table(
+    rows: pd.DataFrame,
+    name: str = "",
+    csv: pd.DataFrame | None = None,
+    columns: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
     """A table; with a name also a button that saves it, or the fuller `csv`, as NAME.csv.
 
-    Columns with nothing in them are not shown. A column `trend` leads to that page.
+    Columns with nothing in them are not shown. A column `trend` leads to that page. `columns`: how
+    some of them are drawn.
     """
-    columns: dict[str, Any] = {name: st.column_config.Column(width="large") for name in _WIDE}
-    columns["trend"] = st.column_config.LinkColumn(width="small", display_text="open")
-    st.dataframe(_filled(rows), hide_index=True, width="stretch", column_config=columns)
+    drawn: dict[str, Any] = {name: st.column_config.Column(width="large") for name in _WIDE}
+    drawn["trend"] = st.column_config.LinkColumn(width="small", display_text="open")
+    drawn |= columns
+    st.dataframe(_filled(rows), hide_index=True, width="stretch", column_config=drawn)
     if name:
         save(rows if csv is None else csv, name)
 

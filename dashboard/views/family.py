@@ -19,7 +19,7 @@ folder = parts.opened()
 found = data.runs(folder)
 left, middle, right, last = st.columns([2, 2, 3, 2])
 machines = data.machines(folder)
-newest = data.newest(folder, machines[0])
+newest = data.newest_of(folder, machines[0])
 latest = newest[newest["started_at"] == newest["started_at"].max()]
 with left:
     came_to = set(latest["family"])
@@ -27,11 +27,11 @@ with left:
     family = choose.one("family", "Family", order, drops=("run", "device", "trace"))
 if family in families.broken():
     parts.stop(plain(families.broken()[family]))
-having = [one for one in machines if family in set(data.newest(folder, one)["family"])]
+having = [one for one in machines if family in set(data.newest_of(folder, one)["family"])]
 with middle:
     order = [*having, *(one for one in machines if one not in having)]
     machine = choose.one("machine", "Machine", order, drops=("run", "device"))
-newest = data.newest(folder, machine)
+newest = data.newest_of(folder, machine)
 mine = found[found["machine"] == machine]
 first = [str(one) for one in newest["run_id"][newest["family"] == family]]
 names = {str(run_id): run(some) for run_id, some in mine.groupby("run_id", sort=False)}

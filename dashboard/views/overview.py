@@ -70,7 +70,7 @@ folder = parts.opened()
 runs = data.runs(folder)
 machine = choose.one("machine", "Machine", data.machines(folder))
 here = runs[runs["machine"] == machine]
-by_family = data.newest(folder, machine)
+by_family = data.newest_of(folder, machine)
 named = by_family["run_id"].mode()  # the run that most families are shown of
 shown = here[here["run_id"].isin(named)]
 newest = (shown if len(shown) else here).iloc[0]

@@ -52,7 +52,7 @@ def page(
     parts += ["", table(listed, sides)] if listed else []
     left = {key: one for key, one in found.items() if key not in listed}
     parts += [f"not listed: {counts(left)}; `{again} --all` lists them"] * bool(left)
-    parts += ["", *_lacking(sides.lacking, names, every), *_notes(found, sides, every)]
+    parts += ["", *_lacking(sides.lacking, names, every), *notes(found, sides, every)]
     return [*parts, *_detectable_in_words(found), *remarks]
 
 
@@ -73,7 +73,7 @@ def as_json(
         "first": names[0],
         "second": names[1],
         "counts": Counter(one.verdict for one in found.values()),
-        "notes": _notes(found, sides, every=True),
+        "notes": notes(found, sides, every=True),
         "remarks": [remark.strip() for remark in remarks],
         "detectable_effect": detectable(found),
         "without_number": [
@@ -155,7 +155,7 @@ def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) ->
             yield f"  and {len(own) - _FEW} more; --all names them"
 
 
-def _notes(found: Mapping[Key, Comparison], sides: Sides, every: bool) -> list[str]:
+def notes(found: Mapping[Key, Comparison], sides: Sides, every: bool = True) -> list[str]:
     """What has to be known to read the verdicts, and how often asv's own rule says otherwise."""
     said = list(sides.remarks)
     if sides.shares.keys() & found.keys():

@@ -14,7 +14,7 @@ COLUMNS = tuple(
         "interleaved_with flags"
     ).split()
 )
-SIDES = ("machine", "commit", "run_id", "torch", "driver", "scratch")
+SIDES = ("machine", "commit", "run_id", "started_at", "torch", "driver", "scratch")
 """What can be said of a run as a whole, to choose what is compared."""
 STATUSES = ("ok", "skipped", "failed", "not measured")
 ABOUT = ("commit", "started_at", "hardware", "torch", "driver", "scratch", "source")

@@ -199,6 +199,7 @@ def test_the_overview_is_drawn_and_leads_to_a_page_with_the_same_run(
     page.set_viewport_size(WIDE)
     page.get_by_role("link", name="collectives: charts and numbers").click()
     page.get_by_text("How does all-reduce scale?").first.wait_for()
+    page.wait_for_url("**/family?*")
     chosen = _query(page)
     assert (chosen["machine"], chosen["family"]) == (CPU_MACHINE, "collectives")
     assert chosen["run"].startswith("20261101T030000Z-cccccccc")

@@ -172,9 +172,9 @@ def test_what_somebody_said_is_seen_at_once_and_is_text(
     results = shutil.copytree(tree.parent, tmp_path / "copied") / tree.name
     app = open_page(results=results)
     assert tiles(app)["fails now"] == "2"
-    first, second = app.code[1].value.splitlines()
+    first, second = app.main.code[1].value.splitlines()
     assert main([*shlex.split(first)[1:], "--note", f"{HOSTILE} {MARKUP}"]) == EXIT_OK
-    expired = [*shlex.split(app.code[0].value)[1:], "--until", "2026-03-31"]
+    expired = [*shlex.split(app.main.code[0].value)[1:], "--until", "2026-03-31"]
     assert main(expired) == EXIT_OK
     (results / "triage" / "half.txt").write_text(f"state: {HOSTILE}\n")
     app.run()
@@ -188,7 +188,7 @@ def test_what_somebody_said_is_seen_at_once_and_is_text(
     assert "has expired: machine:simulated-a since" in said(app)
     for kind in (app.markdown, app.subheader, app.caption):
         assert all(HOSTILE not in one.value and "[click]" not in one.value for one in kind)
-    assert second in app.code[-1].value
+    assert second in app.main.code[-1].value
 
 
 def test_names_are_quoted_for_the_shell_and_for_the_url(tree: Path) -> None:

@@ -1,0 +1,88 @@
+"""Two commits, machines, versions or runs: what is slower, faster, the same, undecided."""
+
+import choose
+import data
+import parts
+import streamlit as st
+from derive_compare import (
+    KINDS,
+    MOST_DRAWN,
+    NOT_SHOWN,
+    counted,
+    forest,
+    geometric_mean,
+    names,
+    table,
+)
+from words import plain, run
+
+from hostbench.core.errors import HostbenchError
+
+ANY, CHANGED = "all machines", "slower or faster"
+
+st.title("Compare")
+folder = parts.opened()
+runs = data.sides(folder)
+left, first, second, right = st.columns([1.2, 2, 2, 1.6])
+kinds = [kind for kind in KINDS if runs[kind].nunique() > 1] or ["commit"]
+with left:
+    kinds.append("run")
+    drops = ("first", "second", "machine")
+    kind = choose.one("kind", "Of", kinds, lambda one: KINDS.get(one, "runs"), drops=drops)
+column = "run_id" if kind == "run" else kind
+with right:
+    machines = [ANY, *data.machines(folder)]
+    machine = ANY if kind == "machine" else choose.one("machine", "Machine", machines)
+some = runs if machine == ANY else runs[runs["machine"] == machine]
+known = names(some, column)
+if len(known) < 2:
+    parts.stop(f"There is one of {KINDS.get(kind, 'runs')} here: nothing to compare it with.")
+said = {one: run(rows) for one, rows in some.groupby("run_id")} if kind == "run" else {}
+if kind == "commit":
+    said = {one: str(one)[:8] for one in known}
+
+
+def called(one: str) -> str:
+    return said.get(one, one)
+
+
+with second:
+    b = choose.one("second", "After", known, called)
+with first:
+    a = choose.one("first", "Before", [one for one in known if one != b], called)
+prefix = "" if kind == "commit" else f"{kind}:"
+sides = f"{prefix}{a}", f"{prefix}{b}"
+try:
+    made = data.comparison(folder, sides, None if machine == ANY else machine)
+except HostbenchError as error:
+    parts.stop(plain(error))
+found = made.found
+number = counted(found)
+mean = geometric_mean(found)
+if not found:
+    parts.stop("No series has numbers on both sides.")
+both = {CHANGED: number["slower"] + number["faster"], **number, "all": len(found)}
+with st.container(horizontal=True, vertical_alignment="center", gap="large"):
+    wanted = choose.counted("verdict", "Verdict", both)
+    if mean is not None:
+        st.markdown(f"geometric mean of after / before **{mean:.3f}**")
+for note in made.notes:
+    st.caption(plain(note))
+verdicts = {CHANGED: ("slower", "faster"), "all": tuple(number)}.get(wanted, (wanted,))
+rows = table(found, made.in_bytes)
+shown = rows[rows["verdict"].isin(verdicts)]
+if shown.empty:
+    st.info(f"No series is {wanted}.")
+else:
+    more = f", the {MOST_DRAWN} largest of {len(shown)}" if len(shown) > MOST_DRAWN else ""
+    st.subheader(f"Change of each series{more}")
+    st.vega_lite_chart(forest(shown, [f"{called(a)} -> {called(b)}"]), width="stretch")
+    percent = st.column_config.NumberColumn(format="percent")
+    columns = dict.fromkeys(("change", "low", "high", "detectable"), percent)
+    parts.table(shown.drop(columns=NOT_SHOWN), "compare", rows, columns)
+st.caption(
+    "Point: change of the time; line: its 99 % interval. A verdict counts how many series were "
+    "compared at once (docs/judgement.md). Detectable: half of the interval."
+)
+with st.expander("As Markdown, for a pull request"):
+    st.code(made.markdown, language="markdown")
