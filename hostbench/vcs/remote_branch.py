@@ -47,6 +47,8 @@ _DAMAGED = re.compile(
     "not a git repository|is empty|corrupt|broken|bad object|missing|unable to read"
 )
 """How it says that it cannot read what it has."""
+_SHA1 = 40
+"""Letters of a name in a repository that has not sha256."""
 _LOCAL_NAMES = ("localhost", "127.0.0.1")
 
 
@@ -57,6 +59,13 @@ class Blob:
     sha: str
     size: int
     is_regular: bool
+
+    def holds(self, content: bytes) -> bool:
+        """Whether it is these bytes, by the name that git gives to them."""
+        kind = "sha1" if len(self.sha) == _SHA1 else "sha256"
+        named = hashlib.new(kind, b"blob %d\0" % len(content), usedforsecurity=False)
+        named.update(content)
+        return named.hexdigest() == self.sha
 
 
 def split_name(root: Path, name: str) -> tuple[str, str]:

@@ -153,16 +153,12 @@ def _merge_in(
     there: RemoteBranch, results: Path, stored: Mapping[str, Blob], left: list[str]
 ) -> tuple[list[str], bool]:
     """What both sides have and may change; and whether what people edit is settled."""
-    both = {
-        name: one
-        for name, one in stored.items()
-        if _may_change(name) and os.path.lexists(results / name)
-    }
+    here = [name for name in stored if os.path.lexists(results / name)]
     files, is_level = [], True
-    for name, theirs in there.contents(both):
+    for name, theirs in there.contents(_differing(results, here, stored)):
         try:
             ours = read_stored(results / name, results)
-            whole = ours if ours == theirs else merged(name, ours, theirs, there.base(name))
+            whole = merged(name, ours, theirs, there.base(name))
         except (DataError, OSError) as error:
             left.append(_why(name, error))
             is_level &= sharing(name) != "edited"
@@ -189,14 +185,14 @@ def _offer(there: RemoteBranch, results: Path, tip: str | None, left: list[str])
     stored = _shared(there, tip, left) if tip else {}
     refused = _other_hardware(there, results, stored, left)
     names = [name for name in _listed(results) if name.partition("/")[0] not in refused]
-    both = {name: stored[name] for name in names if name in stored and _may_change(name)}
+    both = _differing(results, names, stored)
     theirs = dict(there.contents(both))
     new: dict[str, bytes] = {}
     is_level, size = True, 0
     for name in (name for name in names if name in both or name not in stored):
         try:
             ours = content = read_stored(results / name, results)
-            if name in both and ours != theirs[name]:
+            if name in both:
                 content = merged(name, ours, theirs[name], there.base(name))
             elif name.endswith(archive.SUFFIX) and "/runs/" in name:
                 archive.parse(results / name, content)
@@ -244,8 +240,18 @@ def _other_hardware(
     return refused
 
 
-def _may_change(name: str) -> bool:
-    return sharing(name) not in ("kept", "first")
+def _differing(results: Path, names: Sequence[str], stored: Mapping[str, Blob]) -> dict[str, Blob]:
+    """What both sides have, may change and have otherwise, or what of ours cannot be read."""
+    found = {}
+    for name in names:
+        if name in stored and sharing(name) not in ("kept", "first"):
+            try:
+                is_same = stored[name].holds(read_stored(results / name, results))
+            except OSError:
+                is_same = False
+            if not is_same:
+                found[name] = stored[name]
+    return found
 
 
 def _is_checked(name: str) -> bool:

@@ -26,7 +26,7 @@ from hostbench.core.errors import (
 from hostbench.store import archive, check, union
 from hostbench.testing.builders import copy_case, record, run
 from hostbench.vcs import remote_branch, repo, results_branch
-from hostbench.vcs.remote_branch import TOKEN, RemoteBranch
+from hostbench.vcs.remote_branch import TOKEN, Blob, RemoteBranch
 from hostbench.vcs.results_branch import BranchSync, fetch, push
 from tests.store.test_frame import STARTED_MS, asv_file
 from tests.turns import git
@@ -186,7 +186,7 @@ def test_another_push_was_faster(remote: Path, monkeypatch: pytest.MonkeyPatch) 
         push_in(first)
 
 
-def test_a_machine_that_two_runners_share(remote: Path) -> None:
+def test_a_machine_that_two_runners_share(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """asv's file of a commit holds the newest row of each benchmark; benchmarks.json all names."""
     first, second = clone(remote), clone(remote, "second")
     for root, started in ((first, STARTED_MS), (second, STARTED_MS + 60_000)):
@@ -203,7 +203,23 @@ def test_a_machine_that_two_runners_share(remote: Path) -> None:
     new = json.loads((first / "results" / "shelf" / one.name).read_text())["results"]
     assert set(new) == {*old, "own.Own.track_seconds"} and new != old
     assert new["own.Own.track_seconds"] == data["results"]["own.Own.track_seconds"]
+    read, asked = RemoteBranch.contents, set[str]()
+
+    def contents(there: RemoteBranch, wanted: Mapping[str, Blob]) -> Iterator[tuple[str, bytes]]:
+        asked.update(wanted)
+        return read(there, wanted)
+
+    monkeypatch.setattr(RemoteBranch, "contents", contents)
     assert push_in(first).files == fetch_in(second).files == ()
+    assert asked <= {"shelf/machine.json"}, "what is the same is not read: years of it may be there"
+
+
+@pytest.mark.parametrize("kind", ["sha1", "sha256"])
+def test_a_file_is_known_by_gits_name_for_it(tmp_path: Path, kind: str) -> None:
+    git(tmp_path, "init", "-q", f"--object-format={kind}")
+    (tmp_path / "a").write_bytes(b"1\n")
+    blob = Blob(sha=git(tmp_path, "hash-object", "a"), size=2, is_regular=True)
+    assert blob.holds(b"1\n") and not blob.holds(b"2\n")
 
 
 def test_what_people_write_is_taken_from_whoever_changed_it(remote: Path) -> None:
