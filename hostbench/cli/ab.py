@@ -20,7 +20,7 @@ from hostbench.cli.run_setup import (
     planned,
     set_up,
 )
-from hostbench.core.errors import EXIT_FAILED, BrokenError, NothingMeasured, UsageError
+from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured, UsageError
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
@@ -59,9 +59,10 @@ def execute(options: AbOptions) -> int:
         check_folder(options.comment, "--comment")
     try:
         return _execute(options)
-    except (NothingMeasured, BrokenError, KeyboardInterrupt) as error:
+    except (HostbenchError, KeyboardInterrupt) as error:  # else the comment before stays, and lies
         why = str(error) or "interrupted before anything was compared"
-        answer = "Failed" if isinstance(error, BrokenError) else "Nothing measured"
+        nothing = isinstance(error, NothingMeasured | KeyboardInterrupt)
+        answer = "Nothing measured" if nothing else "Failed"
         _write_comment(options, comment.of_nothing(why, _asked(options), answer))
         raise
 

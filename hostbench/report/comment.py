@@ -17,8 +17,9 @@ from hostbench.report.table import Table, code, markdown
 
 MARKER = "<!-- hostbench: ab -->"
 """The first line, by which a comment is found again and put in the place of the older one."""
-_ROWS, _LINES, _WIDTH = 20, 10, 300
-"""The most that is shown of series, of reasons, and of one of these: a host refuses long ones."""
+_ROWS, _LINES, _WIDTH, _ALONE = 20, 10, 300, 1000
+"""The most that is shown of series, of reasons, of one of these, and of one that stands alone: a
+host refuses long ones."""
 _COLUMNS = ("verdict", "change", "99 % interval", "before", "after", "n", "series")
 
 
@@ -59,7 +60,7 @@ def of_result(
 
 def of_nothing(why: str, asked: Asked, answer: str = "Nothing measured") -> str:
     """Where there is nothing to judge."""
-    return "\n".join([MARKER, f"**{answer}:** {_short(why)}", *_footer(asked)]) + "\n"
+    return "\n".join([MARKER, f"**{answer}:** {_short(why, _ALONE)}", *_footer(asked)]) + "\n"
 
 
 def _answer(found: Mapping[Key, Comparison], sides: Sides) -> str:
@@ -124,6 +125,6 @@ def _footer(asked: Asked) -> Iterator[str]:
     yield f"- again: {_short(asked.command)}"
 
 
-def _short(text: str) -> str:
+def _short(text: str, most: int = _WIDTH) -> str:
     kept = text.strip()
-    return code(kept if len(kept) <= _WIDTH else f"{kept[:_WIDTH]} ...")
+    return code(kept if len(kept) <= most else f"{kept[:most]} ...")

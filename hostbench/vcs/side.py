@@ -72,7 +72,8 @@ def of_commit(checkout: Path, name: str, folder: Path) -> Side:
             return _own(name, code, folder, own.of_commit(checkout, name, commit, folder))
         repo.export(checkout, commit, _PACKAGE, folder)
     except (GitError, UsageError) as error:
-        raise BrokenError(f"{name} ({commit[:8]}) cannot be measured: {error}") from error
+        said = str(error).replace(_prefix(folder), "")
+        raise BrokenError(f"{name} ({commit[:8]}) cannot be measured: {said}") from error
     return _plain(name, code, folder)
 
 
@@ -84,7 +85,8 @@ def of_working_tree(checkout: Path, code: Checkout, folder: Path) -> Side:
             return _own(WORKING_TREE, code, folder, found)
         repo.copy_tree(checkout, _PACKAGE, folder)
     except (GitError, UsageError) as error:
-        raise BrokenError(f"the working tree cannot be measured: {error}") from error
+        said = str(error).replace(_prefix(folder), "")
+        raise BrokenError(f"the working tree cannot be measured: {said}") from error
     return _plain(WORKING_TREE, code, folder)
 
 

@@ -265,6 +265,8 @@ def test_a_comment_says_that_nothing_was_measured(
         monkeypatch.setattr(side, "_versions", Mock(side_effect=error))
         assert main([*AB, "main", "--comment", "c.md"]) == EXIT_FAILED
         assert (root / "c.md").read_text().splitlines()[1] == answer
+    assert main([*AB, "gone", "--comment", "c.md"]) == EXIT_USAGE
+    assert "**Failed:** `git knows no commit 'gone'" in (root / "c.md").read_text()
     assert main([*AB, "main", "--comment", "no/such.md"]) == EXIT_USAGE
     assert "name another file with --comment" in capsys.readouterr().err
 

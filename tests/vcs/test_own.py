@@ -216,8 +216,8 @@ def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own
     ("command", "why"),
     [
         (
-            "sh -c 'echo no compiler >&2; echo; echo  note: see above; exit 7'",
-            "ended with 7: no compiler",
+            "sh -c 'echo no compiler in {build_dir} >&2; echo; echo note: see above; exit 7'",
+            "ended with 7: no compiler in tree",
         ),
         ("no-such-program {wheel_file}", "{wheel_file} not available"),
         ("no-such-program", "`no-such-program`: No such file"),
