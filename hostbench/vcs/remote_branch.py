@@ -39,6 +39,10 @@ _NEVER = "exists; cannot create"
 """How it says that a branch cannot be: `results` beside `results/old`."""
 _SAID = 3
 """Lines of the remote's that are shown."""
+_LOCKED_OUT = re.compile(
+    "could not read (Username|Password)|Authentication failed|returned error: 403"
+)
+"""How it says that the host wants another password, or one at all."""
 _HELPER = (
     "!f() { test \"$1\" = get && printf 'username=x-access-token\\npassword=%s\\n' "
     f'"${TOKEN}"; }}; f'
@@ -221,10 +225,11 @@ class RemoteBranch:
         try:
             yield
         except GitError as error:
-            raise BrokenError(
-                f"{self.remote}/{self.branch} {what}: {_reason(error.said)}; the results here are "
-                "whole"
-            ) from error
+            why = _reason(error.said)
+            if _LOCKED_OUT.search(error.said):
+                why += f"; set {TOKEN} (https) to a token that may read and push here"
+            text = f"{self.remote}/{self.branch} {what}: {why}; the results here are whole"
+            raise BrokenError(text) from error
 
 
 @contextlib.contextmanager

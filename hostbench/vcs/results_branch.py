@@ -117,11 +117,13 @@ def _bring(
     files: list[str] = []
     machines = sorted({name.partition("/")[0] for name in wanted if _is_checked(name)})
     for machine in machines:
+        # machine.json comes last: without it somebody was interrupted here
+        lacking = stored if f"{machine}/machine.json" in wanted else wanted
         own = {
             name: one
             for name, one in stored.items()
             if name.startswith(f"{machine}/")
-            and (name.endswith("/machine.json") or (name in wanted and _is_checked(name)))
+            and (name.endswith("/machine.json") or (name in lacking and _is_checked(name)))
         }
         with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
             tree = Path(folder)

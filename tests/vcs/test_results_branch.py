@@ -321,6 +321,19 @@ def test_what_a_killed_git_leaves_stops_nobody(remote: Path) -> None:
     assert len(push_in(root).files) == 1
 
 
+def test_a_fetch_that_was_killed_is_done_to_its_end(remote: Path) -> None:
+    """What a machine is comes after its runs."""
+    first, second = clone(remote), clone(remote, "second")
+    entry = measured(first).parent.parent / "machine.json"
+    push_in(first)
+    fetch_in(second)
+    here = second / entry.relative_to(first)
+    whole = here.read_bytes()
+    here.unlink()
+    fetch_in(second)
+    assert here.read_bytes() == whole
+
+
 def test_what_a_power_cut_leaves_stops_one_night(remote: Path) -> None:
     """Our repository can be made anew at any time."""
     root, other = clone(remote), clone(remote, "other")
@@ -527,7 +540,8 @@ def test_a_wrong_credential_asks_nobody_and_is_not_told(
     git(root, "remote", "set-url", "origin", f"{url}/x.git")
     assert main(["push", NAME]) == EXIT_FAILED
     assert given == [None]
-    assert "could not read Username" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "could not read Username" in said and f"; set {TOKEN} (https)" in said
     monkeypatch.setenv(TOKEN, secret)
     assert main(["push", NAME]) == EXIT_FAILED
     assert given[-1] == "Basic " + base64.b64encode(f"x-access-token:{secret}".encode()).decode()
@@ -538,8 +552,7 @@ def test_a_wrong_credential_asks_nobody_and_is_not_told(
     monkeypatch.delenv(TOKEN)
     assert main(["fetch", NAME]) == EXIT_FAILED
     assert given[-1] == "Basic " + base64.b64encode(f"u:p-{secret}".encode()).decode()
-    said = capfd.readouterr()
-    assert secret not in said.out + said.err
+    assert secret not in "".join(capfd.readouterr())
     kept = root / ".git" / "hostbench"
     assert not any(
         secret.encode() in path.read_bytes() for path in kept.rglob("*") if path.is_file()
