@@ -10,6 +10,7 @@ page = st.navigation(
         st.Page("views/changes.py", title="Changes"),
         st.Page("views/trend.py", title="Trend"),
         st.Page("views/compare.py", title="Compare"),
+        st.Page("views/runs.py", title="Runs"),
         st.Page("views/family.py", title="Families"),
     ],
 )

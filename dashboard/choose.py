@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+import pandas as pd
 import streamlit as st
 from words import plain
 
@@ -57,6 +58,32 @@ def counted(key: str, label: str, numbers: Mapping[str, int]) -> str:
         label_visibility="collapsed",
     )
     return str(box)
+
+
+def row(key: str, label: str, rows: pd.DataFrame, names: Sequence[str], **look: Any) -> str | None:
+    """A table; a row that is clicked writes its name into the address. The name that is there."""
+
+    def write() -> None:
+        chosen = st.session_state[widget].selection.rows
+        if chosen:
+            st.query_params[key] = names[chosen[0]]
+
+    widget = f"{key} row"
+    st.dataframe(
+        rows,
+        key=widget,
+        hide_index=True,
+        width="stretch",
+        on_select=write,
+        selection_mode="single-row",
+        **look,
+    )
+    st.caption(f"Click the box at the left of a row to see {label}.")
+    said = st.query_params.get(key)
+    if said is not None and said not in names:
+        st.warning(f"The link asks for {plain(key)} {plain(said)}, which is not here.")
+        return None
+    return said
 
 
 def either(key: str, label: str, options: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """The results folder as the pages see it. The only file that caches."""
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +24,9 @@ from hostbench.report.choice import Request, choose, events
 from hostbench.report.comparison import notes
 from hostbench.report.comparison import page as comparison_page
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
+from hostbench.report.night_history import facts_moved
+from hostbench.report.one_run import about, facts, proofs
+from hostbench.report.page import as_json
 from hostbench.report.places import Key
 from hostbench.report.side_runs import SideRuns
 from hostbench.report.sides import both
@@ -176,6 +180,48 @@ def changes(folder: Place, axis: Along) -> Changes:
     said = _stats(own)
     day = str(pd.Timestamp.now("UTC").date())
     return _changes(str(folder), axis, _signature(folder), said, day)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRun:
+    """What its archive says of a run; shared, so only read it."""
+
+    about: list[tuple[str, str]]
+    facts: pd.DataFrame
+    proofs: pd.DataFrame
+    before: str | None
+    """run_id of the machine's run before it."""
+    lasting: tuple[str, ...]
+    passing: tuple[str, ...]
+    """Facts that differ from that run's and may be causes, in words, the likeliest first."""
+    document: bytes
+    """The run as `report --format json` has it."""
+
+
+def one_run(folder: Place, machine: str, run_id: str) -> OneRun | None:
+    """None where it has no archive: asv's own file."""
+    return _one_run(str(folder), machine, run_id, _signature(folder))
+
+
+@st.cache_resource(max_entries=16, show_spinner="Reading the run ...")
+def _one_run(folder: str, machine: str, run_id: str, signature: int) -> OneRun | None:
+    history = _history(folder, signature)
+    own = [run for run in history.runs() if run.machine == _named(machine)]
+    place = next((at for at, run in enumerate(own) if run.run_id == run_id), None)
+    if place is None:
+        return None
+    whole = history.whole(own[place])
+    earlier = next((run for run in reversed(own[:place]) if run.device == own[place].device), None)
+    lasting, passing = facts_moved(history.whole(earlier), whole) if earlier else ((), ())
+    return OneRun(
+        about=about(whole),
+        facts=facts(history.facts(own[place])),
+        proofs=proofs(whole),
+        before=earlier.run_id if earlier else None,
+        lasting=lasting,
+        passing=passing,
+        document=json.dumps(as_json(history.rows_of(own[place]), whole), indent=1).encode(),
+    )
 
 
 def sides(folder: Place) -> pd.DataFrame:
