@@ -1,15 +1,17 @@
 """Run as a script: start another script or `-m module` so that it dies when its parent dies.
 
-asv leaves its servers and setup_cache processes alive when it is killed. Imports nothing of
-hostbench: the script under test chooses which hostbench is imported.
+asv leaves its servers and setup_cache processes alive when it is killed. Imports no package
+`hostbench`: the script under test chooses which one is imported.
 """
 
 import ctypes
+import importlib.util
 import os
 import runpy
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -40,6 +42,18 @@ def import_pympler_late() -> None:
     sys.modules[_PYMPLER] = stand_in
 
 
+def import_the_commits_package() -> None:
+    """Of a project of one's own, also for benchmarks that know nothing of hostbench."""
+    path = Path(__file__).parent / "core" / "own_package.py"
+    spec = importlib.util.spec_from_file_location("own_package_of_the_guard", path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    package = module.declared(os.environ)
+    if package is not None:
+        module.import_from(package)
+
+
 def main() -> None:
     parent = os.getppid()
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
@@ -47,6 +61,8 @@ def main() -> None:
         sys.exit("the parent died")
     drop_editable_finder()
     import_pympler_late()
+    if "HOSTBENCH_PACKAGE" in os.environ:
+        import_the_commits_package()
     del sys.argv[0]
     if sys.argv[0] == "-m":
         del sys.argv[0]

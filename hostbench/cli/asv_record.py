@@ -11,6 +11,7 @@ from msgspec import structs
 
 import hostbench
 from hostbench import suite
+from hostbench.core.asv_config import without_plugin
 from hostbench.core.asv_names import asv_name
 from hostbench.core.case import Case
 from hostbench.core.errors import EXIT_OK
@@ -27,6 +28,8 @@ def record(run: WholeRun, root: Path, results: Path) -> str | None:
 
     Returns None, or what went wrong. The archive is complete either way.
     """
+    if lacking := without_plugin(root):
+        return lacking
     began_ms = time.time() * 1000
     with tempfile.TemporaryDirectory(prefix="hostbench-") as folder:
         recorded = Path(folder) / "recorded.journal.jsonl"

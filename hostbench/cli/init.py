@@ -30,7 +30,6 @@ _FOLDERS = ("bench", "workloads")
 """Of the workloads, where pyproject.toml names none: the first that holds no other Python files,
 which would be imported as workloads are."""
 _NIGHTLY = "github-nightly.yml"
-_PLUGIN = "hostbench.asv_env"
 _PURE = ("setuptools", "hatchling", "flit_core", "poetry.core", "pdm.backend", "uv_build")
 """Build backends that only copy the files of a package of plain Python."""
 _PURE_NEEDS = {re.sub(r"[._]", "-", name) for name in (*_PURE, "wheel")}
@@ -199,7 +198,8 @@ def _files(root: Path, declared: _Declared) -> Iterator[tuple[Path, str]]:
         else:
             yield folder / "steps.py", init_files.STEPS
     yield asv_results(root) / ".gitignore", init_files.RESULTS
-    yield root / ".gitignore", init_files.IGNORE
+    results = asv_results(root).relative_to(root).as_posix()
+    yield root / ".gitignore", init_files.ignore(results, _ignored(root))
     yield root / recipes.PLACES[_NIGHTLY], recipes.read(_NIGHTLY)
 
 
@@ -259,15 +259,13 @@ def _write_benchmarks(root: Path) -> bool:
 def _next(root: Path) -> Iterator[str]:
     """What is left to do, and the commands to begin with."""
     yield ""
-    plugins = asv_config.read(root).get("plugins", [])
-    if not any(_PLUGIN in str(one) for one in plugins):
-        yield (
-            f'your {CONFIG} lacks "plugins": [".{_PLUGIN}"] and "environment_type": "hostbench": '
-            "without them asv makes environments of its own, which have no hostbench"
-        )
-    ignored = (".asv/", "__pycache__/")
-    if lacking := [name for name in ignored if not _is_ignored(root, name)]:
-        yield f"add to .gitignore: {' '.join(lacking)}"
+    if lacking := asv_config.without_plugin(root):
+        yield f"your {lacking}"
+    if kept := [name for name in _ignored(root) if not _is_ignored(root, name)]:
+        yield f"add to .gitignore: {' '.join(kept)}"
+    results = asv_results(root).relative_to(root).as_posix()
+    if _is_ignored(root, f"{results}/"):
+        yield f"git ignores {results}/: what is measured would stay on this machine; mend that"
     yield f"set HOSTBENCH in {recipes.PLACES[_NIGHTLY]}: where pip gets hostbench from"
     yield "then:"
     is_built = asv_config.build_commands(root, asv_config.source_folder(root))[1]
@@ -281,6 +279,14 @@ def _next(root: Path) -> Iterator[str]:
     width = max(map(len, commands))
     for command, what in commands.items():
         yield f"  {command:{width}}  # {what}"
+
+
+def _ignored(root: Path) -> tuple[str, ...]:
+    """What asv and Python make anew, as .gitignore takes it."""
+    if not (root / CONFIG).exists():
+        return (".asv/", "__pycache__/")
+    made = (asv_config.text_of(root, f"{name}_dir", name) for name in ("env", "html"))
+    return (*(f"{name.strip('/')}/" for name in made), "__pycache__/")
 
 
 def _is_ignored(root: Path, name: str) -> bool:

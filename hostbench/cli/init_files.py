@@ -1,6 +1,7 @@
 """What `hostbench init` writes: the texts, each with some lines that explain it at its top."""
 
 import json
+from collections.abc import Iterable
 
 _ASV = """\
 // How asv and hostbench measure the commits of this project. Results are of the commit that is
@@ -40,12 +41,11 @@ RESULTS = """\
 # Not kept in git: journals of runs in progress, which end up in runs/.
 *.jsonl
 """
-IGNORE = """\
+_IGNORE = """\
 # asv's working copies and pages, and Python's bytecode: made anew whenever they are needed.
-# What is measured goes to results/, and is kept.
+# What is measured goes to %s/, and is kept.
 # Written by `hostbench init`.
-.asv/
-__pycache__/
+%s
 """
 
 _STARTUP = '''\
@@ -131,6 +131,11 @@ def asv_config(project: str, folder: str, *, built: bool) -> str:
     """The text of asv.conf.json."""
     why, commands = (_BUILT, "") if built else (_AS_IT_IS, _NO_BUILD)
     return _ASV % (folder, why, json.dumps(project), commands)
+
+
+def ignore(results: str, names: Iterable[str]) -> str:
+    """The text of .gitignore."""
+    return _IGNORE % (results, "\n".join(names))
 
 
 def startup(package: str) -> str:

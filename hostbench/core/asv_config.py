@@ -12,6 +12,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.files import read_stored
 
 CONFIG = "asv.conf.json"
+_PLUGIN = ".hostbench.asv_env"
 
 
 def project_root(start: Path) -> Path | None:
@@ -55,6 +56,19 @@ def build_commands(root: Path, source: Path) -> tuple[tuple[str, ...], tuple[str
     if install is None:
         install = _INSTALL if build else ()
     return build, install
+
+
+def without_plugin(root: Path) -> str | None:
+    """What asv.conf.json in `root` lacks for asv to measure and to record by hostbench. Raises
+    UsageError."""
+    found = read(root)
+    is_there = _PLUGIN in (found.get("plugins") or ())
+    if is_there and found.get("environment_type") == "hostbench":
+        return None
+    return (
+        f'{CONFIG} lacks "plugins": ["{_PLUGIN}"] or "environment_type": "hostbench": without both '
+        "asv makes environments of its own, which have no hostbench"
+    )
 
 
 def source_folder(root: Path) -> Path:

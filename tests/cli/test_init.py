@@ -1,6 +1,7 @@
 """`hostbench init`: what it writes, what it leaves, and what it refuses before it writes."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -155,7 +156,7 @@ def test_pyproject_is_added_to_and_says_what_it_said(root: Path, old: str) -> No
 
 def test_what_is_there_is_left(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put(root, "asv.conf.json", '{"benchmark_dir": "perf", "results_dir": "numbers"}')
-    put(root, ".gitignore", "*.log\n")
+    put(root, ".gitignore", "numbers/\n")
     put(root, "own/more.py", "")
     put(root, "pyproject.toml", "[tool.hostbench]\nworkloads = ['own']\n")
     before = files(root)
@@ -166,7 +167,17 @@ def test_what_is_there_is_left(root: Path, capsys: pytest.CaptureFixture[str]) -
         *("perf/__init__.py", "perf/more.py", "numbers/.gitignore", WORKFLOW)
     }
     assert 'your asv.conf.json lacks "plugins": [".hostbench.asv_env"]' in said
-    assert "add to .gitignore: .asv/ __pycache__/\n" in said
+    assert "add to .gitignore: env/ html/ __pycache__/\n" in said
+    assert "git ignores numbers/: what is measured would stay on this machine" in said
+
+
+def test_the_results_of_asvs_usual_folders_are_not_ignored(root: Path) -> None:
+    folders = {"results_dir": ".asv/results", "html_dir": ".asv/html", "env_dir": ".asv/env"}
+    put(root, "asv.conf.json", json.dumps(folders))
+    assert main(["init"]) == EXIT_OK
+    ignored = (root / ".gitignore").read_text().splitlines()
+    assert ignored[-3:] == [".asv/env/", ".asv/html/", "__pycache__/"]
+    assert "goes to .asv/results/" in ignored[1]
 
 
 def test_workloads_that_cannot_be_imported_are_named(
