@@ -12,7 +12,7 @@ cd "$CHECKOUT"
 exec 9>../nightly.lock
 flock -n 9 || { echo "another night is at work in $CHECKOUT" >&2; exit 3; }
 # A machine that has just started has no network yet.
-get() { timeout --foreground 300 git fetch --quiet origin HEAD; }
+get() { timeout --foreground 300 git fetch --quiet origin HEAD 9>&-; }
 if get || { sleep 60; get; }; then
   git checkout --quiet --force --detach FETCH_HEAD
 else

@@ -4,12 +4,14 @@ Archives are immutable and named apart, so most files are copied, and the rest i
 that one side has is lost.
 """
 
+import io
 import json
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from hostbench.core.errors import DataError
+from hostbench.core.files import read_limited
 from hostbench.limits import published
 from hostbench.store import archive, nights, peers, triage
 
@@ -122,8 +124,8 @@ def _unchanged(whole: Mapping[str, Any], indent: int | None, *sides: bytes) -> b
 
 def _table(path: str, content: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        found = json.loads(read_limited(io.BytesIO(content)))
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read on one side ({error})") from error
     if not isinstance(found, dict):
         raise DataError(f"{path} cannot be read on one side (it holds no table)")

@@ -23,6 +23,7 @@ from hostbench.core.errors import (
     DataError,
     UsageError,
 )
+from hostbench.core.files import MAX_VALUES
 from hostbench.store import archive, check, union
 from hostbench.testing.builders import copy_case, record, run
 from hostbench.vcs import remote_branch, repo, results_branch
@@ -611,6 +612,9 @@ def test_files_that_cannot_be_merged_stay_on_both_sides(remote: Path) -> None:
     for wrong in ("[]", "{", '{"result_columns": []}', "[" * 100_000):
         with pytest.raises(DataError, match=one.name):
             union.merged(f"shelf/{one.name}", wrong.encode(), whole, None)
+    many = b"{%s" % (b"," * (MAX_VALUES + 1))
+    with pytest.raises(DataError, match="more than 4,000,000 values, the most that is read"):
+        union.merged("benchmarks.json", b"{}", many, None)
     one.write_text("{")
     for sync in (push_in, fetch_in):
         assert one.name in str(sync(second).left)
