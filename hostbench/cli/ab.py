@@ -83,7 +83,7 @@ def _execute(options: AbOptions) -> int:
     plan = planned(options, setup)
     narrowed: tuple[str, ...] = ()
     if options.changed:
-        plan, narrowed = _narrowed(root, first, last, plan)
+        plan, narrowed = _narrowed(root, first, last, plan, setup.results)
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
             side.of_commit(root, options.a, Path(folder, "a")),
@@ -105,10 +105,12 @@ def _execute(options: AbOptions) -> int:
     return EXIT_FAILED if failed or cut_off else verdict
 
 
-def _narrowed(root: Path, first: str, last: str | None, plan: Plan) -> tuple[Plan, tuple[str, ...]]:
+def _narrowed(
+    root: Path, first: str, last: str | None, plan: Plan, results: Path
+) -> tuple[Plan, tuple[str, ...]]:
     """The cases that the change can touch, and what is to be said of the others. Raises
     NothingMeasured where it can touch none."""
-    found = touched(root, first, last, plan.families())
+    found = touched(root, first, last, plan.families(), results)
     if not found.families:
         raise NothingMeasured("; ".join(found.remarks))
     cases = tuple(case for case in plan.cases if case.family in found.families)

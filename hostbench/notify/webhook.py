@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -98,8 +99,11 @@ def _settings(environ: Mapping[str, str]) -> tuple[Place, str, str | None]:
     if form not in FORMS:
         raise UsageError(f"{FORM} is {form!r:.40}; it must be {' or '.join(FORMS)}")
     dashboard = environ.get(DASHBOARD) or None
-    if dashboard and not dashboard.startswith(("https://", "http://")):
-        raise UsageError(f"{DASHBOARD} is no address: it must begin with https:// or http://")
+    if dashboard and not re.match(r"https?://[^/@]+(/|$)", dashboard):
+        raise UsageError(
+            f"{DASHBOARD} is no address that can be told: it must begin with https:// or http://, "
+            "and name no user"
+        )
     return Place(name="the webhook", url=url, headers={}), form, dashboard
 
 

@@ -6,8 +6,9 @@ import re
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import hostbench
@@ -264,11 +265,11 @@ def differ(root: Path, commit: str | None, paths: Sequence[Path]) -> bool:
     return bool(git(root, "ls-files", "--others", "--exclude-standard", paths=within))
 
 
-def changed_files(top: Path, old: str, new: str | None, without: Path) -> list[str]:
+def changed_files(top: Path, old: str, new: str | None, without: Iterable[Path] = ()) -> list[str]:
     """The names of the files that differ between two commits, or a commit and the working tree with
-    what git does not track nor ignore; none below `without`. `top` is the repository's. Raises
-    GitError."""
-    paths = [":/", *_left_aside(top, without)]
+    what git does not track nor ignore; none below one of `without`. `top` is the repository's.
+    Raises GitError."""
+    paths = [":/", *chain.from_iterable(_left_aside(top, folder) for folder in without)]
     names = [old] if new is None else [old, new]
     listed = run_git(top, "diff", "--name-only", "--no-renames", "-z", names=names, paths=paths)
     if new is None:

@@ -43,9 +43,10 @@ class Touched:
     remarks: tuple[str, ...]
 
 
-def touched(root: Path, old: str, new: str | None, asked: Sequence[str]) -> Touched:
+def touched(root: Path, old: str, new: str | None, asked: Sequence[str], *results: Path) -> Touched:
     """Of these families those that what differs between two commits can touch; without `new` that
-    and the working tree. Raises GitError."""
+    and the working tree. `results`: folders of them, which nothing reads, beside that of
+    asv.conf.json. Raises GitError."""
     top = repo.top_level(root).resolve()
     states = dict.fromkeys((old, new))
     packages = {
@@ -54,7 +55,7 @@ def touched(root: Path, old: str, new: str | None, asked: Sequence[str]) -> Touc
         for name in repo.files_of(top, state)
         if PurePosixPath(name).name == "__init__.py"
     }
-    differing = repo.changed_files(top, old, new, asv_results(root))
+    differing = repo.changed_files(top, old, new, [asv_results(root), *results])
     changed = [name for name in differing if not _is_paper(name, packages)]
     unclear = [
         name for name in changed if not name.endswith(".py") or PurePosixPath(name).name in _BUILDS

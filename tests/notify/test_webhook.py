@@ -186,6 +186,7 @@ def test_a_note_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         ({WEBHOOK: f"https://x/ {SECRET}\n"}, "HOSTBENCH_WEBHOOK is no address"),
         ({FORM: "teams"}, "HOSTBENCH_WEBHOOK_FORM is 'teams'; it must be json or slack"),
         ({DASHBOARD: "javascript:x"}, "HOSTBENCH_DASHBOARD is no address"),
+        ({DASHBOARD: f"https://u:{SECRET}@x.example/"}, "HOSTBENCH_DASHBOARD is no address"),
     ],
 )
 def test_wrong_settings_are_said_and_fail_nothing(

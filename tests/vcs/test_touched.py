@@ -110,6 +110,13 @@ def test_a_file_of_one_side_alone_counts(root: Path) -> None:
     assert touched(root, has, None, BOTH).families == ("overlap",)
 
 
+def test_results_elsewhere_are_no_change(root: Path) -> None:
+    write(root, "measured/shelf/x.json", "{}")
+    head = git(root, "rev-parse", "HEAD")
+    assert touched(root, head, None, BOTH).families == BOTH
+    assert touched(root, head, None, BOTH, root / "measured").families == ()
+
+
 def test_where_a_link_leads_nobody_tells(root: Path) -> None:
     (root / "hostbench" / "fast.py").symlink_to("core/units.py")
     old = committed(root)
