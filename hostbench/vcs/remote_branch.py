@@ -234,7 +234,8 @@ class RemoteBranch:
 
 @contextlib.contextmanager
 def opened(root: Path, results: Path, remote: str, branch: str) -> Iterator[RemoteBranch]:
-    """Our repository, for one process at a time. Raises UsageError."""
+    """Our repository, for one process at a time. Raises UsageError, and BrokenError where git
+    cannot work in it, as on a full disk."""
     url = _url(root, remote, branch)
     asked = ("--show-object-format", "--git-common-dir", "--show-toplevel", "--local-env-vars")
     try:
@@ -270,6 +271,8 @@ def opened(root: Path, results: Path, remote: str, branch: str) -> Iterator[Remo
                 shutil.rmtree(place, ignore_errors=True)
                 why = f"{error}; git's files in {place} were damaged and are deleted: try again"
                 raise BrokenError(why) from error
+            if isinstance(error, GitError):
+                raise BrokenError(f"{error}; the results here are whole") from error
             raise
 
 

@@ -481,6 +481,18 @@ def test_a_remote_that_refuses_is_not_asked_again(remote: Path) -> None:
     assert (remote / "asked").read_text() == "x\n" and "\033" not in str(refused.value)
 
 
+def test_a_full_disk_is_a_failure(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = clone(remote)
+    measured(root)
+
+    def full(*_: object) -> str:
+        raise repo.GitError("fatal: write error. Out of diskspace")
+
+    monkeypatch.setattr(RemoteBranch, "commit", full)
+    with pytest.raises(BrokenError, match="Out of diskspace; the results here are whole"):
+        push_in(root)
+
+
 def test_a_branch_that_cannot_be_is_not_tried_again(
     remote: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
