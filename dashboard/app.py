@@ -11,6 +11,7 @@ page = st.navigation(
         st.Page("views/trend.py", title="Trend"),
         st.Page("views/compare.py", title="Compare"),
         st.Page("views/runs.py", title="Runs"),
+        st.Page("views/machines.py", title="Machines"),
         st.Page("views/family.py", title="Families"),
     ],
 )

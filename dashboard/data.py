@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import pandas as pd
 import streamlit as st
 from derive_compare import newest
+from derive_machines import limits
+from words import only
 
 from hostbench.core.files import is_url
 from hostbench.judge.compare import Comparison, compare
@@ -23,6 +25,7 @@ from hostbench.report import side_runs
 from hostbench.report.choice import Request, choose, events
 from hostbench.report.comparison import notes
 from hostbench.report.comparison import page as comparison_page
+from hostbench.report.doctor import Diagnosis, of_stored
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
 from hostbench.report.night_history import facts_moved
 from hostbench.report.one_run import about, facts, proofs
@@ -221,6 +224,35 @@ def _one_run(folder: str, machine: str, run_id: str, signature: int) -> OneRun |
         lasting=lasting,
         passing=passing,
         document=json.dumps(as_json(history.rows_of(own[place]), whole), indent=1).encode(),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineToday:
+    """What the newest runs of a machine say of it; shared, so only read it."""
+
+    hardware: str
+    verdicts: list[Diagnosis]
+    """What is wrong with it by the facts of its newest run; empty where none has any."""
+    limits: pd.DataFrame
+    """Of its newest runs, the best rate at each limit: derive_machines.limits."""
+
+
+def machine(folder: Place, name: str) -> MachineToday:
+    return _machine(str(folder), name, _signature(folder))
+
+
+@st.cache_resource(max_entries=64, show_spinner="Reading the machines ...")
+def _machine(folder: str, name: str, signature: int) -> MachineToday:
+    place = folder if is_url(folder) else Path(folder)
+    history, runs = _history(folder, signature), newest_of(place, name)["run_id"].unique()
+    rows = history.of_runs([str(one) for one in runs], _named(name))
+    own = [run for run in history.runs() if run.machine == _named(name)]
+    stored = history.facts(own[-1]).get("before", {}) if own else {}
+    return MachineToday(
+        hardware=only(rows, "hardware", ""),
+        verdicts=of_stored(stored) if stored else [],
+        limits=limits(rows),
     )
 
 

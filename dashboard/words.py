@@ -1,12 +1,15 @@
 """How things are called on the pages. Text from result files is escaped here."""
 
 import re
+import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
 from hostbench.core.case import counts
 from hostbench.families import declared
+from hostbench.report.charts import PALETTE
 from hostbench.report.kinds.question import axis_word
 from hostbench.store.runs import launches_in_words
 
@@ -99,3 +102,14 @@ def question(workload: str) -> str:
     """What a workload measures."""
     found = declared(workload)
     return found.question if found else "Of another project: what it measures is not known here."
+
+
+def colors(names: Iterable[str]) -> dict[str, str]:
+    """The same machine always in the same colour, whatever else is shown: by its name; one that
+    another name has taken goes to the next."""
+    found: dict[str, str] = {}
+    for name in sorted(names):
+        place = zlib.crc32(name.encode()) % len(PALETTE)
+        free = [PALETTE[(place + one) % len(PALETTE)] for one in range(len(PALETTE))]
+        found[name] = next((one for one in free if one not in found.values()), free[0])
+    return found

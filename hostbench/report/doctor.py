@@ -57,6 +57,17 @@ def findings(
     return sorted(found, key=lambda each: _ORDER.index(each.level))
 
 
+def of_stored(facts: Facts) -> list[Diagnosis]:
+    """What stored facts of a run say by themselves: host, links, ECC, MIG. One `ok` where nothing
+    is wrong."""
+    found = [*_host(facts), *_links(facts)]
+    for group in gpu_groups(facts):
+        found += _gpu(facts, group)
+    if not any(each.level in ("broken", "warn") for each in found):
+        found.append(Diagnosis("ok", "nothing looks wrong"))
+    return sorted(found, key=lambda each: _ORDER.index(each.level))
+
+
 def is_broken(found: list[Diagnosis]) -> bool:
     return any(each.level == "broken" for each in found)
 
@@ -172,7 +183,7 @@ def _links(facts: Facts) -> Iterator[Diagnosis]:
         yield Diagnosis(each.level, each.text, each.remedy)
 
 
-def _state(facts: Facts, group: str, torch: TorchState) -> Iterator[Diagnosis]:
+def _gpu(facts: Facts, group: str) -> Iterator[Diagnosis]:
     errors = number_of(facts, group, "ecc_uncorrected_lifetime_total") or 0
     if errors > 0:
         text = f"{group}: {errors:.0f} uncorrected ECC errors"
@@ -183,6 +194,10 @@ def _state(facts: Facts, group: str, torch: TorchState) -> Iterator[Diagnosis]:
     if text_of(facts, group, "mig") == "on":
         text = f"{group}: MIG is on; figures are those of a slice"
         yield Diagnosis("note", text, "nvidia-smi -mig 0 for the whole GPU")
+
+
+def _state(facts: Facts, group: str, torch: TorchState) -> Iterator[Diagnosis]:
+    yield from _gpu(facts, group)
     if why := _why_mute(facts, group):
         if len(torch.devices) == len(gpu_groups(facts)):
             text = f"{group} does not answer NVML, though CUDA works: its facts are unknown"

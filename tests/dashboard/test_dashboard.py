@@ -28,7 +28,9 @@ from tests.dashboard_tree import (
 )
 
 FAMILIES = ("transfer", "allocation", "synchronization", "overlap", "loading", "collectives")
-PAGES = ("overview", "changes", "trend", "compare", "runs", "family")
+ABOUT_ALL = ("changes", "compare", "runs", "machines")
+"""Pages that need no machine's numbers."""
+PAGES = ("overview", "changes", "trend", "compare", "runs", "machines", "family")
 on_the_path = dashboard_page.on_the_path
 
 
@@ -79,12 +81,10 @@ def test_every_page_shows_every_machine(open_page, page: str, machine: str) -> N
     app = open_page(page, machine=machine, everything="yes")
     assert not app.exception
     text_is_never_markup(app)
-    if machine == CPU_MACHINE and page not in ("changes", "compare", "runs"):  # too short a history
+    if machine == CPU_MACHINE and page not in ABOUT_ALL:  # too short a history
         boxes = [str(option) for box in app.selectbox for option in box.options]
         assert "cpu device, no GPU" in said(app) + "\n".join(boxes)
-    if page in ("overview", "changes", "compare", "runs") or (
-        machine == FOREIGN and page != "trend"
-    ):
+    if page in ("overview", *ABOUT_ALL) or (machine == FOREIGN and page != "trend"):
         return
     assert charts(app)
     assert app.query_params["machine"] in (machine, [machine])
