@@ -93,27 +93,29 @@ class Budget:
         for case in self._going:
             num = self._num(case)
             if num < self.goal or found[case].verdict == "undecided":
-                later = next_look(num)
-                self.why[case] = f"{what} after {_launches(num)}; the next look is after {later}"
+                later = f"after {_launches(num)}; the next look is after {next_look(num)}"
+                self.why[case] = f"{what} {later if num else 'before both sides had a launch'}"
 
     def remarks(self, every: bool) -> Iterator[str]:
-        """The time, and the cases that stopped undecided, those of one reason together."""
+        """The time, and the cases that stopped undecided or before both sides had a launch, those
+        of one reason together."""
         used, total = format_duration(self.used_s), format_duration(self.total_s)
         ten_s = 10 * sum(map(self._cost_s, self.cases))
         own_s = sum(self._cost_s(case) * len(self._took_s[case]) for case in self.cases)
         share = f"; the launches, {own_s / ten_s:.0%} of what ten a side take" if ten_s else ""
         yield f"time used: {used} of {total}{share}"
-        groups: dict[str, list[str]] = {}
+        groups: dict[tuple[str, str], list[str]] = {}
         found = self.found()
         for case, why in self.why.items():
             # What others came to later may have decided it: the table is judged as a whole.
             if case not in found or found[case].verdict == "undecided":
-                groups.setdefault(why, []).append(as_typed(str(case)))
-        for why, cases in groups.items():
+                end = "stopped undecided" if self._num(case) else "not measured"
+                groups.setdefault((end, why), []).append(as_typed(str(case)))
+        for (end, why), cases in groups.items():
             shown = cases if every else cases[:_FEW]
             more = f" and {len(cases) - len(shown)} more" * (len(cases) > len(shown))
             num = number_of(len(cases), "case")
-            yield f"{num} stopped undecided: {why}: {', '.join(shown)}{more}"
+            yield f"{num} {end}: {why}: {', '.join(shown)}{more}"
 
     def _worth_more(self, look: Look) -> list[Case]:
         """The cases that are undecided and not out of reach, the nearest to a decision first."""

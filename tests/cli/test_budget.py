@@ -125,6 +125,18 @@ def test_an_end_in_the_middle_of_a_launch_is_said(monkeypatch: pytest.MonkeyPatc
     assert (said[0][-11:], [one.count("nbytes=") for one in said]) == (" and 1 more", [2, 3])
 
 
+def test_what_has_no_launch_of_both_sides_is_not_measured() -> None:
+    early = Measured(1000.0)
+    for place, case in ((0, QUIET), (1, QUIET), (0, NOISY)):
+        early.budget.note(place, record(case, 0, 1.0))
+    early.budget.cut_off("the budget ended")
+    _, one, others = early.budget.remarks(every=False)
+    assert one.startswith("1 case stopped undecided: the budget ended after 1 launch a side; ")
+    assert others.startswith(
+        "3 cases not measured: the budget ended before both sides had a launch: "
+    )
+
+
 def test_an_end_right_behind_a_look_counts_the_look() -> None:
     late = Measured(1000.0)
     for number in range(7):
