@@ -68,10 +68,13 @@ def _answer(found: Mapping[Key, Comparison], sides: Sides) -> str:
     others failed."""
     failed = [one for one in sides.lacking if one.status == "failed"]
     broken = {one.key for one in failed if one.place and one.other}
-    first = f"**Failed:** {number_of(len(broken), 'case')} that the other side measures. "
+    said = []
+    if broken:
+        said.append(f"**Failed:** {number_of(len(broken), 'case')} that the other side measures")
+    if found or not broken:
+        said.append(_verdict(found))
     others = len({one.key for one in failed} - broken)
-    last = f"; {others}{' more' * bool(broken)} failed" * bool(others)
-    return first * bool(broken) + _verdict(found) + last
+    return ". ".join(said) + f"; {others}{' more' * bool(broken)} failed" * bool(others)
 
 
 def _verdict(found: Mapping[Key, Comparison]) -> str:

@@ -99,6 +99,7 @@ def test_a_failure_comes_first() -> None:
     assert answer({key(0): SAME}, old) == "**Same:** the one case, within 5%; 1 failed"
     both = [Lacking(key=key(2), place=n, status="failed", reason="", other=False) for n in (0, 1)]
     assert answer({key(0): SAME}, lacking, *both).endswith("within 5%; 1 more failed")
+    assert answer({}, lacking) == "**Failed:** 1 case that the other side measures"
     assert answer({}, *both).endswith("no case has numbers on both sides; 1 failed")
 
 
