@@ -137,8 +137,9 @@ def _reaches(
         read = partial(_texts, top, state, workloads)
         modules = Modules(names, read)
         for family in asked:
+            brought = {} if is_ours else _brought(family, modules, workloads)
             found[family].append(
-                modules.reach(roots[family], is_machinery, homes if is_ours else {})
+                modules.reach(roots[family] | brought, is_machinery, homes if is_ours else {})
             )
         if not is_ours:  # ours is copied as it is
             built |= modules.reach(dict.fromkeys(_builders(names, modules, read))).files
@@ -170,7 +171,7 @@ def _names(top: Path, state: str | None, workloads: tuple[str, ...]) -> list[str
 
 def _roots(family: str, root: Path, top: Path, is_ours: bool) -> dict[str, str | None]:
     """The files that a worker imports of a family: not what it asks, which it never does. Those of
-    hostbench have the text of each commit; those of a project are the working tree's."""
+    hostbench have the text of each commit; those of a project are the ones at hand."""
     files = [path.resolve() for path in families.sources(family)]
     roots = [path for path in files if len(files) == 1 or path.name == "workloads.py"]
     if is_ours:  # whichever copy of it runs here
@@ -183,6 +184,13 @@ def _roots(family: str, root: Path, top: Path, is_ours: bool) -> dict[str, str |
         )
         for path in roots
     }
+
+
+def _brought(family: str, modules: Modules, workloads: tuple[str, ...]) -> dict[str, str | None]:
+    """The same of a family that the project's package brings: each commit's own."""
+    module = families.module_name(family)
+    called = chain.from_iterable(map(modules.called, (module, f"{module}.workloads")))
+    return dict.fromkeys(name for name in called if not name.startswith(workloads))
 
 
 def _texts(

@@ -152,6 +152,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(own, "is_own", lambda root: True)
     monkeypatch.setattr(own, "folders", lambda: (root / "bench",))
     monkeypatch.setattr(families, "sources", lambda family: [root / "bench" / f"{family}.py"])
+    monkeypatch.setattr(families, "module_name", lambda family: f"hostbench_workloads.{family}")
     return root
 
 
@@ -189,3 +190,21 @@ def test_both_sides_have_the_workloads_of_the_working_tree(mine: Path) -> None:
     write(mine, "bench/_help.py", "from . import _new")
     write(mine, "bench/_new.py", "import mine.other")
     assert touched(mine, old, new, ("steps",)).families == ("steps",)
+
+
+def test_workloads_that_the_package_brings_are_each_commits(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever copy of them is installed, and whatever that one imports."""
+    write(mine, "src/mine/brought.py", "import mine.other")
+    old = committed(mine)
+    write(mine, "src/mine/other.py", "x = 1")
+    new = committed(mine)
+    write(mine, "src/mine/brought.py", "")
+    installed = mine.parent.parent / "site-packages"
+    write(installed, "mine/brought.py", "")
+    for copy in (installed / "mine", mine / "src" / "mine"):
+        monkeypatch.setattr(families, "sources", lambda family, copy=copy: [copy / "brought.py"])
+        monkeypatch.setattr(families, "module_name", lambda family: "mine.brought")
+        assert touched(mine, old, new, ("brought",)).families == ("brought",)
+        assert touched(mine, new, None, ("brought",)).families == ("brought",)
