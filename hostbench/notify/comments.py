@@ -10,11 +10,13 @@ from urllib.parse import quote, urlencode
 
 from hostbench.core.errors import BrokenError, NothingMeasured, UsageError
 from hostbench.core.files import read_stored
-from hostbench.notify.http import Place, RefusedError, checked_url, exchange
+from hostbench.core.units import MIB
+from hostbench.notify.http import MOST_READ, Place, RefusedError, checked_url, exchange
 
 GITHUB_TOKEN, GITLAB_TOKEN = "GITHUB_TOKEN", "GITLAB_TOKEN"
-_MOST_PAGES = 50
-_PAGE = 100
+_MOST_PAGES = 200
+_PAGE = 25
+"""Comments: even the longest, of 65,536 characters, fit into one answer."""
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -167,7 +169,10 @@ def _pages(place: Place, path: str) -> Iterator[Any]:
     for page in range(1, _MOST_PAGES + 1):
         found = exchange(place, "GET", f"{path}?{urlencode({'per_page': _PAGE, 'page': page})}")
         if not isinstance(found, list):
-            raise BrokenError(f"{place.name} answers with no list of comments")
+            most = f"{MOST_READ // MIB} MiB"
+            raise BrokenError(
+                f"{place.name} answers with no list of comments, or with more than {most}"
+            )
         yield from (one for one in found if isinstance(one, dict))
         if len(found) < _PAGE:
             return

@@ -17,7 +17,7 @@ from hostbench.core.units import MIB
 
 LIMIT_S = 15.0
 """For the whole exchange, however slowly the other side speaks."""
-_MOST_READ = 8 * MIB
+MOST_READ = 8 * MIB
 _HERE = ("localhost", "127.0.0.1", "::1")
 _REMEDY = {
     301: "it has moved: name its new address",
@@ -115,7 +115,7 @@ def _exchange(
             handlers.append(urllib.request.ProxyHandler({}))
         opener = urllib.request.build_opener(*handlers)
         with opener.open(asked, timeout=2 * LIMIT_S) as answer:
-            done.append((answer.status, answer.read(_MOST_READ)))
+            done.append((answer.status, answer.read(MOST_READ)))
     except urllib.error.HTTPError as error:
         error.close()
         done.append((error.code, b""))

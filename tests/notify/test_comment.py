@@ -15,6 +15,7 @@ from hostbench.core.errors import (
     DataError,
 )
 from hostbench.notify import comments
+from hostbench.notify.http import MOST_READ
 from hostbench.notify.markup import MOST, safe
 from hostbench.report.comment import Asked, of_nothing
 from tests.notify.servers import Host, host
@@ -148,6 +149,8 @@ def test_what_goes_wrong_is_said_without_the_token(
         assert "GitHub refuses, with status 401: the token is wrong" in said(EXIT_FAILED)
         hub.answers |= {"GET /user": 403, "GET /repos/we/it/issues/7/comments": {"a": 1}}
         assert "GitHub answers with no list" in said(EXIT_FAILED)
+        hub.answers["GET /repos/we/it/issues/7/comments"] = ["x" * MOST_READ]
+        assert "or with more than 8 MiB" in said(EXIT_FAILED)
         odd = {"user": {"login": "github-actions[bot]"}, "body": TEXT}
         hub.answers["GET /repos/we/it/issues/7/comments"] = [odd]
         assert "the answer has no 'id'" in said(EXIT_FAILED)
