@@ -71,7 +71,7 @@ from hostbench import DEVICES, workload
     version="1",  # another one when the numbers stop being comparable
 )
 def import_package(device):
-    """`import %(name)s` in a new Python. Timed: the process from start to end."""
+    """The import of %(name)s in a new Python. Timed: the process from start to end."""
     import %(name)s  # the code that is measured
 
     origin = %(name)s.__spec__.origin

@@ -6,6 +6,7 @@ from dataclasses import replace
 from hostbench import families
 from hostbench.core.errors import UsageError
 from hostbench.core.records import DAMAGE
+from hostbench.measure.workload import Workload
 from hostbench.report.answer import Answer
 from hostbench.report.kinds import Compare, Question
 from hostbench.report.rows import Row, valid
@@ -62,7 +63,7 @@ def asked(family: str) -> tuple[Question, ...]:
     covered = {name for one in own for name in (one.workload, *getattr(one, "also", ()))}
     for work in families.load((family,)).values():
         if work.name not in covered:
-            own.append(Compare(text=_default(work.question or work.name), workload=work.name))
+            own.append(Compare(text=_default(work), workload=work.name))
     return tuple(replace(one, words={**words, **one.words}) for one in own)
 
 
@@ -90,9 +91,11 @@ def _on_cpu(found: Iterable[Answer]) -> Iterator[Answer]:
         notes = ()
 
 
-def _default(docstring: str) -> str:
-    """`One copy. Timed: ...` asks `One copy: what do the choices cost?`"""
-    return f"{docstring.partition('. ')[0].rstrip('.')}: what do the choices cost?"
+def _default(work: Workload) -> str:
+    """`One copy. Timed: ...` asks `One copy: what do the choices cost?`, where there are some."""
+    what = (work.question or work.name).partition(". ")[0].rstrip(".")
+    choices = any(len(values) > 1 for axis, values in work.axes.items() if axis != "device")
+    return f"{what}: what {'do the choices' if choices else 'does it'} cost?"
 
 
 def _unasked(family: str, rows: Sequence[Row], why: str) -> Answer:

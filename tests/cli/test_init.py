@@ -17,6 +17,7 @@ from hostbench.cli.entry import main
 from hostbench.core import asv_config
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from hostbench.families import load
+from hostbench.report.questions import asked
 from tests import own_project
 from tests.turns import git
 
@@ -105,6 +106,9 @@ def test_its_package_is_found_and_its_import_is_measured(root: Path, file: str) 
     assert {path.name for path in (root / "bench").glob("*.py")} == {"startup.py"}
     declared = tomllib.loads((root / "pyproject.toml").read_text())
     assert declared["project"]["name"] == name
+    (question,) = (one.text for one in asked("startup"))
+    name = name.replace("-", ".")
+    assert question == f"The import of {name} in a new Python: what does it cost?"
     step = load(("startup",))["startup.import_package"].build(None)
     assert step().returncode == 0  # type: ignore[union-attr, operator]
     put(root, file, "__file__ = 'another copy'")

@@ -125,24 +125,25 @@ if SOAK:  # else tests/vcs/test_own.py asks the environment itself
         (stored,) = (project.results / "mine").glob(f"{commit}-hostbench-py*.json")
         assert stored.stat().st_mtime >= started - 1
 
-
-def test_an_existing_environment_finds_the_project(project: Scratch, said: dict[str, str]) -> None:
-    """asv tells it neither the project nor the commit, and stores nothing."""
-    config = {"version": 1, "project": "mine", "environment_type": "existing"}
-    there = project.root / "existing"
-    there.mkdir()
-    config |= {"repo": "..", "benchmark_dir": "../benchmarks", "launch_method": "forkserver"}
-    config |= {"build_command": []}
-    (there / "asv.conf.json").write_text(json.dumps(config))
-    steps = project.root / "benchmarks" / "steps.py"
-    other = steps.read_text().replace('"steps', '"unheard')
-    (project.root / "benchmarks" / "other.py").write_text(other)
-    done = Scratch(there, project.home, project.environ).asv(
-        *("run", "--python=same", "-b", "Train", "--machine", "mine", "--show-stderr"),
-        HOSTBENCH_LAUNCHES="1",
-    )
-    assert "no family 'unheard' in this hostbench" in done.stdout
-    assert done.stdout.count("\u00b1") == 4, done.stdout
-    assert not list(there.rglob(f"{project.git('rev-parse', 'HEAD')[:8]}*.json"))
-    held = [journal.read(path).header.scratch for path in journal.find(project.results)]
-    assert held.count("asv names no commit") == 1
+    def test_an_existing_environment_finds_the_project(
+        project: Scratch, said: dict[str, str]
+    ) -> None:
+        """asv tells it neither the project nor the commit, and stores nothing."""
+        config = {"version": 1, "project": "mine", "environment_type": "existing"}
+        there = project.root / "existing"
+        there.mkdir()
+        config |= {"repo": "..", "benchmark_dir": "../benchmarks", "launch_method": "forkserver"}
+        config |= {"build_command": []}
+        (there / "asv.conf.json").write_text(json.dumps(config))
+        steps = project.root / "benchmarks" / "steps.py"
+        other = steps.read_text().replace('"steps', '"unheard')
+        (project.root / "benchmarks" / "other.py").write_text(other)
+        done = Scratch(there, project.home, project.environ).asv(
+            *("run", "--python=same", "-b", "Train", "--machine", "mine", "--show-stderr"),
+            HOSTBENCH_LAUNCHES="1",
+        )
+        assert "no family 'unheard' in this hostbench" in done.stdout
+        assert done.stdout.count("\u00b1") == 4, done.stdout
+        assert not list(there.rglob(f"{project.git('rev-parse', 'HEAD')[:8]}*.json"))
+        held = [journal.read(path).header.scratch for path in journal.find(project.results)]
+        assert held.count("asv names no commit") == 1
