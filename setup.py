@@ -9,5 +9,6 @@ setup(
         "hostbench._benchmarks",
         "hostbench._dashboard",
         "hostbench._dashboard.views",
+        "hostbench._docs",
     ]
 )

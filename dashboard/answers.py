@@ -33,9 +33,9 @@ SAID = {"figure": "measured", "unavailable": "not here"}
 def headline(answer: Answer) -> None:
     """The question, and its verdict with its state."""
     icon, color = BADGES[answer.state]
-    said = SAID.get(answer.state, answer.state)
-    if answer.state == "figure" and answer.launches == 1:
-        said, color = "one launch", "gray"
+    said = _state(answer)
+    if said == "one launch":
+        color = "gray"
     st.markdown(f"**{plain(answer.question)}**")
     with st.container(horizontal=True, gap="small"):
         st.badge(said, icon=icon, color=color)
@@ -76,6 +76,28 @@ def table(answer: Answer) -> pd.DataFrame:
         for one in answer.figures
     ]
     return pd.DataFrame(lines)
+
+
+def listed(found: Sequence[Answer]) -> pd.DataFrame:
+    """A row for each answer: its headline, and the shape of its chart."""
+    rows = [
+        {
+            "family": one.family,
+            "question": one.question,
+            "state": _state(one),
+            "shape": [point.y for point in one.chart.points] if one.chart else [],
+            "verdict": one.verdict,
+            "figure": next((str(figure) for figure in one.figures if figure.value is not None), ""),
+        }
+        for one in found
+    ]
+    return pd.DataFrame(rows, columns=["family", "question", "state", "shape", "verdict", "figure"])
+
+
+def _state(answer: Answer) -> str:
+    if answer.state == "figure" and answer.launches == 1:
+        return "one launch"
+    return SAID.get(answer.state, answer.state)
 
 
 def of_family(rows: pd.DataFrame) -> tuple[list[Answer], Unanswered]:

@@ -5,15 +5,23 @@ import streamlit as st
 
 st.set_page_config(page_icon="⏱️", layout="wide", initial_sidebar_state=200)
 page = st.navigation(
-    [
-        st.Page("views/overview.py", title="Overview", default=True),
-        st.Page("views/changes.py", title="Changes"),
-        st.Page("views/trend.py", title="Trend"),
-        st.Page("views/compare.py", title="Compare"),
-        st.Page("views/runs.py", title="Runs"),
-        st.Page("views/machines.py", title="Machines"),
-        st.Page("views/family.py", title="Families"),
-    ],
+    {
+        "Watch": [
+            st.Page("views/overview.py", title="Overview", default=True),
+            st.Page("views/changes.py", title="Changes"),
+        ],
+        "Explore": [
+            st.Page("views/trend.py", title="Trend"),
+            st.Page("views/compare.py", title="Compare"),
+            st.Page("views/runs.py", title="Runs"),
+            st.Page("views/machines.py", title="Machines"),
+        ],
+        "Understand": [
+            st.Page("views/understand.py", title="Questions"),
+            st.Page("views/family.py", title="Families"),
+            st.Page("views/method.py", title="Method"),
+        ],
+    }
 )
 st.set_page_config(page_title=f"{page.title} · hostbench")
 choose.begin()

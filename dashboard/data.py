@@ -15,13 +15,15 @@ import pandas as pd
 import streamlit as st
 from derive_compare import newest
 from derive_machines import limits
-from words import only
+from words import hardware, only
 
+from hostbench import families
 from hostbench.core.files import is_url
 from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Along, marked
 from hostbench.report import side_runs
+from hostbench.report.answer import Answer, Unanswered, by_family
 from hostbench.report.choice import Request, choose, events
 from hostbench.report.comparison import notes
 from hostbench.report.comparison import page as comparison_page
@@ -31,6 +33,8 @@ from hostbench.report.night_history import facts_moved
 from hostbench.report.one_run import about, facts, proofs
 from hostbench.report.page import as_json
 from hostbench.report.places import Key
+from hostbench.report.questions import answers
+from hostbench.report.rows import rows_of as questioned
 from hostbench.report.side_runs import SideRuns
 from hostbench.report.sides import both
 from hostbench.report.table import markdown
@@ -225,6 +229,41 @@ def _one_run(folder: str, machine: str, run_id: str, signature: int) -> OneRun |
         passing=passing,
         document=json.dumps(as_json(history.rows_of(own[place]), whole), indent=1).encode(),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What a machine's newest runs answer; shared, so only read it."""
+
+    told: list[Answer]
+    untold: Unanswered
+    runs: dict[str, str]
+    """Family -> the run that was asked."""
+    hardware: str
+
+
+def answered(folder: Place, machine: str) -> Answered:
+    """Each family's newest run asked its questions."""
+    return _answered(str(folder), machine, _signature(folder))
+
+
+@st.cache_resource(max_entries=16, show_spinner="Asking the newest runs ...")
+def _answered(folder: str, machine: str, signature: int) -> Answered:
+    place = folder if is_url(folder) else Path(folder)
+    newest = newest_of(place, machine)
+    runs = dict(zip(newest["family"], newest["run_id"], strict=True))
+    told: list[Answer] = []
+    untold: Unanswered = {}
+    measured_on: dict[str, None] = {}
+    for family in (one for one in dict.fromkeys([*families.names(), *runs]) if one in runs):
+        rows = rows_of(place, machine, runs[family])
+        rows = rows[rows["family"] == family]
+        measured_on[hardware(rows)] = None
+        for _, own, not_told in by_family(answers(questioned(rows))):
+            told += own
+            for why, questions in not_told.items():
+                untold.setdefault(why, []).extend(questions)
+    return Answered(told=told, untold=untold, runs=runs, hardware="; ".join(measured_on))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

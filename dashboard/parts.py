@@ -68,6 +68,24 @@ def table(
         save(rows if csv is None else csv, name)
 
 
+def clickable(
+    rows: pd.DataFrame, key: str, columns: Mapping[str, Any], height: Any = "auto"
+) -> int | None:
+    """A table; the place of the row that was clicked just now."""
+    chosen = st.dataframe(
+        rows,
+        key=f"rows of {key}",
+        hide_index=True,
+        width="stretch",
+        height=height,
+        column_config=dict(columns),
+        on_select="rerun",
+        selection_mode="single-row",
+    )
+    places = chosen["selection"]["rows"]
+    return int(places[0]) if places and places[0] < len(rows) else None
+
+
 def _filled(rows: pd.DataFrame) -> pd.DataFrame:
     """Empty text for what is missing, without the columns that hold nothing."""
     texts = set(rows.select_dtypes(["object", "string"]))

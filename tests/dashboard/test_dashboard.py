@@ -28,9 +28,19 @@ from tests.dashboard_tree import (
 )
 
 FAMILIES = ("transfer", "allocation", "synchronization", "overlap", "loading", "collectives")
-ABOUT_ALL = ("changes", "compare", "runs", "machines")
+ABOUT_ALL = ("changes", "compare", "runs", "machines", "method")
 """Pages that need no machine's numbers."""
-PAGES = ("overview", "changes", "trend", "compare", "runs", "machines", "family")
+PAGES = (
+    "overview",
+    "changes",
+    "trend",
+    "compare",
+    "runs",
+    "machines",
+    "understand",
+    "method",
+    "family",
+)
 on_the_path = dashboard_page.on_the_path
 
 
@@ -84,7 +94,7 @@ def test_every_page_shows_every_machine(open_page, page: str, machine: str) -> N
     if machine == CPU_MACHINE and page not in ABOUT_ALL:  # too short a history
         boxes = [str(option) for box in app.selectbox for option in box.options]
         assert "cpu device, no GPU" in said(app) + "\n".join(boxes)
-    if page in ("overview", *ABOUT_ALL) or (machine == FOREIGN and page != "trend"):
+    if page in ("overview", "understand", *ABOUT_ALL) or (machine == FOREIGN and page != "trend"):
         return
     assert charts(app)
     assert app.query_params["machine"] in (machine, [machine])
@@ -182,7 +192,8 @@ def table(app: AppTest, column: str) -> pd.DataFrame:
 
 
 def test_a_missing_and_an_empty_folder_are_messages(open_page, tmp_path: Path) -> None:
-    for page, folder in zip(PAGES, itertools.cycle((tmp_path / "none", tmp_path)), strict=False):
+    pages = [page for page in PAGES if page != "method"]
+    for page, folder in zip(pages, itertools.cycle((tmp_path / "none", tmp_path)), strict=False):
         app = open_page(page, folder)
         assert not app.exception
         assert app.code[0].value == "hostbench run --quick"

@@ -1,0 +1,37 @@
+"""The project's documentation as the page Method shows it. No streamlit."""
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FOLDERS = (HERE.parent / "docs", HERE.parent / "_docs")
+"""Of a checkout, and as the wheel has it."""
+FIRST = ("method", "judgement", "benchmarks", "facts", "glossary", "results")
+_LINK = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
+
+
+def _folder() -> Path | None:
+    return next((one for one in FOLDERS if (one / "method.md").is_file()), None)
+
+
+def names() -> list[str]:
+    """Every page, what explains the numbers first; nothing where they are not installed."""
+    folder = _folder()
+    known = [] if folder is None else sorted(path.stem for path in folder.glob("*.md"))
+    return [*(one for one in FIRST if one in known), *(one for one in known if one not in FIRST)]
+
+
+def title(name: str) -> str:
+    """Its first heading."""
+    folder = _folder()
+    assert folder is not None
+    first = (folder / f"{name}.md").read_text(encoding="utf-8").partition("\n")[0]
+    return first.lstrip("# ").strip() or name
+
+
+def text(name: str) -> str:
+    """Its Markdown below the first heading; a link to another page of ours is its words alone."""
+    folder = _folder()
+    assert folder is not None and name in names()
+    whole = (folder / f"{name}.md").read_text(encoding="utf-8")
+    return _LINK.sub(r"\1", whole.partition("\n")[2])

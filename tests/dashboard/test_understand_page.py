@@ -1,0 +1,40 @@
+"""The pages Questions and Method."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import dashboard_page, dashboard_tree
+from tests.dashboard_page import said
+from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE
+
+on_the_path = dashboard_page.on_the_path
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return dashboard_tree.write(tmp_path_factory.mktemp("results"))
+
+
+def test_every_question_has_its_verdict_or_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tree: Path
+) -> None:
+    app = dashboard_page.opened(monkeypatch, "understand", tree, machine=GPU_MACHINE, state="yes")
+    assert not app.exception
+    table = app.dataframe[0].value
+    assert set(table["state"]) == {"yes"} and "Does pinned memory pay?" in set(table["question"])
+    assert all(len(shape) for shape in table["shape"])
+    app = dashboard_page.opened(monkeypatch, "understand", tree, machine=CPU_MACHINE)
+    assert any("not answered: " in one.label for one in app.expander)
+    app = dashboard_page.opened(monkeypatch, "understand", tree, machine=FOREIGN)
+    assert "none of hostbench's own workloads" in said(app)
+
+
+def test_the_method_is_the_documentation(monkeypatch: pytest.MonkeyPatch, tree: Path) -> None:
+    app = dashboard_page.opened(monkeypatch, "method", tree, doc="judgement")
+    assert not app.exception
+    assert "](" not in said(app).replace("](http", "")
+    from documents import names, title
+
+    assert names()[0] == "method" and title("method") == "How hostbench measures"
+    assert app.selectbox(key="doc").options[0] == "How hostbench measures"
