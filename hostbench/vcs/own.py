@@ -23,6 +23,7 @@ from hostbench.vcs.build import package_of
 
 BESIDE = frozenset({"test", "tests", "doc", "docs", "example", "examples", "scripts", "tools"})
 """Folders that lie beside a package, and are none that a project installs."""
+_NO_SUBMODULES = "submodules are left out: their folders are empty in what is measured"
 _CHANGED = "workloads with uncommitted changes"
 
 
@@ -82,7 +83,7 @@ def of_commit(root: Path, name: str, commit: str, folder: Path) -> OwnSide:
         return side
     which = ", ".join(f"{path.relative_to(repo.top_level(root).resolve())}/" for path in inside)
     remark = f"{which} is another at {name}: both sides run the workloads of the working tree"
-    return replace(side, remarks=(remark,))
+    return replace(side, remarks=(*side.remarks, remark))
 
 
 def of_working_tree(root: Path, name: str, folder: Path) -> OwnSide:
@@ -119,7 +120,7 @@ def _made(
             FOLDERS: os.pathsep.join(_workloads(root, working)),
         },
         scratch=scratch(root),
-        remarks=(),
+        remarks=(_NO_SUBMODULES,) if (tree / ".gitmodules").exists() else (),
     )
 
 

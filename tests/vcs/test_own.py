@@ -131,15 +131,17 @@ def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_
 
 def test_a_side_is_its_files_as_they_were(root: Path, tmp_path: Path) -> None:
     (root / "src" / "link.py").symlink_to("mine.py")
+    (root / ".gitmodules").touch()
     first = own.of_commit(root, "HEAD", git(root, "rev-parse", "HEAD"), tmp_path / "ab" / "a")
     second = own.of_working_tree(root, "working tree", tmp_path / "ab" / "b")
     write(root, src__mine_py="later", bench__sides_py="later")
+    assert not first.remarks and "submodules are left out" in " ".join(second.remarks)
     assert said(first) == said(second) == "NUM_BYTES = 1048576\n"
     assert Path(package(second).folders[0], "link.py").is_symlink()
     assert first.variables[FOLDERS] == second.variables[FOLDERS]
     assert "later" not in Path(first.variables[FOLDERS], "sides.py").read_text()
     assert package(first).names == package(second).names == ("link", "mine")
-    changed = "M bench/sides.py\n M src/mine.py\n?? src/link.py"
+    changed = "M bench/sides.py\n M src/mine.py\n?? .gitmodules\n?? src/link.py"
     assert git(root, "status", "--porcelain") == changed
 
 
