@@ -262,9 +262,9 @@ def opened(root: Path, results: Path, remote: str, branch: str) -> Iterator[Remo
         fcntl.flock(lock, fcntl.LOCK_EX)
         for left in place.rglob("*.lock"):  # a git that was killed; this lock is ours alone
             left.unlink(missing_ok=True)
-        if not place.exists():
-            _make(place, like, there.environ)
         try:
+            if not place.exists():
+                _make(place, like, there.environ)
             yield there
         except HostbenchError as error:
             if _is_damaged(place, error):

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -320,6 +321,29 @@ def test_what_a_killed_git_leaves_stops_nobody(remote: Path) -> None:
     ours.with_suffix(".new").mkdir()
     measured(root, "shelf", 3)
     assert len(push_in(root).files) == 1
+
+
+def test_a_first_push_that_was_killed_leaves_no_half_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of sha256, which git would take for another kind without its configuration."""
+    for options in (("--bare", "remote.git"), ("here",)):
+        git(tmp_path, "init", "-q", "--object-format=sha256", *options)
+    root = tmp_path / "here"
+    git(root, "remote", "add", "origin", "../remote.git")
+    measured(root)
+    stub = tmp_path / "bin" / "git"
+    stub.parent.mkdir()
+    stub.write_text(
+        f'#!/bin/sh\n{shutil.which("git")} "$@"\n'
+        '[ "$1" != init ] || { : >"$GIT_DIR/config"; kill -9 $$; }\n'
+    )
+    stub.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(stub.parent), prepend=os.pathsep)
+        with pytest.raises(BrokenError):
+            push_in(root)
+    assert len(push_in(root).files) == 2
 
 
 def test_a_fetch_that_was_killed_is_done_to_its_end(remote: Path) -> None:
