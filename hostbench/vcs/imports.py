@@ -8,11 +8,13 @@ told instead of guessed.
 import ast
 import re
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import PurePosixPath
+from textwrap import dedent
 
 Read = Callable[[Collection[str]], Mapping[str, str]]
 """Paths -> the text of each; without those that have none."""
@@ -64,6 +66,9 @@ class Reach:
     files: frozenset[str]
     by_name: tuple[str, ...]
     """`file:line` of what cannot be told."""
+
+
+_NOTHING = FileImports(frozenset(), frozenset(), None)
 
 
 class Modules:
@@ -142,9 +147,8 @@ class Modules:
 @cache
 def imports(text: str) -> FileImports:
     """What a file's text imports, wherever in it that stands."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _parsed(text)
+    if tree is None:
         return FileImports(frozenset(), frozenset(), 1)
     names, texts, unknown = set[str](), set[str](), list[int]()
     told = set[ast.AST]()
@@ -153,12 +157,31 @@ def imports(text: str) -> FileImports:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             last = node.value.rpartition("/")[2]
             texts |= {last} if _DOTTED.fullmatch(last) else set()
+            inner = _in_text(node.value)
+            names |= inner.names
+            texts |= inner.texts
+            unknown += [node.lineno] * (inner.by_name is not None)
         elif isinstance(node, ast.Call) and (module := _imported_by(node)):
             names.add(module)
             told.add(node.func)
         elif node not in told and (line := _by_name(node)):
             unknown.append(line)
     return FileImports(frozenset(names), frozenset(texts), min(unknown, default=None))
+
+
+def _parsed(text: str) -> ast.AST | None:
+    """None of what is no Python."""
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def _in_text(text: str) -> FileImports:
+    """What a text imports that is Python itself, as for `python -c` or timeit."""
+    code = dedent(text) if "import " in text else ""
+    return imports(code) if code and _parsed(code) else _NOTHING
 
 
 def _named(node: ast.AST) -> set[str]:
@@ -182,10 +205,18 @@ def _by_name(node: ast.AST) -> int | None:
     if isinstance(node, ast.ImportFrom):
         is_renamed = any(alias.name in _BY_NAME and alias.asname for alias in node.names)
         return node.lineno if is_renamed else None
+    if isinstance(node, ast.List | ast.Tuple):
+        return node.lineno if any(map(_is_made_up, node.elts, node.elts[1:])) else None
     if isinstance(node, ast.Name | ast.Attribute):
         is_eval = isinstance(node, ast.Name) and node.id == "eval"  # a method is another
         return node.lineno if is_eval or _name(node) in _BY_NAME else None
     return None
+
+
+def _is_made_up(option: ast.expr, code: ast.expr) -> bool:
+    """`-c` or `-m`, and behind it what is no plain text."""
+    is_option = isinstance(option, ast.Constant) and option.value in ("-c", "-m")
+    return is_option and not isinstance(code, ast.Constant)
 
 
 def _imported_by(call: ast.Call) -> str:

@@ -53,6 +53,9 @@ def reach(files: Mapping[str, str], *roots: str) -> set[str]:
         ("run([exe, '-m', 'mine'])", {"src/mine/__init__.py", "src/mine/__main__.py"}),
         ("system('python -m other --fast')", {"other.py"}),
         ("run(['pytest', '-m', ''])", set()),
+        ("run([exe, '-c', 'import other; other.f()'])", {"other.py"}),
+        ("CODE = '\\n    import near\\n    near.f()'", {"bench/near.py"}),
+        ("'how to import other things'", set()),
     ],
 )
 def test_what_is_imported(text: str, found: set[str]) -> None:
@@ -91,6 +94,10 @@ def test_what_is_imported(text: str, found: set[str]) -> None:
         ("exec('import a')", 1),
         ("eval(text)", 1),
         ("model.eval()", None),
+        ("run([exe, '-c', f'import {name}'])", 1),
+        ("run((exe, '-m', name))", 1),
+        ("timeit('from importlib import import_module; import_module(name)')", 1),
+        ("x = '\\d'", None),
         ("lazy.attach(__name__, ['a'])", 1),
     ],
 )
