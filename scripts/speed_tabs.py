@@ -81,14 +81,12 @@ class Drawn:
     """From the page's address, or from the click on a widget."""
     at_s: float
     """Seconds since the epoch."""
-    error: str
-    """What an exception or a dialog on the page says; "" where there is none."""
     marks: int
     """Points and lines that charts have as svg."""
 
 
 class NotDrawnError(RuntimeError):
-    """Why a page was not drawn, in words."""
+    """Why a page was not drawn, in words; also what an exception or a dialog on it says."""
 
 
 @contextlib.contextmanager
@@ -122,7 +120,10 @@ def drawn(tab: Any, limit_s: float) -> Drawn:
         except TimeoutError as error:
             lacks = tab.evaluate("window.lacks()")
             raise NotDrawnError(f"not within {limit_s:g} s ({lacks})") from error
-        return Drawn(**found.json_value())
+        said = found.json_value()
+    if words := said.pop("error"):
+        raise NotDrawnError(f"the page says: {words}")
+    return Drawn(**said)
 
 
 def visit_at_once(context: Any, url: str, num: int, limit_s: float) -> list[Drawn | str]:
