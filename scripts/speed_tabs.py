@@ -5,6 +5,7 @@ canvas. Its time is that of the last change of the page's content before half a 
 """
 
 import contextlib
+import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -161,10 +162,10 @@ def pages(tab: Any) -> dict[str, str]:
 def widget(tab: Any) -> Callable[[], object] | None:
     """What changes the first widget of the page that has another value, each call to another one;
     None where the page has no such widget. Raises NotDrawnError."""
-    main = tab.get_by_test_id("stMain")
+    parts = [tab.get_by_test_id(id) for id in ("stMain", "stSidebar")]
     with _said():
-        for kind, act in _CHANGES.items():
-            for box in main.get_by_test_id(kind).all():
+        for (kind, act), part in itertools.product(_CHANGES.items(), parts):
+            for box in part.get_by_test_id(kind).all():
                 if box.is_visible() and act(tab, box, False):
                     return partial(act, tab, box, True)
     return None
