@@ -24,7 +24,7 @@ from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured, 
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
-from hostbench.families import broken, of_project
+from hostbench.families import broken_of_project, of_project
 from hostbench.families import names as known_families
 from hostbench.judge.compare import Comparison
 from hostbench.report import comment
@@ -196,7 +196,7 @@ def repository(results: Path) -> tuple[Path, Checkout]:
             f"commits are measured from a checkout, and no folder from {Path.cwd()} upwards holds "
             "asv.conf.json: go to one, or let `hostbench init` write what your project lacks"
         )
-    if is_own(root) and not (*of_project(), *broken()):
+    if is_own(root) and not (*of_project(), *broken_of_project()):
         raise UsageError(
             f"{root} has no workloads of its own, and hostbench's do not run its code: `hostbench "
             "init` writes one, [tool.hostbench] workloads in pyproject.toml names their folder"

@@ -19,7 +19,7 @@ from hostbench.core import asv_config, own_package
 from hostbench.core.asv_config import CONFIG
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, HostbenchError, UsageError
 from hostbench.core.files import read_stored, write_atomic
-from hostbench.families import broken
+from hostbench.families import broken_of_project
 from hostbench.runner.places import asv_benchmarks, asv_results
 from hostbench.vcs import repo
 from hostbench.vcs.own import BESIDE
@@ -247,7 +247,7 @@ def _write_benchmarks(root: Path) -> bool:
             for path, text in sync.wanted(root).items():
                 if not path.exists():
                     _write(root, path, text)
-            if wrong := broken():
+            if wrong := broken_of_project():
                 raise UsageError("; ".join(wrong.values()))
     except HostbenchError as error:
         name = asv_benchmarks(root).name

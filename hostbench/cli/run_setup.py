@@ -23,7 +23,7 @@ from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
 from hostbench.facts.torch_probe import TorchState
-from hostbench.families import broken, check_selects, load, names, of_project, sources
+from hostbench.families import broken_of_project, check_selects, load, names, of_project, sources
 from hostbench.measure.workload import Workload
 from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.runner import places
@@ -143,7 +143,7 @@ def _families(options: Measuring) -> tuple[str, ...]:
     """Without a name those of the project at hand, where it has some; what it cannot import is an
     error, as if it were named."""
     is_told = bool(options.case) or options.resume
-    return options.families or (() if is_told else (*of_project(), *broken())) or names()
+    return options.families or (() if is_told else (*of_project(), *broken_of_project())) or names()
 
 
 def _working(torch: facts.TorchState) -> facts.TorchState:

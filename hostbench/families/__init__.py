@@ -126,17 +126,33 @@ def preloads() -> tuple[str, ...]:
 def of_project() -> tuple[str, ...]:
     """The families of the project at hand: in its own folders, or in its package, which brings them
     by entry points."""
+    brought = {one.module for one in _brought()}
+    return tuple(
+        name
+        for name, module in _modules().items()
+        if module.__name__.startswith(f"{_OWN}.")
+        or (module.__name__ in brought and _is_at_hand(Path(str(module.__file__))))
+    )
+
+
+def broken_of_project() -> dict[str, str]:
+    """As `broken`, but for what other installed packages bring: that stops nobody here."""
+    others = {
+        family_of(one.module)
+        for one in _brought()
+        if not _is_at_hand(_source(one.module.partition(".")[0]))
+    }
+    return {name: why for name, why in broken().items() if name not in others}
+
+
+def _is_at_hand(path: Path) -> bool:
+    """Whether a file is the project's, and not of a package that is installed in its folder. A bare
+    name is none that was found."""
     root = asv_config.project_root(_here())
-    brought = {one.module for one in _brought()} if root is not None else set()
-
-    def is_own(module: ModuleType) -> bool:
-        if module.__name__ not in brought:
-            return module.__name__.startswith(f"{_OWN}.")
-        path = Path(str(module.__file__)).resolve()
-        inside = root is not None and path.is_relative_to(root.resolve())
-        return inside and not any(part.endswith("-packages") for part in path.parts)
-
-    return tuple(name for name, module in _modules().items() if is_own(module))
+    inside = (
+        path.is_absolute() and root is not None and path.resolve().is_relative_to(root.resolve())
+    )
+    return inside and not any(part.endswith("-packages") for part in path.parts)
 
 
 def files() -> list[Path]:

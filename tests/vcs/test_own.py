@@ -277,12 +277,14 @@ def test_a_package_brings_workloads_of_its_own(root: Path, monkeypatch: pytest.M
     (root / "asv.conf.json").write_text("{}")
     monkeypatch.syspath_prepend(str(root / "src"))
     brought = [EntryPoint("anything", name, "x") for name in ("mine_steps", "tests.turns")]
+    brought.append(EntryPoint("more", "tests.nonesuch", "x"))
     monkeypatch.setattr(families, "entry_points", lambda group: brought)
     monkeypatch.setattr(families, "_imported", cache(families._imported.__wrapped__))
     families.configured.cache_clear()
     assert families.of_project() == ("mine_steps",) and "turns" in families.names()
     assert [*families.load(("mine_steps",))] == ["mine_steps.copy"]
     assert ab.repository(root / "results")[0] == root
+    assert "nonesuch" in families.broken() and not families.broken_of_project(), "another package's"
 
 
 def test_only_commits_that_touch_the_package_are_bisected(root: Path) -> None:
