@@ -4,12 +4,12 @@ Pure functions of grids and judgements.
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 
 from hostbench.core.noise import Floats
 from hostbench.judge.change import Change, Judgement
@@ -80,14 +80,12 @@ class DetectedEvent:
 
     def around(self) -> list[GridColumn]:
         """The points that the step lies among for sure: the last certain old one comes first."""
-        first, last = self.bounds
-        return [self.grid.columns[i] for i in self.points if first <= i <= last]
+        return [self.grid.columns[i] for i in self.places_around()]
 
-    @property
-    def span(self) -> tuple[pd.Timestamp, pd.Timestamp]:
-        """Commit dates of `around`."""
-        dates = [column.committed_at for column in self.around()]
-        return min(dates), max(dates)
+    def places_around(self) -> list[int]:
+        """Their columns in the grid."""
+        first, last = self.bounds
+        return list(self.points[bisect_left(self.points, first) : bisect_right(self.points, last)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

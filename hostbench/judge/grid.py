@@ -10,7 +10,6 @@ series. Any other fact that changes is a possible cause of a step, which is foun
 every other. Pure functions of frames.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -22,6 +21,7 @@ import pandas as pd
 from hostbench.core.noise import Floats
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.judge.detector import log_seconds
+from hostbench.judge.levels import Bools
 from hostbench.store.asv_tree import environment_of
 
 Along = Literal["commit", "run-time"]
@@ -30,6 +30,8 @@ NEEDED = (
     "num_samples"
 ).split()
 """Columns of the tidy frame that a grid is made of."""
+_OF_GRIDS = ["case", "commit", "committed_at", "run_id", "started_at", "version", "seconds"]
+_OF_STOPPED = ["case", "commit", "committed_at", "run_id", "started_at", "status"]
 SIMULATED = "simulated"
 _ORDER = {"commit": ("committed_at", "started_at"), "run-time": ("started_at",)}
 Versions = npt.NDArray[np.int64]
@@ -106,42 +108,42 @@ class Grid:
 
 def grids(rows: pd.DataFrame, machine: str, axis: Along, hardware: HardwareOf) -> list[Grid]:
     """The grids of one machine's rows: one, or one for each of its environments."""
-    every = rows[rows["scratch"].isna()]
-    rows, left_out = _judged(rows)
-    if rows.empty:
+    counts, left_out = _judged(rows)
+    if not counts.any():
         empty = Grid(machine=machine, group=machine, logs=np.empty((0, 0)), left_out=left_out)
         return [empty] if left_out else []
-    setting, of_every = _settings(rows), _settings(every)
-    names = sorted(setting.unique())
+    setting, ours = _settings(rows), rows["scratch"].isna().to_numpy()
+    names = sorted(setting.categories[np.unique(setting.codes[counts])])
     found = []
     for place, name in enumerate(names):
-        own = rows[setting == name] if len(names) > 1 else rows
+        here = setting == name
+        own = rows.loc[here & counts, _OF_GRIDS]
         group = f"{machine}/{name}" if name and len(names) > 1 else machine
-        counted = {} if place else left_out
-        grid = _grid(own, machine, group, axis, hardware, counted)
-        ended = stopped(every[of_every == name], grid.cases, _ORDER[axis])
+        grid = _grid(own, machine, group, axis, hardware, {} if place else left_out)
+        del own
+        ended = stopped(rows.loc[here & ours, _OF_STOPPED], grid.cases, _ORDER[axis])
         found.append(replace(grid, stopped=tuple(ended), simulated=name == SIMULATED))
     return found
 
 
-def _judged(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+def _judged(rows: pd.DataFrame) -> tuple[Bools, dict[str, int]]:
     """Valid numbers of runs that may be judged, and what is left out."""
-    ours = rows["scratch"].isna()
-    left: Counter[str] = Counter()
-    left["points of scratch runs"] = int((~ours & (rows["status"] == "ok")).sum())
-    rows = rows[ours]
-    left["failed points"] = int((rows["status"] == "failed").sum())
-    rows = rows[rows["status"] == "ok"]
+    ours = rows["scratch"].isna().to_numpy()
+    ok = (rows["status"] == "ok").to_numpy()
+    left = {
+        "points of scratch runs": int((~ours & ok).sum()),
+        "failed points": int((ours & (rows["status"] == "failed").to_numpy()).sum()),
+    }
+    kept = ours & ok
     timed = (rows["unit"] == "seconds").to_numpy()
-    left["series in other units than seconds"] = rows.loc[~timed, "case"].nunique()
-    rows = rows[timed]
+    left["series in other units than seconds"] = rows.loc[kept & ~timed, "case"].nunique()
+    kept &= timed
     dated = (rows["committed_at"].notna() & rows["commit"].notna()).to_numpy()
-    left["points without a dated commit"] = int((~dated).sum())
-    rows = rows[dated & (rows["seconds"] > 0).to_numpy()]
+    left["points without a dated commit"] = int((kept & ~dated).sum())
+    kept &= dated & (rows["seconds"] > 0).to_numpy()
     few = of_few_launches(rows)
-    left[f"points of fewer than {MIN_LAUNCHES} launches"] = int(few.sum())
-    rows = rows[~few]
-    return rows, {why: num for why, num in left.items() if num}
+    left[f"points of fewer than {MIN_LAUNCHES} launches"] = int((kept & few).sum())
+    return kept & ~few, {why: num for why, num in left.items() if num}
 
 
 def marked(rows: pd.DataFrame) -> pd.DataFrame:
@@ -155,12 +157,12 @@ def marked(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(scratch=scratch)
 
 
-def of_few_launches(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def of_few_launches(rows: pd.DataFrame) -> Bools:
     """Points of hostbench's own cases that are never judged, whatever run they come from: they
     have too few launches. Of other projects' benchmarks the samples are no launches."""
     codes, runs = _codes(rows["run_id"])
     ours = np.array([environment_of(run) is None for run in runs], dtype=bool)
-    found: npt.NDArray[np.bool_] = (rows["num_samples"] < MIN_LAUNCHES).to_numpy()
+    found: Bools = (rows["num_samples"] < MIN_LAUNCHES).to_numpy()
     return found & ours[codes] if len(ours) else found
 
 
@@ -177,13 +179,13 @@ def _settings(rows: pd.DataFrame) -> pd.Categorical:
     return made
 
 
-def _codes(column: pd.Series) -> tuple[npt.NDArray[np.int64], list[str]]:
+def _codes(column: pd.Series) -> tuple[npt.NDArray[np.int32], list[str]]:
     """Places in the sorted values, -1 where there is none; and the values."""
     codes, found = pd.factorize(column)
     names = [str(value) for value in found]
     order = sorted(range(len(names)), key=names.__getitem__)
-    ranks = np.full(len(names) + 1, -1)
-    ranks[order] = np.arange(len(names))
+    ranks = np.full(len(names) + 1, -1, dtype=np.int32)
+    ranks[order] = np.arange(len(names), dtype=np.int32)
     return ranks[codes], [names[place] for place in order]
 
 
@@ -226,25 +228,24 @@ def _grid(
     )
 
 
-def _columns(rows: pd.DataFrame, axis: Along) -> tuple[npt.NDArray[np.int64], list[GridColumn]]:
+def _columns(rows: pd.DataFrame, axis: Along) -> tuple[npt.NDArray[np.int32], list[GridColumn]]:
     """The column of each row, and the columns in order."""
     codes, runs = _codes(rows["run_id"])
-    by_run = pd.DataFrame(
+    dates = pd.DataFrame(
         {
             "run": codes,
-            "commit": rows["commit"].astype(object).to_numpy(),
             "committed_at": rows["committed_at"].array,
             "started_at": rows["started_at"].fillna(rows["committed_at"]).array,
         }
     )
-    by_run = by_run.groupby("run").agg(
-        {"commit": "first", "committed_at": "min", "started_at": "min"}
-    )
+    by_run = dates.groupby("run").min()
+    of_run, places = np.unique(codes, return_index=True)
+    by_run.loc[of_run, "commit"] = rows["commit"].iloc[places].astype(object).to_numpy()
     first = by_run.groupby("commit")["started_at"].transform("min")
     by = ["committed_at", "first", "commit", "started_at"]
     ordered = by_run.assign(first=first).sort_values(by if axis == "commit" else by[3:])
-    place = np.empty(len(runs), dtype=np.int64)
-    place[ordered.index.to_numpy()] = np.arange(len(runs))
+    place = np.empty(len(runs), dtype=np.int32)
+    place[ordered.index.to_numpy()] = np.arange(len(runs), dtype=np.int32)
     columns = [
         GridColumn(
             run_id=runs[int(number)],
@@ -263,11 +264,11 @@ def _columns(rows: pd.DataFrame, axis: Along) -> tuple[npt.NDArray[np.int64], li
     return place[codes], columns
 
 
-def _again(points: pd.DataFrame, columns: Sequence[GridColumn]) -> npt.NDArray[np.bool_]:
+def _again(points: pd.DataFrame, columns: Sequence[GridColumn]) -> Bools:
     """Points of an older commit, measured after a newer one, that had a point already."""
     order = sorted(range(len(columns)), key=lambda i: columns[i].started_at)
     late, newest = np.zeros(len(columns), dtype=bool), pd.Timestamp(0, tz="UTC")
-    when = np.empty(len(columns), dtype=np.int64)
+    when = np.empty(len(columns), dtype=np.int32)
     for place, i in enumerate(order):
         late[i], when[i] = columns[i].committed_at < newest, place
         newest = max(newest, columns[i].committed_at)
@@ -306,23 +307,31 @@ def stopped(rows: pd.DataFrame, cases: Sequence[str], order: Sequence[str]) -> I
     """Of one machine's rows of any status, with the runs ordered by these columns."""
     rows = rows[rows["commit"].notna() & rows["committed_at"].notna()]
     rows = rows.assign(started_at=rows["started_at"].fillna(rows["committed_at"]))
-    rows = rows.sort_values(list(order), kind="stable")
     came = rows[rows["status"].isin(("ok", "failed", "skipped"))]
-    last = came.drop_duplicates("case", keep="last")
+    at = came[order[0]]
+    late = came[at == at.groupby(came["case"], observed=True).transform("max")]
+    last = _sorted(late, order).drop_duplicates("case", keep="last")
     ended = last.loc[last["status"] != "ok", "case"]
-    for case, own in came[came["case"].isin(ended)].groupby("case", observed=True):
-        if case in cases:
+    newest_run = _sorted(rows[rows[order[0]] == rows[order[0]].max()], order)["run_id"].iloc[-1:]
+    series = {case: place for place, case in enumerate(cases)}
+    own_rows = _sorted(came[came["case"].isin(ended)], order)
+    for case, own in own_rows.groupby("case", observed=True):
+        if case in series:
             status = own["status"].iloc[-1]
             newest = own[own["status"].eq(status)[::-1].cummin()[::-1]]
             yield Stopped(
-                series=cases.index(str(case)),
+                series=series[str(case)],
                 status=status,
                 run_id=str(newest["run_id"].iloc[0]),
                 commit=str(newest["commit"].iloc[0]),
                 committed_at=newest["committed_at"].iloc[0],
                 num_runs=newest["run_id"].nunique(),
-                is_newest=newest["run_id"].iloc[-1] == rows["run_id"].iloc[-1],
+                is_newest=newest["run_id"].iloc[-1] == newest_run.iloc[0],
             )
+
+
+def _sorted(rows: pd.DataFrame, order: Sequence[str]) -> pd.DataFrame:
+    return rows.sort_values(list(order), kind="stable")
 
 
 def newest_version_counts(logs: Floats, version: Versions, started: Sequence[int]) -> None:

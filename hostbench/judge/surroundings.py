@@ -1,13 +1,17 @@
 """What else moved where something did, and what did not: what causes are weighed by."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import pandas as pd
 
+from hostbench.core.noise import Floats
 from hostbench.facts.causes import Difference
 from hostbench.judge.events import DetectedEvent, Judged
+from hostbench.judge.grid import Rerun
+from hostbench.judge.levels import Bools, Integers
 from hostbench.judge.prune import TEMPORARY_POINTS
 
 Differing = tuple[Difference, ...] | None
@@ -45,66 +49,172 @@ class Surroundings:
     """The old level came back."""
 
 
-def look(
-    found: DetectedEvent,
-    own: Judged,
-    judged: Sequence[Judged],
-    facts: Callable[[DetectedEvent], Differing] = lambda _: None,
-) -> Surroundings:
-    """What else moved, and what did not, among everything judged on the same axis; `facts` are
-    those that differ across an event."""
-    beside = [one for one in own.found if one is not found and _together(one, found)]
-    alike, against = (
-        {one.series for one in beside if one.change.effect * found.change.effect * way > 0}
-        - {None, found.series}
-        for way in (1, -1)
-    )
-    others = (len(alike), _with_points(found, own))
-    if found.series is None:
-        others = found.moved or (0, 0)
-    moved, passed = _other_machines(found, own, judged)
-    here, groups = facts(found) if moved else None, [one.grid.group for one in moved]
-    rolled_out = {one.grid.group for one in moved if _share(here, facts(one))}
-    return Surroundings(
-        machine=found.series is not None and any(one.series is None for one in beside),
-        others=others,
-        against=0 if found.series is None else len(against - alike),
-        elsewhere=tuple(group for group in groups if group not in rolled_out),
-        same_facts=tuple(group for group in groups if group in rolled_out),
-        passed=passed,
-        again=_again(found),
-        is_over=found.status in ("temporary", "recovered"),
-    )
+class Everything:
+    """Everything that was judged on one axis, so that what else moved is found without a search
+    through all of it."""
+
+    def __init__(self, judged: Sequence[Judged]) -> None:
+        self._grids = [_Indexed(one) for one in judged]
+
+    def look(
+        self,
+        found: DetectedEvent,
+        own: Judged,
+        facts: Callable[[DetectedEvent], Differing] = lambda _: None,
+    ) -> Surroundings:
+        """What else moved, and what did not, around an event of `own`, which is one of those that
+        were judged; `facts` are those that differ across an event."""
+        (here,) = (one for one in self._grids if one.judged is own)
+        with_machine, others, against = here.beside(found)
+        if found.series is None:
+            with_machine, others, against = False, found.moved or (0, 0), 0
+        moved, passed = self._other_machines(found, here)
+        shared, groups = facts(found) if moved else None, [one.grid.group for one in moved]
+        rolled_out = {one.grid.group for one in moved if _share(shared, facts(one))}
+        return Surroundings(
+            machine=with_machine,
+            others=others,
+            against=against,
+            elsewhere=tuple(group for group in groups if group not in rolled_out),
+            same_facts=tuple(group for group in groups if group in rolled_out),
+            passed=passed,
+            again=here.again(found),
+            is_over=found.status in ("temporary", "recovered"),
+        )
+
+    def _other_machines(
+        self, found: DetectedEvent, own: "_Indexed"
+    ) -> tuple[list[DetectedEvent], tuple[str, ...]]:
+        """(where the same moved at the same commits, groups that passed them)."""
+        stretch = own.stretch(found)
+        case = None if found.series is None else found.grid.cases[found.series]
+        moved, passed = [], []
+        for other in self._grids:
+            if other.machine == own.machine or not (case is None or case in other.rows):
+                continue
+            series = None if case is None else other.rows[case]
+            there = [one for one in other.events[series] if _overlap(other.stretch(one), stretch)]
+            same = [one for one in there if _is_same(one, found)]
+            if same:
+                moved.append(same[0])
+                continue
+            if series is not None:
+                machines = other.events[None]
+                there += [one for one in machines if _overlap(other.stretch(one), stretch)]
+            if not there and other.could_show(found, stretch, series):
+                passed.append(other.judged.grid.group)
+        return moved, tuple(passed)
 
 
-def _together(one: DetectedEvent, other: DetectedEvent) -> bool:
-    """Whether two events of one grid can have begun at the same place."""
-    (start, end), (first, last) = one.bounds, other.bounds
-    return start < last and first < end and one.change.kind != "break"
+class _Indexed:
+    """One judged grid: its events by series and by place, its cases, its dates as numbers."""
+
+    def __init__(self, judged: Judged) -> None:
+        grid, found = judged.grid, judged.found
+        self.judged, self.machine = judged, grid.machine
+        self.rows = {case: row for row, case in enumerate(grid.cases)}
+        self.events: dict[int | None, list[DetectedEvent]] = defaultdict(list)
+        for one in found:
+            self.events[one.series].append(one)
+        self._reruns: dict[int, list[Rerun]] = defaultdict(list)
+        for rerun in grid.reruns:
+            self._reruns[rerun.series].append(rerun)
+        self._dates = np.array([one.committed_at.value for one in grid.columns], dtype=np.int64)
+        rows, columns = np.nonzero(np.isfinite(grid.logs))
+        ends = np.flatnonzero(np.diff(rows, prepend=-1, append=len(grid.cases)))
+        self._first, self._last = np.sort(columns[ends[:-1]]), np.sort(columns[ends[1:] - 1])
+        self._stretches: dict[int, _Stretch] = {}
+        """By the id of the event, which `judged` keeps alive."""
+
+    def beside(self, found: DetectedEvent) -> tuple[bool, tuple[int, int], int]:
+        """Whether the machine has an event that can have begun at the same place; the other series
+        that moved the same way, of how many with points; those that only moved the other way."""
+        start, end = found.bounds
+        first, last = np.searchsorted(self._starts, (start - self._longest, end))
+        there = np.arange(first, last)[self._ends[first:last] > start]
+        series, ways = self._series[there], self._ways[there] * np.sign(found.change.effect)
+        others = (series != _MACHINE) & (series != found.series)
+        alike, against = (set(series[others & (ways == way)].tolist()) for way in (1, -1))
+        index = found.change.index
+        num = np.searchsorted(self._first, index) - np.searchsorted(self._last, index)
+        with_points = int(num) - (found.series is not None)
+        return bool((series == _MACHINE).any()), (len(alike), with_points), len(against - alike)
+
+    @cached_property
+    def _by_place(self) -> list[DetectedEvent]:
+        """Without baseline resets."""
+        steps = [one for one in self.judged.found if one.change.kind != "break"]
+        return sorted(steps, key=lambda one: one.bounds[0])
+
+    @cached_property
+    def _starts(self) -> Integers:
+        return np.array([one.bounds[0] for one in self._by_place], dtype=np.int64)
+
+    @cached_property
+    def _ends(self) -> Integers:
+        return np.array([one.bounds[1] for one in self._by_place], dtype=np.int64)
+
+    @cached_property
+    def _longest(self) -> int:
+        return int((self._ends - self._starts).max(initial=0))
+
+    @cached_property
+    def _series(self) -> Integers:
+        rows = (_MACHINE if one.series is None else one.series for one in self._by_place)
+        return np.array([*rows], dtype=np.int64)
+
+    @cached_property
+    def _ways(self) -> Floats:
+        return np.sign([one.change.effect for one in self._by_place])
+
+    def stretch(self, one: DetectedEvent) -> "_Stretch":
+        """Commit dates, in ns; a temporary event lasts until it is over."""
+        known = self._stretches.get(id(one))
+        if known is None:
+            dates = self._dates[one.places_around()]
+            over = one.change.until
+            until = dates.max() if over is None else self._dates[over]
+            known = self._stretches[id(one)] = int(dates.min()), int(until)
+        return known
+
+    def could_show(self, found: DetectedEvent, stretch: "_Stretch", series: int | None) -> bool:
+        machine = self.judged.machine
+        judgement = machine.common if series is None else machine.own[series]
+        if judgement is None or judgement.detectable is None:
+            return False
+        if judgement.detectable > abs(found.change.effect):
+            return False
+        dates = self._dates[self._valid if series is None else self._valid_of(series)]
+        start, end = stretch
+        each_side = np.count_nonzero(dates <= start), np.count_nonzero(dates >= end)
+        within = np.count_nonzero((start < dates) & (dates < end))
+        is_measured = found.change.until is None or within >= SHORTEST
+        return bool(is_measured and min(each_side) >= EACH_SIDE)
+
+    @cached_property
+    def _valid(self) -> Bools:
+        return np.asarray(np.isfinite(self.judged.grid.logs).any(axis=0))
+
+    def _valid_of(self, series: int) -> Bools:
+        return np.asarray(np.isfinite(self.judged.grid.logs[series]))
+
+    def again(self, found: DetectedEvent) -> tuple[int, int]:
+        """Of points of commits from before the step, measured again after it: moved, stayed."""
+        grid = found.grid
+        own = grid.reruns if found.series is None else self._reruns.get(found.series, ())
+        if not own:
+            return 0, 0
+        around = found.around()
+        newest = around[0].committed_at
+        old = {column.commit for column in grid.columns if column.committed_at <= newest}
+        since = max(column.started_at for column in around)
+        ratios = [one.ratio for one in own if one.commit in old and one.started_at >= since]
+        moved = sum(ratio / found.change.height >= HALF for ratio in ratios)
+        return moved, len(ratios) - moved
 
 
-def _with_points(found: DetectedEvent, own: Judged) -> int:
-    valid, index = np.isfinite(own.grid.logs), found.change.index
-    both = valid[:, :index].any(axis=1) & valid[:, index:].any(axis=1)
-    return int(both.sum()) - (found.series is not None)
-
-
-def _other_machines(
-    found: DetectedEvent, own: Judged, judged: Sequence[Judged]
-) -> tuple[list[DetectedEvent], tuple[str, ...]]:
-    """(where the same moved at the same commits, groups that passed them)."""
-    moved, passed = [], []
-    for other in judged:
-        series = _row_of(found, other)
-        if other is own or other.grid.machine == own.grid.machine or series == -1:
-            continue
-        events = [one for one in other.found if one.series in (series, None)]
-        same = [one for one in events if one.series == series and _is_same(one, found)]
-        if same:
-            moved.append(same[0])
-        elif not any(_overlap(one, found) for one in events) and _could_show(found, other, series):
-            passed.append(other.grid.group)
-    return moved, tuple(passed)
+_Stretch = tuple[int, int]
+_MACHINE = -1
 
 
 def _share(here: Differing, there: Differing) -> bool:
@@ -114,57 +224,13 @@ def _share(here: Differing, there: Differing) -> bool:
 
 
 def _is_same(one: DetectedEvent, other: DetectedEvent) -> bool:
-    """Whether two steps, or two temporary events, of one series on two machines are one: in the
-    same direction, at commits as near as both places are sure."""
+    """Whether two overlapping steps, or two temporary events, of one series on two machines are
+    one: in the same direction."""
     alike = one.change.kind == other.change.kind
-    return alike and one.change.effect * other.change.effect > 0 and _overlap(one, other)
+    return alike and one.change.effect * other.change.effect > 0
 
 
-def _overlap(one: DetectedEvent, other: DetectedEvent) -> bool:
-    """A temporary event lasts until it is over."""
-    (start, end), (first, last) = _stretch(one), _stretch(other)
+def _overlap(one: _Stretch, other: _Stretch) -> bool:
+    """At commits as near as both places are sure."""
+    (start, end), (first, last) = one, other
     return start < last and first < end
-
-
-def _stretch(one: DetectedEvent) -> tuple[pd.Timestamp, pd.Timestamp]:
-    start, end = one.span
-    over = one.change.until
-    return start, end if over is None else one.grid.columns[over].committed_at
-
-
-def _row_of(found: DetectedEvent, other: Judged) -> int | None:
-    """The same series in another grid; None for the machine itself, -1 where there is none."""
-    if found.series is None:
-        return None
-    case = found.grid.cases[found.series]
-    return other.grid.cases.index(case) if case in other.grid.cases else -1
-
-
-def _could_show(found: DetectedEvent, other: Judged, series: int | None) -> bool:
-    judgement = other.machine.common if series is None else other.machine.own[series]
-    if judgement is None or judgement.detectable is None:
-        return False
-    logs = other.grid.logs if series is None else other.grid.logs[[series]]
-    start, end = _stretch(found)
-    valid = np.flatnonzero(np.isfinite(logs).any(axis=0))
-    dates = [other.grid.columns[i].committed_at for i in valid]
-    each_side = sum(date <= start for date in dates), sum(date >= end for date in dates)
-    within = sum(start < date < end for date in dates)
-    is_measured = found.change.until is None or within >= SHORTEST
-    enough = is_measured and min(each_side) >= EACH_SIDE
-    return enough and judgement.detectable <= abs(found.change.effect)
-
-
-def _again(found: DetectedEvent) -> tuple[int, int]:
-    """Of points of commits from before the step, measured again after it: moved, stayed."""
-    if found.series is None:
-        own = list(found.grid.reruns)
-    else:
-        own = [one for one in found.grid.reruns if one.series == found.series]
-    around = found.around()
-    newest = around[0].committed_at
-    old = {column.commit for column in found.grid.columns if column.committed_at <= newest}
-    since = max(column.started_at for column in around)
-    ratios = [one.ratio for one in own if one.commit in old and one.started_at >= since]
-    moved = sum(ratio / found.change.height >= HALF for ratio in ratios)
-    return moved, len(ratios) - moved

@@ -14,7 +14,7 @@ from hostbench.facts.record import Facts
 from hostbench.judge.causes import Cause, Commit, Differences, cause
 from hostbench.judge.events import DetectedEvent, Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Along, GridColumn, grids
-from hostbench.judge.surroundings import look
+from hostbench.judge.surroundings import Everything
 from hostbench.store import triage as stored
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
@@ -73,12 +73,13 @@ class Explainer:
         self.axis = axis
         self.triage = stored.read(history.results) if history.results else Triage()
         """What people have said."""
-        self._history, self._judged, self._since = history, judged, since
+        self._history, self._since = history, since
+        self._everything = Everything(judged)
         self._landed, self._today = cache(partial(landed, root)), today()
         self._facts: dict[str, dict[str, Facts] | None] = {}
 
     def tell(self, found: DetectedEvent, own: Judged) -> ExplainedEvent:
-        seen = look(found, own, self._judged, lambda one: self._differing(self._compared(one)))
+        seen = self._everything.look(found, own, lambda one: self._differing(self._compared(one)))
         entry, lapsed = self._said(found)
         return ExplainedEvent(
             found=found,

@@ -130,10 +130,19 @@ class History:
 
     @_question
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:
-        """These columns of all rows of one machine, text as categories, in no order."""
-        rows = self._that_count(columns, lambda names: self._lake.read_machine(names, machine))
-        found: pd.DataFrame = rows.select(list(columns)).to_pandas()
-        return found
+        """These columns of all rows of one machine, text as categories, in no order, but always in
+        the same."""
+        kept = None
+        if not self._is_whole:
+            readings = self._lake.read_column(READING, machine)
+            kept = np.isin(readings.to_numpy(), self._with_rows[READING])
+        found = {}
+        for name in columns:  # one after the other: each is in memory twice for a moment
+            column = self._lake.read_column(name, machine)
+            found[name] = (column if kept is None else column.filter(pa.array(kept))).to_pandas()
+            del column
+            pa.default_memory_pool().release_unused()
+        return pd.DataFrame(found, copy=False)
 
     @_question
     def series(self, machine: str | None) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from hostbench.facts.causes import Difference
 from hostbench.facts.record import known
 from hostbench.judge.causes import Cause, Commit, Differences, cause
 from hostbench.judge.events import DetectedEvent, Judged
-from hostbench.judge.surroundings import Surroundings, look
+from hostbench.judge.surroundings import Everything, Surroundings
 from hostbench.report.judged import Explainer
 from hostbench.store.runs import AboutRun
 from hostbench.testing.history import NightlyRun, judged, nightly, sha
@@ -37,7 +37,7 @@ def label(
 ) -> Cause:
     """Of the one step of the first history."""
     one = the_step(histories[0])
-    seen = look(one, histories[0], histories)
+    seen = Everything(histories).look(one, histories[0])
     return cause(one, seen, Differences(commits=commits, facts=facts, measuring=measuring))
 
 
@@ -99,7 +99,7 @@ def test_other_machines_tell_code_from_environment() -> None:
     told = label(here, both, still, facts=(DRIVER,))
     assert told.label == "code"
     assert told.why[0] == "it moved at these commits on other too"
-    passed = look(the_step(here), here, [here, still, young]).passed
+    passed = Everything([here, still, young]).look(the_step(here), here).passed
     assert passed == ("still",)
     assert label(here, both, facts=None).label == "code"
 
@@ -113,8 +113,8 @@ def test_steps_of_two_machines_are_one_as_near_as_their_places_are_sure(
     one, there = the_step(here), the_step(other)
     apart = there.change.index - one.change.index
     assert apart > 1 and (apart <= one.slack + there.slack) == is_same
-    assert bool(look(one, here, [here, other]).elsewhere) == is_same
-    assert bool(look(one, here, [here, other]).passed) != is_same
+    assert bool(Everything([here, other]).look(one, here).elsewhere) == is_same
+    assert bool(Everything([here, other]).look(one, here).passed) != is_same
 
 
 def test_a_driver_that_came_to_every_machine_that_night_is_no_evidence_for_the_code() -> None:
@@ -124,7 +124,7 @@ def test_a_driver_that_came_to_every_machine_that_night_is_no_evidence_for_the_c
     def told(before: str, after: str) -> Cause:
         driver = Difference(group="nvml", name="driver", before=known(before), after=known(after))
         across = {one.grid.group: (DRIVER,), "b": (driver,)}
-        seen = look(one, here, [here, other], lambda event: across[event.grid.group])
+        seen = Everything([here, other]).look(one, here, lambda event: across[event.grid.group])
         return cause(one, seen, Differences(commits=LANDED, facts=(DRIVER,)))
 
     assert told("570.3", "590.2").label == "environment"
@@ -189,12 +189,14 @@ def test_where_the_machine_moved_too() -> None:
 
     found = judged(nightly(120), level)
     (own,) = [one for one in found.found if one.series == 3]
-    told = cause(own, look(own, found, [found]), Differences(commits=LANDED, facts=()))
+    told = cause(own, Everything([found]).look(own, found), Differences(commits=LANDED, facts=()))
     assert told.label == "machine-wide"
     assert "the machine has an event of its own there; this goes beyond it" in told.why
     other = judged(nightly(120), step(size=1.3), machine="other", seed=1)
     told = cause(
-        own, look(own, found, [found, other]), Differences(commits=LANDED, facts=(DRIVER,))
+        own,
+        Everything([found, other]).look(own, found),
+        Differences(commits=LANDED, facts=(DRIVER,)),
     )
     assert told.label == "code"  # a driver here, and the same step where there was none
 
@@ -228,19 +230,19 @@ def test_temporary_events_of_two_machines_are_held_against_each_other() -> None:
     still = judged(nightly(120), machine="still", seed=2)
     gaps = [run for run in nightly(120) if not 47 < run.commit < 58]
     away = judged(gaps, machine="away", seed=3)  # nobody measured it there
-    seen = look(one, here, [here, both, still, away])
+    seen = Everything([here, both, still, away]).look(one, here)
     assert (seen.elsewhere, seen.passed) == (("both",), ("still",))
     stayed = judged(nightly(120), outing(until=120), machine="stayed", seed=4)
-    assert look(one, here, [here, stayed]) == look(one, here, [here])
+    assert Everything([here, stayed]).look(one, here) == Everything([here]).look(one, here)
     (step,) = stayed.found
-    seen = look(step, stayed, [stayed, both])
+    seen = Everything([stayed, both]).look(step, stayed)
     assert (seen.elsewhere, seen.passed) == ((), ())
 
 
 def test_other_series_that_came_back_too_did_move() -> None:
     level = outing()
     found = judged(nightly(120), lambda case, run: level(3, run) if case < 3 else 1.0)
-    assert look(found.found[0], found, [found]).others == (2, 9)
+    assert Everything([found]).look(found.found[0], found).others == (2, 9)
 
 
 @pytest.mark.parametrize(("until", "status"), [(58, "temporary"), (100, "recovered")])
@@ -252,7 +254,7 @@ def test_what_went_again_on_one_machine_alone_is_not_called_code(until: int, sta
     assert one.status == status
 
     def told(*others: Judged, facts: tuple[Difference, ...] = ()) -> str:
-        seen = look(one, here, [here, *others])
+        seen = Everything([here, *others]).look(one, here)
         return cause(one, seen, Differences(commits=LANDED, facts=facts)).label
 
     assert told(still) == "unknown"

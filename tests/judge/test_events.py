@@ -3,7 +3,7 @@
 import pytest
 
 from hostbench.judge.events import DetectedEvent, Judged
-from hostbench.judge.surroundings import look
+from hostbench.judge.surroundings import Everything
 from hostbench.testing.history import LevelOf, NightlyRun, judged, nightly, sha
 
 
@@ -118,7 +118,7 @@ def test_points_that_hide_the_machines_step_do_not_say_who_went_along() -> None:
     found = judged(nightly(120), level)
     (machine,) = [one for one in found.found if one.status == "confirmed"]
     assert machine.series is None and machine.change.effect == pytest.approx(-0.03, abs=0.01)
-    assert machine.moved is None and look(machine, found, [found]).others == (0, 0)
+    assert machine.moved is None and Everything([found]).look(machine, found).others == (0, 0)
 
 
 def test_partial_runs_do_not_blur_the_machine() -> None:
