@@ -51,10 +51,11 @@ _LOOK = """
     subtree: true, childList: true, characterData: true, attributes: true,
     attributeFilter: ["data-test-script-state", "data-test-connection-state", "data-stale"],
   });
-  addEventListener("click", (event) => {
+  addEventListener("pointerdown", (event) => {  // before anything can follow from the click
     Object.assign(seen, {since: null, clicked: event.timeStamp, ran: false});
   }, true);
   setInterval(look, 50);
+  window.ran = () => seen.ran;
   window.lacks = () => seen.lacks || (seen.ran ? "it changes all the time" : "no run was seen");
   window.drawn = (quiet) => {
     look();
@@ -71,6 +72,7 @@ _LOOK = """
 })()
 """
 _QUIET_MS = 500
+_REPEAT_MS = 5_000
 _NAVIGATION = ", ".join(
     f"[data-testid={id}] a" for id in ("stTopNav", "stTopNavPopover", "stSidebarNav")
 )
@@ -172,9 +174,14 @@ def widget(tab: Any) -> Callable[[], object] | None:
 
 
 def change(tab: Any, act: Callable[[], object], limit_s: float) -> Drawn:
-    """Do what `widget` gave, and wait. Raises NotDrawnError."""
+    """Do what `widget` gave, and wait; once more where no run follows, since a list that opens may
+    move under the pointer. Raises NotDrawnError."""
     with _said():
         act()
+        try:
+            tab.wait_for_function("window.ran()", timeout=_REPEAT_MS)
+        except TimeoutError:
+            act()
     return drawn(tab, limit_s)
 
 

@@ -46,7 +46,7 @@ class Tree:
     folder: Path
     """The results folder."""
     bar: str = ""
-    """How fast a page is to be drawn, where it is not the usual."""
+    """How fast a page is to be drawn, where that is not told by the bare app."""
     make: Callable[[Path], object] | None = None
     """Writes `results` into an empty folder; None for a tree that is there already."""
 
@@ -94,7 +94,7 @@ def long_series(out: Path, num: int) -> Tree:
     if not 1 <= num <= MOST_COMMITS:
         raise argparse.ArgumentTypeError(f"{num} points: name 1 to {MOST_COMMITS}")
     kept = _kept(out, f"{num}-long", lambda folder: tree.write(folder, _of_one_machine(num, 2)))
-    return replace(kept, bar="1 s for 10,000")
+    return replace(kept, bar="1 s")
 
 
 def stored(folder: Path) -> Tree:
