@@ -25,7 +25,8 @@ def link() -> str:
     """The address of this view with every choice in it, also those that are the default today."""
     chosen = {key: text(st.session_state[key]) for key, text in st.session_state[_CHOSEN]}
     address = urlsplit(st.context.url or "")
-    query = urlencode({**st.query_params, **chosen}, quote_via=quote)
+    said = {name: st.query_params.get_all(name) for name in st.query_params}
+    query = urlencode({**said, **chosen}, doseq=True, quote_via=quote)
     return address._replace(query=query, fragment="").geturl()
 
 
@@ -42,6 +43,33 @@ def one(
     _set(key, options)
     changed = _write(key, str, drops)
     return str(st.selectbox(label, options, key=key, format_func=text, on_change=changed))
+
+
+def some(
+    key: str,
+    label: str,
+    options: Sequence[str],
+    text: Callable[[str], str] = str,
+    *,
+    most: int,
+    drops: Sequence[str] = (),
+) -> list[str]:
+    """Several at once; none by default. The address has the key once for each."""
+    said = st.query_params.get_all(key)
+    gone = [one for one in said if one not in options]
+    if gone:
+        st.warning(f"The link asks for {plain(key)} {plain(', '.join(gone))}, which is not here.")
+    st.session_state[key] = [one for one in said if one in options][:most]
+
+    def write() -> None:
+        kept = {name: st.query_params.get_all(name) for name in st.query_params}
+        kept = {name: own for name, own in kept.items() if name not in drops}
+        st.query_params.from_dict({**kept, key: st.session_state[key]})
+
+    chosen = st.multiselect(
+        label, options, key=key, format_func=text, max_selections=most, on_change=write
+    )
+    return [str(one) for one in chosen]
 
 
 def counted(key: str, label: str, numbers: Mapping[str, int]) -> str:
@@ -124,7 +152,8 @@ def _write(key: str, text: Callable[[Any], str], drops: Sequence[str] = ()) -> C
     """Write a choice into the address, before the page runs again."""
 
     def write() -> None:
-        kept = {name: one for name, one in st.query_params.items() if name not in drops}
+        kept = {name: st.query_params.get_all(name) for name in st.query_params}
+        kept = {name: own for name, own in kept.items() if name not in drops}
         st.query_params.from_dict({**kept, key: text(st.session_state[key])})
 
     return write

@@ -1,92 +1,161 @@
-"""One series over its runs, with every point that it has: also skipped, failed and scratch."""
+"""Up to six series over their runs, with every point that they have."""
 
-import charts_trend
+import charts_series
 import choose
 import data
+import pandas as pd
 import parts
 import streamlit as st
-from charts_trend import KINDS, points
-from derive_changes import ALONG
+from charts_series import POINT
+from derive_changes import ALONG, CHANGE, SINCE
 from derive_marks import how_judged, marks, of_series
-from words import LEGEND, case, hardware, only, plain, question
+from derive_trend import (
+    KINDS,
+    MOST,
+    choices,
+    facts_changed,
+    levels,
+    limit,
+    points,
+    samples,
+)
+from words import LEGEND, case, colors, commit8, hardware, known, plain, question, when
+
+from hostbench.core.units import format_seconds, number_of
+from hostbench.report.charts import PALETTE
 
 AXES = {"run time": "started_at", "commit date": "committed_at"}
-COLUMNS = (
-    "when commit8 run_id status number interval rate launches torch driver version scratch "
-    "source reason flags"
-).split()
 
-st.title("One series over time")
+st.title("Trend")
 folder = parts.opened()
-
-left, middle, right = st.columns(3)
+machines = data.machines(folder)
+left, middle, right = st.columns([1, 1, 2])
 with left:
-    machine = choose.one("machine", "Machine", data.machines(folder), drops=("workload", "case"))
+    machine = choose.one(
+        "machine", "Machine", machines, drops=("workload", "case", "more", "point")
+    )
 here = data.series(folder, machine)
-names = list(dict.fromkeys(here["workload"]))
+linked = st.query_params.get("case", "").partition("[")[0]
+names = sorted(dict.fromkeys(here["workload"]), key=lambda name: name != linked)
 with middle:
-    name = choose.one("workload", "Workload", names, drops=("case",))
+    name = choose.one("workload", "Workload", names, drops=("case", "more", "point"))
 here = here[here["workload"] == name].sort_values("has_number", ascending=False, kind="stable")
 with right:
-    series = choose.one("case", "Case", list(here["case"]), lambda text: case(text, name))
+    first = choose.one(
+        "case", "Case", list(here["case"]), lambda text: case(text, name), drops=("more", "point")
+    )
+asked = [one for one in st.query_params.get_all("more") if "@" in one]
+others = [f"{one}@{machine}" for one in here["case"] if one != first]
+others += [f"{first}@{one}" for one in machines if one != machine]
+others += [one for one in asked if one not in others and one.rpartition("@")[2] in machines]
+
+
+def called(series: str) -> str:
+    text, _, where = series.rpartition("@")
+    workload = text.partition("[")[0]
+    said = case(text, workload) if workload == name else f"{workload} {case(text, workload)}"
+    return said if where == machine else f"{where}: {said}"
+
+
+more = choose.some("more", "Beside it", others, called, most=MOST - 1, drops=("point",))
 st.caption(plain(question(name)))
-rows = data.trend(folder, machine, series)
+rows = {}
+for series in (f"{first}@{machine}", *more):
+    text, _, where = series.rpartition("@")
+    own = data.trend(folder, where, text)
+    if len(own):
+        rows[series] = own
+if not rows:
+    parts.stop("Nothing is stored of this series.")
 with st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
-    by = choose.either("axis", "Horizontal axis", list(AXES))
-    has_rate = rows["gb_per_s"].notna().any()
-    unit = choose.either("unit", "Number", ["seconds", "GB/s"]) if has_rate else "seconds"
+    by = choose.either("axis", "Along", list(AXES))
+    units = choices(list(rows.values()))
+    unit = choose.either("unit", "Number", units) if len(units) > 1 else units[0]
     if not choose.yes("scratch", "Scratch runs"):
-        rows = rows[rows["scratch"].isna()]
+        rows = {series: own[own["scratch"].isna()] for series, own in rows.items()}
+found = {series: points(own, called(series), AXES[by], unit) for series, own in rows.items()}
+found = {series: own for series, own in found.items() if len(own)}
+if not found:
+    parts.stop(f"No point to draw: each run is scratch (switch Scratch runs on) or has no {by}.")
 
-if rows.empty:
-    parts.stop("This series has only scratch runs. Switch them on, or choose another case.")
-found = points(rows, by=AXES[by], as_rate=unit == "GB/s")
-if found.empty:
-    parts.stop(f"No run of this series has a {by}, or none came to this case.")
-
-if unit == "GB/s":
-    y_title = "GB/s (higher is better)"
-elif found["seconds"].notna().any() or found["y"].isna().all():
-    y_title = "seconds per step, end to end (lower is better)"
-else:
-    y_title = f"{only(found, 'unit', 'no unit')} (asv's rule: lower is better)"
 judged = data.changes(folder, ALONG[by])
-told = of_series(judged.told, judged.judged, machine, series)
-changes = marks(told, AXES[by])
-chart = charts_trend.trend(
-    found,
-    changes,
-    f"{name}: {case(series, name, with_device=False)}",
-    [f"{hardware(rows)} · {machine}"],
-    f"{by}, UTC",
-    y_title,
-    in_seconds="seconds" in y_title,
+rules, shown, changes = [], [], []
+for series, own in found.items():
+    text, _, where = series.rpartition("@")
+    events = marks(of_series(judged.told, judged.judged, where, text), AXES[by])
+    changes.append(events.assign(series=called(series)))
+    steps = events["x"][events["state"].str.startswith("confirmed")]
+    shown.append(levels(own, list(steps), None).assign(series=called(series)))
+    for row in events.to_dict("records"):
+        said = f"{called(series)}: {row[CHANGE]}, {row[SINCE]}, {row['cause']}"
+        rules.append({"x": row["x"], "kind": row["what"], "said": said})
+    for x, said in facts_changed(rows[series], AXES[by]):
+        rules.append({"x": x, "kind": "facts", "said": said})
+every = pd.concat(found.values(), ignore_index=True)
+shades = dict(zip(map(called, found), PALETTE, strict=False))
+places = {one.rpartition("@")[2] for one in found}
+if len(places) == len(found) > 1:
+    of_machine = colors(machines)
+    shades = {called(one): of_machine[one.rpartition("@")[2]] for one in found}
+tops = {called(one): limit(rows[one], unit) for one in found}
+chart = charts_series.trend(
+    every,
+    pd.concat(shown, ignore_index=True),
+    pd.DataFrame(rules, columns=["x", "kind", "said"]).drop_duplicates(),
+    {one: top for one, top in tops.items() if top is not None},
+    shades,
+    unit=unit,
+    x_title=f"{by}, UTC",
 )
-st.vega_lite_chart(chart, width="stretch")
+st.caption(plain(" · ".join(dict.fromkeys(hardware(own) for own in rows.values()))))
+clicked = st.vega_lite_chart(
+    chart, width="stretch", on_select="rerun", selection_mode=[POINT], key="trend chart"
+)
+kinds = every["kind"].value_counts()
+counted = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kind in kinds)
+st.markdown(plain(f"Points: {counted}. Commits: {every['commit'].nunique()}."))
+bare = int((every["y"].notna() & every["low"].isna()).sum())
+if bare and unit != "value":
+    st.caption(f"{bare} points have no 99 % interval: hostbench needs 8 launches for one.")
 
-numbers = found[found["status"] == "ok"]
-without = int(numbers["low"].isna().sum())
-kinds = found["kind"].value_counts()
-counted = [f"{kinds[kind]} {kind}" for kind in KINDS if kind in kinds]
-left_out = len(rows) - len(found)
-if left_out:
-    counted.append(f"{left_out} not drawn (not measured, or no {by})")
-st.markdown(plain(f"Points: {', '.join(counted)}. Commits: {found['commit'].nunique()}."))
-if without:
-    st.markdown(f"{without} of {len(numbers)} medians have no 99 % interval: it needs 8 launches.")
+picked = clicked["selection"].get(POINT, [])
+if picked:
+    run_id, series = str(picked[0]["run_id"]), str(picked[0]["series"])
+    named = next(one for one in found if called(one) == series)
+    row = rows[named][rows[named]["run_id"] == run_id].iloc[-1].to_dict()
+    with st.container(border=True):
+        st.markdown(
+            f"**{plain(when(row['started_at']))}**, commit `{commit8(row['commit'])}`, torch "
+            f"{plain(known(row['torch'], 'unknown'))}, driver {plain(known(row['driver'], 'none'))}"
+        )
+        drawn = samples(row)
+        if drawn:
+            said = ", ".join(format_seconds(one) for one in sorted(drawn))
+            st.caption(f"{number_of(len(drawn), 'launch', 'launches')}, the fastest first: {said}")
+        st.page_link(
+            "views/runs.py",
+            label="this run: facts, proofs, what differs from the run before",
+            icon=":material/assignment:",
+            query_params={"run": f"{run_id}@{named.rpartition('@')[2]}"},
+        )
+else:
+    st.caption("Click a point to see its run. Drag moves the picture, the wheel zooms in time.")
+for one in found:
+    text, _, where = one.rpartition("@")
+    said = how_judged(judged.judged, where, text)
+    st.caption(plain(f"{called(one)}: {said}" if len(found) > 1 else said))
+told = pd.concat(changes, ignore_index=True)
+if len(told):
+    st.subheader("Changes")
+    parts.table(told.drop(columns="x" if len(found) > 1 else ["x", "series"]), "trend-changes")
+with st.expander("Every point"):
+    table = every.sort_values("x", ascending=False).drop(columns=["x", "version"])
+    parts.table(table)
+parts.save(pd.concat(rows.values(), ignore_index=True), "trend")
 st.caption(
-    "Point: median of the launch medians; bar: its 99 % interval. Dashed line: the same commit was "
-    "measured again, so a step along it is the environment's, not the code's. A new version of the "
+    "Point: median of the launch medians; bar: its 99 % interval. Thick line: the level between "
+    "two confirmed changes. Vertical lines: solid where this series changed, dashed where its "
+    "machine did, dotted where torch, the driver or the hardware changed. A dashed line between "
+    "points: the same commit again, so a step there is not the code's. A new version of the "
     f"workload breaks the line. {LEGEND}"
 )
-st.caption(plain(how_judged(judged.judged, machine, series)))
-if len(changes):
-    st.subheader("Changes")
-    parts.table(changes.drop(columns="x"), "trend-changes")
-    st.caption(
-        "At the vertical lines: solid where this series changed, dashed where its machine did. "
-        "Change: of the time, so + is slower. More on the page Changes."
-    )
-st.subheader("Every point")
-shown = found.sort_values("started_at", ascending=False)
-parts.table(shown[COLUMNS].rename(columns={"commit8": "commit", "number": "median"}), "trend", rows)

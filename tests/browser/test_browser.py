@@ -183,7 +183,12 @@ def test_a_trend_is_drawn_and_its_view_is_in_the_url(page: Any, address: str) ->
     page.go_back()
     page.get_by_role("radio", name="GB/s", checked=True).wait_for()
     page.get_by_text("Every point").first.wait_for()
-    is_drawn(page, "One series over time", CHART)
+    is_drawn(page, "Trend", CHART)
+    page.locator(CHART).last.click(force=True)
+    page.get_by_role("link", name="this run: facts, proofs").click()
+    page.get_by_role("heading", name="Run 2026").wait_for()
+    page.go_back()
+    is_drawn(page, "Trend", CHART)
     fits_a_telephone(page)
 
 
@@ -204,7 +209,7 @@ def test_the_overview_is_drawn_and_leads_to_a_page_with_the_same_run(
     assert (chosen["machine"], chosen["family"]) == (CPU_MACHINE, "collectives")
     assert chosen["run"].startswith("20261101T030000Z-cccccccc")
     page.get_by_role("link", name="Trend").click()
-    page.get_by_role("heading", name="One series over time").wait_for()
+    page.get_by_role("heading", name="Trend", exact=True).wait_for()
     page.wait_for_url("**/trend")
     assert page.title() == "Trend · hostbench"
 

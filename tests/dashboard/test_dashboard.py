@@ -141,10 +141,10 @@ def test_trend_shows_every_kind_of_point(open_page) -> None:
     app = open_page("trend", machine=GPU_MACHINE, workload=TREND.partition("[")[0], case=TREND)
     expected = "6 measured, 1 scratch (never judged), 1 failed (struck out), 1 skipped"
     assert expected in said(app)
-    assert "1 of 7 medians have no 99 % interval" in said(app)
+    assert "1 points have no 99 % interval" in said(app)
     table = app.dataframe[0].value
-    assert list(table["status"]).count("failed") == 1
-    assert HOSTILE in table["reason"][table["status"] == "skipped"].iloc[0]
+    assert list(table["kind"]).count("failed (struck out)") == 1
+    assert HOSTILE in table["said"][table["kind"] == "skipped"].iloc[0]
 
 
 def test_points_of_few_launches_are_scratch_in_a_trend_too(open_page) -> None:
@@ -152,7 +152,7 @@ def test_points_of_few_launches_are_scratch_in_a_trend_too(open_page) -> None:
     wanted = {"machine": CPU_MACHINE, "workload": case.partition("[")[0], "case": case}
     text = said(open_page("trend", **wanted))
     assert "Points: 1 scratch (never judged). " in text
-    assert "This series has only scratch runs." in said(open_page("trend", **wanted, scratch="no"))
+    assert "each run is scratch" in said(open_page("trend", **wanted, scratch="no"))
 
 
 def test_trend_takes_its_view_from_the_url_and_writes_it_there(open_page) -> None:
@@ -234,24 +234,53 @@ def test_the_results_argument_comes_before_the_environment(monkeypatch, tmp_path
     assert data.results_folder() == Path("results")
 
 
-def test_steps_at_an_unchanged_commit_are_told_apart(rows: pd.DataFrame) -> None:
-    import charts_trend
+def test_a_line_ends_where_the_same_commit_is_measured_again(rows: pd.DataFrame) -> None:
+    import derive_trend
 
-    found = charts_trend.points(rows, by="started_at", as_rate=False)
-    steps = charts_trend.segments(found)["step"].tolist()
-    again, other = charts_trend.STEPS[1], charts_trend.STEPS[0]
-    assert steps == [other, other, again, again, other, other]
+    found = derive_trend.points(rows, TREND, "started_at", "seconds")
     assert found["y"].isna().sum() == 1
     assert found["kind"].tolist()[2:4] == ["skipped", "failed (struck out)"]
+    assert len(derive_trend.again(found)) == 2
+    assert derive_trend.lines(found)["piece"].tolist() == [1, 1, 1, 2, 3, 3, 3]
 
 
 def test_a_new_version_breaks_the_line(rows: pd.DataFrame) -> None:
-    import charts_trend
+    import derive_trend
 
     rows["version"] = ["1"] * 5 + ["2"] * 4
-    found = charts_trend.points(rows, by="committed_at", as_rate=True)
-    assert len(charts_trend.segments(found)) == 5
+    found = derive_trend.points(rows, TREND, "committed_at", "GB/s")
+    pieces = derive_trend.lines(found)
+    of_version = pieces.groupby("version")["piece"].agg(set)
+    assert not of_version["1"] & of_version["2"]
     assert (found["low"].dropna() <= found["y"][found["low"].notna()]).all()
+
+
+def test_units_limits_and_facts_of_a_trend(rows: pd.DataFrame) -> None:
+    import derive_trend
+
+    units = derive_trend.choices([rows])
+    assert units == ["seconds", "GB/s", "% of the limit", "% of the first level"]
+    share = derive_trend.points(rows, TREND, "started_at", "% of the limit")["y"].dropna()
+    assert share.between(1, 100).all() and derive_trend.limit(rows, "% of the limit") == 100.0
+    level = derive_trend.points(rows, TREND, "started_at", "% of the first level")["y"].dropna()
+    assert level.between(50, 200).all()
+    changed = [said for _, said in derive_trend.facts_changed(rows, "started_at")]
+    assert changed == ["driver 580.1 -> 590.7"]
+    steps = derive_trend.levels(
+        derive_trend.points(rows, TREND, "started_at", "seconds"), [], detectable=0.02
+    )
+    assert len(steps) == 1 and (steps["low"] < steps["y"]).all()
+
+
+def test_several_series_stand_in_one_picture(open_page) -> None:
+    other = TREND.replace("pinned", "pageable")
+    app = open_page("trend", machine=GPU_MACHINE, case=TREND, more=f"{other}@{GPU_MACHINE}")
+    assert not app.exception
+    assert app.multiselect(key="more").value == [f"{other}@{GPU_MACHINE}"]
+    (chart,) = app.get("arrow_vega_lite_chart") or app.get("vega_lite_chart")
+    assert "pageable" in chart.proto.spec and "pinned" in chart.proto.spec
+    app.multiselect(key="more").set_value([]).run()
+    assert set(app.query_params) == {"machine", "case"}
 
 
 def test_plain_leaves_no_markup() -> None:

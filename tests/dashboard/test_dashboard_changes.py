@@ -134,27 +134,28 @@ def test_each_series_leads_to_its_trend(open_page) -> None:
 
 
 def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None:
-    import charts_trend
+    import charts_series
     import data
     import derive_marks
+    import derive_trend
 
     for by, axis in (("committed_at", "commit"), ("started_at", "run-time")):
         judged = found(tree, axis)
         case = next(case for case in judged.judged[0].grid.cases if case.startswith(SLOWER))
         told = derive_marks.of_series(judged.told, judged.judged, MACHINE, case)
         rows = data.trend(tree, MACHINE, case)
-        points = charts_trend.points(rows, by=by, as_rate=False)
+        points = derive_trend.points(rows, case, by, "seconds")
         changes = derive_marks.marks(told, by)
         assert changes["x"].tolist() == points["x"].iloc[[25, 60]].tolist()
-        drawn = charts_trend.trend(points, changes, "t", ["a"], "x", "y", in_seconds=True)
+        levels = derive_trend.levels(points, list(changes["x"]), 0.02).assign(series=case)
+        assert levels["y"].pct_change().dropna().tolist() == pytest.approx([0.05, 0.10], abs=0.01)
+        rules = changes.rename(columns={"what": "kind"})[["x", "kind"]].assign(said="a change")
+        drawn = charts_series.trend(
+            points, levels, rules, {}, {case: "#000000"}, unit="seconds", x_title="x"
+        )
         vega.check(drawn)
-        assert [one["mark"].get("strokeDash") for one in drawn["layer"][:4]] == [
-            *([1, 0], [1, 0]),
-            *([6, 4], [6, 4]),
-        ]
-        early = points[points["x"] < changes["x"].min()]
-        none = charts_trend.trend(early, changes, "t", ["a"], "x", "y", in_seconds=True)
-        assert len(none["layer"]) == len(drawn["layer"]) - 4
+        dashes = [one["mark"].get("strokeDash") for one in drawn["layer"]]
+        assert dashes[1:5] == [*([1, 0], [1, 0]), *([6, 4], [6, 4])]
 
 
 def test_a_break_is_told_on_trend_and_in_a_line(open_page) -> None:

@@ -1,0 +1,176 @@
+"""The chart of the page Trend: up to six series in one picture. No streamlit."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+from derive_trend import KINDS, MANY, TITLES, again, lines
+
+from hostbench.report.charts import (
+    CROSS,
+    GREY,
+    PINK,
+    SECONDS,
+    Spec,
+    field,
+    layer,
+    legend,
+    scale,
+    titled,
+)
+
+HEIGHT = 400
+POINT = "point"
+"""Name of the selection: the point that was clicked."""
+_SHAPES = {KINDS[0]: "circle", KINDS[1]: "circle", KINDS[2]: CROSS, KINDS[3]: "M0,-1.4L0,1.4"}
+_HALF_DAY_MS = 43_200_000
+
+
+def trend(
+    points: pd.DataFrame,
+    levels: pd.DataFrame,
+    rules: pd.DataFrame,
+    limits: Mapping[str, float],
+    colors: Mapping[str, str],
+    *,
+    unit: str,
+    x_title: str,
+) -> Spec:
+    """`points` and `levels` as derive_trend gives them, with a column `series`; `rules`: `x`,
+    `kind` (`this series`, `its machine`, `facts`) and `said`; `limits` and `colors` by series.
+
+    A click selects a point, dragging moves and the wheel zooms along time.
+    """
+    limit = {"domain": _domain(points, limits), "nice": True}
+    axis = {"labelExpr": SECONDS if unit == "seconds" else "format(datum.value, '.4~g')"}
+    y, low = (field(f"{one}:Q", title=TITLES[unit], scale=limit, axis=axis) for one in ("y", "low"))
+    names = list(colors)
+    color = field("series:N", scale=scale(names, list(colors.values())), legend=_legend(names))
+    at = _Channels(x=_time(points, x_title), y=y, low=low, color=color)
+    is_many = len(points) > MANY
+    drawn = [*_band(levels, at), *_rules(rules, at), *_limits(limits, at)]
+    drawn += [*_lines(points, at, is_many), *_levels(levels, at)]
+    drawn += [*_intervals(points, at)] if not is_many else []
+    drawn += _marks(points, at, is_many)
+    view = {"name": "view", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales"}
+    drawn[-1]["params"].append(view)
+    spec = titled(drawn, "", [], HEIGHT)
+    if is_many:  # a node of the page for each point is slow
+        spec["usermeta"] = {"embedOptions": {"renderer": "canvas"}}
+    return spec
+
+
+class _Channels(NamedTuple):
+    """What the layers share."""
+
+    x: Spec
+    y: Spec
+    low: Spec
+    color: Spec
+
+
+def _band(levels: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
+    """Within it a change would not be seen."""
+    known = levels[levels["low"].notna()]
+    if len(known):
+        ends = {"x2": {"field": "x2"}, "y2": {"field": "high"}}
+        look = {"opacity": 0.12, "clip": True}
+        yield _layer(known, "rect", look, x=at.x, y=at.low, color=at.color, **ends)
+
+
+def _rules(rules: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
+    """Where something changed; the wide ones are for the pointer."""
+    for kind, dash in (("this series", [1, 0]), ("its machine", [6, 4]), ("facts", [2, 3])):
+        own = rules[rules["kind"] == kind]
+        tip = [field("said:N", title=kind)]
+        shade = GREY if kind == "facts" else PINK
+        for width, opacity in ((1.5, 1.0), (12.0, 0.0)) if len(own) else ():
+            look = {"color": shade, "strokeDash": dash, "strokeWidth": width, "opacity": opacity}
+            yield _layer(own, "rule", {**look, "clip": True}, x=at.x, tooltip=tip)
+
+
+def _limits(limits: Mapping[str, float], at: _Channels) -> Iterator[Spec]:
+    for name, height in limits.items():
+        look = {"strokeDash": [8, 4], "strokeWidth": 1.5, "opacity": 0.8}
+        row = pd.DataFrame([{"series": name, "y": height}])
+        yield _layer(row, "rule", look, y=at.y, color=at.color)
+
+
+def _lines(points: pd.DataFrame, at: _Channels, is_many: bool) -> Iterator[Spec]:
+    """Dashed where the same commit was measured again."""
+    look = {"strokeWidth": 1.0 if is_many else 1.5, "opacity": 0.5, "clip": True}
+    pieces = lines(points)[["series", "x", "y", "piece"]]
+    piece = field("piece:N")
+    yield _layer(pieces, "line", look, x=at.x, y=at.y, color=at.color, detail=piece)
+    same = again(points)
+    if len(same):
+        ends = {"x2": {"field": "x2"}, "y2": {"field": "y2"}}
+        dashed = {**look, "strokeDash": [3, 4]}
+        yield _layer(same, "rule", dashed, x=at.x, y=at.y, color=at.color, **ends)
+
+
+def _levels(levels: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
+    if len(levels):
+        look = {"strokeWidth": 2.5, "clip": True}
+        yield _layer(levels, "rule", look, x=at.x, x2={"field": "x2"}, y=at.y, color=at.color)
+
+
+def _intervals(points: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
+    known = points[points["low"].notna() & (points["kind"] == KINDS[0])]
+    if len(known):
+        look = {"strokeWidth": 2, "opacity": 0.45, "clip": True}
+        yield _layer(known, "rule", look, x=at.x, y=at.low, y2={"field": "high"}, color=at.color)
+
+
+def _marks(points: pd.DataFrame, at: _Channels, is_many: bool) -> list[Spec]:
+    """What has a number, and on the axis what has none; the last layer may be clicked."""
+    tip = [field("said:N", title="point"), field("series:N", title="series")]
+    size = 14 if is_many else 60
+    made = []
+    for kind in (one for one in KINDS if one in set(points["kind"])):
+        own = points[points["kind"] == kind]
+        look: Spec = {"shape": _SHAPES[kind], "size": size, "strokeWidth": 1.5, "clip": True}
+        look |= {"filled": kind == KINDS[0], "opacity": 1}
+        if kind in KINDS[2:]:
+            look |= {"size": 3 * size, "strokeWidth": 2}
+        with_number, without = own[own["y"].notna()], own[own["y"].isna()]
+        for some, height in ((without, {"value": HEIGHT - 6}), (with_number, at.y)):
+            if len(some):
+                place = {"x": at.x, "y": height, "color": at.color}
+                made.append(_layer(some, "point", look, tooltip=tip, **place))
+    made.sort(key=lambda one: len(one["data"]["values"]))  # most of them above, to be clicked
+    select = {"type": "point", "fields": ["run_id", "series"]}
+    made[-1]["params"] = [{"name": POINT, "select": select}]
+    return made
+
+
+def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
+    names = [name for name in rows if name not in ("commit", "version", "kind")]
+    return layer(rows[names].to_dict("records"), kind, look, **channels)
+
+
+def _legend(names: Sequence[str]) -> Spec | None:
+    return legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
+
+
+def _domain(points: pd.DataFrame, limits: Mapping[str, float]) -> list[float]:
+    """At least 10 % on both sides of the median, so that noise looks small; zero to one where
+    nothing has a number."""
+    values = pd.concat([points["y"], points["low"], points["high"]]).dropna()
+    values = pd.concat([values, pd.Series(list(limits.values()), dtype="float64")])
+    if values.empty:
+        return [0.0, 1.0]
+    middle = float(points["y"].median())
+    low, high = min(values.min(), 0.9 * middle), max(values.max(), 1.1 * middle)
+    return [float(low), float(high)]
+
+
+def _time(points: pd.DataFrame, title: str) -> Spec:
+    """UTC, with room on both sides; hours are named where they tell points apart."""
+    first, last = float(points["x"].min()), float(points["x"].max())
+    span = last - first
+    room = max(span / 40, 60_000) if span else _HALF_DAY_MS
+    form = "%Y-%m-%d" if span > 6 * _HALF_DAY_MS else "%m-%d %H:%M"
+    axis = {"format": form, "labelOverlap": True, "tickCount": 6, "grid": False}
+    ends = [pd.Timestamp(at, unit="ms", tz="UTC").isoformat() for at in (first - room, last + room)]
+    return field("x:T", title=title, axis=axis, scale={"type": "utc", "domain": ends})

@@ -1,0 +1,184 @@
+"""Series over their runs: points, levels, changes of facts. No streamlit."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+from derive import TableRow
+from words import commit8, known, missing, when
+
+from hostbench.core import units
+
+UNITS = {
+    "seconds": "s",
+    "GB/s": "GB/s",
+    "% of the limit": "%",
+    "% of the first level": "%",
+    "value": "",
+}
+TITLES = {
+    "seconds": "seconds per step, end to end (lower is better)",
+    "GB/s": "GB/s (higher is better)",
+    "% of the limit": "% of what the link can carry (higher is better)",
+    "% of the first level": "% of the time of the first level (lower is better)",
+    "value": "value (asv's rule: lower is better)",
+}
+KINDS = ("measured", "scratch (never judged)", "failed (struck out)", "skipped")
+MOST = 6
+"""Series in one picture."""
+MANY = 150
+"""Points of a picture from which on they are drawn small, without intervals."""
+NEEDED = (
+    "commit committed_at run_id started_at torch driver status reason seconds ci_low_s ci_high_s "
+    "gb_per_s ceiling_gb_per_s value unit version scratch num_samples launches flags source "
+    "hardware device"
+).split()
+_FIRST_POINTS = 8
+_FACTS = ("torch", "driver", "hardware")
+
+
+def choices(every: Sequence[pd.DataFrame]) -> list[str]:
+    """What may stand on the vertical axis, of what these series have; what is usual comes first."""
+    found = []
+    if any(rows["seconds"].notna().any() for rows in every):
+        found.append("seconds")
+        if all(rows["gb_per_s"].notna().any() for rows in every):
+            found.append("GB/s")
+        if all(rows["ceiling_gb_per_s"].gt(0).any() for rows in every):
+            found.append("% of the limit")
+        found.append("% of the first level")
+    return found or ["value"]
+
+
+def points(rows: pd.DataFrame, series: str, by: str, unit: str) -> pd.DataFrame:
+    """A row for each point that was measured, the oldest first: `series`, `x` in ms since the
+    epoch, `y` with `low` and `high` (NaN where there is no number: those stand on the axis),
+    `kind`, and `said`, what a pointer shows. `by` is started_at or committed_at."""
+    some = rows[(rows["status"] != "not measured") & rows[by].notna()]
+    some = some.sort_values([by, "started_at"], kind="stable", ignore_index=True)
+    at = some[by].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
+    y, low, high = _numbers(some, unit)
+    kind = pd.Series(KINDS[0], index=some.index)
+    kind[some["scratch"].notna()] = KINDS[1]
+    kind[some["status"] == "failed"] = KINDS[2]
+    kind[some["status"] == "skipped"] = KINDS[3]
+    return pd.DataFrame(
+        {
+            "series": series,
+            "x": at,
+            "y": y,
+            "low": low,
+            "high": high,
+            "kind": kind,
+            "run_id": some["run_id"],
+            "commit": some["commit"],
+            "version": some["version"].fillna("").astype(str),
+            "said": [_said(row, unit) for row in some.to_dict("records")],
+        }
+    )
+
+
+def _numbers(rows: pd.DataFrame, unit: str) -> tuple[pd.Series, pd.Series, pd.Series]:
+    seconds, low, high = rows["seconds"], rows["ci_low_s"], rows["ci_high_s"]
+    if unit == "value":
+        nothing = pd.Series(float("nan"), index=rows.index)
+        return rows["value"], nothing, nothing
+    if unit in ("GB/s", "% of the limit"):
+        rate = rows["gb_per_s"]
+        if unit == "% of the limit":
+            rate = 100 * rate / rows["ceiling_gb_per_s"].where(rows["ceiling_gb_per_s"] > 0)
+        return rate, rate * seconds / high, rate * seconds / low
+    factor = 1.0
+    if unit == "% of the first level":
+        good = seconds[(rows["status"] == "ok") & rows["scratch"].isna()].dropna()
+        first = (good if len(good) else seconds.dropna()).head(_FIRST_POINTS).median()
+        factor = 100 / first if first and first > 0 else float("nan")
+    return seconds * factor, low * factor, high * factor
+
+
+def _said(row: TableRow, unit: str) -> str:
+    number = _number(row, unit)
+    flags = "" if missing(row["flags"]) else str(row["flags"])
+    scratch = "" if missing(row["scratch"]) else f"scratch: {row['scratch']}"
+    why = "" if row["status"] == "ok" else f"{row['status']}: {known(row['reason'], '')}"
+    about = (number, why, scratch, flags, when(row["started_at"]), commit8(row["commit"]))
+    return " · ".join(one for one in about if one)[:300]
+
+
+def _number(row: TableRow, unit: str) -> str:
+    if missing(row["seconds"]):
+        return "" if missing(row["value"]) else f"{row['value']:.4g} {known(row['unit'], '')}"
+    text = units.format_seconds(row["seconds"])
+    if unit in ("GB/s", "% of the limit") and not missing(row["gb_per_s"]):
+        text = units.format_rate(row["gb_per_s"])
+    if not missing(row["ci_low_s"]) and not missing(row["ci_high_s"]):
+        low, high = units.format_seconds(row["ci_low_s"]), units.format_seconds(row["ci_high_s"])
+        text += f" ({low} to {high})"
+    return text
+
+
+def lines(found: pd.DataFrame) -> pd.DataFrame:
+    """The points with a number, `piece` by piece: a line ends where the series or the version of
+    the workload does, and where the same commit is measured again (`again`)."""
+    drawn = _drawn(found)
+    before = drawn.shift()
+    whole = (drawn["series"] == before["series"]) & (drawn["version"] == before["version"])
+    ends = ~whole | (drawn["commit"] == before["commit"])
+    return drawn.assign(piece=ends.cumsum())
+
+
+def again(found: pd.DataFrame) -> pd.DataFrame:
+    """From each point to the next where both are of one commit, `x`, `y` to `x2`, `y2`: a step
+    there is not the code's."""
+    drawn = _drawn(found)
+    after = drawn.shift(-1)
+    same = [drawn[name] == after[name] for name in ("series", "version", "commit")]
+    ends = drawn[["series", "x", "y"]].assign(x2=after["x"], y2=after["y"])
+    return ends[same[0] & same[1] & same[2]]
+
+
+def _drawn(found: pd.DataFrame) -> pd.DataFrame:
+    return found[found["y"].notna() & found["kind"].isin(KINDS[:2])]
+
+
+def levels(found: pd.DataFrame, steps: Sequence[float], detectable: float | None) -> pd.DataFrame:
+    """The level between each two confirmed steps (`x` of the first point at the new level): a row
+    for each with `x`, `x2`, `y`, and the band within which a change would not be seen, `low` and
+    `high` (NaN where it is not known)."""
+    good = found[found["y"].notna() & (found["kind"] == KINDS[0])]
+    edges = [float("-inf"), *sorted(steps), float("inf")]
+    rows = []
+    for start, end in pairwise(edges):
+        own = good[(good["x"] >= start) & (good["x"] < end)]
+        if len(own):
+            y = float(own["y"].median())
+            half = float("nan") if detectable is None else detectable * abs(y)
+            ends = {"x": own["x"].iloc[0], "x2": own["x"].iloc[-1]}
+            rows.append({**ends, "y": y, "low": y - half, "high": y + half})
+    return pd.DataFrame(rows, columns=["x", "x2", "y", "low", "high"])
+
+
+def facts_changed(rows: pd.DataFrame, by: str) -> Iterator[tuple[float, str]]:
+    """(x, `torch 2.12 -> 2.13`) wherever torch, the driver or the hardware changed."""
+    order = rows[rows[by].notna()].sort_values([by, "started_at"], kind="stable")
+    for name in _FACTS:
+        values = order[[by, name]].dropna().to_dict("records")
+        for before, after in pairwise(values):
+            if before[name] != after[name]:
+                x = float(after[by].value // 1_000_000)
+                yield x, f"{name} {before[name]} -> {after[name]}"
+
+
+def limit(rows: pd.DataFrame, unit: str) -> float | None:
+    """What the link can carry, in the unit of the axis; None where nobody knows it."""
+    if unit == "% of the limit":
+        return 100.0
+    newest = rows["ceiling_gb_per_s"].dropna()
+    return float(newest.iloc[-1]) if unit == "GB/s" and len(newest) else None
+
+
+def samples(row: Mapping[Hashable, Any]) -> list[float]:
+    """The launch medians of one point, in seconds."""
+    held = row.get("launches")
+    return [float(one) for one in held.values()] if isinstance(held, dict) else []
