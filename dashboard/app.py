@@ -1,9 +1,17 @@
 """Entry point: `hostbench dashboard`, or `streamlit run dashboard/app.py -- --results DIR`."""
 
 import choose
+import data
 import streamlit as st
 
 st.set_page_config(page_icon="⏱️", layout="wide", initial_sidebar_state=200)
+understand = [st.Page("views/method.py", title="Method")]
+if data.has_own():
+    understand = [
+        st.Page("views/understand.py", title="Questions"),
+        st.Page("views/family.py", title="Families"),
+        *understand,
+    ]
 page = st.navigation(
     {
         "Watch": [
@@ -16,11 +24,7 @@ page = st.navigation(
             st.Page("views/runs.py", title="Runs"),
             st.Page("views/machines.py", title="Machines"),
         ],
-        "Understand": [
-            st.Page("views/understand.py", title="Questions"),
-            st.Page("views/family.py", title="Families"),
-            st.Page("views/method.py", title="Method"),
-        ],
+        "Understand": understand,
     }
 )
 st.set_page_config(page_title=f"{page.title} · hostbench")

@@ -18,6 +18,7 @@ from derive_machines import limits
 from words import hardware, only
 
 from hostbench import families
+from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
 from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.events import Judged
@@ -147,6 +148,17 @@ def _cut_off(runs: pd.DataFrame) -> list[str]:
     """Runs that ended before their last launch."""
     few = runs["complete"].eq(False) & (runs["measured"] < runs["launches"])
     return [str(one) for one in runs["run_id"][few]]
+
+
+def has_own() -> bool:
+    """Whether any run measured hostbench's own workloads, or those of a project of one's own; also
+    where there is nothing yet."""
+    folder = results_folder()
+    try:
+        names = machines(folder)
+    except UsageError:
+        return True
+    return not names or any(len(newest_of(folder, name)) for name in names)
 
 
 def rows_of(folder: Place, machine: str, run_id: str) -> pd.DataFrame:

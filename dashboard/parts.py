@@ -8,7 +8,7 @@ import data
 import pandas as pd
 import streamlit as st
 from derive import unexpected, without_number
-from words import plain
+from words import no_formula, plain
 
 from hostbench.core.errors import UsageError
 from hostbench.core.units import number_of
@@ -101,8 +101,12 @@ def _filled(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def save(rows: pd.DataFrame, name: str) -> None:
-    """A button that saves the rows as NAME.csv."""
-    text = rows.to_csv(index=False)
+    """A button that saves the rows as NAME.csv. A text that a spreadsheet would take for a formula
+    has an apostrophe before it."""
+    texts = rows.select_dtypes(["object", "string", "category"])
+    text = rows.assign(**{str(name): texts[name].map(no_formula) for name in texts}).to_csv(
+        index=False
+    )
     st.download_button("CSV", text, f"{name}.csv", "text/csv", icon=":material/download:", key=name)
 
 

@@ -17,6 +17,9 @@ LEGEND = "Sizes are binary (1 MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 by
 DEVICES = {"cpu": "cpu device, no GPU"}
 
 _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
+_LONGEST = 1000
+"""Signs of one text from a file on a page; its table and its CSV have all of it."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _JOINER = "\u2060"
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
@@ -24,8 +27,15 @@ _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 def plain(text: object) -> str:
     """Text from a file for st.markdown: every sign that could be markup is escaped, and an address
     is no link, for a sign without width stands in it."""
-    unlinked = _LINKS.sub(rf"\1{_JOINER}", " ".join(str(text).split()))
+    line = " ".join(str(text).split())
+    line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+    unlinked = _LINKS.sub(rf"\1{_JOINER}", line)
     return _PUNCTUATION.sub(r"\\\1", unlinked)
+
+
+def no_formula(cell: Any) -> Any:
+    """A cell of a CSV: as it is, or with an apostrophe where a spreadsheet would compute it."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def missing(value: Any) -> bool:

@@ -11,15 +11,21 @@ from hostbench.runner.places import asv_results, project_root
 
 
 def results_folder(named: str | None) -> Path:
-    """`--results`, else the one that the nearest asv.conf.json names, else ./results.
+    """`--results`, or the results of the project whose folder that is (with its asv.conf.json);
+    else the one that the nearest asv.conf.json names, else ./results.
 
     It need not be there yet. Raises UsageError for what is no folder and cannot become one.
     """
     if named is not None:
         if is_url(named):
             raise UsageError(f"{named} is a table; this command needs a folder of files")
-        return _checked(Path(named).absolute())
+        return _checked(_of_project(_checked(Path(named).absolute())))
     return _checked(asv_results(project_root(Path.cwd()) or Path.cwd()))
+
+
+def _of_project(folder: Path) -> Path:
+    """The results folder of a project that was named in its place."""
+    return asv_results(folder) if (folder / "asv.conf.json").is_file() else folder
 
 
 def stored_results(named: str | None) -> Path:

@@ -9,6 +9,7 @@ import pytest
 
 from hostbench import facts
 from hostbench.cli.entry import main
+from hostbench.cli.results import results_folder
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.facts.torch_probe import TorchState
 from hostbench.store import archive
@@ -97,6 +98,12 @@ def test_a_file_that_cannot_be_written(
     assert main(["report", "-o", path]) == EXIT_USAGE
     err = capsys.readouterr().err
     assert "-o" in err and "--results" not in err and err.count("\n") == 1
+
+
+def test_a_projects_folder_means_its_results(tmp_path: Path) -> None:
+    (tmp_path / "asv.conf.json").write_text('{"results_dir": "measured"}')
+    assert results_folder(str(tmp_path)) == tmp_path / "measured"
+    assert results_folder(str(tmp_path / "measured")) == tmp_path / "measured"
 
 
 @pytest.mark.parametrize("command", ["report", "dashboard", "run"])

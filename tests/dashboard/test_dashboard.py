@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -283,8 +284,30 @@ def test_several_series_stand_in_one_picture(open_page) -> None:
     assert set(app.query_params) == {"machine", "case"}
 
 
+def test_a_tree_of_others_has_no_page_of_questions(tree: Path, tmp_path: Path, monkeypatch) -> None:
+    import data
+
+    for name, has_own in ((FOREIGN, False), (GPU_MACHINE, True)):
+        folder = tmp_path / name
+        shutil.copytree(tree / name, folder / name)
+        shutil.copy(tree / "benchmarks.json", folder)
+        monkeypatch.setenv("HOSTBENCH_RESULTS", str(folder))
+        assert data.has_own() is has_own
+
+
+def test_a_spreadsheet_computes_no_cell() -> None:
+    import words
+
+    assert [words.no_formula(one) for one in ("=1+1", "@x", "a=1", -1.5)] == [
+        *("'=1+1", "'@x"),
+        *("a=1", -1.5),
+    ]
+
+
 def test_plain_leaves_no_markup() -> None:
     import words
+
+    assert len(words.plain("x" * 10_000)) < 1100
 
     assert words.plain("a*b") == "a\\*b"
     addresses = words.plain("https://x.org www.x.org a@x.org case@box")
