@@ -101,8 +101,12 @@ class Judged:
 def judge_grid(grid: Grid) -> Judged:
     """Every event of a grid."""
     if not grid.cases:
-        return Judged(grid=grid, machine=JudgedMachine(own=(), common=None), found=())
-    machine = judge_machine(list(grid.logs), grid.resets)
+        return events_of(grid, JudgedMachine(own=(), common=None))
+    return events_of(grid, judge_machine(list(grid.logs), grid.resets))
+
+
+def events_of(grid: Grid, machine: JudgedMachine) -> Judged:
+    """The events of a grid that the detector has judged."""
     found = [event for i, own in enumerate(machine.own) for event in _events(grid, own, i)]
     if machine.common is not None:
         found += _events(grid, machine.common, None)

@@ -33,7 +33,11 @@ NEEDED = (
 _OF_GRIDS = ["case", "commit", "committed_at", "run_id", "started_at", "version", "seconds"]
 _OF_STOPPED = ["case", "commit", "committed_at", "run_id", "started_at", "status"]
 SIMULATED = "simulated"
-_ORDER = {"commit": ("committed_at", "started_at"), "run-time": ("started_at",)}
+ORDER: Mapping[Along, tuple[str, ...]] = {
+    "commit": ("committed_at", "started_at"),
+    "run-time": ("started_at",),
+}
+"""What a machine's rows stand by, the column that counts most first."""
 Versions = npt.NDArray[np.int64]
 """Series x columns; -1 where there is no point, or none that says its version."""
 Reasons = Iterator[tuple[tuple[int, int], str]]
@@ -86,6 +90,8 @@ class Grid:
     machine: str
     group: str
     """The machine; machine/environment or machine/simulated where it has series of both kinds."""
+    setting: str = ""
+    """The environment, or `simulated`; empty of hostbench's own series, and where there is none."""
     columns: tuple[GridColumn, ...] = ()
     cases: tuple[str, ...] = ()
     logs: Floats
@@ -112,7 +118,7 @@ def grids(rows: pd.DataFrame, machine: str, axis: Along, hardware: HardwareOf) -
     if not counts.any():
         empty = Grid(machine=machine, group=machine, logs=np.empty((0, 0)), left_out=left_out)
         return [empty] if left_out else []
-    setting, ours = _settings(rows), rows["scratch"].isna().to_numpy()
+    setting, ours = settings(rows), rows["scratch"].isna().to_numpy()
     names = sorted(setting.categories[np.unique(setting.codes[counts])])
     found = []
     for place, name in enumerate(names):
@@ -121,8 +127,9 @@ def grids(rows: pd.DataFrame, machine: str, axis: Along, hardware: HardwareOf) -
         group = f"{machine}/{name}" if name and len(names) > 1 else machine
         grid = _grid(own, machine, group, axis, hardware, {} if place else left_out)
         del own
-        ended = stopped(rows.loc[here & ours, _OF_STOPPED], grid.cases, _ORDER[axis])
-        found.append(replace(grid, stopped=tuple(ended), simulated=name == SIMULATED))
+        ended = stopped(rows.loc[here & ours, _OF_STOPPED], grid.cases, ORDER[axis])
+        about = {"setting": str(name), "simulated": name == SIMULATED}
+        found.append(replace(grid, stopped=tuple(ended), **about))
     return found
 
 
@@ -166,7 +173,7 @@ def of_few_launches(rows: pd.DataFrame) -> Bools:
     return found & ours[codes] if len(ours) else found
 
 
-def _settings(rows: pd.DataFrame) -> pd.Categorical:
+def settings(rows: pd.DataFrame) -> pd.Categorical:
     """What keeps rows of one machine apart: asv's environment of another project, or a device that
     stands in; empty for hostbench's own."""
     codes, runs = _codes(rows["run_id"])

@@ -47,12 +47,17 @@ class ExplainedEvent:
 def judge_history(history: History, axis: Along) -> list[Judged]:
     """Every machine's series, judged, for they are each other's evidence; each machine's rows are
     read once."""
-    hardware = {run.run_id: run.hardware for run in history.runs()}
+    hardware = hardware_of(history)
     return [
         judge_grid(grid)
         for name in history.machines()
         for grid in grids(history.points(name, NEEDED), name, axis, hardware)
     ]
+
+
+def hardware_of(history: History) -> dict[str, dict[str, str]]:
+    """Run -> what makes it another machine, as judge.grid.grids wants it."""
+    return {run.run_id: run.hardware for run in history.runs()}
 
 
 class Explainer:
@@ -79,16 +84,19 @@ class Explainer:
         self._facts: dict[str, dict[str, Facts] | None] = {}
 
     def tell(self, found: DetectedEvent, own: Judged) -> ExplainedEvent:
-        seen = self._everything.look(found, own, lambda one: self._differing(self._compared(one)))
         entry, lapsed = self._said(found)
         return ExplainedEvent(
             found=found,
-            cause=cause(found, seen, self._differences(found)),
+            cause=self.cause(found, own),
             triage=entry,
             lapsed=lapsed,
             recent=self.is_recent(found),
             fails=self.fails(found),
         )
+
+    def cause(self, found: DetectedEvent, own: Judged) -> Cause:
+        seen = self._everything.look(found, own, lambda one: self._differing(self._compared(one)))
+        return cause(found, seen, self._differences(found))
 
     def fails(self, found: DetectedEvent) -> bool:
         """A confirmed step to slower that stayed, that is recent and that is not in triage."""

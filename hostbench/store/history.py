@@ -19,7 +19,7 @@ from hostbench.store.columns import COUNTS, RUN_COUNTS, SIDES, STATUSES
 from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun, WholeRun
 from hostbench.store.table import lake, remote
-from hostbench.store.table.files import KINDS
+from hostbench.store.table.files import KINDS, digest_of
 from hostbench.store.table.lake import DAMAGE, of_machine, text
 from hostbench.store.table.rows import PLACE, READING, SCHEMA, SHOWN, times, to_frame
 
@@ -29,6 +29,7 @@ P = ParamSpec("P")
 _FEW = 64
 """Up to so many readings are named in a question, so that only their files are opened."""
 
+_STATE = ["key", READING, "size", "changed_ns", "depends", "run_id"]
 _NUMBERS = (*STATUSES, "unexpected")
 
 _SERIES = """
@@ -85,6 +86,21 @@ class History:
             why = remote.short(error)
             raise UsageError(f"cannot read the table at {self._url}: {why}") from error
         self._take(table.open_table(self.results, rebuild=True))
+
+    @property
+    def beside(self) -> Path:
+        """Where what is derived from the table may be kept: its folder; of a table at a URL one
+        that goes with this process."""
+        return Path(self._lake.url) if self.results else table.elsewhere(self._url)
+
+    def state(self, machine: str) -> str:
+        """A text that changes with what counts of a machine: which readings of which files."""
+        own = self._of_machine(machine)[_STATE].sort_values(READING)
+        return digest_of([self._lake.description, own.fillna("").to_numpy().tolist()])
+
+    def run_ids(self, machine: str) -> set[str]:
+        """Of the runs of a machine that have rows."""
+        return set(self._of_machine(machine)["run_id"].dropna())
 
     def runs(self) -> list[AboutRun]:
         """Every run that can be shown, the oldest first."""

@@ -28,7 +28,7 @@ from hostbench.store.table.lake import DAMAGE, Lake
 from hostbench.store.table.reading import Reader
 from hostbench.store.table.scan import scan
 
-__all__ = ["DAMAGE", "ResultTable", "folder_of", "open_table"]
+__all__ = ["DAMAGE", "ResultTable", "elsewhere", "folder_of", "open_table"]
 
 
 _BEFORE = ".index"
@@ -54,7 +54,7 @@ def open_table(results: Path, rebuild: bool = False, tell: Tell = untold) -> Res
     with contextlib.suppress(*DAMAGE, UnicodeEncodeError):  # a table's path is a URL
         return _opened(results, folder_of(results), rebuild, tell)
     try:
-        return _opened(results, _elsewhere(results.resolve()), rebuild, tell)
+        return _opened(results, elsewhere(str(results.resolve())), rebuild, tell)
     except DAMAGE as error:
         raise UsageError(
             f"cannot keep the table of {results}, neither beside it nor in "
@@ -63,7 +63,7 @@ def open_table(results: Path, rebuild: bool = False, tell: Tell = untold) -> Res
 
 
 @cache
-def _elsewhere(results: Path) -> Path:
+def elsewhere(results: str) -> Path:
     """A folder that goes with this process."""
     folder = Path(tempfile.mkdtemp(prefix="hostbench-table-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

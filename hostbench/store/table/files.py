@@ -191,15 +191,22 @@ def description() -> str:
 
 @cache
 def _code() -> bytes:
-    root = Path(hostbench.__file__).parent
+    rooms = (path.name for path in _ROOT.iterdir())
+    return code_of(*(name for name in sorted(rooms) if name.removesuffix(".py") not in _NO_ROWS))
+
+
+@cache
+def code_of(*names: str) -> bytes:
+    """A digest of these files and folders of hostbench."""
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        first = path.relative_to(root).parts[0]
-        if path.suffix in (".py", ".toml") and first not in _NO_ROWS:
-            digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    for name in names:
+        for path in sorted([_ROOT / name, *(_ROOT / name).rglob("*")]):
+            if path.suffix in (".py", ".toml"):
+                digest.update(path.relative_to(_ROOT).as_posix().encode() + path.read_bytes())
     return digest.digest()
 
 
+_ROOT = Path(hostbench.__file__).parent
 _NO_ROWS = ("cli", "device", "judge", "report", "runner", "_benchmarks", "_dashboard")
 
 

@@ -1,0 +1,298 @@
+"""What was judged as plain rows: each series, each event, each machine.
+
+hostbench.report.judged_table says what the columns are.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hostbench.core.noise import Floats
+from hostbench.judge.causes import Cause
+from hostbench.judge.change import Change, Judgement
+from hostbench.judge.detector import FEWEST_POINTS, SETTLED, longest_piece, relative
+from hostbench.judge.events import DetectedEvent, Judged
+from hostbench.judge.grid import GridColumn, Stopped
+from hostbench.report.event_words import workload_of
+
+AGO = 20
+"""Runs of a machine over which the recent change of a series is taken."""
+SPARKS = 40
+"""Values of a series' small picture, at most."""
+_TIME = "datetime64[us, UTC]"
+_Row = dict[Any, Any]
+
+
+def series_rows(judged: Sequence[Judged], newest: pd.DataFrame, machine: str) -> pd.DataFrame:
+    """Of one machine. `newest`: of hostbench.judge.newest, with `ci_low_s` and `ci_high_s`."""
+    of_setting = {own.grid.setting: own for own in judged if own.grid.cases}
+    places = {
+        (setting, case): place
+        for setting, own in of_setting.items()
+        for place, case in enumerate(own.grid.cases)
+    }
+    stopped = {
+        (setting, one.series): one
+        for setting, own in of_setting.items()
+        for one in own.grid.stopped
+    }
+    rows = []
+    known = newest.astype(object).where(newest.notna(), None)
+    for point in known.to_dict("records"):
+        setting, case = str(point["setting"]), str(point["case"])
+        own, place = of_setting.get(setting), places.get((setting, case))
+        if own is not None:
+            group = own.grid.group
+        else:
+            group = f"{machine}/{setting}" if setting else machine
+        row = {"machine": machine, "group": group, **_newest(point, f"{case}@{group}")}
+        if own is None or place is None:
+            rows.append(row | _unjudged(point))
+        else:
+            rows.append(row | _judged(own, place) | _since(stopped.get((setting, place))))
+    return pd.DataFrame(rows, columns=list(_SERIES)).astype(_SERIES)
+
+
+_SERIES: dict[str, str] = {
+    **dict.fromkeys(("machine", "group", "family", "workload", "case", "id", "unit"), "object"),
+    "points": "int64",
+    **dict.fromkeys(("value", "low", "high"), "float64"),
+    **dict.fromkeys(("status", "newest_run", "newest_commit"), "object"),
+    "newest_at": _TIME,
+    **dict.fromkeys(("since_run", "since_commit"), "object"),
+    "since_committed_at": _TIME,
+    "judged": "bool",
+    "why": "object",
+    **dict.fromkeys(("level", "level_ago", "change", "noise", "detectable"), "float64"),
+    **dict.fromkeys(("changed_run", "changed_commit"), "object"),
+    **dict.fromkeys(("changed_committed_at", "changed_started_at"), _TIME),
+    "changed_effect": "float64",
+    "sparkline": "object",
+}
+"""Column -> its type."""
+
+
+def _newest(point: _Row, id: str) -> _Row:
+    """What a series said last."""
+    case, is_ok = str(point["case"]), point["status"] == "ok"
+    timed = is_ok and point["unit"] == "seconds"
+    return {
+        "family": case.partition(".")[0],
+        "workload": case.partition("[")[0],
+        "case": case,
+        "id": id,
+        "unit": point["unit"],
+        "points": int(point["points"]),
+        "value": _number(point["seconds"] if timed else point["value"] if is_ok else None),
+        "low": _number(point["ci_low_s"]) if timed else None,
+        "high": _number(point["ci_high_s"]) if timed else None,
+        "status": point["status"],
+        "newest_run": point["run_id"],
+        "newest_at": point["started_at"],
+        "newest_commit": point["commit"],
+    }
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or np.isnan(value) else float(value)
+
+
+def _unjudged(point: _Row) -> _Row:
+    if isinstance(point["scratch"], str):
+        why = f"scratch: {point['scratch']}"
+    elif not point["points"]:
+        why = f"it never had a number: {point['status']}"
+    elif point["unit"] != "seconds":
+        why = f"its unit is {point['unit'] or 'not known'}: only seconds are judged"
+    else:
+        why = "no point of it comes from a run that may be judged"
+    return {"judged": False, "why": why, "sparkline": []}
+
+
+def _judged(own: Judged, place: int) -> _Row:
+    """What the detector says of one series."""
+    grid, judgement = own.grid, own.machine.own[place]
+    logs, why = grid.logs[place], ""
+    if not judgement.judged:
+        num = longest_piece(logs, grid.resets[place])
+        why = f"{num} points at most between two baseline resets, {FEWEST_POINTS} are needed"
+    elif judgement.detectable is None:
+        why = f"fewer than {FEWEST_POINTS} points have come since its newest baseline reset"
+    return {
+        "judged": judgement.judged,
+        "why": why,
+        **_levels(judgement, logs),
+        "noise": judgement.noise,
+        "detectable": judgement.detectable,
+        **_last_change(judgement, grid.columns),
+        "sparkline": sparkline(logs),
+    }
+
+
+def _since(ended: Stopped | None) -> _Row:
+    """Of a series that has no number any more, the first run without one."""
+    if ended is None:
+        return {}
+    return {
+        "since_run": ended.run_id,
+        "since_commit": ended.commit,
+        "since_committed_at": ended.committed_at,
+    }
+
+
+def _levels(judgement: Judgement, logs: Floats) -> _Row:
+    """Now and AGO runs of the machine ago: what its steps since then make of the level now."""
+    if judgement.detectable is None:
+        return {}
+    ends = [_end(one) for one in judgement.changes if one.state == "confirmed"]
+    points = logs[max(ends, default=0) :]
+    points = points[np.isfinite(points)][-SETTLED:]
+    steps = [one for one in judgement.changes if one.index >= len(logs) - AGO]
+    if not len(points) or any(one.kind == "break" for one in steps):
+        return {}
+    level = float(np.exp(np.median(points)))
+    change = relative(sum(one.height for one in steps if one.kind == "step"))
+    return {"level": level, "level_ago": level / (1 + change), "change": change}
+
+
+def _end(change: Change) -> int:
+    return change.index if change.until is None else change.until
+
+
+def _last_change(judgement: Judgement, columns: Sequence[GridColumn]) -> _Row:
+    """The newest confirmed step."""
+    steps = [c for c in judgement.changes if c.kind == "step" and c.state == "confirmed"]
+    if not steps:
+        return {}
+    first = columns[steps[-1].index]
+    return {
+        "changed_commit": first.commit,
+        "changed_run": first.run_id,
+        "changed_committed_at": first.committed_at,
+        "changed_started_at": first.started_at,
+        "changed_effect": steps[-1].effect,
+    }
+
+
+def sparkline(logs: Floats) -> list[float]:
+    """The points in seconds; of more than SPARKS the medians of as many neighbours each, so that a
+    step stays one."""
+    points = logs[np.isfinite(logs)]
+    if len(points) > SPARKS:
+        points = np.array([np.median(part) for part in np.array_split(points, SPARKS)])
+    return [float(f"{one:.4g}") for one in np.exp(points)]
+
+
+def event_rows(pairs: Iterable[tuple[DetectedEvent, Cause]]) -> pd.DataFrame:
+    """In the order given."""
+    found = pd.DataFrame([_event(*pair) for pair in pairs], columns=list(_EVENT))
+    return found.astype(_EVENT)
+
+
+_EVENT: dict[str, str] = {
+    **dict.fromkeys(("id", "machine", "group", "family", "workload", "case"), "object"),
+    **dict.fromkeys(("kind", "status", "direction", "commit"), "object"),
+    **dict.fromkeys(("effect", "low", "high", "before_s", "after_s", "detectable"), "float64"),
+    "slack": "int64",
+    **{
+        f"{end}_{name}": _TIME if name.endswith("_at") else "object"
+        for end in ("last", "first", "around_last", "around_first", "until")
+        for name in ("run", "commit", "committed_at", "started_at")
+    },
+    "near": "object",
+    **dict.fromkeys(("moved", "moved_of"), "Int64"),
+    "why": "object",
+    **dict.fromkeys(("index", "from_end"), "int64"),
+    "cause": "object",
+    "evidence": "object",
+}
+"""Column -> its type."""
+
+
+def _event(one: DetectedEvent, cause: Cause) -> _Row:
+    grid, columns = one.grid, one.grid.columns
+    around, until = one.around(), one.change.until
+    moved, moved_of = one.moved or (None, None)
+    is_step = one.change.kind != "break"
+    return {
+        "id": one.event.id,
+        "machine": grid.machine,
+        "group": grid.group,
+        "family": workload_of(one).partition(".")[0],
+        "workload": workload_of(one),
+        "case": "" if one.series is None else grid.cases[one.series],
+        "kind": one.change.kind,
+        "status": one.status,
+        "direction": one.event.direction,
+        "commit": one.event.commit,
+        "effect": one.change.effect if is_step else None,
+        "low": one.low if is_step else None,
+        "high": one.high if is_step else None,
+        "before_s": one.before_s if is_step else None,
+        "after_s": one.after_s if is_step else None,
+        "detectable": one.detectable,
+        "slack": one.slack,
+        **_column("last", one.last if one.place else None),
+        **_column("first", one.first),
+        **_column("around_last", around[0]),
+        **_column("around_first", around[-1]),
+        **_column("until", None if until is None else columns[until]),
+        "near": sorted(one.event.near),
+        "moved": moved,
+        "moved_of": moved_of,
+        "why": one.why,
+        "index": one.change.index,
+        "from_end": len(columns) - one.change.index,
+        "cause": cause.label,
+        "evidence": list(cause.why),
+    }
+
+
+def _column(end: str, column: GridColumn | None) -> _Row:
+    return {
+        f"{end}_run": None if column is None else column.run_id,
+        f"{end}_commit": None if column is None else column.commit,
+        f"{end}_committed_at": None if column is None else column.committed_at,
+        f"{end}_started_at": None if column is None else column.started_at,
+    }
+
+
+def machine_rows(judged: Iterable[Judged]) -> pd.DataFrame:
+    """A row for each group."""
+    found = pd.DataFrame([_machine(one) for one in judged], columns=list(_MACHINE))
+    return found.astype(_MACHINE)
+
+
+_MACHINE: dict[str, str] = {
+    **dict.fromkeys(("machine", "group"), "object"),
+    "simulated": "bool",
+    **dict.fromkeys(("series", "judged", "runs", "points", "reruns"), "int64"),
+    "left_out": "object",
+    **dict.fromkeys(("noise", "detectable"), "float64"),
+    **dict.fromkeys(("newest_run", "newest_commit"), "object"),
+    "newest_at": _TIME,
+}
+
+
+def _machine(own: Judged) -> _Row:
+    grid, common = own.grid, own.machine.common
+    newest = max(grid.columns, key=lambda one: one.started_at, default=None)
+    return {
+        "machine": grid.machine,
+        "group": grid.group,
+        "simulated": grid.simulated,
+        "series": len(grid.cases),
+        "judged": sum(one.judged for one in own.machine.own),
+        "runs": len(grid.columns),
+        "points": int(np.isfinite(grid.logs).sum()),
+        "reruns": len(grid.reruns),
+        "left_out": json.dumps(dict(grid.left_out)),
+        "noise": None if common is None else common.noise,
+        "detectable": None if common is None else common.detectable,
+        "newest_run": None if newest is None else newest.run_id,
+        "newest_commit": None if newest is None else newest.commit,
+        "newest_at": None if newest is None else newest.started_at,
+    }

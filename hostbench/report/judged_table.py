@@ -1,0 +1,146 @@
+"""What was judged of a results folder, as small frames: read, never made, by whoever draws it.
+
+hostbench.report.judging makes it, in a process of its own.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pandas as pd
+
+from hostbench.core.clock import today
+from hostbench.judge.causes import Cause
+from hostbench.judge.events import Judged
+from hostbench.judge.grid import Along
+from hostbench.report import judged_files, judging
+from hostbench.report.event_words import entry_in_words
+from hostbench.report.judged import RECENT
+from hostbench.report.judging import EVENTS, MACHINES, SERIES, KeptSets
+from hostbench.store import kept
+from hostbench.store import triage as stored
+from hostbench.store.history import History
+from hostbench.store.triage import EventName, Triage, entry_for
+
+T = TypeVar("T")
+
+
+class NotJudgedError(Exception):
+    """Nothing is kept, or what is kept is damaged: hostbench.report.judging.start."""
+
+
+class JudgedTable:
+    """What is kept of a history along an axis: as it is now, or where that is not made yet, as it
+    was judged last (`is_fresh` is False). Each method raises NotJudgedError where there is nothing.
+
+    Text is `str`, or None where there is nothing to say; times are UTC; `*_s` and `level*` are
+    seconds, `value`, `low` and `high` of a series are in its `unit`; effects, `change`, `noise` and
+    `detectable` are relative: 0.05 is 5 % slower. Numbers that are not known are NaN.
+    """
+
+    def __init__(self, history: History, axis: Along) -> None:
+        self.names = KeptSets.of(history, axis)
+        self._triage = stored.read(history.results) if history.results else Triage()
+        self.is_fresh = self.names.whole.is_dir()
+
+    def series(self, machine: str | None = None) -> pd.DataFrame:
+        """A row for each series that a run came to, also those that are never judged.
+
+        machine, group           `group`: the machine; machine/environment where it has several
+        family, workload, case   `id`: case@group
+        unit, points             of its numbers; how many there are of runs that may be judged
+        value, low, high         its newest number, with its 99 % interval
+        status                   of the newest run that came to it: ok, failed, skipped
+        newest_run, newest_commit, newest_at   that run; when it started
+        since_run, since_commit, since_committed_at   the first of the runs without a number
+        judged, why              whether the detector had enough; why not, in words, else empty
+        level, level_ago         now, and 20 runs of its machine ago, by its steps since then
+        change                   from the one to the other: 0 where no step lies between. The three
+                                 are NaN where it is not judged, or a baseline reset lies between.
+                                 Steps of the whole machine are no part of it
+        noise, detectable        standard deviation of the logarithm from point to point; what 20
+                                 points would confirm
+        changed_run, changed_commit, changed_committed_at, changed_started_at, changed_effect
+                                 its last confirmed step: the first point at the new level
+        sparkline                up to 40 values in seconds, the oldest first
+        """
+        return self._read(SERIES, machine=machine)
+
+    def machines(self) -> pd.DataFrame:
+        """A row for each group: machine, group, simulated; `series`, of which `judged`; `runs` and
+        `points` that count; `reruns` of older commits; `left_out`, JSON: why -> how many points or
+        series; noise and detectable of what all series share (NaN under six series); newest_run,
+        newest_commit, newest_at of the newest run that counts."""
+        return self._read(MACHINES)
+
+    def events(self, machine: str | None = None, id: str | None = None) -> pd.DataFrame:
+        """A row for each event, in the order of `hostbench changes`: the machines' own first.
+
+        id, machine, group       `machine:GROUP` for the machine's own, else case@group
+        family, workload, case   empty for the machine's own
+        kind, status, direction  step, temporary, break; as `hostbench changes` says it
+        commit                   what it is called by in triage: a run where only that differs
+        effect, low, high        with its 99 % interval; NaN for a break, like the levels
+        before_s, after_s        medians of up to 20 points, as measured; NaN for the machine's own
+        detectable, slack        points by which its place may be off
+        last_*, first_*          the last point at the old level, the first at the new one: run,
+                                 commit, committed_at, started_at
+        around_last_*, around_first_*   the points that it lies between for sure
+        until_*                  of a temporary one, the first point back at the old level
+        near                     list: commits and runs that it may have begun with as well
+        moved, moved_of          of the machine's own: how many of how many series went along
+        why                      of a break: what changed
+        index, from_end          its place among the runs of its group, from the first and the last
+        cause, evidence          a label (hostbench.judge.causes), and a list of lines
+
+        and as of today: recent (begun within the newest 50 runs), fails, and what somebody has
+        said: triage (its state), triage_said (in words), lapsed (why it counts no more).
+        """
+        found = self._read(EVENTS, machine=machine, id=id)
+        recent = found["from_end"] <= RECENT
+        said = [self._said(*about) for about in found[list(_OF_TRIAGE)].itertuples(index=False)]
+        named = pd.DataFrame(said, columns=["triage", "triage_said", "lapsed"], dtype=object)
+        stayed = (found["status"] == "confirmed") & (found["effect"] > 0) & recent
+        counts = named["triage"].notna() & (named["lapsed"] == "")
+        return found.assign(recent=recent, fails=stayed & ~counts, **named)
+
+    def restored(self) -> tuple[list[Judged], list[Cause]]:
+        """What report.judged.judge_history would give, and the cause of each event in the order of
+        report.choice.events."""
+        if not self.is_fresh:
+            raise NotJudgedError
+        rows = self._read(EVENTS)
+        causes = [
+            Cause(label=label, why=tuple(why))
+            for label, why in zip(rows["cause"], rows["evidence"], strict=True)
+        ]
+        return self._sound(self.names.whole, lambda: judging.restored(self.names)), causes
+
+    def _said(
+        self, id: str, commit: str, direction: str, effect: float, near: Sequence[str]
+    ) -> tuple[str | None, str | None, str]:
+        name = EventName(
+            id=id, commit=commit, direction=direction, effect=effect, near=frozenset(near)
+        )
+        entry = entry_for(self._triage.entries.values(), name, today())
+        if entry is None:
+            return None, None, ""
+        return entry.state, entry_in_words(entry), entry.lapsed(name, today())
+
+    def _read(self, name: str, **equal: str | None) -> pd.DataFrame:
+        places = [self.names.whole] if self.is_fresh else self.names.before()[:1]
+        if not places:
+            raise NotJudgedError
+        return self._sound(places[0], lambda: kept.read(places[0], name, **equal))
+
+    def _sound(self, place: Path, read: Callable[[], T]) -> T:
+        """What is damaged is forgotten, so that it is made anew."""
+        try:
+            return read()
+        except (*kept.DAMAGE, *judged_files.DAMAGE) as error:
+            kept.forget([place])
+            self.is_fresh = False
+            raise NotJudgedError from error
+
+
+_OF_TRIAGE = ("id", "commit", "direction", "effect", "near")

@@ -1,0 +1,77 @@
+"""What is derived from a table, kept beside it: sets of small Parquet files.
+
+A set is a folder whose name says what it was made of. It is written elsewhere and renamed, so that
+whoever reads it sees all of it, and a writer that is killed leaves nothing that counts.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+
+DAMAGE = (OSError, pa.ArrowException)
+"""What reading a set raises that is damaged, or has gone."""
+_NEW = ".new-"
+
+
+def write(place: Path, tables: Mapping[str, pd.DataFrame | bytes]) -> None:
+    """Keep a set. Raises OSError where it cannot be written."""
+    for left in place.parent.glob(f"{_NEW}*"):  # the lock is ours: its writer was killed
+        shutil.rmtree(left, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=_NEW, dir=place.parent))
+    for name, table in tables.items():
+        if isinstance(table, bytes):
+            (made / name).write_bytes(table)
+        else:
+            rows = pa.Table.from_pandas(table, preserve_index=False)
+            parquet.write_table(rows, made / f"{name}.parquet", compression="zstd")
+    shutil.rmtree(place, ignore_errors=True)  # a damaged one
+    made.rename(place)
+
+
+def found(folder: Path, start: str) -> list[Path]:
+    """The sets whose names begin so, the newest first."""
+    paths = [(path.stat().st_mtime_ns, path) for path in folder.glob(f"{start}*") if path.is_dir()]
+    return [path for _, path in sorted(paths, reverse=True)]
+
+
+def forget(paths: Iterable[Path]) -> None:
+    for path in paths:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def read(kept: Path, name: str, **equal: str | None) -> pd.DataFrame:
+    """A table of a set; only the rows whose columns have these values, but for None. Raises one of
+    DAMAGE."""
+    wanted = [(column, "=", value) for column, value in equal.items() if value is not None]
+    rows: pd.DataFrame = parquet.read_table(
+        kept / f"{name}.parquet", filters=wanted or None, partitioning=None
+    ).to_pandas()
+    return rows
+
+
+@contextlib.contextmanager
+def lock(folder: Path, name: str) -> Iterator[bool]:
+    """Whether this process is the only one that writes: the others need not do the same work. It
+    is let go of when the process ends, whatever ends it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / f"lock-{name}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        yield False
+        return
+    except OSError:
+        pass  # a file system that cannot lock: the work may be done twice
+    try:
+        yield True
+    finally:
+        os.close(descriptor)

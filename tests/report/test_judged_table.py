@@ -1,0 +1,191 @@
+"""What is kept of a judgement is what judging says, and nothing that befalls it is shown."""
+
+import datetime
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hostbench.judge.grid import Along
+from hostbench.report import judging
+from hostbench.report.choice import Request, choose, events
+from hostbench.report.judged import Explainer, judge_history
+from hostbench.report.judged_rows import SPARKS, sparkline
+from hostbench.report.judged_table import JudgedTable, NotJudgedError
+from hostbench.store import triage
+from hostbench.store.history import History
+from hostbench.testing import builders
+from hostbench.testing.history import CASES, NightlyRun, nightly, write
+
+NUM = 60
+
+
+def level(case: int, run: NightlyRun) -> Any:
+    if case == 5 and run.day >= NUM - 3:
+        return "failed"
+    return 1.2 if case == 3 and run.commit >= 30 else 1.0
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two machines; one has a case that was never measured, and a scratch run."""
+    results = tmp_path_factory.mktemp("judged") / "results"
+    for machine in ("one", "two"):
+        write(results, nightly(NUM), level, cases=CASES[:7], machine=machine)
+    few = [builders.copy_case(nbytes=1 << 21)]
+    write(results, [NightlyRun(commit=9, day=99)], cases=few, machine="two", scratch="a try")
+    judge(results)
+    return results
+
+
+@pytest.fixture
+def results(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made.parent, tmp_path, dirs_exist_ok=True, copy_function=shutil.copy2)
+    return tmp_path / "results"
+
+
+def judge(results: Path, axis: Along = "commit") -> int:
+    own = judging.KeptSets.of(History(results), axis)
+    return judging.main(str(results), axis, str(own.folder))
+
+
+def table(results: Path) -> JudgedTable:
+    return JudgedTable(History(results), "commit")
+
+
+def test_it_is_what_judging_and_explaining_say(made: Path) -> None:
+    history, found = History(made), table(made)
+    judged = judge_history(history, "commit")
+    again, causes = found.restored()
+    for here, there in zip(judged, again, strict=True):
+        assert np.array_equal(here.grid.logs, there.grid.logs, equal_nan=True)
+        assert here.machine == there.machine
+        for name in set(here.grid.__slots__) - {"logs"}:
+            assert getattr(here.grid, name) == getattr(there.grid, name), name
+    explainer = Explainer(history, judged, Path(), "commit")
+    pairs = events(choose(judged, Request.read([])))
+    told = [explainer.tell(*pair) for pair in pairs]
+    assert told and [one.cause for one in told] == causes
+    rows = found.events()
+    for one, row in zip(told, rows.to_dict("records"), strict=True):
+        event = one.found
+        assert row["id"] == event.event.id and row["first_commit"] == event.first.commit
+        assert row["first_started_at"] == event.first.started_at
+        assert (row["effect"], row["low"], row["high"]) == (
+            event.change.effect,
+            event.low,
+            event.high,
+        )
+        assert (row["before_s"], row["after_s"]) == (event.before_s, event.after_s)
+        assert set(row["near"]) == event.event.near
+        assert (row["recent"], row["fails"]) == (one.recent, one.fails)
+        assert tuple(row["evidence"]) == one.cause.why
+    assert rows["fails"].sum() == 2
+    assert list(found.events(machine="one")["machine"].unique()) == ["one"]
+
+
+def test_a_series_says_what_it_is_now_and_whether_it_is_judged(made: Path) -> None:
+    found = table(made).series()
+    assert len(found) == 15
+    rows: dict[Any, Any] = {row["id"]: row for row in found.to_dict("records")}
+    slower, failing = rows[f"{CASES[3]}@one"], rows[f"{CASES[5]}@one"]
+    assert slower["judged"] and slower["points"] == NUM and slower["why"] == ""
+    assert slower["level"] == pytest.approx(1.2e-3, rel=0.01)
+    assert slower["value"] == pytest.approx(1.2e-3, rel=0.02)
+    assert (slower["change"], slower["changed_effect"]) == (0, pytest.approx(0.2, abs=0.01))
+    assert slower["status"] == "ok" and pd.isna(slower["since_run"])
+    assert len(slower["sparkline"]) == SPARKS
+    assert failing["status"] == "failed" and np.isnan(failing["value"])
+    assert failing["since_committed_at"].day_of_year == NUM - 2
+    tried = rows[f"{builders.copy_case(nbytes=1 << 21)}@two"]
+    assert not tried["judged"] and tried["why"] == "scratch: a try" and np.isnan(tried["change"])
+    machines = table(made).machines().set_index("machine")
+    assert list(machines["series"]) == [7, 7] and machines.loc["two", "left_out"] != "{}"
+
+
+def test_a_recent_step_is_the_change_and_the_picture_keeps_it() -> None:
+    logs = np.where(np.arange(200) < 120, 0.0, np.log(2.0))
+    assert sorted(set(sparkline(logs))) == [1.0, 2.0]
+    assert sparkline(np.array([0.0, np.nan])) == [1.0]
+
+
+def test_only_a_machine_whose_readings_changed_is_judged_again(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = judging._judge
+
+    def counted(history: History, machine: str, *about: Any) -> Any:
+        asked.append(machine)
+        return real(history, machine, *about)
+
+    monkeypatch.setattr(judging, "_judge", counted)
+    assert judge(results) == 0 and not asked
+    write(results, [NightlyRun(commit=NUM, day=NUM)], level, cases=CASES[:7], machine="two")
+    stale = table(results)
+    assert not stale.is_fresh and len(stale.series()) == 15  # as it was
+    with pytest.raises(NotJudgedError):
+        stale.restored()
+    assert judge(results) == 0 and asked == ["two"]
+    found = table(results)
+    points = found.series().set_index("id")["points"]
+    assert (points[f"{CASES[0]}@two"], points[f"{CASES[0]}@one"]) == (NUM + 1, NUM)
+    sets = [path for path in found.names.folder.iterdir() if path.is_dir()]
+    assert len(sets) == 4  # both machines, the whole, and the whole of before for its readers
+
+
+def test_what_is_damaged_or_cut_off_is_made_anew(results: Path) -> None:
+    found = table(results)
+    folder = found.names.folder
+    (found.names.whole / "series.parquet").write_bytes(b"PAR1 no more")
+    (found.names.machines["one"] / "grids.msgpack").write_bytes(b"\x93")
+    (folder / ".new-of-a-killed-writer").mkdir()
+    with pytest.raises(NotJudgedError):
+        found.series()
+    with pytest.raises(NotJudgedError):
+        found.events()
+    assert judge(results) == 0
+    assert len(table(results).series()) == 15
+    assert not list(folder.glob(".new-*"))
+
+
+def test_triage_counts_when_it_is_read(results: Path) -> None:
+    row = table(results).events(machine="one").iloc[0]
+    entry = triage.Entry(
+        series=row["id"], since=row["commit"], direction="slower", state="accepted", effect=0.2
+    )
+    triage.put(results, entry)
+    (one,) = table(results).events(machine="one").to_dict("records")
+    assert (one["fails"], one["triage"], one["lapsed"]) == (False, "accepted", "")
+    triage.put(results, replace(entry, until=datetime.date(2026, 1, 1)))
+    (one,) = table(results).events(machine="one").to_dict("records")
+    assert table(results).is_fresh and (one["fails"], one["lapsed"]) == (True, "expired")
+
+
+@pytest.fixture
+def process(results: Path) -> Iterator[tuple[judging.KeptSets, subprocess.Popen[bytes]]]:
+    own = judging.KeptSets.of(History(results), "run-time")
+    started = judging.start(results, own)
+    yield own, started
+    started.kill()
+    started.wait()
+
+
+def test_a_process_of_its_own_makes_it(process: Any) -> None:
+    own, started = process
+    assert started.wait(60) == 0
+    assert own.whole.is_dir() and not own.progress.exists()
+
+
+def test_an_error_is_read_by_who_waits(tmp_path: Path) -> None:
+    folder = tmp_path / "judged"
+    with pytest.raises(Exception, match="no results folder"):
+        judging.main(str(tmp_path / "nothing"), "commit", str(folder))
+    own = judging.KeptSets(folder=folder, axis="commit", machines={}, whole=folder / "x")
+    assert "no results folder" in judging.progress(own).error
