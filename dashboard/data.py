@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from words import hardware, only
 from hostbench import families
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
+from hostbench.judge.causes import Cause
 from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Along, marked
@@ -29,7 +31,9 @@ from hostbench.report.choice import Request, choose, events
 from hostbench.report.comparison import notes
 from hostbench.report.comparison import page as comparison_page
 from hostbench.report.doctor import Diagnosis, of_stored
-from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
+from hostbench.report.judged import ExplainedEvent, Explainer
+from hostbench.report.judged_table import JudgedTable, NotJudgedError
+from hostbench.report.judging import KeptSets, Progress, progress, start
 from hostbench.report.night_history import facts_moved
 from hostbench.report.one_run import about, facts, proofs
 from hostbench.report.page import as_json
@@ -189,16 +193,53 @@ def traces(folder: Place, machine: str, family: str) -> tuple[list[StoredTrace],
     return _traces(str(folder), machine, family, _signature(folder))
 
 
-def changes(folder: Place, axis: Along) -> Changes:
-    """Judge the folder, or take it from the cache: what was judged while no file has changed, and
-    what was told of it while no entry of triage has and the day is the same.
+def judged_table(folder: Place, axis: Along) -> JudgedTable:
+    """What was judged, as small frames. Where it is not fresh, `judging_now` has it made.
 
-    git is asked where the dashboard was started. Raises UsageError when there is no such folder.
+    Raises UsageError when there is no such folder.
     """
+    sets = _sets(str(folder), axis, _signature(folder))
+    return JudgedTable(sets, None if isinstance(folder, str) else folder)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _sets(folder: str, axis: Along, signature: int) -> KeptSets:
+    return KeptSets.of(_history(folder, signature), axis)
+
+
+def judging_now(folder: Place, axis: Along) -> Progress:
+    """How far the process is that judges what is stored: it is started where there is none. git is
+    asked where the dashboard was started."""
+    state = str(folder), axis, _signature(folder)
+    process, sets = _process(*state), _sets(*state)
+    ended, told = process.poll(), progress(sets)
+    if ended == 0 and not sets.whole.is_dir():  # files have changed meanwhile
+        _process.clear()
+    if ended:
+        why = f"the process that judges ended with {ended}; `hostbench changes` says more"
+        return Progress(said="", error=told.error or why)
+    return Progress(said="starting") if told.error else told
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _process(folder: str, axis: Along, signature: int) -> subprocess.Popen[bytes]:
+    return start(folder, _sets(folder, axis, signature))
+
+
+def changes(folder: Place, axis: Along) -> Changes | None:
+    """What was judged of the folder and what was told of it, while no entry of triage has changed
+    and the day is the same; None while it is not there: `judging_now`.
+
+    Raises UsageError when there is no such folder.
+    """
+    table = judged_table(folder, axis)
     own = [] if isinstance(folder, str) else (folder / triage.FOLDER).glob(f"*{triage.SUFFIX}")
     said = _stats(own)
     day = str(pd.Timestamp.now("UTC").date())
-    return _changes(str(folder), axis, _signature(folder), said, day)
+    try:
+        return _changes(str(folder), axis, _signature(folder), said, day, table)
+    except NotJudgedError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,18 +449,23 @@ def _traces(
     return stored_traces.of_family(Path(folder), machine, family, said.append), said
 
 
-@st.cache_resource(max_entries=4, show_spinner="Judging the results ...")
-def _judged(folder: str, axis: Along, signature: int) -> tuple[Judged, ...]:
-    return tuple(judge_history(_history(folder, signature), axis))
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _restored(
+    folder: str, axis: Along, signature: int, _table: JudgedTable
+) -> tuple[tuple[Judged, ...], list[Cause]]:
+    judged, causes = _table.restored()
+    return tuple(judged), causes
 
 
-@st.cache_resource(max_entries=4, show_spinner="Looking for causes ...")
-def _changes(folder: str, axis: Along, signature: int, said: int, day: str) -> Changes:
-    history, judged = _history(folder, signature), _judged(folder, axis, signature)
-    explainer = Explainer(history, judged, Path(), axis)
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _changes(
+    folder: str, axis: Along, signature: int, said: int, day: str, _table: JudgedTable
+) -> Changes:
+    judged, causes = _restored(folder, axis, signature, _table)
+    explainer = Explainer(_history(folder, signature), judged, Path(), axis)
     found = events(choose(judged, Request.read([])))
     return Changes(
         judged=judged,
-        told=tuple(explainer.tell(*pair) for pair in found),
+        told=tuple(explainer.tell(*pair, known) for pair, known in zip(found, causes, strict=True)),
         triage=explainer.triage,
     )

@@ -12,6 +12,7 @@ from words import no_formula, plain
 
 from hostbench.core.errors import UsageError
 from hostbench.core.units import number_of
+from hostbench.judge.grid import Along
 
 REMEDY = "hostbench run --quick"
 _WIDE = ("reason", "flags", "which", "series")
@@ -34,6 +35,26 @@ def opened() -> data.Place:
     st.code(REMEDY, language="bash")
     st.markdown("Results elsewhere: `hostbench dashboard --results DIR`")
     st.stop()
+
+
+def changes(folder: data.Place, axis: Along) -> data.Changes:
+    """What was judged; while it is being judged, how far that is, and the end of the page."""
+    found = data.changes(folder, axis)
+    if found is None:
+        _wait(folder, axis)
+        st.stop()
+    return found
+
+
+@st.fragment(run_every=1)
+def _wait(folder: data.Place, axis: Along) -> None:
+    if data.judged_table(folder, axis).is_fresh:
+        st.rerun()
+    told = data.judging_now(folder, axis)
+    if told.error:
+        st.error(f"What is stored cannot be judged: {plain(told.error)}")
+    else:
+        st.info(f"What is stored is being judged, once: {plain(told.said)}.")
 
 
 def warnings(said: Sequence[str], where: str) -> None:

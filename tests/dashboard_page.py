@@ -8,6 +8,12 @@ import pytest
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
+from hostbench.judge.grid import Along
+from hostbench.report import judging
+from hostbench.store.history import History
+
+AXES: tuple[Along, ...] = ("commit", "run-time")
+JUDGED = ("changes", "trend")
 APP = Path(__file__).parent.parent / "dashboard"
 LOCAL = [path.stem for path in APP.glob("*.py") if path.stem not in ("app", "__init__")]
 
@@ -29,10 +35,19 @@ def on_the_path() -> Iterator[None]:
 def opened(patch: pytest.MonkeyPatch, page: str, results: Path, **query: str) -> AppTest:
     """The page over a results folder, with these filters in its URL."""
     patch.setenv("HOSTBENCH_RESULTS", str(results))
+    if page in JUDGED and results.is_dir():
+        judged(results)
     app = AppTest.from_file(str(APP / "app.py"), default_timeout=30)
     for key, value in query.items():
         app.query_params[key] = value
     return app.switch_page(f"views/{page}.py").run()
+
+
+def judged(results: Path) -> None:
+    """As the process does it that a page starts: nothing to do where nothing has changed."""
+    for axis in AXES:
+        sets = judging.KeptSets.of(History(results), axis)
+        judging.main(str(results), axis, str(sets.folder))
 
 
 def said(app: AppTest) -> str:

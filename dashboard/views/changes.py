@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 import choose
-import data
 import pandas as pd
 import parts
 import streamlit as st
@@ -103,7 +102,7 @@ with right, st.container(horizontal=True, vertical_alignment="bottom", gap="larg
     along = choose.either("axis", "Judged along", list(ALONG))
     every = choose.yes("everything", "Everything", default=False)
 axis = ALONG[along]
-found = data.changes(folder, axis)
+found = parts.changes(folder, axis)
 names = sorted({own.grid.machine for own in found.judged})
 with left:
     name = choose.one("machine", "Machine", [ALL, *names])

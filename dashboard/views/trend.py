@@ -78,7 +78,7 @@ found = {series: own for series, own in found.items() if len(own)}
 if not found:
     parts.stop(f"No point to draw: each run is scratch (switch Scratch runs on) or has no {by}.")
 
-judged = data.changes(folder, ALONG[by])
+judged = parts.changes(folder, ALONG[by])
 rules, shown, changes = [], [], []
 for series, own in found.items():
     text, _, where = series.rpartition("@")

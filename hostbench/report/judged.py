@@ -78,16 +78,16 @@ class Explainer:
         self.axis = axis
         self.triage = stored.read(history.results) if history.results else Triage()
         """What people have said."""
-        self._history, self._since = history, since
-        self._everything = Everything(judged)
+        self._history, self._judged, self._since = history, judged, since
         self._landed, self._today = cache(partial(landed, root)), today()
         self._facts: dict[str, dict[str, Facts] | None] = {}
 
-    def tell(self, found: DetectedEvent, own: Judged) -> ExplainedEvent:
+    def tell(self, found: DetectedEvent, own: Judged, known: Cause | None = None) -> ExplainedEvent:
+        """With its cause, unless that is known."""
         entry, lapsed = self._said(found)
         return ExplainedEvent(
             found=found,
-            cause=self.cause(found, own),
+            cause=known or self.cause(found, own),
             triage=entry,
             lapsed=lapsed,
             recent=self.is_recent(found),
@@ -177,6 +177,10 @@ class Explainer:
             for i, (commit, subject) in enumerate(landed)
         )
         return tuple(sorted(told, key=lambda one: not one.is_likely))
+
+    @cached_property
+    def _everything(self) -> Everything:
+        return Everything(self._judged)
 
     @cached_property
     def _about(self) -> dict[str, AboutRun]:

@@ -12,14 +12,12 @@ import pandas as pd
 from hostbench.core.clock import today
 from hostbench.judge.causes import Cause
 from hostbench.judge.events import Judged
-from hostbench.judge.grid import Along
 from hostbench.report import judged_files, judging
 from hostbench.report.event_words import entry_in_words
 from hostbench.report.judged import RECENT
 from hostbench.report.judging import EVENTS, MACHINES, SERIES, KeptSets
 from hostbench.store import kept
 from hostbench.store import triage as stored
-from hostbench.store.history import History
 from hostbench.store.triage import EventName, Triage, entry_for
 
 T = TypeVar("T")
@@ -38,10 +36,11 @@ class JudgedTable:
     `detectable` are relative: 0.05 is 5 % slower. Numbers that are not known are NaN.
     """
 
-    def __init__(self, history: History, axis: Along) -> None:
-        self.names = KeptSets.of(history, axis)
-        self._triage = stored.read(history.results) if history.results else Triage()
-        self.is_fresh = self.names.whole.is_dir()
+    def __init__(self, sets: KeptSets, results: Path | None) -> None:
+        """`results`: the folder that holds triage; None for a table at a URL."""
+        self._sets = sets
+        self._triage = stored.read(results) if results else Triage()
+        self.is_fresh = sets.whole.is_dir()
 
     def series(self, machine: str | None = None) -> pd.DataFrame:
         """A row for each series that a run came to, also those that are never judged.
@@ -114,7 +113,7 @@ class JudgedTable:
             Cause(label=label, why=tuple(why))
             for label, why in zip(rows["cause"], rows["evidence"], strict=True)
         ]
-        return self._sound(self.names.whole, lambda: judging.restored(self.names)), causes
+        return self._sound(self._sets.whole, lambda: judging.restored(self._sets)), causes
 
     def _said(
         self, id: str, commit: str, direction: str, effect: float, near: Sequence[str]
@@ -128,7 +127,7 @@ class JudgedTable:
         return entry.state, entry_in_words(entry), entry.lapsed(name, today())
 
     def _read(self, name: str, **equal: str | None) -> pd.DataFrame:
-        places = [self.names.whole] if self.is_fresh else self.names.before()[:1]
+        places = [self._sets.whole] if self.is_fresh else self._sets.before()[:1]
         if not places:
             raise NotJudgedError
         return self._sound(places[0], lambda: kept.read(places[0], name, **equal))

@@ -159,8 +159,8 @@ def _explained(
 
 
 def start(results: Path | str, own: KeptSets) -> subprocess.Popen[bytes]:
-    """A process that makes what is kept, with git asked where this one was started. It ends at once
-    where another is at it."""
+    """A process that makes what is kept, with git asked where this one was started. Where another
+    is at it, it waits for that and takes over what it can."""
     module = [sys.executable, "-P", "-m", "hostbench.report.judging"]
     return subprocess.Popen(
         [*module, str(results), own.axis, str(own.folder)],
@@ -179,9 +179,7 @@ def progress(own: KeptSets) -> Progress:
 
 
 def main(results: str, axis: Along, folder: str) -> int:
-    with kept.lock(Path(folder), axis) as is_ours:
-        if not is_ours:
-            return 0
+    with kept.lock(Path(folder), axis):
         place = Path(folder) / f"progress-{axis}.json"
         last = 0.0
 

@@ -29,7 +29,7 @@ P = ParamSpec("P")
 _FEW = 64
 """Up to so many readings are named in a question, so that only their files are opened."""
 
-_STATE = ["key", READING, "size", "changed_ns", "depends", "run_id"]
+_STATE = ["key", "size", "changed_ns", "depends", "run_id"]
 _NUMBERS = (*STATUSES, "unexpected")
 
 _SERIES = """
@@ -94,8 +94,10 @@ class History:
         return Path(self._lake.url) if self.results else table.elsewhere(self._url)
 
     def state(self, machine: str) -> str:
-        """A text that changes with what counts of a machine: which readings of which files."""
-        own = self._of_machine(machine)[_STATE].sort_values(READING)
+        """A text that changes with what counts of a machine: which files, read by which code; of a
+        table at a URL, which readings."""
+        about = _STATE if self.results else [*_STATE, READING]
+        own = self._of_machine(machine)[about].sort_values("key")
         return digest_of([self._lake.description, own.fillna("").to_numpy().tolist()])
 
     def run_ids(self, machine: str) -> set[str]:

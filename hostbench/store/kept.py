@@ -58,20 +58,14 @@ def read(kept: Path, name: str, **equal: str | None) -> pd.DataFrame:
 
 
 @contextlib.contextmanager
-def lock(folder: Path, name: str) -> Iterator[bool]:
-    """Whether this process is the only one that writes: the others need not do the same work. It
-    is let go of when the process ends, whatever ends it."""
+def lock(folder: Path, name: str) -> Iterator[None]:
+    """Wait until no other process writes, where the file system can lock. It is let go of when the
+    process ends, whatever ends it."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / f"lock-{name}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        yield False
-        return
-    except OSError:
-        pass  # a file system that cannot lock: the work may be done twice
-    try:
-        yield True
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(descriptor)

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_OK, EXIT_REGRESSION
 from hostbench.report import event_words
+from hostbench.report.judged import Explainer
 from hostbench.store import archive
 from tests import dashboard_page, dashboard_tree, vega
 from tests.dashboard_page import said
@@ -51,6 +52,7 @@ def headings(app: AppTest) -> list[str]:
 def found(results: Path, axis: Any = "commit") -> Any:
     import data
 
+    dashboard_page.judged(results)
     return data.changes(results, axis)
 
 
@@ -302,10 +304,8 @@ def test_nothing_to_show_is_a_sentence(open_page, tmp_path: Path) -> None:
 def test_what_was_judged_is_kept_until_a_file_changes(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import data
-
     first = found(tree)
-    monkeypatch.setattr(data, "judge_history", lambda *_: pytest.fail("judged again"))
+    monkeypatch.setattr(Explainer, "cause", lambda *_: pytest.fail("explained in the server"))
     assert found(tree) is first
     tomorrow = pd.Timestamp.now("UTC") + pd.Timedelta(days=1)
     monkeypatch.setattr(pd.Timestamp, "now", staticmethod(lambda *_: tomorrow))

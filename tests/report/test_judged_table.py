@@ -18,6 +18,7 @@ from hostbench.report.choice import Request, choose, events
 from hostbench.report.judged import Explainer, judge_history
 from hostbench.report.judged_rows import SPARKS, sparkline
 from hostbench.report.judged_table import JudgedTable, NotJudgedError
+from hostbench.report.judging import KeptSets
 from hostbench.store import triage
 from hostbench.store.history import History
 from hostbench.testing import builders
@@ -51,12 +52,12 @@ def results(made: Path, tmp_path: Path) -> Path:
 
 
 def judge(results: Path, axis: Along = "commit") -> int:
-    own = judging.KeptSets.of(History(results), axis)
+    own = KeptSets.of(History(results), axis)
     return judging.main(str(results), axis, str(own.folder))
 
 
 def table(results: Path) -> JudgedTable:
-    return JudgedTable(History(results), "commit")
+    return JudgedTable(KeptSets.of(History(results), "commit"), results)
 
 
 def test_it_is_what_judging_and_explaining_say(made: Path) -> None:
@@ -136,15 +137,15 @@ def test_only_a_machine_whose_readings_changed_is_judged_again(
     found = table(results)
     points = found.series().set_index("id")["points"]
     assert (points[f"{CASES[0]}@two"], points[f"{CASES[0]}@one"]) == (NUM + 1, NUM)
-    sets = [path for path in found.names.folder.iterdir() if path.is_dir()]
+    sets = [path for path in found._sets.folder.iterdir() if path.is_dir()]
     assert len(sets) == 4  # both machines, the whole, and the whole of before for its readers
 
 
 def test_what_is_damaged_or_cut_off_is_made_anew(results: Path) -> None:
     found = table(results)
-    folder = found.names.folder
-    (found.names.whole / "series.parquet").write_bytes(b"PAR1 no more")
-    (found.names.machines["one"] / "grids.msgpack").write_bytes(b"\x93")
+    folder = found._sets.folder
+    (found._sets.whole / "series.parquet").write_bytes(b"PAR1 no more")
+    (found._sets.machines["one"] / "grids.msgpack").write_bytes(b"\x93")
     (folder / ".new-of-a-killed-writer").mkdir()
     with pytest.raises(NotJudgedError):
         found.series()
@@ -169,8 +170,8 @@ def test_triage_counts_when_it_is_read(results: Path) -> None:
 
 
 @pytest.fixture
-def process(results: Path) -> Iterator[tuple[judging.KeptSets, subprocess.Popen[bytes]]]:
-    own = judging.KeptSets.of(History(results), "run-time")
+def process(results: Path) -> Iterator[tuple[KeptSets, subprocess.Popen[bytes]]]:
+    own = KeptSets.of(History(results), "run-time")
     started = judging.start(results, own)
     yield own, started
     started.kill()
@@ -187,5 +188,5 @@ def test_an_error_is_read_by_who_waits(tmp_path: Path) -> None:
     folder = tmp_path / "judged"
     with pytest.raises(Exception, match="no results folder"):
         judging.main(str(tmp_path / "nothing"), "commit", str(folder))
-    own = judging.KeptSets(folder=folder, axis="commit", machines={}, whole=folder / "x")
+    own = KeptSets(folder=folder, axis="commit", machines={}, whole=folder / "x")
     assert "no results folder" in judging.progress(own).error

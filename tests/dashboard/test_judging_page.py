@@ -1,0 +1,41 @@
+"""While what is stored is being judged, a page says how far that is, and never an error."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from hostbench.testing.history import CASES, nightly, write
+from tests import dashboard_page
+from tests.dashboard_page import APP, said
+
+on_the_path = dashboard_page.on_the_path
+
+
+def test_a_page_has_it_judged_and_says_why_it_cannot_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import data
+
+    results = tmp_path / "results"
+    write(results, nightly(12), cases=CASES[:2], machine="box")
+    monkeypatch.setenv("HOSTBENCH_RESULTS", str(results))
+    app = AppTest.from_file(str(APP / "app.py"), default_timeout=30)
+    app.switch_page("views/changes.py").run()
+    assert not app.exception and not app.error
+    assert "is being judged, once: " in said(app)
+    process = data._process(str(results), "commit", data._signature(results))
+    assert process.wait(60) == 0
+    app.run()
+    assert not app.exception and "is being judged" not in said(app)
+    assert "No change to show: 2 series judged along commits" in said(app)
+    (whole,) = (results.parent / ".results.table" / "judged").glob("commit-all-*")
+    shutil.rmtree(whole)
+    whole.write_text("in its way")
+    monkeypatch.setattr(data, "start", lambda *about: process)
+    monkeypatch.setattr(process, "returncode", 1)
+    for kept in (data._process, data._restored, data._changes):
+        kept.clear()
+    app.run()
+    assert "What is stored cannot be judged: the process that judges ended with 1; " in said(app)
