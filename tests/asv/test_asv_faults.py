@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asv
 def test_a_slow_case_and_a_left_behind_process_do_not_stop_asv(tmp_path: Path) -> None:
     """asv kills what is silent for longer than its timeout, waits for whoever holds its output, and
     may hand one family's cache to another: none of it happens."""
-    gone = ("raises", "killed", "exits", "memory", "wrong", "skips")
+    gone = ("raises", "killed", "exits", "memory", "wrong", "skips", "quits", "asks", "lists")
     checkout = faulty(tmp_path, without=gone)
     checkout.without_torch()
     checkout.edit(
@@ -41,7 +41,7 @@ def test_a_slow_case_and_a_left_behind_process_do_not_stop_asv(tmp_path: Path) -
 
 def test_killed_asv_leaves_nothing_running_and_keeps_the_journal(tmp_path: Path) -> None:
     """asv measures by itself and is killed: its children die, the next command keeps the cases."""
-    checkout = faulty(tmp_path, without=("hangs", "killed", "exits", "memory", "wrong"))
+    checkout = faulty(tmp_path, without=("hangs", "killed", "exits", "memory", "wrong", "asks"))
     checkout.without_torch()
     name = "hostbench/families/faulty.py"
     checkout.edit(name, 'if kind == "leaves":', "if True:")  # one per case, in whatever order

@@ -37,7 +37,7 @@ from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import DEVICES, workload
 
 KINDS = ("fine", "raises", "skips", "killed", "exits", "hangs", "memory", "wrong", "leaves", "also")
-KINDS += ("quits", "asks", "lists")
+KINDS += ("quits", "asks", "lists", )
 
 
 @workload(axes={"device": DEVICES, "kind": KINDS}, version="1", quick=lambda **_: True)
