@@ -19,29 +19,27 @@ def newest(rows: pd.DataFrame, axis: Along) -> pd.DataFrame:
     The index is the place among `rows`. `setting`: what keeps series of one machine apart, empty
     for hostbench's own. `points`: how many numbers of runs that may be judged it has.
     """
-    came = np.flatnonzero(rows["status"].isin(_CAME))
-    setting, case = settings(rows), rows["case"].cat
-    series = (
-        setting.codes.astype(np.int64)[came] * len(case.categories) + case.codes.to_numpy()[came]
-    )
-    names, series = np.unique(series, return_inverse=True)
-    scratch = rows["scratch"].notna().to_numpy()[came]
-    at = _times(rows, ORDER[axis][0])[came] - _LATER * scratch
-    last = np.full(len(names), np.iinfo(np.int64).min)
-    np.maximum.at(last, series, at)
-    places = came[at == last[series]]
-    found = rows.iloc[places].set_index(places).assign(setting=setting[places])
-    found = found.assign(series=series[at == last[series]], at=_times(found, "started_at"))
+    came, case = rows["status"].isin(_CAME).to_numpy(), rows["case"].cat
+    setting = settings(rows)
+    num = len(setting.categories) * len(case.categories)
+    series = setting.codes.astype(np.int32) * len(case.categories) + case.codes.to_numpy()
+    scratch = rows["scratch"].notna().to_numpy()
+    at = _times(rows[ORDER[axis][0]])
+    at[scratch] -= _LATER
+    last = np.full(num, np.iinfo(np.int64).min)
+    np.maximum.at(last, series[came], at[came])
+    places = np.flatnonzero(came & (at == last[series]))
+    counts = came & ~scratch & (rows["status"] == "ok").to_numpy()
+    points = np.bincount(series[counts], minlength=num)
+    found = rows.iloc[places].set_index(places)
+    started = found["started_at"].fillna(found["committed_at"])
+    found = found.assign(setting=setting[places], series=series[places], at=_times(started))
     found = found.sort_values("at", kind="stable").drop_duplicates("series", keep="last")
-    counts = ~scratch & (rows["status"] == "ok").to_numpy()[came]
-    points = np.bincount(series[counts], minlength=len(names))
-    found = found.assign(points=points[found["series"]])
-    return marked(found.sort_values("series").drop(columns=["series", "at"]))
+    found = found.sort_values("series").assign(points=lambda own: points[own["series"]])
+    return marked(found.drop(columns=["series", "at"]))
 
 
-def _times(rows: pd.DataFrame, name: str) -> Integers:
-    """In microseconds; the commit's where a run has no time of its own; what has neither comes
-    first."""
-    dates = rows[name].fillna(rows["committed_at"]) if name == "started_at" else rows[name]
-    at = dates.astype("datetime64[us, UTC]").to_numpy(dtype="datetime64[us]").astype(np.int64)
+def _times(dates: pd.Series) -> Integers:
+    """In microseconds; what has no date comes first."""
+    at = dates.to_numpy(dtype="datetime64[us]").view(np.int64)
     return np.where(dates.isna(), -_LATER, at)

@@ -25,7 +25,7 @@ from hostbench.judge.grid import NEEDED, Along, HardwareOf, grids
 from hostbench.judge.newest import newest
 from hostbench.report import judged_files
 from hostbench.report.choice import Request, choose, events
-from hostbench.report.judged import Explainer, hardware_of
+from hostbench.report.judged import Explainer, hardware_of, judge_history
 from hostbench.report.judged_rows import event_rows, machine_rows, series_rows
 from hostbench.store import kept
 from hostbench.store.history import History
@@ -116,9 +116,17 @@ def judge_kept(history: History, own: KeptSets, say: Say) -> tuple[list[Judged],
 
 
 def restored(own: KeptSets) -> list[Judged]:
-    """What was judged of every machine. Raises one of kept.DAMAGE or judged_files.DAMAGE."""
+    """What was judged of every machine. Raises one of judged_files.DAMAGE."""
     files = (place / _GRIDS for place in own.machines.values())
     return [one for path in files for one in judged_files.from_bytes(path.read_bytes())]
+
+
+def judged_now(history: History, axis: Along) -> list[Judged]:
+    """As report.judged.judge_history; taken over where every machine is kept as it is now."""
+    try:
+        return restored(KeptSets.of(history, axis))
+    except judged_files.DAMAGE:
+        return judge_history(history, axis)
 
 
 def _judge(

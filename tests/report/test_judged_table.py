@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hostbench.cli import main
+from hostbench.core.errors import EXIT_FAILED
 from hostbench.judge.grid import Along
 from hostbench.report import judging
 from hostbench.report.choice import Request, choose, events
@@ -154,6 +156,20 @@ def test_what_is_damaged_or_cut_off_is_made_anew(results: Path) -> None:
     assert judge(results) == 0
     assert len(table(results).series()) == 15
     assert not list(folder.glob(".new-*"))
+
+
+def test_the_command_takes_it_over_and_says_the_same(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["changes", "--all", "--format", "json", "--results", str(results)]
+    with monkeypatch.context() as patch:
+        patch.setattr(judging, "judge_history", lambda *_: pytest.fail("judged again"))
+        assert main(command) == EXIT_FAILED
+    taken_over = capsys.readouterr().out
+    for path in table(results)._sets.machines.values():
+        shutil.rmtree(path)
+    assert main(command) == EXIT_FAILED
+    assert capsys.readouterr().out == taken_over and '"events"' in taken_over
 
 
 def test_triage_counts_when_it_is_read(results: Path) -> None:
