@@ -15,10 +15,11 @@ if data.has_own():
 page = st.navigation(
     {
         "Watch": [
-            st.Page("views/overview.py", title="Overview", default=True),
+            st.Page("views/status.py", title="Status", default=True),
             st.Page("views/changes.py", title="Changes"),
         ],
         "Explore": [
+            st.Page("views/series.py", title="Series"),
             st.Page("views/trend.py", title="Trend"),
             st.Page("views/compare.py", title="Compare"),
             st.Page("views/runs.py", title="Runs"),

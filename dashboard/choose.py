@@ -45,6 +45,13 @@ def one(
     return str(st.selectbox(label, options, key=key, format_func=text, on_change=changed))
 
 
+def text(key: str, label: str, hint: str) -> str:
+    """A field for words; empty by default."""
+    st.session_state[key] = st.query_params.get(key, "")
+    st.session_state.setdefault(_CHOSEN, []).append((key, str))
+    return str(st.text_input(label, key=key, placeholder=hint, on_change=_write(key, str)))
+
+
 def some(
     key: str,
     label: str,
@@ -104,6 +111,7 @@ def row(key: str, label: str, rows: pd.DataFrame, names: Sequence[str], **look: 
         width="stretch",
         on_select=write,
         selection_mode="single-row",
+        placeholder="",
         **look,
     )
     st.caption(f"Click the box at the left of a row to see {label}.")

@@ -8,11 +8,12 @@ import data
 import pandas as pd
 import streamlit as st
 from derive import unexpected, without_number
-from words import no_formula, plain
+from words import missing, no_formula, plain
 
 from hostbench.core.errors import UsageError
-from hostbench.core.units import number_of
+from hostbench.core.units import format_seconds, number_of
 from hostbench.judge.grid import Along
+from hostbench.report.judged_table import JudgedTable, NotJudgedError
 
 REMEDY = "hostbench run --quick"
 _WIDE = ("reason", "flags", "which", "series")
@@ -44,6 +45,20 @@ def changes(folder: data.Place, axis: Along) -> data.Changes:
         _wait(folder, axis)
         st.stop()
     return found
+
+
+def judged(folder: data.Place, axis: Along) -> JudgedTable:
+    """What was judged. While nothing is judged yet the page says how far that is, and ends; while
+    it is judged anew, the page shows what was judged before, and says so."""
+    table = data.judged_table(folder, axis)
+    if not table.is_fresh:
+        _wait(folder, axis)
+        try:
+            table.machines()
+        except NotJudgedError:
+            st.stop()
+        st.caption("Below: as it was judged before the newest files came.")
+    return table
 
 
 @st.fragment(run_every=1)
@@ -102,9 +117,22 @@ def clickable(
         column_config=dict(columns),
         on_select="rerun",
         selection_mode="single-row",
+        placeholder="",
     )
     places = chosen["selection"]["rows"]
     return int(places[0]) if places and places[0] < len(rows) else None
+
+
+def number(row: Mapping[Any, Any]) -> str:
+    """The newest number of a row of JudgedTable.series, with its interval."""
+    if missing(row["value"]):
+        return ""
+    if row["unit"] != "seconds":
+        return f"{row['value']:.4g} {row['unit'] or ''}".strip()
+    text = format_seconds(row["value"])
+    if missing(row["low"]) or missing(row["high"]):
+        return text
+    return f"{text} ({format_seconds(row['low'])} to {format_seconds(row['high'])})"
 
 
 def _filled(rows: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from hostbench.report import judging
 from hostbench.store.history import History
 
 AXES: tuple[Along, ...] = ("commit", "run-time")
-JUDGED = ("changes", "trend")
+JUDGED = ("status", "series", "changes", "trend")
 APP = Path(__file__).parent.parent / "dashboard"
 LOCAL = [path.stem for path in APP.glob("*.py") if path.stem not in ("app", "__init__")]
 

@@ -192,26 +192,34 @@ def test_a_trend_is_drawn_and_its_view_is_in_the_url(page: Any, address: str) ->
     fits_a_telephone(page)
 
 
-def test_the_overview_is_drawn_and_leads_to_a_page_with_the_same_run(
+def test_the_status_leads_to_a_change_and_the_questions_to_a_family(
     page: Any, address: str
 ) -> None:
-    page.goto(f"{address}/?machine={CPU_MACHINE}")
-    page.get_by_text("How fast is a copy, host to device?").first.wait_for()
-    page.get_by_text(HOSTILE).first.wait_for(state="attached")
-    is_drawn(page, "What feeding the device costs here")
+    """On the first screen: what fails, every workload on every machine, the top causes."""
+    page.goto(address)
+    page.get_by_text("1 cause fails on 1 machine").wait_for()
+    is_drawn(page, "Status", "[data-testid=stVegaLiteChart] .mark-rect path")
+    assert page.title() == "Status · hostbench"
+    below = page.get_by_role("heading", name="Machines").bounding_box()
+    top = page.get_by_test_id("stDataFrame").first.bounding_box()
+    assert below["y"] < 1100 and top["y"] + top["height"] < 900
+    page.get_by_role("link", name="1 fail now").click()
+    page.wait_for_url("**/changes?state=fails*")
+    page.go_back()
+    is_drawn(page, "Status")
     fits_a_telephone(page)
-    assert page.locator("a[href*=javascript]").count() == 0
     page.set_viewport_size(WIDE)
-    page.get_by_role("link", name="collectives: charts and numbers").click()
-    page.get_by_text("How does all-reduce scale?").first.wait_for()
+    page.goto(f"{address}/understand?machine={CPU_MACHINE}")
+    rows = page.get_by_test_id("stDataFrame").first
+    rows.wait_for()
+    rows.click(position={"x": 16, "y": 52})
     page.wait_for_url("**/family?*")
     chosen = _query(page)
-    assert (chosen["machine"], chosen["family"]) == (CPU_MACHINE, "collectives")
-    assert chosen["run"].startswith("20261101T030000Z-cccccccc")
+    assert (chosen["machine"], chosen["run"][:8]) == (CPU_MACHINE, "20261101")
+    assert page.locator("a[href*=javascript]").count() == 0
     page.get_by_role("link", name="Trend").click()
     page.get_by_role("heading", name="Trend", exact=True).wait_for()
     page.wait_for_url("**/trend")
-    assert page.title() == "Trend · hostbench"
 
 
 @pytest.fixture(scope="module")
@@ -228,8 +236,8 @@ def own_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_a_project_of_ones_own_sees_its_families(page: Any, own_address: str) -> None:
     page.goto(own_address)
-    page.get_by_text("A copy into a buffer on the device").first.wait_for()
-    page.get_by_role("link", name="copies: charts and numbers").click()
+    page.get_by_text("Nothing is judged yet").wait_for()
+    page.get_by_role("link", name="Families").click()
     drawn = page.locator("[data-testid=stVegaLiteChart] .role-mark path")
     drawn.first.wait_for(state="attached")
     assert page.get_by_text("which is not here").count() == 0

@@ -13,7 +13,6 @@ from streamlit.testing.v1 import AppTest
 
 from hostbench.core.records import Finish
 from hostbench.core.units import MIB
-from hostbench.families import load
 from hostbench.store import archive
 from hostbench.testing.builders import copy_case, record, run
 from tests import dashboard_page, dashboard_tree
@@ -29,10 +28,11 @@ from tests.dashboard_tree import (
 )
 
 FAMILIES = ("transfer", "allocation", "synchronization", "overlap", "loading", "collectives")
-ABOUT_ALL = ("changes", "compare", "runs", "machines", "method")
+ABOUT_ALL = ("status", "series", "changes", "compare", "runs", "machines", "method")
 """Pages that need no machine's numbers."""
 PAGES = (
-    "overview",
+    "status",
+    "series",
     "changes",
     "trend",
     "compare",
@@ -66,13 +66,6 @@ def open_page(monkeypatch: pytest.MonkeyPatch, tree: Path):
     return open_it
 
 
-@pytest.fixture(scope="module")
-def overview(tree: Path) -> AppTest:
-    """The GPU machine's, for tests that only read."""
-    with pytest.MonkeyPatch.context() as patch:
-        return dashboard_page.opened(patch, "overview", tree, machine=GPU_MACHINE)
-
-
 def charts(app: AppTest) -> int:
     return len(app.get("arrow_vega_lite_chart")) + len(app.get("vega_lite_chart"))
 
@@ -95,47 +88,17 @@ def test_every_page_shows_every_machine(open_page, page: str, machine: str) -> N
     if machine == CPU_MACHINE and page not in ABOUT_ALL:  # too short a history
         boxes = [str(option) for box in app.selectbox for option in box.options]
         assert "cpu device, no GPU" in said(app) + "\n".join(boxes)
-    if page in ("overview", "understand", *ABOUT_ALL) or (machine == FOREIGN and page != "trend"):
+    if page in ("understand", *ABOUT_ALL) or (machine == FOREIGN and page != "trend"):
         return
     assert charts(app)
     assert app.query_params["machine"] in (machine, [machine])
 
 
-def test_overview_says_what_is_there(overview: AppTest) -> None:
-    tiles = {tile.label: tile.value for tile in overview.metric}
-    others = {"skipped": 12, "failed": 3, "not measured": 1}
-    num_cases = sum(
-        case.values["device"] == "cuda" for work in load().values() for case in work.cases()
-    )
-    expected = {"ok": num_cases - sum(others.values()), **others, "unexpected": 1}
-    assert tiles == {label: str(num) for label, num in expected.items()}
-    text = said(overview)
-    for part in (
-        "A Toy GPU, cuda",
-        "88888888",
-        "driver 590.7",
-        "partial",
-        "Does pinned memory pay?",
-        "Do copies from pageable memory hide behind compute?",
-        "How does all-reduce scale?",
-    ):
-        assert part in text
-    machines = next(table.value for table in overview.dataframe if "newest run" in table.value)
-    assert list(machines["machine"]) == [GPU_MACHINE, CPU_MACHINE, FOREIGN]
-    assert machines["runs"].tolist() == [9, 1, 1]
-
-
-def test_a_table_has_no_word_for_what_is_missing(overview: AppTest) -> None:
-    texts = [one.value.select_dtypes(["object", "string"]) for one in overview.dataframe]
+def test_a_table_has_no_word_for_what_is_missing(open_page) -> None:
+    tables = [one.value for one in (*open_page("runs").dataframe, *open_page("machines").dataframe)]
+    texts = [one.select_dtypes(["object", "string"]) for one in tables]
     cells = {cell for one in texts for column in one for cell in one[column]}
     assert "" in cells and not cells & {"nan", "None", "NaT", "<NA>"}
-
-
-def test_overview_leads_to_each_familys_page(overview: AppTest) -> None:
-    links = [link.proto for link in overview.get("page_link")]
-    assert {link.page for link in links} == {"family"}
-    starts = [f"family={name}&machine={GPU_MACHINE}&run=2026" for name in FAMILIES]
-    assert all(map(str.startswith, (link.query_string for link in links), starts))
 
 
 def test_trend_shows_every_kind_of_point(open_page) -> None:
@@ -207,20 +170,20 @@ def test_damage_is_a_warning_and_the_rest_is_shown(open_page, tmp_path: Path) ->
     runs = tmp_path / GPU_MACHINE / "runs"
     (runs / "20261101T000000Z-half.json.gz").write_bytes(gzip.compress(b"{}" * 99)[:20])
     (tmp_path / GPU_MACHINE / "machine.json").write_text("{")
-    app = open_page("overview", tmp_path)
+    app = open_page("runs", tmp_path)
     assert not app.exception
     assert "2 warnings" in app.expander[0].label
     assert "half.json.gz is damaged" in said(app)
-    assert app.metric[0].value == str(len(run.header.planned))
+    assert app.dataframe[0].value["ok"].tolist() == [len(run.header.planned)]
 
 
 def test_new_files_are_seen(open_page, tmp_path: Path) -> None:
     archive.write(tmp_path, dashboard_tree.gpu_run(0))
-    app = open_page("overview", tmp_path)
-    assert len(app.dataframe[-1].value) == 1
+    app = open_page("runs", tmp_path)
+    assert len(app.dataframe[0].value) == 1
     archive.write(tmp_path, dashboard_tree.gpu_run(1))
     app.run()
-    assert len(app.dataframe[-1].value) == 2
+    assert len(app.dataframe[0].value) == 2
 
 
 def test_the_results_argument_comes_before_the_environment(monkeypatch, tmp_path: Path) -> None:
@@ -329,17 +292,15 @@ def test_a_partial_run_is_never_preferred_to_a_whole_one(tmp_path: Path, open_pa
     )
     for one in (whole, cut):
         archive.write(tmp_path, one)
-    text = said(open_page("overview", tmp_path))
-    assert "profile standard, 10 launches" in text.replace("\\", "")
-    newer = (
-        "The newest run is another one: 2026-11-22 12:00 UTC, profile standard, 1 of 10 launches"
-    )
-    assert f"{newer}, partial" in text.replace("\\", "")
+    import data
+
+    assert data.newest_of(tmp_path, data.machines(tmp_path)[0])["run_id"].tolist() == ["whole"]
     for path in tmp_path.glob("*/runs/*whole*"):
         path.unlink()
-    text = said(open_page("overview", tmp_path)).replace("\\", "")
-    assert text.count("1 of 10 launches, partial") == 2  # above all, and on the family's card
-    assert "one launch" in text and "measured" not in text.replace("not measured", "")
+    assert data.newest_of(tmp_path, data.machines(tmp_path)[0])["run_id"].tolist() == ["cut"]
+    assert "1 of 10 launches, partial" in open_page("runs", tmp_path).dataframe[0].value["kind"][0]
+    states = set(open_page("understand", tmp_path).dataframe[0].value["state"])
+    assert "one launch" in states and "measured" not in states
 
 
 def test_a_run_of_a_few_chosen_cases_does_not_stand_for_its_family(
@@ -357,8 +318,9 @@ def test_a_run_of_a_few_chosen_cases_does_not_stand_for_its_family(
     )
     for one in (wide, chosen):
         archive.write(tmp_path, one)
-    tiles = {tile.label: tile.value for tile in open_page("overview", tmp_path).metric}
-    assert tiles["ok"] == "4"
+    import data
+
+    assert data.newest_of(tmp_path, data.machines(tmp_path)[0])["ok"].tolist() == [4]
 
 
 def test_a_simulated_run_is_never_the_default(tmp_path: Path, open_page) -> None:
@@ -368,7 +330,5 @@ def test_a_simulated_run_is_never_the_default(tmp_path: Path, open_page) -> None
     pretend = run([record(copy_case())], run_id="pretend", device="simulated", started_at=started)
     for one in (real, pretend):
         archive.write(tmp_path, one)
-    app = open_page("overview", tmp_path)
-    assert "[simulated]" not in said(app)
-    newest = next(one.value for one in app.dataframe if "newest run" in one.value)
-    assert newest["newest run"].to_list() == ["2026-11-21 12:00 UTC"]
+    app = open_page("family", tmp_path)
+    assert app.selectbox(key="run").value == "real"

@@ -1,0 +1,152 @@
+"""Events as causes: a row for each commit or fact that moved numbers, over all machines. No
+streamlit."""
+
+import hashlib
+from collections.abc import Hashable
+from typing import Any
+
+import pandas as pd
+
+from hostbench.core.units import number_of
+
+FAILS, PROVISIONAL, IN_TRIAGE, OLD = "fails now", "provisional", "in triage", "old"
+FASTER, OVER, RESET = "faster", "over", "baseline reset"
+STATES = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER, OVER, RESET)
+"""What has to be looked at comes first; over: temporary, recovered, ended by a baseline reset."""
+COLUMNS = "key state change size since machines series cause what sparkline".split()
+_NO_FACT = ("landed: ", "less likely: ", "measured otherwise: ")
+
+EventRow = dict[Hashable, Any]
+
+
+def state(row: EventRow) -> str:
+    """Of one event of JudgedTable.events: one of STATES."""
+    if row["kind"] == "break":
+        return RESET
+    if row["fails"]:
+        return FAILS
+    if row["triage"] is not None and not row["lapsed"]:
+        return IN_TRIAGE
+    if row["status"] == "provisional":
+        return PROVISIONAL
+    if row["status"] != "confirmed":
+        return OVER
+    return FASTER if row["effect"] < 0 else OLD
+
+
+def what(row: EventRow) -> str:
+    """What did it: a fact that changed, or the commit that it began with."""
+    if row["kind"] == "break":
+        return str(row["why"]) or "a baseline reset"
+    facts = [line for line in row["evidence"] if " -> " in line and not line.startswith(_NO_FACT)]
+    if facts and row["cause"] in ("environment", "measurement changed"):
+        return str(facts[0])
+    return f"commit {str(row['first_commit'])[:8]}"
+
+
+def subject(row: EventRow) -> str:
+    """The first line of the commit that landed, where git knew it."""
+    landed = next((one for one in row["evidence"] if one.startswith("landed: ")), "")
+    first = landed.removeprefix("landed: ").partition(";")[0].partition(" and ")[0]
+    return first.partition(" ")[2].strip()
+
+
+def with_causes(events: pd.DataFrame) -> pd.DataFrame:
+    """The events with their `state`, `what` did it, and a `key` that names that in an address."""
+    rows = events.to_dict("records")
+    names = [what(row) for row in rows]
+    found = events.assign(state=[state(row) for row in rows], what=names)
+    return found.assign(
+        key=[
+            hashlib.sha1(f"{name}|{row['cause']}".encode(), usedforsecurity=False).hexdigest()[:10]
+            for name, row in zip(names, rows, strict=True)
+        ]
+    )
+
+
+def causes(events: pd.DataFrame, series: pd.DataFrame) -> pd.DataFrame:
+    """A row for each cause: the worst `state` of its events, `change` in words, its largest
+    `size`, `since` the first of them, `machines`, how many `series`, `cause`, `what`, and the
+    `sparkline` of the series that moved most. What fails now comes first, then the largest."""
+    if events.empty:
+        return pd.DataFrame(columns=COLUMNS)
+    sparks = dict(zip(series["id"], series["sparkline"], strict=True))
+    rows = [_cause(str(key), own, sparks) for key, own in events.groupby("key", sort=False)]
+    found = pd.DataFrame(rows, columns=COLUMNS)
+    order = found.assign(
+        rank=found["state"].map(STATES.index), by=-found["size"].abs().fillna(0.0)
+    ).sort_values(["rank", "by"], kind="stable")
+    return order[COLUMNS].reset_index(drop=True)
+
+
+def _cause(key: str, own: pd.DataFrame, sparks: dict[str, Any]) -> EventRow:
+    order = own.assign(rank=own["state"].map(STATES.index), by=-own["effect"].abs().fillna(0.0))
+    worst = order.sort_values(["rank", "by"], kind="stable").iloc[0]
+    cases = own[own["case"] != ""]
+    ids = own.loc[own["effect"].abs().sort_values(ascending=False).index, "id"]
+    named = subject(worst.to_dict()) if worst["what"].startswith("commit ") else ""
+    return {
+        "key": key,
+        "state": worst["state"],
+        "change": in_words(worst["effect"]),
+        "size": worst["effect"],
+        "since": own["first_committed_at"].min(),
+        "machines": ", ".join(dict.fromkeys(own["machine"])),
+        "series": cases["id"].nunique(),
+        "cause": worst["cause"],
+        "what": f"{worst['what']} {named}".strip(),
+        "sparkline": next((sparks[one] for one in ids if one in sparks), []),
+    }
+
+
+def in_words(effect: Any) -> str:
+    """`+12.3%`; a factor where percent would be a long number."""
+    if pd.isna(effect):
+        return ""
+    if effect == 0:
+        return "none"
+    return f"{effect:+.1%}" if abs(effect) < 10 else f"x{1 + effect:,.0f}"
+
+
+def counted(events: pd.DataFrame) -> dict[str, int]:
+    """State -> causes in it; each cause by its worst state."""
+    if events.empty:
+        return dict.fromkeys(STATES, 0)
+    ranks = events.assign(rank=events["state"].map(STATES.index)).groupby("key")["rank"].min()
+    numbers = ranks.value_counts()
+    return {name: int(numbers.get(place, 0)) for place, name in enumerate(STATES)}
+
+
+def headline(events: pd.DataFrame, series: pd.DataFrame, newest_run: str, stopped: int) -> str:
+    """`2 causes fail on 5 machines, the newest since 2026-07-05; 298 of 300 series judged; newest
+    run 3 h ago`."""
+    fails = events[events["state"] == FAILS] if len(events) else events
+    if len(fails):
+        num, machines = fails["key"].nunique(), fails["machine"].nunique()
+        newest = fails["first_committed_at"].max()
+        first = (
+            f"{number_of(num, 'cause')} fail{'s' * (num == 1)} on "
+            f"{number_of(machines, 'machine')}, the newest since {newest:%Y-%m-%d}"
+        )
+    elif series["judged"].any():
+        first = "Nothing fails"
+    else:
+        first = "Nothing is judged yet"
+    gone = f"; {number_of(stopped, 'series', 'series')} without a number since" if stopped else ""
+    judged = f"{int(series['judged'].sum())} of {len(series)} series judged"
+    return f"{first}{gone}; {judged}; newest run {newest_run}"
+
+
+def stopped(series: pd.DataFrame) -> pd.DataFrame:
+    """Series that had numbers and whose newest runs gave none."""
+    return series[series["since_run"].notna()]
+
+
+def filtered(
+    events: pd.DataFrame, machine: str | None, family: str | None, label: str | None
+) -> pd.DataFrame:
+    """Those of a machine, a family and a cause; None takes all."""
+    for column, wanted in (("machine", machine), ("family", family), ("cause", label)):
+        if wanted is not None:
+            events = events[events[column] == wanted]
+    return events
