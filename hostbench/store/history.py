@@ -1,6 +1,7 @@
 """Results as the commands and pages read them: a folder through its table, or a table at a URL."""
 
 import functools
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -73,6 +74,7 @@ class History:
 
     def _take(self, opened: table.ResultTable) -> None:
         self._lake = opened.lake
+        self.__dict__.pop("_abouts", None)
         own = opened.files.column("warnings").drop_null().to_pylist()
         said = [text for unit in own for text in json.loads(unit)]
         self.warnings = list(dict.fromkeys([*said, *opened.warnings]))
@@ -106,7 +108,8 @@ class History:
 
     def runs(self) -> list[AboutRun]:
         """Every run that can be shown, the oldest first."""
-        found = [AboutRun(**about["header"]) for about in self._abouts()]
+        every = itertools.chain.from_iterable(self._abouts.values())
+        found = [AboutRun(**about["header"]) for about in every]
         return sorted(found, key=lambda run: (run.started_at, run.machine or "", run.run_id))
 
     def machines(self) -> list[str]:
@@ -209,8 +212,7 @@ class History:
     @_question
     def whole(self, run: AboutRun) -> WholeRun:
         """The run itself, with its records and facts. Raises UsageError for one that has gone."""
-        own = [about for about in self._abouts() if about["header"]["run_id"] == run.run_id]
-        paths = [path for about in own for path in about["parts"]]
+        paths = [path for about in self._abouts.get(run.run_id, ()) for path in about["parts"]]
         if self.results is None:
             parts = remote.parts(self._url, paths)
             found = next(iter(runs.put_together(parts)), None)
@@ -220,10 +222,14 @@ class History:
             raise UsageError(f"run {run.run_id} has gone from {self._url} meanwhile; try again")
         return found
 
-    def _abouts(self) -> list[dict[str, Any]]:
-        """Of runs that can be shown."""
+    @functools.cached_property
+    def _abouts(self) -> dict[str, list[dict[str, Any]]]:
+        """Of runs that can be shown, by their id, which runs of several machines may share."""
         of_runs = self._files[self._files["kind"] == "run"]
-        return [json.loads(about) for about in of_runs["about"].dropna()]
+        found: dict[str, list[dict[str, Any]]] = {}
+        for about in map(json.loads, of_runs["about"].dropna()):
+            found.setdefault(about["header"]["run_id"], []).append(about)
+        return found
 
     def _of_machine(self, machine: str | None) -> pd.DataFrame:
         named = self._with_rows["machine"]
