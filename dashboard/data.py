@@ -21,18 +21,14 @@ from words import hardware, only
 from hostbench import families
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
-from hostbench.judge.causes import Cause
 from hostbench.judge.compare import Comparison, compare
-from hostbench.judge.events import Judged
 from hostbench.judge.grid import Along, marked
 from hostbench.report import side_runs
 from hostbench.report.answer import Answer, Unanswered, by_family
-from hostbench.report.choice import Request, choose, events
 from hostbench.report.comparison import notes
 from hostbench.report.comparison import page as comparison_page
 from hostbench.report.doctor import Diagnosis, of_stored
-from hostbench.report.judged import ExplainedEvent, Explainer
-from hostbench.report.judged_table import JudgedTable, NotJudgedError
+from hostbench.report.judged_table import JudgedTable
 from hostbench.report.judging import KeptSets, Progress, progress, start
 from hostbench.report.night_history import facts_moved
 from hostbench.report.one_run import about, facts, proofs
@@ -58,16 +54,6 @@ Place: TypeAlias = Path | str
 _LATER, _LAST = 6, 12
 """Each more than every lesser reason to show a run later, taken together."""
 NO_MACHINE = "(not named yet)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What `hostbench changes` finds in a results folder; shared, so only read it."""
-
-    judged: tuple[Judged, ...]
-    told: tuple[ExplainedEvent, ...]
-    """Every event of everything, explained, in the order of hostbench.report.choice.events."""
-    triage: Triage
 
 
 def results_folder() -> Place:
@@ -226,20 +212,9 @@ def _process(folder: str, axis: Along, signature: int) -> subprocess.Popen[bytes
     return start(folder, _sets(folder, axis, signature))
 
 
-def changes(folder: Place, axis: Along) -> Changes | None:
-    """What was judged of the folder and what was told of it, while no entry of triage has changed
-    and the day is the same; None while it is not there: `judging_now`.
-
-    Raises UsageError when there is no such folder.
-    """
-    table = judged_table(folder, axis)
-    own = [] if isinstance(folder, str) else (folder / triage.FOLDER).glob(f"*{triage.SUFFIX}")
-    said = _stats(own)
-    day = str(pd.Timestamp.now("UTC").date())
-    try:
-        return _changes(str(folder), axis, _signature(folder), said, day, table)
-    except NotJudgedError:
-        return None
+def triage_of(folder: Place) -> Triage:
+    """What people have said; there is none of a table at a URL."""
+    return Triage() if isinstance(folder, str) else triage.read(folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -447,25 +422,3 @@ def _traces(
 ) -> tuple[list[StoredTrace], list[str]]:
     said: list[str] = []
     return stored_traces.of_family(Path(folder), machine, family, said.append), said
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _restored(
-    folder: str, axis: Along, signature: int, _table: JudgedTable
-) -> tuple[tuple[Judged, ...], list[Cause]]:
-    judged, causes = _table.restored()
-    return tuple(judged), causes
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _changes(
-    folder: str, axis: Along, signature: int, said: int, day: str, _table: JudgedTable
-) -> Changes:
-    judged, causes = _restored(folder, axis, signature, _table)
-    explainer = Explainer(_history(folder, signature), judged, Path(), axis)
-    found = events(choose(judged, Request.read([])))
-    return Changes(
-        judged=judged,
-        told=tuple(explainer.tell(*pair, known) for pair, known in zip(found, causes, strict=True)),
-        triage=explainer.triage,
-    )

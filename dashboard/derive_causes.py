@@ -2,17 +2,24 @@
 streamlit."""
 
 import hashlib
+import math
+import shlex
 from collections.abc import Hashable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from hostbench.core.units import number_of
+from hostbench.report.event_words import entry_in_words
+from hostbench.store.triage import Triage
 
 FAILS, PROVISIONAL, IN_TRIAGE, OLD = "fails now", "provisional", "in triage", "old"
 FASTER, OVER, RESET = "faster", "over", "baseline reset"
 STATES = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER, OVER, RESET)
 """What has to be looked at comes first; over: temporary, recovered, ended by a baseline reset."""
+SERIES, MACHINE = "this series", "its machine"
+"""Whose change a mark on Trend is."""
 COLUMNS = "key state change size since machines series cause what sparkline".split()
 _NO_FACT = ("landed: ", "less likely: ", "measured otherwise: ")
 
@@ -150,3 +157,77 @@ def filtered(
         if wanted is not None:
             events = events[events[column] == wanted]
     return events
+
+
+def commands(row: EventRow, results: Path | str) -> str:
+    """What a person may type about an event, a line each. A name with signs that no entry of triage
+    may hold has none: pasted into a terminal they could be anything. A table at a URL is only
+    compared."""
+    id, commit, case = (str(row[name]) for name in ("id", "commit", "case"))
+    if not (id + commit + str(row["machine"])).isprintable():
+        return ""
+    where = results if isinstance(results, str) else str(results.absolute())
+    at = f" --results {shlex.quote(where)}"
+    sides = [str(row[f"{side}_commit"])[:12] for side in ("last", "first")]
+    lines = []
+    if case and isinstance(results, Path):
+        lines.append(f"hostbench run --case {shlex.quote(case)}")
+    if sides[0] != sides[1] and row["last_commit"] is not None:
+        one = f" --machine {shlex.quote(str(row['machine']))}"
+        lines.append(f"hostbench compare {' '.join(sides)}{one}{at}")
+    if isinstance(results, Path):
+        lines += [f"hostbench bisect {shlex.quote(id)} --run{at}"] if case else []
+        way = " --direction faster" if row["direction"] == "faster" else ""
+        about = f"{shlex.quote(id)} {shlex.quote(commit)} investigating{way}"
+        lines.append(f"hostbench triage set {about}{at}")
+    return "\n".join(lines)
+
+
+def triage_warnings(said: Triage, today: pd.Timestamp) -> list[str]:
+    """What cannot be read, as the CLI warns of it, and which entries have expired."""
+    found = [f"{path}: {text}" for path, text in said.warnings]
+    return found + [
+        f"{path}: {entry_in_words(entry)} has expired: {entry.series} since {entry.since}"
+        for path, entry in said.entries.items()
+        if entry.is_expired(today.date())
+    ]
+
+
+def marks(events: pd.DataFrame, case: str, date: str) -> pd.DataFrame:
+    """Of one machine's events those of a series and of the machine: `what` moved, `state`,
+    `change`, `since`, `cause`, `evidence`, `triage`, and `x`, ms since the epoch, of the first
+    point at the new level, by `date` (first_committed_at or first_started_at)."""
+    own = events[events["case"].isin((case, ""))]
+    at = own[date].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
+    return pd.DataFrame(
+        {
+            "what": [SERIES if case else MACHINE for case in own["case"]],
+            "state": own["state"],
+            "change": own["effect"].map(in_words),
+            "since": [
+                f"{str(commit)[:8]} {when:%Y-%m-%d}"
+                for commit, when in zip(own["first_commit"], own["first_committed_at"], strict=True)
+            ],
+            "cause": own["cause"],
+            "evidence": ["; ".join(one) for one in own["evidence"]],
+            "triage": own["triage_said"].fillna(""),
+            "x": at,
+            "is_step": own["status"] == "confirmed",
+        }
+    ).sort_values("x", kind="stable", ignore_index=True)
+
+
+def how_judged(row: EventRow | None) -> str:
+    """How small a change a row of JudgedTable.series could have shown, or why it is not judged."""
+    if row is None or not row["judged"]:
+        return f"Not judged: {row['why'] if row else 'no run of it may be'}."
+    if math.isnan(float(row["detectable"])):
+        return f"Judged up to its newest baseline reset only: {row['why']}."
+    return f"The smallest change visible here: {row['detectable']:.1%}."
+
+
+def nothing(series: pd.DataFrame) -> str:
+    """Why there is no change to show, in a sentence or two."""
+    said = f"No change to show: {int(series['judged'].sum())} of {len(series)} series are judged."
+    others = series.loc[~series["judged"], "why"]
+    return f"{said} Of the others most are not: {others.mode().iloc[0]}." if len(others) else said

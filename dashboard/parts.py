@@ -38,15 +38,6 @@ def opened() -> data.Place:
     st.stop()
 
 
-def changes(folder: data.Place, axis: Along) -> data.Changes:
-    """What was judged; while it is being judged, how far that is, and the end of the page."""
-    found = data.changes(folder, axis)
-    if found is None:
-        _wait(folder, axis)
-        st.stop()
-    return found
-
-
 def judged(folder: data.Place, axis: Along) -> JudgedTable:
     """What was judged. While nothing is judged yet the page says how far that is, and ends; while
     it is judged anew, the page shows what was judged before, and says so."""

@@ -12,7 +12,7 @@ from hostbench.judge.grid import Along
 from hostbench.report import judging
 from hostbench.store.history import History
 
-AXES: tuple[Along, ...] = ("commit", "run-time")
+ALONG: dict[str, Along] = {"committed_at": "commit", "started_at": "run-time"}
 JUDGED = ("status", "series", "changes", "trend")
 APP = Path(__file__).parent.parent / "dashboard"
 LOCAL = [path.stem for path in APP.glob("*.py") if path.stem not in ("app", "__init__")]
@@ -45,7 +45,7 @@ def opened(patch: pytest.MonkeyPatch, page: str, results: Path, **query: str) ->
 
 def judged(results: Path) -> None:
     """As the process does it that a page starts: nothing to do where nothing has changed."""
-    for axis in AXES:
+    for axis in ALONG.values():
         sets = judging.KeptSets.of(History(results), axis)
         judging.main(str(results), axis, str(sets.folder))
 

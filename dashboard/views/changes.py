@@ -1,141 +1,121 @@
-"""What broke, where, since when, likely why, and what somebody has said of it."""
+"""What changed: a row for each commit or fact; of the chosen one evidence, picture, commands."""
 
-from collections.abc import Sequence
-from typing import Literal
-
+import charts_series
 import choose
+import data
 import pandas as pd
 import parts
 import streamlit as st
-from derive_changes import (
-    ALONG,
-    FAILS,
-    IN_TRIAGE,
-    OLD,
-    PROVISIONAL,
+from derive_causes import (
+    SERIES,
+    STATES,
+    causes,
     commands,
-    counts,
-    evidence,
-    heading,
-    is_reset,
-    listed,
-    not_listed,
+    counted,
+    filtered,
+    in_words,
     nothing,
-    table,
+    stopped,
     triage_warnings,
+    with_causes,
 )
-from words import plain
+from derive_trend import choices, levels, points
+from words import case, plain
 
-from hostbench.report import changes, choice, event_words
-from hostbench.report import table as report_table
-from hostbench.report.judged import RECENT, ExplainedEvent
-from hostbench.store.triage import STATES
+from hostbench.core.units import number_of
+from hostbench.judge.grid import Along
+from hostbench.report.charts import ORANGE
 
-SHOWN = 20  # so many causes are drawn at once
-ALL = "all machines"
-BADGES: dict[str, tuple[str, Literal["red", "orange", "blue", "gray"]]] = {
-    FAILS: (":material/error:", "red"),
-    PROVISIONAL: (":material/hourglass_top:", "orange"),
-    IN_TRIAGE: (":material/person_check:", "blue"),
-    OLD: (":material/history:", "gray"),
-}
-NOTHING_TO_DO: tuple[str, Literal["gray"]] = (":material/info:", "gray")
+AXES: dict[str, Along] = {"commit date": "commit", "run time": "run-time"}
+DATES = {"commit": "first_committed_at", "run-time": "first_started_at"}
+BY = {"commit": "committed_at", "run-time": "started_at"}
+ANY = "all"
+EVENT_COLUMNS = "id state change low high before_s after_s first_run first_commit".split()
+SHOWN_HEIGHT = 330
 
-
-def badges(block: Sequence[ExplainedEvent]) -> None:
-    """What the events of a block are, in words; how many of each where they differ."""
-    found = {name: num for name, num in counts(block).items() if num}
-    with st.container(horizontal=True, gap="small"):
-        for name, num in found.items():
-            icon, color = BADGES.get(name, NOTHING_TO_DO)
-            of_many = f"{num} of {len(block)} " if num < len(block) else ""
-            st.badge(f"{of_many}{name}", icon=icon, color=color)
-
-
-def show(block: Sequence[ExplainedEvent], along: str) -> None:
-    """One cause: what it is, the evidence, its series, and how to take it up."""
-    with st.container(border=True):
-        st.subheader(plain(heading(block)))
-        badges(block)
-        st.markdown(_listed(evidence(block)))
-        parts.table(table(block, along))
-        said = commands(block, folder)
-        if said:
-            with st.expander("Say what it is (triage)"):
-                st.caption(f"Or, in place of investigating: {', '.join(STATES[:3])}.")
-                st.code(said, language="bash", wrap_lines=True)
-
-
-def part(blocks: list[list[ExplainedEvent]]) -> list[list[ExplainedEvent]]:
-    """Those that are chosen of many; the first by default."""
-    num = len(blocks)
-    starts = [str(start) for start in range(1, num + 1, SHOWN)]
-    begin = int(
-        choose.one(
-            "from",
-            "Causes",
-            starts,
-            lambda start: f"{start} to {min(num, int(start) + SHOWN - 1)} of {num}",
-        )
-    )
-    return blocks[begin - 1 : begin - 1 + SHOWN]
-
-
-def lines(title: str, told: Sequence[str]) -> None:
-    """Under a heading; many of them in part."""
-    if told:
-        st.subheader(title)
-        st.markdown(_listed(told[:SHOWN]))
-    if told[SHOWN:]:
-        with st.expander(f"{len(told) - SHOWN} more"):
-            st.markdown(_listed(told[SHOWN:]))
-
-
-def _listed(told: Sequence[str]) -> str:
-    return "\n".join(f"- {plain(text)}" for text in told)
-
-
-st.title("What changed")
+st.title("Changes")
 folder = parts.opened()
-left, right = st.columns([2, 3])
-with right, st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
-    along = choose.either("axis", "Judged along", list(ALONG))
-    every = choose.yes("everything", "Everything", default=False)
-axis = ALONG[along]
-found = parts.changes(folder, axis)
-names = sorted({own.grid.machine for own in found.judged})
+left, second, third, right = st.columns(4)
+with right:
+    axis = AXES[choose.one("axis", "Judged along", list(AXES), drops=("change",))]
+table = parts.judged(folder, axis)
+events, series = with_causes(table.events()), table.series()
 with left:
-    name = choose.one("machine", "Machine", [ALL, *names])
-machine = None if name == ALL else name
-parts.warnings(triage_warnings(found.triage, pd.Timestamp.now("UTC")), "about triage")
-
-told = [one for one in found.told if machine in (None, one.found.grid.machine)]
-shown = listed(told, every)
-asked = choice.choose(found.judged, choice.Request.read([]), machine)
-stopped = choice.stopped(asked)
-failing = sum(one.status == "failed" and one.is_newest for one, _ in stopped)
-if failing:
-    st.warning(f"{failing} series that had numbers fail in their machine's newest run: see below.")
-with st.container(horizontal=True):
-    for title, number in counts(shown).items():
-        st.metric(title, number, width=130, border=True)
-if shown:
-    blocks = event_words.by_cause(shown)
-    if len(blocks) > SHOWN:
-        blocks = part(blocks)
-    for block in blocks:
-        show(block, along)
-    parts.save(pd.DataFrame(report_table.plain(changes.of_events(shown))), "changes")
-else:
-    st.info(plain(nothing(asked, axis)))
-lines("Series that stopped", [event_words.stopped_in_words(*one) for one in stopped])
-lines("Baseline resets", event_words.resets(one.found for one in told if is_reset(one)))
-lines("What was judged", [*not_listed(told, shown), *event_words.summary(asked, axis)])
-st.caption(
-    f"Fails now: slower, confirmed, still there, begun within the machine's newest {RECENT} runs, "
-    "and not in triage: `hostbench changes` ends with exit code 1. Provisional: from the last "
-    "few points alone. In triage: an entry counts for it. Old: confirmed and still there, "
-    "begun before those runs. What got faster, is over or was ended by a baseline reset asks for "
-    "nothing. Change: of the time, so + is slower; smallest detectable: what 20 points of the "
-    "series would confirm."
+    machine = choose.one("machine", "Machine", [ANY, *sorted(set(series["machine"]))])
+with second:
+    names = sorted({one for one in events["family"] if one})
+    family = choose.one("family", "Family", [ANY, *names])
+with third:
+    cause = choose.one("cause", "Cause", [ANY, *sorted(set(events["cause"]))])
+asked = (None if one == ANY else one for one in (machine, family, cause))
+events = filtered(events, *asked)
+number = {name: num for name, num in counted(events).items() if num or name in STATES[:3]}
+wanted = choose.counted("state", "State", {ANY: events["key"].nunique(), **number})
+rows = causes(events, series)
+rows = rows if wanted == ANY else rows[rows["state"] == wanted].reset_index(drop=True)
+parts.warnings(triage_warnings(data.triage_of(folder), pd.Timestamp.now("UTC")), "about triage")
+gone = stopped(series if machine == ANY else series[series["machine"] == machine])
+if len(gone):
+    st.page_link(
+        "views/series.py",
+        label=f"{number_of(len(gone), 'series', 'series')} without a number since",
+        icon=":material/block:",
+        query_params={"show": "stopped"},
+    )
+if rows.empty:
+    parts.stop(plain(nothing(series)))
+shown = rows[["state", "change", "sparkline", "what", "since", "series", "machines", "cause"]]
+columns = {
+    "sparkline": st.column_config.LineChartColumn(width="small"),
+    "since": st.column_config.DatetimeColumn(format="YYYY-MM-DD", timezone="UTC", width="small"),
+    "what": st.column_config.Column(width="large"),
+}
+height = SHOWN_HEIGHT if len(shown) > 8 else "content"
+picked = choose.row(
+    "change", "its evidence", shown, list(rows["key"]), height=height, column_config=columns
 )
+parts.save(shown.drop(columns="sparkline"), "changes")
+if picked is None:
+    st.stop()
+
+own = events[events["key"] == picked]
+about = rows[rows["key"] == picked].iloc[0]
+st.subheader(plain(f"{about['what']}: {about['change']} {about['state']}"))
+worst = own.loc[own["effect"].abs().sort_values(ascending=False).index].iloc[0]
+st.markdown("\n".join(f"- {plain(line)}" for line in worst["evidence"]))
+for said in dict.fromkeys(own["triage_said"].dropna()):
+    st.markdown(f"Triage: {plain(said)}")
+if worst["case"]:
+    stored = data.trend(folder, worst["machine"], worst["case"])
+    unit = choices([stored])[0]
+    drawn = points(stored, worst["id"], BY[axis], unit)
+    at = float(pd.Timestamp(worst[DATES[axis]]).value // 1_000_000)
+    near = drawn.iloc[max(0, int((drawn["x"] < at).sum()) - 30) :].head(60)
+    half = None if pd.isna(worst["detectable"]) else float(worst["detectable"])
+    said = f"{in_words(worst['effect'])} from here on"
+    rule = pd.DataFrame([{"x": at, "kind": SERIES, "said": said}])
+    named = f"{worst['workload']}: {case(worst['case'], worst['workload'])}"
+    st.caption(plain(f"{named}, on {worst['machine']}"))
+    st.vega_lite_chart(
+        charts_series.trend(
+            near,
+            levels(near, [at], half).assign(series=worst["id"]),
+            rule,
+            {},
+            {worst["id"]: ORANGE},
+            unit=unit,
+            x_title="time, UTC",
+        ),
+        width="stretch",
+    )
+    st.page_link(
+        "views/trend.py",
+        label="all of this series in Trend",
+        icon=":material/show_chart:",
+        query_params={"machine": worst["machine"], "case": worst["case"]},
+    )
+with st.expander("Reproduce, bisect, compare, and say what it is"):
+    st.code(commands(worst.to_dict(), folder), language="bash", wrap_lines=True)
+with st.expander(f"Its {len(own)} events"):
+    listed = own.assign(change=own["effect"].map(in_words))
+    parts.table(listed[EVENT_COLUMNS], "events")

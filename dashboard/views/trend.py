@@ -7,8 +7,7 @@ import pandas as pd
 import parts
 import streamlit as st
 from charts_series import POINT
-from derive_changes import ALONG, CHANGE, SINCE
-from derive_marks import how_judged, marks, of_series
+from derive_causes import how_judged, marks, with_causes
 from derive_trend import (
     KINDS,
     MOST,
@@ -22,8 +21,10 @@ from derive_trend import (
 from words import LEGEND, case, colors, commit8, hardware, known, plain, question, when
 
 from hostbench.core.units import format_seconds, number_of
+from hostbench.judge.grid import Along
 from hostbench.report.charts import PALETTE
 
+ALONG: dict[str, Along] = {"run time": "run-time", "commit date": "commit"}
 AXES = {"run time": "started_at", "commit date": "committed_at"}
 
 st.title("Trend")
@@ -78,16 +79,20 @@ found = {series: own for series, own in found.items() if len(own)}
 if not found:
     parts.stop(f"No point to draw: each run is scratch (switch Scratch runs on) or has no {by}.")
 
-judged = parts.changes(folder, ALONG[by])
-rules, shown, changes = [], [], []
+table = parts.judged(folder, ALONG[by])
+rules, shown, changes, judged = [], [], [], {}
 for series, own in found.items():
     text, _, where = series.rpartition("@")
-    events = marks(of_series(judged.told, judged.judged, where, text), AXES[by])
+    mine = table.series(where)
+    mine = mine[mine["case"] == text]
+    judged[series] = mine.iloc[0].to_dict() if len(mine) else None
+    events = marks(with_causes(table.events(where)), text, f"first_{AXES[by]}")
     changes.append(events.assign(series=called(series)))
-    steps = events["x"][events["state"].str.startswith("confirmed")]
-    shown.append(levels(own, list(steps), None).assign(series=called(series)))
+    half = float("nan") if mine.empty else float(mine["detectable"].iloc[0])
+    level = levels(own, list(events["x"][events["is_step"]]), None if pd.isna(half) else half)
+    shown.append(level.assign(series=called(series)))
     for row in events.to_dict("records"):
-        said = f"{called(series)}: {row[CHANGE]}, {row[SINCE]}, {row['cause']}"
+        said = f"{called(series)}: {row['change']}, {row['since']}, {row['cause']}"
         rules.append({"x": row["x"], "kind": row["what"], "said": said})
     for x, said in facts_changed(rows[series], AXES[by]):
         rules.append({"x": x, "kind": "facts", "said": said})
@@ -141,16 +146,16 @@ if picked:
 else:
     st.caption("Click a point to see its run. Drag moves the picture, the wheel zooms in time.")
 for one in found:
-    text, _, where = one.rpartition("@")
-    said = how_judged(judged.judged, where, text)
+    said = how_judged(judged[one])
     st.caption(plain(f"{called(one)}: {said}" if len(found) > 1 else said))
 told = pd.concat(changes, ignore_index=True)
 if len(told):
     st.subheader("Changes")
-    parts.table(told.drop(columns="x" if len(found) > 1 else ["x", "series"]), "trend-changes")
+    few = ["x", "is_step"] if len(found) > 1 else ["x", "is_step", "series"]
+    parts.table(told.drop(columns=few), "trend-changes")
 with st.expander("Every point"):
-    table = every.sort_values("x", ascending=False).drop(columns=["x", "version"])
-    parts.table(table)
+    listed = every.sort_values("x", ascending=False).drop(columns=["x", "version"])
+    parts.table(listed)
 parts.save(pd.concat(rows.values(), ignore_index=True), "trend")
 st.caption(
     "Point: median of the launch medians; bar: its 99 % interval. Thick line: the level between "

@@ -243,27 +243,21 @@ def test_a_project_of_ones_own_sees_its_families(page: Any, own_address: str) ->
     assert page.get_by_text("which is not here").count() == 0
 
 
-def test_changes_are_drawn_and_each_leads_to_its_trend(page: Any, address: str) -> None:
-    """A table is drawn on a canvas: where its link is shows by the pointer alone. AppTest opens the
-    trend that a link names."""
-    opened: list[Any] = []
-    page.on("popup", lambda tab: opened.append(tab))
+def test_a_change_leads_to_its_evidence_and_its_trend(page: Any, address: str) -> None:
+    """From something moved to what, where, since when and why: a row, a link, a point."""
     page.goto(f"{address}/changes")
-    page.get_by_role("heading", name="Likely the code: 2 series").wait_for()
-    page.get_by_text("What was judged").first.wait_for()
-    is_drawn(page, "What changed")
-    series = page.get_by_test_id("stDataFrame").nth(1)
-    series.scroll_into_view_if_needed()
-    for across in range(170, 290, 15):
-        series.hover(position={"x": across, "y": 52})
-        series.click(position={"x": across, "y": 52})
-        page.wait_for_timeout(200)
-        if opened:
-            break
-    (trend,) = opened
-    trend.wait_for_url(f"{address}/trend?*", wait_until="commit")
-    assert _query(trend)["case"].startswith("transfer.host_to_device[")
-    trend.close()
+    rows = page.get_by_test_id("stDataFrame").first
+    rows.wait_for()
+    page.wait_for_timeout(300)
+    rows.click(position={"x": 16, "y": 52})
+    page.get_by_role("heading", name="commit f054cbad: +10.0% fails now").wait_for()
+    page.wait_for_url("**/changes?change=*")
+    is_drawn(page, "Changes", CHART)
+    page.get_by_role("link", name="all of this series in Trend").click()
+    is_drawn(page, "Trend", CHART)
+    assert _query(page)["case"].startswith("transfer.host_to_device[")
+    page.go_back()
+    page.get_by_role("heading", name="commit f054cbad: +10.0% fails now").wait_for()
     fits_a_telephone(page)
 
 

@@ -29,13 +29,12 @@ def test_a_page_has_it_judged_and_says_why_it_cannot_be(
     assert process.wait(60) == 0
     app.run()
     assert not app.exception and "is being judged" not in said(app)
-    assert "No change to show: 2 series judged along commits" in said(app)
+    assert "No change to show: 2 of 2 series are judged." in said(app)
     (whole,) = (results.parent / ".results.table" / "judged").glob("commit-all-*")
     shutil.rmtree(whole)
     whole.write_text("in its way")
     monkeypatch.setattr(data, "start", lambda *about: process)
     monkeypatch.setattr(process, "returncode", 1)
-    for kept in (data._process, data._restored, data._changes):
-        kept.clear()
+    data._process.clear()
     app.run()
     assert "What is stored cannot be judged: the process that judges ended with 1; " in said(app)
