@@ -22,10 +22,11 @@ _NEW = ".new-"
 
 
 def write(place: Path, tables: Mapping[str, pd.DataFrame | bytes]) -> None:
-    """Keep a set. Raises OSError where it cannot be written."""
-    for left in place.parent.glob(f"{_NEW}*"):  # the lock is ours: its writer was killed
-        shutil.rmtree(left, ignore_errors=True)
-    made = Path(tempfile.mkdtemp(prefix=_NEW, dir=place.parent))
+    """Keep a set, for which there is one writer at a time of those whose names begin with the same
+    word. Raises OSError where it cannot be written."""
+    unfinished = f"{_NEW}{place.name.partition('-')[0]}-"
+    forget(place.parent.glob(f"{unfinished}*"))  # their writer was killed
+    made = Path(tempfile.mkdtemp(prefix=unfinished, dir=place.parent))
     for name, table in tables.items():
         if isinstance(table, bytes):
             (made / name).write_bytes(table)
