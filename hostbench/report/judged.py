@@ -87,7 +87,7 @@ class Explainer:
         entry, lapsed = self._said(found)
         return ExplainedEvent(
             found=found,
-            cause=known or self.cause(found, own),
+            cause=self.cause(found, own),
             triage=entry,
             lapsed=lapsed,
             recent=self.is_recent(found),

@@ -3,24 +3,18 @@
 hostbench.report.judging makes it, in a process of its own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import pandas as pd
 
 from hostbench.core.clock import today
-from hostbench.judge.causes import Cause
-from hostbench.judge.events import Judged
-from hostbench.report import judged_files, judging
 from hostbench.report.event_words import entry_in_words
 from hostbench.report.judged import RECENT
 from hostbench.report.judging import EVENTS, MACHINES, SERIES, KeptSets
 from hostbench.store import kept
 from hostbench.store import triage as stored
 from hostbench.store.triage import EventName, Triage, entry_for
-
-T = TypeVar("T")
 
 
 class NotJudgedError(Exception):
@@ -103,18 +97,6 @@ class JudgedTable:
         counts = named["triage"].notna() & (named["lapsed"] == "")
         return found.assign(recent=recent, fails=stayed & ~counts, **named)
 
-    def restored(self) -> tuple[list[Judged], list[Cause]]:
-        """What report.judged.judge_history would give, and the cause of each event in the order of
-        report.choice.events."""
-        if not self.is_fresh:
-            raise NotJudgedError
-        rows = self._read(EVENTS)
-        causes = [
-            Cause(label=label, why=tuple(why))
-            for label, why in zip(rows["cause"], rows["evidence"], strict=True)
-        ]
-        return self._sound(self._sets.whole, lambda: judging.restored(self._sets)), causes
-
     def _said(
         self, id: str, commit: str, direction: str, effect: float, near: Sequence[str]
     ) -> tuple[str | None, str | None, str]:
@@ -130,14 +112,10 @@ class JudgedTable:
         places = [self._sets.whole] if self.is_fresh else self._sets.before()[:1]
         if not places:
             raise NotJudgedError
-        return self._sound(places[0], lambda: kept.read(places[0], name, **equal))
-
-    def _sound(self, place: Path, read: Callable[[], T]) -> T:
-        """What is damaged is forgotten, so that it is made anew."""
         try:
-            return read()
-        except (*kept.DAMAGE, *judged_files.DAMAGE) as error:
-            kept.forget([place])
+            return kept.read(places[0], name, **equal)
+        except kept.DAMAGE as error:  # it is made anew
+            kept.forget(places[:1])
             self.is_fresh = False
             raise NotJudgedError from error
 
