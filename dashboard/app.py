@@ -5,13 +5,15 @@ import data
 import streamlit as st
 
 st.set_page_config(page_icon="⏱️", layout="wide", initial_sidebar_state=200)
+data.begin()
 understand = [st.Page("views/method.py", title="Method")]
 if data.has_own():
-    understand = [
-        st.Page("views/understand.py", title="Questions"),
-        st.Page("views/family.py", title="Families"),
-        *understand,
-    ]
+    data.begin()
+understand = [
+    st.Page("views/understand.py", title="Questions"),
+    st.Page("views/family.py", title="Families"),
+    *understand,
+]
 page = st.navigation(
     {
         "Watch": [

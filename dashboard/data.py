@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -47,7 +47,9 @@ from hostbench.store.table import remote
 from hostbench.store.traces import StoredTrace
 from hostbench.store.triage import Triage
 
-STORED = ("*.json", "*.json.gz", "*.jsonl", "published.toml")
+_SEEN = "signatures of the folders"
+WRITTEN = (".json", ".jsonl", ".toml")
+"""Files that are written more than once."""
 _HOW = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
 Place: TypeAlias = Path | str
 """A results folder, or the URL of a table."""
@@ -384,20 +386,39 @@ def _named(machine: str) -> str | None:
     return None if machine == NO_MACHINE else machine
 
 
+def begin() -> None:
+    """Before a page is drawn: it shows the files as they are now, all of it the same ones."""
+    st.session_state[_SEEN] = {}
+
+
 def _signature(folder: Place) -> int:
-    """Changes whenever a stored file comes, goes or is written, or something is published."""
+    """Changes whenever a stored file comes, goes or is written, or something is published; looked
+    at once for each time that a page is drawn."""
+    seen: dict[str, int] | None = st.session_state.get(_SEEN)
+    if seen is None:
+        return _looked_at(folder)
+    if str(folder) not in seen:
+        seen[str(folder)] = _looked_at(folder)
+    return seen[str(folder)]
+
+
+def _looked_at(folder: Place) -> int:
+    """An archive is never written again, and its folder tells that one has come or gone."""
     if isinstance(folder, str):
         return remote.version(folder)
-    return _stats(path for pattern in STORED for path in folder.rglob(pattern))
-
-
-def _stats(paths: Iterable[Path]) -> int:
-    stats = []
-    for path in paths:
-        with suppress(FileNotFoundError):  # a journal that has just become an archive
-            stat = path.stat()
-            stats.append((str(path), stat.st_size, stat.st_mtime_ns))
-    return hash(tuple(sorted(stats)))
+    found: list[tuple[str, int, int]] = []
+    left = [str(folder)]
+    while left:
+        with suppress(OSError):  # gone meanwhile
+            place = left.pop()
+            found.append((place, 0, Path(place).stat().st_mtime_ns))
+            for entry in os.scandir(place):
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+                elif entry.name.endswith(WRITTEN):
+                    stat = entry.stat()
+                    found.append((entry.path, stat.st_size, stat.st_mtime_ns))
+    return hash(tuple(sorted(found)))
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the results ...")

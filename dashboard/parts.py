@@ -54,6 +54,7 @@ def judged(folder: data.Place, axis: Along) -> JudgedTable:
 
 @st.fragment(run_every=1)
 def _wait(folder: data.Place, axis: Along) -> None:
+    data.begin()
     if data.judged_table(folder, axis).is_fresh:
         st.rerun()
     told = data.judging_now(folder, axis)
