@@ -11,18 +11,16 @@ CELL = "cell"
 """Name of the selection: the cell that was clicked."""
 _STRONG = 0.2
 """A change from which on the colour is the strongest."""
-_COLORS = ["#158F6B", "#A8D5C6", "#E9EBEE", "#F2C39B", "#D1661C"]
+_HOLLOW = {"color": GREY, "fillOpacity": 0.12, "stroke": GREY, "strokeDash": [2, 2]}
+_COLORS = ["#158F6B", "#A8D5C6", "#C3CCD5", "#F2C39B", "#D1661C"]
 """Faster, the same, slower: green to orange, which the colour-blind tell apart."""
 
 
-def cells(series: pd.DataFrame, machines: Sequence[str], stale: set[str]) -> pd.DataFrame:
+def cells(series: pd.DataFrame) -> pd.DataFrame:
     """A row for each machine and workload: the largest `change` of its series against 20 runs ago
-    (NaN where none is judged), how many `series`, `said`, and whether the machine is `stale`;
-    in the order of `machines`, and of the workloads' names."""
+    (NaN where none is judged), how many `series`, and `said`."""
     rows = []
-    rank = {name: place for place, name in enumerate(machines)}
-    order = series.assign(rank=series["machine"].map(rank)).sort_values(["rank", "workload"])
-    for names, own in order.groupby(["machine", "workload"], sort=False):
+    for names, own in series.groupby(["machine", "workload"], sort=False):
         machine, workload = map(str, names if isinstance(names, tuple) else (names, ""))
         known = own[own["change"].notna()]
         change, said = float("nan"), "not judged"
@@ -38,15 +36,22 @@ def cells(series: pd.DataFrame, machines: Sequence[str], stale: set[str]) -> pd.
                 "shade": max(-_STRONG, min(_STRONG, change)),
                 "series": len(own),
                 "said": said,
-                "stale": machine in stale,
             }
         )
-    columns = ["machine", "workload", "change", "shade", "series", "said", "stale"]
+    columns = ["machine", "workload", "change", "shade", "series", "said"]
     return pd.DataFrame(rows, columns=columns)
 
 
+def arranged(found: pd.DataFrame, machines: Sequence[str], stale: set[str]) -> pd.DataFrame:
+    """Cells in the order of `machines` and of the workloads' names, with whether the machine is
+    `stale`."""
+    rank = {name: place for place, name in enumerate(machines)}
+    told = found.assign(rank=found["machine"].map(rank), stale=found["machine"].isin(stale))
+    return told.sort_values(["rank", "workload"], ignore_index=True).drop(columns="rank")
+
+
 def heatmap(found: pd.DataFrame) -> Spec:
-    """Machines by workloads; grey where nothing is judged, struck through where the machine has
+    """Machines by workloads; hollow where nothing is judged, struck through where the machine has
     been silent for long. A click selects a cell."""
     names = sorted(set(found["workload"]))
     machines = list(dict.fromkeys(found["machine"]))
@@ -84,13 +89,13 @@ def heatmap(found: pd.DataFrame) -> Spec:
     stale = found[found["stale"]].to_dict("records")
     look = {"cornerRadius": 2, "stroke": "#8888", "strokeWidth": 0.5}
     layers = [
-        layer(unknown, "rect", {**look, "color": GREY, "opacity": 0.45}, x=x, y=y, tooltip=tip),
+        layer(unknown, "rect", {**look, **_HOLLOW}, x=x, y=y, tooltip=tip),
         {
             **layer(known, "rect", look, x=x, y=y, color=color, tooltip=tip),
         },
     ]
     if stale:
-        text = {"text": "///", "fontSize": 10, "color": "#444", "tooltip": None}
+        text = {"text": "///", "fontSize": 10, "color": "#555C64", "tooltip": None}
         layers.append(layer(stale, "text", text, x=x, y=y))
     select = {"type": "point", "fields": ["machine", "workload"]}
     layers[1 if known else 0]["params"] = [{"name": CELL, "select": select}]

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 import streamlit as st
+from charts_status import cells
+from derive_causes import causes, with_causes
 from derive_compare import newest
 from derive_machines import limits
 from words import hardware, only
@@ -212,6 +214,41 @@ def judging_now(folder: Place, axis: Along) -> Progress:
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _process(folder: str, axis: Along, signature: int) -> subprocess.Popen[bytes]:
     return start(folder, _sets(folder, axis, signature))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caused:
+    """What was judged, event by event and cause by cause; shared, so only read it."""
+
+    events: pd.DataFrame
+    """JudgedTable.events, with derive_causes.with_causes."""
+    series: pd.DataFrame
+    """JudgedTable.series."""
+    causes: pd.DataFrame
+    cells: pd.DataFrame
+    """charts_status.cells."""
+
+
+def caused(folder: Place, axis: Along, table: JudgedTable) -> Caused:
+    """Kept while no stored file and no entry of triage has changed, and the day is the same."""
+    own = [] if isinstance(folder, str) else sorted((folder / triage.FOLDER).glob("*"))
+    said = hash(tuple((str(path), path.stat().st_mtime_ns) for path in own))
+    state = str(folder), axis, _signature(folder), table.is_fresh
+    return _caused(*state, said, str(pd.Timestamp.now("UTC").date()), table)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _caused(
+    folder: str,
+    axis: Along,
+    signature: int,
+    is_fresh: bool,
+    said: int,
+    day: str,
+    _table: JudgedTable,
+) -> Caused:
+    events, series = with_causes(_table.events()), _table.series()
+    return Caused(events=events, series=series, causes=causes(events, series), cells=cells(series))
 
 
 def triage_of(folder: Place) -> Triage:

@@ -52,6 +52,11 @@ def judged(folder: data.Place, axis: Along) -> JudgedTable:
     return table
 
 
+def caused(folder: data.Place, axis: Along) -> data.Caused:
+    """The same, event by event and cause by cause."""
+    return data.caused(folder, axis, judged(folder, axis))
+
+
 @st.fragment(run_every=1)
 def _wait(folder: data.Place, axis: Along) -> None:
     data.begin()

@@ -17,7 +17,6 @@ from derive_causes import (
     nothing,
     stopped,
     triage_warnings,
-    with_causes,
 )
 from derive_trend import choices, levels, points
 from words import case, plain
@@ -38,8 +37,8 @@ folder = parts.opened()
 left, second, third, right = st.columns(4)
 with right:
     axis = AXES[choose.one("axis", "Judged along", list(AXES), drops=("change",))]
-table = parts.judged(folder, axis)
-events, series = with_causes(table.events()), table.series()
+found = parts.caused(folder, axis)
+events, series = found.events, found.series
 with left:
     machine = choose.one("machine", "Machine", [ANY, *sorted(set(series["machine"]))])
 with second:
@@ -47,11 +46,11 @@ with second:
     family = choose.one("family", "Family", [ANY, *names])
 with third:
     cause = choose.one("cause", "Cause", [ANY, *sorted(set(events["cause"]))])
-asked = (None if one == ANY else one for one in (machine, family, cause))
+asked = [None if one == ANY else one for one in (machine, family, cause)]
 events = filtered(events, *asked)
 number = {name: num for name, num in counted(events).items() if num or name in STATES[:3]}
 wanted = choose.counted("state", "State", {ANY: events["key"].nunique(), **number})
-rows = causes(events, series)
+rows = causes(events, series) if any(asked) else found.causes
 rows = rows if wanted == ANY else rows[rows["state"] == wanted].reset_index(drop=True)
 parts.warnings(triage_warnings(data.triage_of(folder), pd.Timestamp.now("UTC")), "about triage")
 gone = stopped(series if machine == ANY else series[series["machine"] == machine])

@@ -24,7 +24,7 @@ NAMES = {
 
 st.title("Series")
 folder = parts.opened()
-series = parts.judged(folder, AXIS).series()
+series = parts.caused(folder, AXIS).series
 left, middle, right = st.columns([1, 1, 2])
 with left:
     machine = choose.one("machine", "Machine", [ANY, *sorted(set(series["machine"]))])

@@ -6,7 +6,7 @@ import pandas as pd
 import parts
 import streamlit as st
 from charts_status import CELL
-from derive_causes import FAILS, PROVISIONAL, causes, counted, headline, stopped, with_causes
+from derive_causes import FAILS, PROVISIONAL, counted, headline, stopped
 from derive_machines import age, listed
 from words import plain
 
@@ -21,8 +21,8 @@ folder = parts.opened()
 runs = data.runs(folder)
 now = pd.Timestamp.now("UTC")
 machines = listed(runs, now)
-table = parts.judged(folder, AXIS)
-series, events = table.series(), with_causes(table.events())
+found = parts.caused(folder, AXIS)
+series, events, top = found.series, found.events, found.causes
 gone = stopped(series)
 newest = age(now - runs["started_at"].max())
 st.markdown(f"**{plain(headline(events, series, newest, len(gone)))}**")
@@ -48,9 +48,9 @@ with st.container(horizontal=True, gap="medium"):
             st.page_link(page, label=label, icon=icon, query_params=query)
 
 if len(series):
-    found = charts_status.cells(series, list(machines["machine"]), stale)
+    cells = charts_status.arranged(found.cells, list(machines["machine"]), stale)
     clicked = st.vega_lite_chart(
-        charts_status.heatmap(found),
+        charts_status.heatmap(cells),
         width="stretch",
         on_select="rerun",
         selection_mode=[CELL],
@@ -60,7 +60,6 @@ if len(series):
     if picked:
         query = {"machine": picked[0]["machine"], "workload": picked[0]["workload"]}
         st.switch_page("views/series.py", query_params=query)
-top = causes(events, series)
 top = top[top["state"].isin((FAILS, PROVISIONAL, "in triage", "old", "faster"))].head(TOP)
 if len(top):
     columns = {
@@ -74,7 +73,7 @@ if len(top):
         st.switch_page("views/changes.py", query_params={"change": str(top["key"].iloc[row])})
 st.caption(
     "A cell is the series of one workload on one machine that moved most against the level 20 runs "
-    "ago; grey: not judged; ///: the machine has been silent for longer than is usual. Click a "
+    "ago; hollow: not judged; ///: the machine has been silent for longer than is usual. Click a "
     "cell, or the box of a row, to see more."
 )
 

@@ -118,7 +118,7 @@ def test_the_heatmap_tells_not_judged_from_no_change() -> None:
             "change": [float("nan"), 0.0, -0.5, 0.0],
         }
     )
-    found = charts_status.cells(series, ["box", "new"], {"new"})
+    found = charts_status.arranged(charts_status.cells(series), ["box", "new"], {"new"})
     assert found["machine"].tolist() == ["box", "box", "new"]
     assert found["said"].tolist() == ["-50.0% of a[n=2]", "no change", "not judged"]
     assert found["shade"].tolist()[:2] == [-0.2, 0.0] and found["stale"].tolist() == [0, 0, 1]
