@@ -10,6 +10,7 @@ from derive_causes import FAILS, PROVISIONAL, counted, headline, stopped
 from derive_machines import age, listed
 from words import plain
 
+from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.judge.grid import Along
 
 AXIS: Along = "commit"
@@ -39,7 +40,12 @@ tiles: tuple[tuple[str, str, str, dict[str, str]], ...] = (
         {"state": PROVISIONAL},
     ),
     (f"**{len(gone)}** stopped", ":material/block:", "views/series.py", {"show": "stopped"}),
-    (f"**{len(stale)}** stale machines", ":material/schedule:", "views/machines.py", {}),
+    (
+        f"**{len(stale)}** stale machine{'s' * (len(stale) != 1)}",
+        ":material/schedule:",
+        "views/machines.py",
+        {},
+    ),
     (f"**{unjudged}** not judged", ":material/rule:", "views/series.py", {"show": "not judged"}),
 )
 with st.container(horizontal=True, gap="medium"):
@@ -47,7 +53,12 @@ with st.container(horizontal=True, gap="medium"):
         with st.container(border=True, width="content", gap=None):
             st.page_link(page, label=label, icon=icon, query_params=query)
 
-if len(series):
+if not series["judged"].any():
+    st.info(f"A series is judged from {FEWEST_POINTS} runs on, of those that may be.")
+    if data.has_own():
+        label = "What the newest runs answer"
+        st.page_link("views/understand.py", label=label, icon=":material/quiz:")
+elif len(series):
     cells = charts_status.arranged(found.cells, list(machines["machine"]), stale)
     clicked = st.vega_lite_chart(
         charts_status.heatmap(cells),
@@ -60,6 +71,11 @@ if len(series):
     if picked:
         query = {"machine": picked[0]["machine"], "workload": picked[0]["workload"]}
         st.switch_page("views/series.py", query_params=query)
+    st.caption(
+        "A cell is the series of one workload on one machine that moved most against the level 20 "
+        "runs ago; hollow: not judged; ///: the machine has been silent for longer than is usual. "
+        "Click a cell, or the box of a row, to see more."
+    )
 top = top[top["state"].isin((FAILS, PROVISIONAL, "in triage", "old", "faster"))].head(TOP)
 if len(top):
     columns = {
@@ -71,12 +87,6 @@ if len(top):
     row = parts.clickable(shown, "top", columns, "content")
     if row is not None:
         st.switch_page("views/changes.py", query_params={"change": str(top["key"].iloc[row])})
-st.caption(
-    "A cell is the series of one workload on one machine that moved most against the level 20 runs "
-    "ago; hollow: not judged; ///: the machine has been silent for longer than is usual. Click a "
-    "cell, or the box of a row, to see more."
-)
-
 st.subheader("Machines")
 moment = st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC")
 parts.table(machines, "health", columns={"newest run": moment})

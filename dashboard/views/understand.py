@@ -23,7 +23,7 @@ picked = parts.clickable(
     shown,
     "questions",
     {
-        "shape": st.column_config.LineChartColumn(width="small"),
+        "shape": st.column_config.BarChartColumn(width="small"),
         "question": st.column_config.Column(width=330),
         "verdict": st.column_config.Column(width=400),
     },

@@ -35,7 +35,7 @@ def test_the_status_is_one_sentence_tiles_a_heatmap_and_the_top_causes(open_page
     assert "1 cause fails on 1 machine, the newest since 2026-03-02; 9 of 9 series judged" in text
     links = {link.proto.label: link.proto.query_string for link in app.get("page_link")}
     assert links["**1** fail now"] == "state=fails+now" or "fails" in links["**1** fail now"]
-    assert "**1** stale machines" in links and "**0** not judged" in links
+    assert "**1** stale machine" in links and "**0** not judged" in links
     assert app.get("arrow_vega_lite_chart") or app.get("vega_lite_chart")
     top = app.dataframe[0].value
     assert top["state"].tolist() == ["fails now", "old", "faster"]
