@@ -39,9 +39,9 @@ sys.argv, sys.path[:0] = ["app.py"], ["dashboard"]
 manifest_scanner.scan_component_manifests = list  # reads every installed package's metadata
 app = AppTest.from_file("dashboard/app.py", default_timeout=60)
 app.query_params["machine"] = "scratch"
-app.run()
+app.switch_page("views/understand.py").run()
 assert not app.exception, app.exception
-card = [one.value for one in app.subheader]
+card = app.dataframe[0].value["family"].tolist()
 app.query_params["family"] = "sleeping"
 app.switch_page("views/family.py").run()
 assert not app.exception, app.exception
