@@ -47,7 +47,7 @@ from hostbench.store.columns import ABOUT, STATUSES
 from hostbench.store.history import History
 from hostbench.store.table import remote
 from hostbench.store.traces import StoredTrace
-from hostbench.store.triage import Triage
+from hostbench.store.triage import Entry, Triage
 
 _SEEN = "signatures of the folders"
 WRITTEN = (".json", ".jsonl", ".toml")
@@ -62,11 +62,40 @@ NO_MACHINE = "(not named yet)"
 
 def results_folder() -> Place:
     """`-- --results DIR`, else HOSTBENCH_RESULTS, else ./results; the URL of a table as it is."""
+    named = _options().results or os.environ.get("HOSTBENCH_RESULTS") or "results"
+    return named if is_url(named) else Path(named)
+
+
+def _options() -> argparse.Namespace:
+    """Of the command line: what follows `--`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--results")
-    option = parser.parse_known_args(sys.argv[1:])[0].results
-    named = option or os.environ.get("HOSTBENCH_RESULTS") or "results"
-    return named if is_url(named) else Path(named)
+    parser.add_argument("--allow-triage", action="store_true")
+    return parser.parse_known_args(sys.argv[1:])[0]
+
+
+def allows_triage(folder: Place) -> bool:
+    """Whether the pages may write what people say of events: only where the server was started with
+    --allow-triage, and not into a table at a URL."""
+    return bool(_options().allow_triage) and isinstance(folder, Path)
+
+
+def say_of(folder: Place, events: pd.DataFrame, state: str, note: str) -> int:
+    """Write an entry of triage for each of these events (JudgedTable.events) that is a step; how
+    many. Raises UsageError for what cannot be kept."""
+    assert isinstance(folder, Path)
+    steps = events[events["kind"] != "break"]
+    for row in steps.to_dict("records"):
+        entry = Entry(
+            series=row["id"],
+            since=row["commit"],
+            direction=row["direction"],
+            state=state,
+            effect=float(row["effect"]),
+            note=note.strip() or None,
+        )
+        triage.put(folder, entry)
+    return len(steps)
 
 
 def runs(folder: Place) -> pd.DataFrame:

@@ -21,9 +21,11 @@ from derive_causes import (
 from derive_trend import choices, levels, points
 from words import case, plain
 
+from hostbench.core.errors import HostbenchError
 from hostbench.core.units import number_of
 from hostbench.judge.grid import Along
 from hostbench.report.charts import ORANGE
+from hostbench.store.triage import STATES as TRIAGE_STATES
 
 AXES: dict[str, Along] = {"commit date": "commit", "run time": "run-time"}
 DATES = {"commit": "first_committed_at", "run-time": "first_started_at"}
@@ -113,6 +115,17 @@ if worst["case"]:
         icon=":material/show_chart:",
         query_params={"machine": worst["machine"], "case": worst["case"]},
     )
+if data.allows_triage(folder):
+    with st.form("triage", border=True):
+        said_now = st.segmented_control("It is", TRIAGE_STATES, default=TRIAGE_STATES[-1])
+        note = st.text_input("Note", max_chars=500)
+        if st.form_submit_button("Write to triage") and said_now:
+            try:
+                data.say_of(folder, own, said_now, note)
+            except (OSError, HostbenchError) as error:
+                st.error(f"It could not be written: {plain(error)}")
+            else:
+                st.rerun()
 with st.expander("Reproduce, bisect, compare, and say what it is"):
     st.code(commands(worst.to_dict(), folder), language="bash", wrap_lines=True)
 with st.expander(f"Its {len(own)} events"):

@@ -18,6 +18,7 @@ from hostbench.core.files import is_url
 class DashboardOptions:
     port: int
     headless: bool
+    allow_triage: bool
     results: str | None
 
 
@@ -46,7 +47,8 @@ def execute(options: DashboardOptions) -> int:
     show(f"http://localhost:{options.port} shows {shown}; Ctrl-C ends it")
     sys.stdout.flush()
     # The working directory stays: its pyproject.toml names workloads, its git knows what landed.
-    os.execv(sys.executable, [*command, *server, *quiet, "--", "--results", str(shown)])
+    own = ["--results", str(shown), *(["--allow-triage"] if options.allow_triage else [])]
+    os.execv(sys.executable, [*command, *server, *quiet, "--", *own])
 
 
 def _check_free(port: int) -> None:

@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+import sys
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,23 @@ def test_what_somebody_said_is_seen_at_once_and_is_text(
     assert "about triage" in app.expander[0].label and "half.txt" in said(app)
     for kind in (app.markdown, app.subheader, app.caption):
         assert all(HOSTILE not in one.value and "[click]" not in one.value for one in kind)
+
+
+def test_triage_is_done_on_the_page_where_that_is_allowed(
+    open_page, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = shutil.copytree(tree.parent, tmp_path / "copied") / tree.name
+    key = key_of(tree, "commit f054cbad")
+    assert not open_page(results=results, change=key).text_input
+    monkeypatch.setattr(sys, "argv", ["app.py", "--allow-triage"])
+    app = open_page(results=results, change=key)
+    app.text_input[0].set_value("line 1\nline 2")
+    next(one for one in app.button if one.label == "Write to triage").click().run()
+    assert "It could not be written: note" in app.error[0].value.replace("\\", "")
+    app.text_input[0].set_value("looked at")
+    next(one for one in app.button if one.label == "Write to triage").click().run()
+    assert not app.exception and numbers(app)["in triage"] == 1
+    assert "looked at" in said(app) and len(list((results / "triage").glob("*.txt"))) == 2
 
 
 def test_names_are_quoted_for_the_shell() -> None:
