@@ -5,8 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pandas as pd
-from derive import TableRow
-from words import commit8, known, missing, when
+from words import missing
 
 from hostbench.core import units
 
@@ -33,6 +32,9 @@ NEEDED = (
     "commit committed_at run_id started_at torch driver status reason seconds ci_low_s ci_high_s "
     "gb_per_s ceiling_gb_per_s value unit version scratch num_samples launches flags source "
     "hardware device"
+).split()
+_POINTED = (
+    "status reason scratch flags commit seconds gb_per_s ci_low_s ci_high_s value unit"
 ).split()
 _FIRST_POINTS = 8
 _FACTS = ("torch", "driver", "hardware")
@@ -74,7 +76,7 @@ def points(rows: pd.DataFrame, series: str, by: str, unit: str) -> pd.DataFrame:
             "run_id": some["run_id"],
             "commit": some["commit"],
             "version": some["version"].fillna("").astype(str),
-            "said": [_said(row, unit) for row in some.to_dict("records")],
+            "said": _said(some, unit),
         }
     )
 
@@ -97,24 +99,38 @@ def _numbers(rows: pd.DataFrame, unit: str) -> tuple[pd.Series, pd.Series, pd.Se
     return seconds * factor, low * factor, high * factor
 
 
-def _said(row: TableRow, unit: str) -> str:
-    number = _number(row, unit)
-    flags = "" if missing(row["flags"]) else str(row["flags"])
-    scratch = "" if missing(row["scratch"]) else f"scratch: {row['scratch']}"
-    why = "" if row["status"] == "ok" else f"{row['status']}: {known(row['reason'], '')}"
-    about = (number, why, scratch, flags, when(row["started_at"]), commit8(row["commit"]))
+def _said(rows: pd.DataFrame, unit: str) -> list[str]:
+    """What a pointer shows of each: number, why it has none, when, which commit."""
+    cells = {name: rows[name].tolist() for name in _POINTED}
+    times = rows["started_at"].dt.strftime("%Y-%m-%d %H:%M UTC").tolist()
+    return [
+        _line(dict(zip(cells, row, strict=True)), at, unit)
+        for at, *row in zip(times, *cells.values(), strict=True)
+    ]
+
+
+def _line(row: Mapping[str, Any], at: Any, unit: str) -> str:
+    why = "" if row["status"] == "ok" else f"{row['status']}: {_text(row['reason'])}"
+    scratch = f"scratch: {row['scratch']}" if isinstance(row["scratch"], str) else ""
+    commit = _text(row["commit"])[:8] or "no commit"
+    about = (_number(row, unit), why, scratch, _text(row["flags"]), _text(at), commit)
     return " · ".join(one for one in about if one)[:300]
 
 
-def _number(row: TableRow, unit: str) -> str:
-    if missing(row["seconds"]):
-        return "" if missing(row["value"]) else f"{row['value']:.4g} {known(row['unit'], '')}"
-    text = units.format_seconds(row["seconds"])
-    if unit in ("GB/s", "% of the limit") and not missing(row["gb_per_s"]):
-        text = units.format_rate(row["gb_per_s"])
-    if not missing(row["ci_low_s"]) and not missing(row["ci_high_s"]):
-        low, high = units.format_seconds(row["ci_low_s"]), units.format_seconds(row["ci_high_s"])
-        text += f" ({low} to {high})"
+def _text(cell: Any) -> str:
+    return cell if isinstance(cell, str) else ""
+
+
+def _number(row: Mapping[str, Any], unit: str) -> str:
+    seconds, rate = row["seconds"], row["gb_per_s"]
+    if not seconds > 0:  # NaN, too
+        return "" if missing(row["value"]) else f"{row['value']:.4g} {_text(row['unit'])}"
+    text = units.format_seconds(seconds)
+    if unit in ("GB/s", "% of the limit") and rate > 0:
+        text = units.format_rate(rate)
+    low, high = row["ci_low_s"], row["ci_high_s"]
+    if low == low and high == high:
+        text += f" ({units.format_seconds(low)} to {units.format_seconds(high)})"
     return text
 
 

@@ -11,6 +11,8 @@ from hostbench.judge.grid import Along
 
 AXIS: Along = "commit"
 ANY = "all"
+MOST_ROWS = 500
+"""In the table, those that changed most; the CSV has all."""
 COLUMNS = (
     "case machine value_said change_said sparkline changed_committed_at changed_said noise "
     "detectable points status why"
@@ -46,13 +48,14 @@ wanted = choose.counted("show", "Show", {kind: len(own) for kind, own in kinds.i
 shown = kinds[wanted].reset_index(drop=True)
 if shown.empty:
     parts.stop("No series is like that.")
+order = shown["change"].abs().fillna(-1.0).sort_values(ascending=False, kind="stable").index
+num = len(shown)
+shown = shown.loc[order].head(MOST_ROWS).reset_index(drop=True)
 shown = shown.assign(
     value_said=[parts.number(row) for row in shown.to_dict("records")],
     change_said=shown["change"].map(in_words),
     changed_said=shown["changed_effect"].map(in_words),
 )
-order = shown["change"].abs().fillna(-1.0).sort_values(ascending=False, kind="stable").index
-shown = shown.loc[order].reset_index(drop=True)
 percent = st.column_config.NumberColumn(format="percent", width="small")
 columns = {
     "sparkline": st.column_config.LineChartColumn(width="small"),
@@ -80,6 +83,6 @@ with st.container(horizontal=True, vertical_alignment="center"):
         query = {"machine": where, "case": case, "more": more}
         st.switch_page("views/trend.py", query_params=query)
     parts.save(series.drop(columns="sparkline"), "series")
-    st.caption(
-        plain(f"Choose up to {MOST} rows. In 20 runs: the level now against that 20 runs ago.")
-    )
+    first = f"The {MOST_ROWS} that changed most of {num:,}; find the others. " * (num > MOST_ROWS)
+    level = f"Choose up to {MOST} rows. In 20 runs: the level now against that 20 runs ago."
+    st.caption(plain(first + level))
