@@ -1,5 +1,6 @@
 """The wheel, in an environment of its own, outside any checkout: a newcomer's commands."""
 
+import shutil
 import subprocess
 import time
 import urllib.request
@@ -15,6 +16,7 @@ from tests.own_project import FIRST
 from tests.scratch import Scratch
 
 PORT = 8593
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of an environment with the wheel: it sees the packages of this one, but no checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     build = ("-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", ".")
-    built = scratch.make(folder).python(*build, "-w", str(folder / "wheels"))
+    checkout = scratch.make(folder)
+    shutil.copytree(ROOT / "docs", checkout.root / "docs")
+    built = checkout.python(*build, "-w", str(folder / "wheels"))
     assert built.returncode == 0, built.stdout
     environment(folder / "env")
     (wheel,) = (folder / "wheels").glob("hostbench-*.whl")

@@ -264,7 +264,7 @@ def silent_machines(
         if pauses:
             age_s = epoch_s(now) - epoch_s(began[-1])
             if SILENT_AFTER * statistics.median(pauses) < age_s < RETIRED_AFTER_S:
-                found.append(f"nothing from {name} since {began[-1][:16]}Z")
+                found.append(f"nothing from machine {name} since {began[-1][:16]}Z")
     return tuple(found)
 
 

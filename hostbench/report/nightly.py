@@ -40,6 +40,13 @@ _CAUSES: Mapping[NightCause, str] = {
     "undecided": "measured again, too close to call",
     "not measured again": "seen in one run alone, which proves nothing",
 }
+_CODES = {
+    EXIT_OK: "nothing is slower",
+    EXIT_REGRESSION: "slower",
+    EXIT_USAGE: "a wrong option or name",
+    EXIT_NOTHING_MEASURED: "nothing to judge",
+    EXIT_FAILED: "something failed, or the night was cut off",
+}
 _FEW = 10
 """Lines of one kind that are listed; the others are counted."""
 
@@ -175,7 +182,7 @@ def _clauses(night: NightReport) -> Iterator[str]:
     if night.skipped:
         yield f"{number_of(len(night.skipped), 'case')} skipped that had a number before"
     if night.still:
-        yield f"still slower since {', '.join(one.since for one in night.still)}"
+        yield f"known and still slower: since {' and '.join(one.since for one in night.still)}"
     yield from night.silent
     yield from night.broken
 
@@ -238,8 +245,8 @@ def _quiet(night: NightReport) -> Iterator[str]:
     elif not (night.events or len(night.of("gone")) < len(night.moved)):
         compared = f", {night.held} of them compared" * (night.held < num)
         later = f", {number_of(left, 'case')} not" * (left > 0)
-        least = f", half of them would show a change of {night.detectable or 0.0:.1%}"
-        yield f"no change: {measured}{compared}{later}{least * (night.detectable is not None)}"
+        least = f", smallest detectable change {night.detectable or 0.0:.1%} (median)"
+        yield f"no new change: {measured}{compared}{later}{least * (night.detectable is not None)}"
 
 
 def _summed(night: NightReport, found: Sequence[MovedSeries]) -> str:
@@ -284,7 +291,7 @@ def page(night: NightReport) -> list[Part]:
     parts += _listed(
         "Steps that history confirms (`hostbench changes`)", list(map(_of_history, night.events))
     )
-    parts += _listed("Known from earlier nights, not undone since", list(map(str, night.still)))
+    parts += _listed("Open from earlier nights", list(map(str, night.still)))
     parts += _listed("Looks wrong on this machine", night.looks_wrong)
     parts += _listed("What the budget bought", night.bought)
     if night.again:
@@ -309,7 +316,8 @@ def _about(night: NightReport) -> Iterator[str]:
     if night.passed_over:
         yield f"  passed over, disturbed: {' and '.join(f'run {one}' for one in night.passed_over)}"
     began = f"began {night.began[:16]}Z, " if night.began else ""
-    yield f"  {began}took {format_seconds(night.took_s)}, exit code {exit_code(night)}"
+    code = exit_code(night)
+    yield f"  {began}took {format_seconds(night.took_s)}, exit code {code} ({_CODES[code]})"
 
 
 def table(night: NightReport) -> Table:

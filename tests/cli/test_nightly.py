@@ -175,7 +175,7 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch, whole: bool)
                 story.commit(f"day {day}", times=times)
             assert night(day, **facts) == EXIT_OK
             assert story.answer.startswith(
-                "No change: 2 series measured, half of them would show a change of 0."
+                "No new change: 2 series measured, smallest detectable change 0."
             )
 
     first = story.commit("begin")
@@ -198,7 +198,7 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch, whole: bool)
 
     quiet(6, 7, 8, times=2)
     known = f"2026-03-05: 1 series slower, {CASE} +{change.effect:.1%} that night (code: "
-    assert "; still slower since 2026-03-05" in story.answer
+    assert "; known and still slower: since 2026-03-05" in story.answer
     assert known in story.said
 
     new_torch: dict[str, Any] = {"torch": "2.13", "slower": 1.1}
@@ -227,7 +227,7 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch, whole: bool)
     assert "passed over, disturbed: run 20260311T" in story.said
     quiet(14, **new_torch)
     last = "12" if whole else "04"
-    assert f"; nothing from simulated-other since 2026-03-{last}T02:00Z" in story.answer
+    assert f"; nothing from machine simulated-other since 2026-03-{last}T02:00Z" in story.answer
     assert story.stored()[0].commit == first
 
 
@@ -427,7 +427,10 @@ def test_a_disturbance_that_stays_is_told_as_a_change(story: Story) -> None:
     assert story.night(4, throttled="thermal", slower=1.3) == EXIT_REGRESSION
     assert "(environment: gpu0.throttle_reasons: none -> thermal)" in story.answer
     assert story.night(5, throttled="thermal", slower=1.3) == EXIT_OK
-    assert story.answer.startswith("No change") and "still slower since 2026-03-04" in story.answer
+    assert (
+        story.answer.startswith("No new change")
+        and "still slower: since 2026-03-04" in story.answer
+    )
     assert story.night(6) == EXIT_OK
     assert story.answer.startswith("Faster, for the runs before were disturbed")
     assert "still slower" not in story.answer
@@ -444,7 +447,7 @@ def test_what_a_disturbed_night_confirmed_is_told_once(story: Story) -> None:
     nights.write(story.results, structs.replace(night, changes=confirmed))
     assert story.night(3, slower=1.2) == EXIT_OK
     assert story.answer.startswith("2 series measured, nothing to compare with yet")
-    assert "till slower since" in story.answer
+    assert "still slower: since" in story.answer
 
 
 def test_a_night_that_judges_nothing_says_so(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -484,7 +487,7 @@ def test_each_place_has_its_form(
     monkeypatch.setenv("GITLAB_CI", "true")
     assert story.night(2) == EXIT_OK
     first, start, *_, end = story.said.strip().split("\n")
-    assert first.startswith("No change") and "section_start:" in start and "section_end:" in end
+    assert first.startswith("No new change") and "section_start:" in start and "section_end:" in end
 
 
 def test_the_rest_of_a_budget_goes_to_what_tells_least(story: Story) -> None:

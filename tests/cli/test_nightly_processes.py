@@ -107,7 +107,7 @@ def test_a_signal_in_any_step_loses_nothing(machine: Machine, number: signal.Sig
     assert machine.night(1) == EXIT_OK
     assert machine.ended(2, number, r"launch 3/10") == ends
     assert machine.summary.exists() == (number == signal.SIGTERM)
-    assert machine.night(2) == EXIT_OK and "No change: 2 series" in machine.answer
+    assert machine.night(2) == EXIT_OK and "No new change: 2 series" in machine.answer
     assert "10 launches" in machine.said
 
     machine.commit(2)
@@ -124,7 +124,9 @@ def test_a_signal_in_any_step_loses_nothing(machine: Machine, number: signal.Sig
     branch = ("--push", f"{number.name}/results")
     assert machine.ended(4, number, pushing, branch) == ends
     if number == signal.SIGTERM:
-        assert "No change: 2 series" in machine.answer and "interrupted before" in machine.answer
+        assert (
+            "No new change: 2 series" in machine.answer and "interrupted before" in machine.answer
+        )
     hook.unlink()
     assert machine.night(5, *branch) == EXIT_OK
     there = git(remote, "ls-tree", "-r", "--name-only", "results").splitlines()

@@ -53,11 +53,15 @@ def moved(cause: NightCause) -> MovedSeries:
     [
         (
             {},
-            "No change: 2 series measured, half of them would show a change of 1.0% [box]",
+            "No new change: 2 series measured, smallest detectable change 1.0% (median) [box]",
             EXIT_OK,
         ),
-        ({"held": 1}, "No change: 2 series measured, 1 of them compared, half of", EXIT_OK),
-        ({"counts": {"ok": 2, "not measured": 3}}, "No change: 2 series measured, 3 cases not,", 0),
+        ({"held": 1}, "No new change: 2 series measured, 1 of them compared, smallest", EXIT_OK),
+        (
+            {"counts": {"ok": 2, "not measured": 3}},
+            "No new change: 2 series measured, 3 cases not,",
+            0,
+        ),
         ({"held": 0}, "2 series measured, nothing to compare with yet [box]", EXIT_OK),
         ({"held": 0, "is_first": True}, "First night: 2 series measured, nothing", EXIT_OK),
         (
@@ -68,7 +72,7 @@ def moved(cause: NightCause) -> MovedSeries:
         ({"enough": 0}, "Not judged (no case has the 7 launches that it ", EXIT_NOTHING_MEASURED),
         ({"scratch": "quick"}, "Not judged (quick): 2 series measured [", EXIT_NOTHING_MEASURED),
         ({"counts": {}, "enough": 0}, "Nothing measured: no case has", EXIT_NOTHING_MEASURED),
-        ({"moved": (moved("gone"),)}, "No change: 2 series measured, half of", EXIT_OK),
+        ({"moved": (moved("gone"),)}, "No new change: 2 series measured, smallest", EXIT_OK),
         ({"moved": (moved("unexplained"),)}, "Nothing confirmed: moved without a known", EXIT_OK),
         ({"moved": (moved("code"),)}, "Slower: 1 series, steps.copies[", EXIT_REGRESSION),
         (
@@ -78,7 +82,7 @@ def moved(cause: NightCause) -> MovedSeries:
         ),
         (
             {"skipped": (f"{CASE}: needs 2 GPUs, this machine has 1",)},
-            "No change: 2 series measured, half of them would show a change of 1.0%; 1 case",
+            "No new change: 2 series measured, smallest detectable change 1.0% (median); 1 case",
             EXIT_OK,
         ),
         ({"error": "disk", "error_code": EXIT_FAILED}, "Broken off: disk [box]", EXIT_FAILED),
@@ -127,7 +131,7 @@ def test_a_machine_is_silent_after_its_usual_pause_between_nights(tmp_path: Path
     history = open_history(str(tmp_path))
     for now, said in (
         ("2026-03-04T02:00:00Z", ()),
-        ("2026-03-04T15:00:00Z", ("nothing from box since 2026-03-03T02:00Z",)),
+        ("2026-03-04T15:00:00Z", ("nothing from machine box since 2026-03-03T02:00Z",)),
     ):
         assert silent_machines(history, tmp_path, "other", now, pytest.fail) == said
         assert silent_machines(history, tmp_path, "box", now, pytest.fail) == ()

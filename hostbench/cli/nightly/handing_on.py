@@ -121,9 +121,10 @@ def _with_next_steps(options: NightlyOptions, night: NightReport) -> NightReport
         steps.append(f"which commit it was: `{program()} bisect '{name}' --run{where}`")
     confirmed = night.of(*CONFIRMED, verdict="slower")
     if confirmed:
-        each = " (and so for each series)" * (len(confirmed) > 1)
+        first, each = confirmed[0], " (a command for each series)" * (len(confirmed) > 1)
+        since = str(night.commit)[:8] if first.cause == "code" else night.run_id
         steps.append(
-            f"if it is intended, accept it{each}: `{program()} triage set "
-            f"'{confirmed[0].case}@{night.machine}' {str(night.commit)[:8]} accepted{where}`"
+            f"if it is intended, accept it, and no night names it any more{each}: `{program()} "
+            f"triage set '{first.case}@{night.machine}' {since} accepted{where}`"
         )
     return replace(night, remarks=(*night.remarks, *steps))
