@@ -1,7 +1,9 @@
 """The heatmap of the page Status. No streamlit."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from derive_causes import in_words
 
@@ -11,7 +13,13 @@ CELL = "cell"
 """Name of the selection: the cell that was clicked."""
 _STRONG = 0.2
 """A change from which on the colour is the strongest."""
-_HOLLOW = {"color": GREY, "fillOpacity": 0.12, "stroke": GREY, "strokeDash": [2, 2]}
+_LEGEND = {
+    "title": "change in 20 runs",
+    "orient": "top",
+    "format": "+.0%",
+    "gradientLength": 140,
+    "gradientThickness": 8,
+}
 _COLORS = ["#158F6B", "#A8D5C6", "#C3CCD5", "#F2C39B", "#D1661C"]
 """Faster, the same, slower: green to orange, which the colour-blind tell apart."""
 
@@ -33,7 +41,7 @@ def cells(series: pd.DataFrame) -> pd.DataFrame:
                 "machine": machine,
                 "workload": workload,
                 "change": change,
-                "shade": max(-_STRONG, min(_STRONG, change)),
+                "shade": float(np.clip(change, -_STRONG, _STRONG)),
                 "series": len(own),
                 "said": said,
             }
@@ -53,51 +61,30 @@ def arranged(found: pd.DataFrame, machines: Sequence[str], stale: set[str]) -> p
 def heatmap(found: pd.DataFrame) -> Spec:
     """Machines by workloads; hollow where nothing is judged, struck through where the machine has
     been silent for long. A click selects a cell."""
-    names = sorted(set(found["workload"]))
     machines = list(dict.fromkeys(found["machine"]))
-    x = field(
-        "workload:N",
-        sort=names,
-        title=None,
-        axis={
-            "labelAngle": -50,
-            "labelLimit": 150,
-            "labelFontSize": 9,
-            "labelOverlap": False,
-            "ticks": False,
-            "domain": False,
-        },
-    )
-    y = field(
-        "machine:N",
-        sort=machines,
-        title=None,
-        axis={"labelLimit": 180, "ticks": False, "domain": False},
-    )
-    scale = {"domain": [-_STRONG, _STRONG], "range": _COLORS, "interpolate": "rgb"}
-    legend = {
-        "title": "change in 20 runs",
-        "orient": "top",
-        "format": "+.0%",
-        "gradientLength": 140,
-        "gradientThickness": 8,
-    }
-    color = field("shade:Q", scale=scale, legend=legend)
+    axis = {"ticks": False, "domain": False}
+    names = {"labelAngle": -50, "labelLimit": 150, "labelFontSize": 9, "labelOverlap": False}
+    x = field("workload:N", sort="ascending", title=None, axis={**axis, **names})
+    y = field("machine:N", sort=machines, title=None, axis={**axis, "labelLimit": 180})
     tip = [field(f"{name}:N", title=name) for name in ("machine", "workload", "said", "series")]
-    known = found[found["change"].notna()].to_dict("records")
-    unknown = found[found["change"].isna()].to_dict("records")
-    stale = found[found["stale"]].to_dict("records")
-    look = {"cornerRadius": 2, "stroke": "#8888", "strokeWidth": 0.5}
-    layers = [
-        layer(unknown, "rect", {**look, **_HOLLOW}, x=x, y=y, tooltip=tip),
-        {
-            **layer(known, "rect", look, x=x, y=y, color=color, tooltip=tip),
-        },
+    shade = {"domain": [-_STRONG, _STRONG], "range": _COLORS, "interpolate": "rgb"}
+    channels = {
+        "color": {**field("shade:Q", scale=shade, legend=_LEGEND), **_unless_judged(GREY)},
+        "fillOpacity": {**_unless_judged(0.12), "value": 1.0},
+    }
+    look: Spec = {"cornerRadius": 2, "stroke": "#7A828C", "strokeWidth": 0.5, "invalid": None}
+    cells = layer(found.to_dict("records"), "rect", look, x=x, y=y, tooltip=tip, **channels)
+    cells["params"] = [
+        {"name": CELL, "select": {"type": "point", "fields": ["machine", "workload"]}}
     ]
+    layers = [cells]
+    stale = found[found["stale"]].to_dict("records")
     if stale:
         text = {"text": "///", "fontSize": 10, "color": "#555C64", "tooltip": None}
         layers.append(layer(stale, "text", text, x=x, y=y))
-    select = {"type": "point", "fields": ["machine", "workload"]}
-    layers[1 if known else 0]["params"] = [{"name": CELL, "select": select}]
-    height = 24 * max(len(machines), 1)
-    return titled(layers, "", [], height)
+    return titled(layers, "", [], 24 * max(len(machines), 1))
+
+
+def _unless_judged(value: Any) -> Spec:
+    """A channel's value where a cell has no change to show."""
+    return {"condition": {"test": "!isValid(datum.shade)", "value": value}}

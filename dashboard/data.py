@@ -178,10 +178,16 @@ def has_own() -> bool:
     where there is nothing yet."""
     folder = results_folder()
     try:
-        names = machines(folder)
+        return _has_own(str(folder), _signature(folder))
     except UsageError:
         return True
-    return not names or any(len(newest_of(folder, name)) for name in names)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _has_own(folder: str, signature: int) -> bool:
+    place = folder if is_url(folder) else Path(folder)
+    names = machines(place)
+    return not names or any(len(newest_of(place, name)) for name in names)
 
 
 def rows_of(folder: Place, machine: str, run_id: str) -> pd.DataFrame:

@@ -72,17 +72,3 @@ def without_number(rows: pd.DataFrame) -> pd.DataFrame:
     keys = ["status", "workload", "reason"]
     groups = bad.groupby(keys, sort=False)["axes"].agg([len, "  |  ".join])
     return groups.set_axis(["cases", "which"], axis=1).reset_index()
-
-
-def run_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """One line per run, newest first: of what data.runs gives."""
-    table = runs.assign(
-        started=runs["started_at"].map(when),
-        commit=runs["commit"].map(commit8),
-        scratch=runs["scratch"].map(lambda value: known(value, "")),
-        torch=runs["torch"].map(known),
-        driver=runs["driver"].map(lambda value: known(value, "none")),
-    )
-    order = ["machine", "hardware", "started", "commit", "profile", "scratch", "torch", "driver"]
-    rest = [column for column in table if column not in [*order, "started_at", "source"]]
-    return table[order + rest]

@@ -9,13 +9,6 @@ from words import missing
 
 from hostbench.core import units
 
-UNITS = {
-    "seconds": "s",
-    "GB/s": "GB/s",
-    "% of the limit": "%",
-    "% of the first level": "%",
-    "value": "",
-}
 TITLES = {
     "seconds": "seconds per step, end to end (lower is better)",
     "GB/s": "GB/s (higher is better)",
@@ -28,11 +21,6 @@ MOST = 6
 """Series in one picture."""
 MANY = 150
 """Points of a picture from which on they are drawn small, without intervals."""
-NEEDED = (
-    "commit committed_at run_id started_at torch driver status reason seconds ci_low_s ci_high_s "
-    "gb_per_s ceiling_gb_per_s value unit version scratch num_samples launches flags source "
-    "hardware device"
-).split()
 _POINTED = (
     "status reason scratch flags commit seconds gb_per_s ci_low_s ci_high_s value unit"
 ).split()

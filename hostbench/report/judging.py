@@ -187,7 +187,7 @@ def progress(own: KeptSets) -> Progress:
 
 
 def main(results: str, axis: Along, folder: str) -> int:
-    with kept.lock(Path(folder), axis):
+    with kept.lock(Path(folder) / f"lock-{axis}"):
         place = Path(folder) / f"progress-{axis}.json"
         last = 0.0
 

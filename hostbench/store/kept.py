@@ -59,11 +59,11 @@ def read(kept: Path, name: str, **equal: str | None) -> pd.DataFrame:
 
 
 @contextlib.contextmanager
-def lock(folder: Path, name: str) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Wait until no other process writes, where the file system can lock. It is let go of when the
-    process ends, whatever ends it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / f"lock-{name}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    process ends, whatever ends it. The file and its folder are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -122,4 +122,7 @@ def test_the_heatmap_tells_not_judged_from_no_change() -> None:
     assert found["machine"].tolist() == ["box", "box", "new"]
     assert found["said"].tolist() == ["-50.0% of a[n=2]", "no change", "not judged"]
     assert found["shade"].tolist()[:2] == [-0.2, 0.0] and found["stale"].tolist() == [0, 0, 1]
-    vega.check(charts_status.heatmap(found))
+    drawn = charts_status.heatmap(found)
+    vega.check(drawn)
+    (empty,) = (one for one in drawn["layer"][0]["data"]["values"] if one["machine"] == "new")
+    assert empty["shade"] is None and empty["change"] is None

@@ -6,7 +6,6 @@ result. It can be deleted at will. Where it cannot be written, a temporary one s
 
 import atexit
 import contextlib
-import fcntl
 import gc
 import os
 import shutil
@@ -21,6 +20,7 @@ from pathlib import Path
 os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:100")
 
 from hostbench.core.errors import UsageError
+from hostbench.store import kept
 from hostbench.store.asv_tree import Tell, untold
 from hostbench.store.table import files
 from hostbench.store.table.files import ResultTable
@@ -144,10 +144,5 @@ def _lock(folder: Path) -> Iterator[None]:
     ignore = folder / ".gitignore"
     if not ignore.exists():
         ignore.write_text("# made by hostbench from the results; delete it at will\n*\n")
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with kept.lock(folder / "lock"):
         yield
-    finally:
-        os.close(descriptor)
