@@ -24,8 +24,12 @@ BADGES: dict[str, tuple[str, Literal["green", "red", "orange", "blue", "gray"]]]
     "undecided": (":material/help:", "gray"),
     "unavailable": (":material/visibility_off:", "gray"),
 }
-
-
+COLUMNS = {
+    "shape": st.column_config.BarChartColumn(width="small", y_min=0),
+    "question": st.column_config.Column(width=330),
+    "verdict": st.column_config.Column(width=400),
+}
+"""How a table of answers is drawn."""
 SAID = {"figure": "measured", "unavailable": "not here"}
 """States that a badge calls otherwise."""
 
@@ -45,17 +49,27 @@ def headline(answer: Answer) -> None:
         st.caption(plain("; ".join(measured[:3])))
 
 
-def whole(answer: Answer, about: Sequence[str], key: str) -> None:
-    """The headline, the chart, and the figures under it."""
+def whole(answer: Answer, about: Sequence[str], machine: str) -> None:
+    """The headline, the chart, its workload's trend, and the figures under it."""
+    name = f"{answer.workload}-{answer.question}"
     with st.container(border=True):
         headline(answer)
         for note in answer.notes:
             st.caption(plain(note))
         if answer.chart is not None:
             st.vega_lite_chart(drawn(answer.chart, about), width="stretch")
-        if answer.figures:
-            with st.expander(number_of(len(answer.figures), "figure")):
-                parts.table(table(answer), key)
+        st.page_link(
+            "views/trend.py",
+            label=f"{answer.workload} in Trend",
+            icon=":material/show_chart:",
+            query_params={"machine": machine, "workload": answer.workload},
+        )
+        with st.expander(number_of(len(answer.figures), "figure")):
+            parts.table(table(answer))
+            with st.container(horizontal=True):
+                parts.save(table(answer), name)
+                if answer.chart is not None:
+                    parts.save_chart(drawn(answer.chart, about), name, answer.question)
 
 
 def table(answer: Answer) -> pd.DataFrame:
@@ -85,13 +99,19 @@ def listed(found: Sequence[Answer]) -> pd.DataFrame:
             "family": one.family,
             "question": one.question,
             "state": _state(one),
-            "shape": [point.y for point in one.chart.points] if one.chart else [],
+            "shape": _shape(one.chart),
             "verdict": one.verdict,
             "figure": next((str(figure) for figure in one.figures if figure.value is not None), ""),
         }
         for one in found
     ]
     return pd.DataFrame(rows, columns=["family", "question", "state", "shape", "verdict", "figure"])
+
+
+def _shape(chart: Chart | None) -> list[float]:
+    """The heights of its points; a single one has no shape."""
+    points = chart.points if chart else ()
+    return [point.y for point in points] if len(points) > 1 else []
 
 
 def _state(answer: Answer) -> str:

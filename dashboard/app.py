@@ -1,19 +1,15 @@
 """Entry point: `hostbench dashboard`, or `streamlit run dashboard/app.py -- --results DIR`."""
 
+from typing import Literal
+
 import choose
 import data
+import parts
 import streamlit as st
 
 st.set_page_config(page_icon="⏱️", layout="wide", initial_sidebar_state=200)
 data.begin()
-understand = [st.Page("views/method.py", title="Method")]
-if data.has_own():
-    data.begin()
-understand = [
-    st.Page("views/understand.py", title="Questions"),
-    st.Page("views/family.py", title="Families"),
-    *understand,
-]
+ours: Literal["visible", "hidden"] = "visible" if data.has_own() else "hidden"
 page = st.navigation(
     {
         "Watch": [
@@ -27,11 +23,17 @@ page = st.navigation(
             st.Page("views/runs.py", title="Runs"),
             st.Page("views/machines.py", title="Machines"),
         ],
-        "Understand": understand,
+        "Understand": [
+            st.Page("views/understand.py", title="Questions", visibility=ours),
+            st.Page("views/family.py", title="Families", visibility=ours),
+            st.Page("views/method.py", title="Method"),
+        ],
     }
 )
 st.set_page_config(page_title=f"{page.title} · hostbench")
 choose.begin()
-page.run()
+with st.sidebar:
+    parts.refresh()
+parts.run(page)
 with st.sidebar.popover("Link", icon=":material/link:", type="tertiary"):
     st.code(choose.link(), language=None, wrap_lines=True)

@@ -1,23 +1,26 @@
 """The heatmap of the page Status. No streamlit."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from derive_causes import in_words
 
+from hostbench.report.causes import in_words
 from hostbench.report.charts import GREY, Spec, field, layer, titled
 
 CELL = "cell"
 """Name of the selection: the cell that was clicked."""
 _STRONG = 0.2
 """A change from which on the colour is the strongest."""
+_ROOM, _BESIDE = 14, 300
+"""Pixels that a slanted name needs, and what is beside the columns: with less they are vertical."""
 _LEGEND = {
-    "title": "change in 20 runs",
+    "title": "change in 20 runs, orange: slower",
+    "titleLimit": 300,
     "orient": "top",
     "format": "+.0%",
-    "gradientLength": 140,
+    "gradientLength": 180,
     "gradientThickness": 8,
 }
 _COLORS = ["#158F6B", "#A8D5C6", "#C3CCD5", "#F2C39B", "#D1661C"]
@@ -27,27 +30,22 @@ _COLORS = ["#158F6B", "#A8D5C6", "#C3CCD5", "#F2C39B", "#D1661C"]
 def cells(series: pd.DataFrame) -> pd.DataFrame:
     """A row for each machine and workload: the largest `change` of its series against 20 runs ago
     (NaN where none is judged), how many `series`, and `said`."""
-    rows = []
-    for names, own in series.groupby(["machine", "workload"], sort=False):
-        machine, workload = map(str, names if isinstance(names, tuple) else (names, ""))
-        known = own[own["change"].notna()]
-        change, said = float("nan"), "not judged"
-        if len(known):
-            worst = known.iloc[int(known["change"].abs().argmax())]
-            change = float(worst["change"])
-            said = f"{in_words(change)} of {worst['case']}" if change else "no change"
-        rows.append(
-            {
-                "machine": machine,
-                "workload": workload,
-                "change": change,
-                "shade": float(np.clip(change, -_STRONG, _STRONG)),
-                "series": len(own),
-                "said": said,
-            }
-        )
-    columns = ["machine", "workload", "change", "shade", "series", "said"]
-    return pd.DataFrame(rows, columns=columns)
+    names = ["machine", "workload"]
+    size = series["change"].abs()
+    worst = series.assign(size=size).sort_values("size", ascending=False, kind="stable")
+    worst = worst.drop_duplicates(names).set_index(names)[["change", "case"]]
+    found = series.groupby(names, sort=False).size().rename("series").to_frame().join(worst)
+    told = zip(found["change"], found["case"], strict=True)
+    found = found.assign(
+        shade=found["change"].clip(-_STRONG, _STRONG), said=[_said(*one) for one in told]
+    )
+    return found.reset_index()[[*names, "change", "shade", "series", "said"]]
+
+
+def _said(change: float, case: str) -> str:
+    if math.isnan(change):
+        return "not judged"
+    return f"{in_words(change)} of {case}" if change else "no change"
 
 
 def arranged(found: pd.DataFrame, machines: Sequence[str], stale: set[str]) -> pd.DataFrame:
@@ -63,10 +61,21 @@ def heatmap(found: pd.DataFrame) -> Spec:
     been silent for long. A click selects a cell."""
     machines = list(dict.fromkeys(found["machine"]))
     axis = {"ticks": False, "domain": False}
-    names = {"labelAngle": -50, "labelLimit": 150, "labelFontSize": 9, "labelOverlap": False}
+    tight = f"windowSize()[0] < {_ROOM * found['workload'].nunique() + _BESIDE}"
+    names = {
+        "labelAngle": {"expr": f"{tight} ? -90 : -50"},
+        "labelFontSize": {"expr": f"{tight} ? 8 : 9"},
+        "labelAlign": "right",
+        "labelBaseline": "middle",
+        "labelLimit": 150,
+        "labelOverlap": False,
+    }
     x = field("workload:N", sort="ascending", title=None, axis={**axis, **names})
-    y = field("machine:N", sort=machines, title=None, axis={**axis, "labelLimit": 180})
-    tip = [field(f"{name}:N", title=name) for name in ("machine", "workload", "said", "series")]
+    left = {"labelLimit": {"expr": f"{tight} ? 90 : 180"}}
+    y = field("machine:N", sort=machines, title=None, axis={**axis, **left})
+    called = {"said": "change"}
+    shown = ("machine", "workload", "said", "series")
+    tip = [field(f"{name}:N", title=called.get(name, name)) for name in shown]
     shade = {"domain": [-_STRONG, _STRONG], "range": _COLORS, "interpolate": "rgb"}
     channels = {
         "color": {**field("shade:Q", scale=shade, legend=_LEGEND), **_unless_judged(GREY)},
@@ -80,7 +89,8 @@ def heatmap(found: pd.DataFrame) -> Spec:
     layers = [cells]
     stale = found[found["stale"]].to_dict("records")
     if stale:
-        text = {"text": "///", "fontSize": 10, "color": "#555C64", "tooltip": None}
+        sign = {"expr": f"{tight} ? '/' : '///'"}
+        text = {"text": sign, "fontSize": 10, "color": "#555C64", "tooltip": None}
         layers.append(layer(stale, "text", text, x=x, y=y))
     return titled(layers, "", [], 24 * max(len(machines), 1))
 

@@ -6,6 +6,7 @@ history, and each choice one more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -13,6 +14,8 @@ import pandas as pd
 import streamlit as st
 from words import plain
 
+_LOW, _HIGH, _OF_ROW = 330, 600, 36
+"""Pixels of a table and of its row."""
 _CHOSEN = "all that is chosen on this page"
 
 
@@ -62,16 +65,10 @@ def some(
     drops: Sequence[str] = (),
 ) -> list[str]:
     """Several at once; none by default. The address has the key once for each."""
-    said = st.query_params.get_all(key)
-    gone = [one for one in said if one not in options]
-    if gone:
-        st.warning(f"The link asks for {plain(key)} {plain(', '.join(gone))}, which is not here.")
-    st.session_state[key] = [one for one in said if one in options][:most]
+    st.session_state[key] = _here(key, options)[:most]
 
     def write() -> None:
-        kept = {name: st.query_params.get_all(name) for name in st.query_params}
-        kept = {name: own for name, own in kept.items() if name not in drops}
-        st.query_params.from_dict({**kept, key: st.session_state[key]})
+        _put(key, st.session_state[key], drops)
 
     chosen = st.multiselect(
         label, options, key=key, format_func=text, max_selections=most, on_change=write
@@ -96,30 +93,74 @@ def counted(key: str, label: str, numbers: Mapping[str, int]) -> str:
 
 
 def row(key: str, label: str, rows: pd.DataFrame, names: Sequence[str], **look: Any) -> str | None:
-    """A table; a row that is clicked writes its name into the address. The name that is there."""
+    """A table, low where a row is chosen, for what follows is about it; a row that is clicked
+    writes its name into the address. The name that is there."""
+    most = _LOW if st.query_params.get(key) in names else _HIGH
+    look["height"] = "content" if len(rows) * _OF_ROW < most else most
+    said = some_rows(key, label, rows, names, selection_mode="single-row", **look)
+    return said[0] if said else None
 
-    def write() -> None:
-        chosen = st.session_state[widget].selection.rows
+
+def some_rows(
+    key: str, label: str, rows: pd.DataFrame, names: Sequence[str], **look: Any
+) -> list[str]:
+    """The same of several rows, which have the key once for each in the address."""
+
+    def write(chosen: list[str]) -> None:
         if chosen:
-            st.query_params[key] = names[chosen[0]]
+            st.query_params[key] = chosen
 
-    widget = f"{key} row"
+    said = _here(key, names)
+    _table(f"{key} row", rows, names, said, write, **look)
+    st.caption(f"Click the box at the left of a row to see {label}.")
+    return said
+
+
+def passing_rows(key: str, rows: pd.DataFrame, names: Sequence[str], **look: Any) -> list[str]:
+    """A table of which some rows are ticked for what follows, and not in the address: the names of
+    those."""
+    kept = f"ticked in {key}"
+
+    def write(chosen: list[str]) -> None:
+        st.session_state[kept] = chosen
+
+    said = [one for one in st.session_state.get(kept, ()) if one in names]
+    _table(f"{key} rows", rows, names, said, write, **look)
+    return said
+
+
+def _table(
+    widget: str,
+    rows: pd.DataFrame,
+    names: Sequence[str],
+    ticked: Sequence[str],
+    write: Callable[[list[str]], None],
+    **look: Any,
+) -> None:
+    """A table whose ticks stay with the names of its rows when these come in another order."""
+
+    def changed() -> None:
+        write([names[row] for row in st.session_state[widget].selection.rows])
+
+    st.session_state[widget] = {"selection": {"rows": [names.index(one) for one in ticked]}}
     st.dataframe(
         rows,
         key=widget,
         hide_index=True,
         width="stretch",
-        on_select=write,
-        selection_mode="single-row",
+        on_select=changed,
         placeholder="",
         **look,
     )
-    st.caption(f"Click the box at the left of a row to see {label}.")
-    said = st.query_params.get(key)
-    if said is not None and said not in names:
-        st.warning(f"The link asks for {plain(key)} {plain(said)}, which is not here.")
-        return None
-    return said
+
+
+def _here(key: str, names: Sequence[str]) -> list[str]:
+    """What the address says there, without what is not to be had, which a warning names."""
+    said = st.query_params.get_all(key)
+    gone = [one for one in said if one not in names]
+    if gone:
+        st.warning(f"The link asks for {plain(key)} {plain(', '.join(gone))}, which is not here.")
+    return [one for one in said if one in names]
 
 
 def either(key: str, label: str, options: Sequence[str]) -> str:
@@ -127,6 +168,26 @@ def either(key: str, label: str, options: Sequence[str]) -> str:
     _set(key, options)
     changed = _write(key, str)
     return str(st.radio(label, options, key=key, horizontal=True, on_change=changed))
+
+
+def day(key: str, label: str, first: date, last: date, usual: date) -> date:
+    """A day between two."""
+    said = st.query_params.get(key)
+    try:
+        asked = usual if said is None else date.fromisoformat(said)
+    except ValueError:
+        st.warning(f"The link asks for {plain(key)} {plain(said)}, which is no day as 2026-11-23.")
+        asked = usual
+    st.session_state[key] = min(max(asked, first), last)
+    st.session_state.setdefault(_CHOSEN, []).append((key, str))
+    return st.date_input(
+        label,
+        min_value=first,
+        max_value=last,
+        key=key,
+        format="YYYY-MM-DD",
+        on_change=_write(key, str),
+    )
 
 
 def yes(key: str, label: str, *, default: bool = True) -> bool:
@@ -144,7 +205,7 @@ def _set(
 ) -> None:
     """Set a widget to what the address says, else to the first option. `value` of an option is what
     the widget holds, `text` its way back."""
-    said = st.query_params.get(key)
+    said = st.query_params.get(key) or None
     if said is not None and said not in options:
         st.warning(f"The link asks for {plain(key)} {plain(said)}, which is not here.")
         said = None
@@ -160,8 +221,13 @@ def _write(key: str, text: Callable[[Any], str], drops: Sequence[str] = ()) -> C
     """Write a choice into the address, before the page runs again."""
 
     def write() -> None:
-        kept = {name: st.query_params.get_all(name) for name in st.query_params}
-        kept = {name: own for name, own in kept.items() if name not in drops}
-        st.query_params.from_dict({**kept, key: text(st.session_state[key])})
+        _put(key, text(st.session_state[key]), drops)
 
     return write
+
+
+def _put(key: str, value: str | Sequence[str], drops: Sequence[str]) -> None:
+    """One entry of the browser's history, whatever it drops; what a widget of Streamlit's own
+    keeps in the address stays."""
+    gone: dict[str, Sequence[str]] = {name: () for name in drops if name in st.query_params}
+    st.query_params.update({**gone, key: value})

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,21 +16,23 @@ from typing import Any, TypeAlias
 import pandas as pd
 import streamlit as st
 from charts_status import cells
-from derive_causes import causes, with_causes
 from derive_compare import newest
 from derive_machines import limits
+from derive_trend import MODEL
 from words import hardware, only
 
 from hostbench import families
 from hostbench.core.errors import UsageError
-from hostbench.core.files import is_url
+from hostbench.core.files import is_url, read_stored
 from hostbench.judge.compare import Comparison, compare
-from hostbench.judge.grid import Along, marked
+from hostbench.judge.grid import Along, group_of, marked, settings
 from hostbench.report import side_runs
 from hostbench.report.answer import Answer, Unanswered, by_family
-from hostbench.report.comparison import notes
+from hostbench.report.causes import causes, with_causes
+from hostbench.report.comparison import against_asv, notes
 from hostbench.report.comparison import page as comparison_page
 from hostbench.report.doctor import Diagnosis, of_stored
+from hostbench.report.forge import commit_page, commit_prefix
 from hostbench.report.judged_table import JudgedTable
 from hostbench.report.judging import KeptSets, Progress, progress, start
 from hostbench.report.night_history import facts_moved
@@ -38,6 +41,7 @@ from hostbench.report.page import as_json
 from hostbench.report.places import Key
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of as questioned
+from hostbench.report.setups import changes
 from hostbench.report.side_runs import SideRuns
 from hostbench.report.sides import both
 from hostbench.report.table import markdown
@@ -45,11 +49,14 @@ from hostbench.store import traces as stored_traces
 from hostbench.store import triage
 from hostbench.store.columns import ABOUT, STATUSES
 from hostbench.store.history import History
+from hostbench.store.runs import AboutRun
 from hostbench.store.table import remote
 from hostbench.store.traces import StoredTrace
 from hostbench.store.triage import Entry, Triage
 
 _SEEN = "signatures of the folders"
+_DRAWN = "when the page was drawn"
+OLD_AFTER_S = 600.0
 WRITTEN = (".json", ".jsonl", ".toml")
 """Files that are written more than once."""
 _HOW = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
@@ -105,10 +112,10 @@ def runs(folder: Place) -> pd.DataFrame:
 
     Raises UsageError when there is no such folder, like all that follow.
     """
-    return _runs(str(folder), _signature(folder))
+    return _runs(str(folder), _signature(folder)).copy(deep=False)
 
 
-@st.cache_data(max_entries=4, show_spinner=False)
+@st.cache_resource(max_entries=4, show_spinner=False)
 def _runs(folder: str, signature: int) -> pd.DataFrame:
     runs = _kept(folder, signature, "runs_counted")
     runs = runs.assign(machine=runs["machine"].fillna(NO_MACHINE))
@@ -124,11 +131,45 @@ def warnings(folder: Place) -> list[str]:
     return list(_history(str(folder), _signature(folder)).warnings)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """All that were ever measured or simulated; shared, so only read it."""
+
+    names: list[str]
+    """The one with the newest run first; what is only simulated comes last."""
+    simulated: set[str]
+    """Those that nothing was measured on."""
+    groups: list[str]
+    """The same as series name them: machine/environment of one that has several environments of
+    asv's."""
+    models: dict[str, list[str]]
+    """`hardware:NAME` -> the groups of its machines, where several machines have it."""
+
+
+def every_machine(folder: Place) -> Machines:
+    return _every_machine(str(folder), _signature(folder))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _every_machine(folder: str, signature: int) -> Machines:
+    found = _runs(folder, signature)
+    is_simulated = found["device"] == "simulated"
+    simulated = set(found["machine"][is_simulated]) - set(found["machine"][~is_simulated])
+    names = sorted(dict.fromkeys(found["machine"]), key=simulated.__contains__)
+    setting = pd.Series(settings(found).astype(str), index=found.index)
+    here = {name: dict.fromkeys(setting[found["machine"] == name]) for name in names}
+    groups = [group_of(name, one, len(own)) for name, own in here.items() for one in own]
+    having = found[["hardware", "machine"]].dropna().drop_duplicates()
+    models = {
+        f"{MODEL}{name}": [one for one in groups if one.partition("/")[0] in set(own)]
+        for name, own in having.groupby("hardware", sort=False, observed=True)["machine"]
+        if len(own) > 1
+    }
+    return Machines(names=names, simulated=simulated, groups=groups, models=models)
+
+
 def machines(folder: Place) -> list[str]:
-    """Every machine, the one with the newest run first; what is only simulated comes last."""
-    found = runs(folder)
-    simulated = found["device"] == "simulated"
-    return list(dict.fromkeys(pd.concat([found[~simulated], found[simulated]])["machine"]))
+    return every_machine(folder).names
 
 
 def newest_of(folder: Place, machine: str) -> pd.DataFrame:
@@ -206,9 +247,11 @@ def series(folder: Place, machine: str) -> pd.DataFrame:
     return _asked(folder, "series", _named(machine))
 
 
-def trend(folder: Place, machine: str, case: str) -> pd.DataFrame:
+def trend(folder: Place, group: str, case: str) -> pd.DataFrame:
     """The rows of one series, the oldest first; points with few launches are scratch."""
-    return marked(_asked(folder, "trend", _named(machine), case))
+    machine, _, setting = group.partition("/")
+    rows = marked(_asked(folder, "trend", _named(machine), case))
+    return rows[settings(rows) == setting] if setting else rows
 
 
 def traces(folder: Place, machine: str, family: str) -> tuple[list[StoredTrace], list[str]]:
@@ -234,7 +277,7 @@ def _sets(folder: str, axis: Along, signature: int) -> KeptSets:
 
 def judging_now(folder: Place, axis: Along) -> Progress:
     """How far the process is that judges what is stored: it is started where there is none. git is
-    asked where the dashboard was started."""
+    asked in the project of the results, else where the dashboard was started."""
     state = str(folder), axis, _signature(folder)
     process, sets = _process(*state), _sets(*state)
     ended, told = process.poll(), progress(sets)
@@ -256,7 +299,7 @@ class Caused:
     """What was judged, event by event and cause by cause; shared, so only read it."""
 
     events: pd.DataFrame
-    """JudgedTable.events, with derive_causes.with_causes."""
+    """JudgedTable.events, with causes.with_causes."""
     series: pd.DataFrame
     """JudgedTable.series."""
     causes: pd.DataFrame
@@ -305,6 +348,8 @@ class OneRun:
     """Facts that differ from that run's and may be causes, in words, the likeliest first."""
     document: bytes
     """The run as `report --format json` has it."""
+    archives: list[Path]
+    """Its files, a part each; none of a table at a URL."""
 
 
 def one_run(folder: Place, machine: str, run_id: str) -> OneRun | None:
@@ -330,7 +375,15 @@ def _one_run(folder: str, machine: str, run_id: str, signature: int) -> OneRun |
         lasting=lasting,
         passing=passing,
         document=json.dumps(as_json(history.rows_of(own[place]), whole), indent=1).encode(),
+        archives=history.archives(own[place]),
     )
+
+
+def archive(folder: Place, path: Path) -> bytes:
+    """One of OneRun.archives as it lies there. Raises OSError where it has gone, or lies outside of
+    the folder."""
+    assert isinstance(folder, Path)
+    return read_stored(path, folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,8 +426,6 @@ class MachineToday:
     """What the newest runs of a machine say of it; shared, so only read it."""
 
     hardware: str
-    verdicts: list[Diagnosis]
-    """What is wrong with it by the facts of its newest run; empty where none has any."""
     limits: pd.DataFrame
     """Of its newest runs, the best rate at each limit: derive_machines.limits."""
 
@@ -388,13 +439,45 @@ def _machine(folder: str, name: str, signature: int) -> MachineToday:
     place = folder if is_url(folder) else Path(folder)
     history, runs = _history(folder, signature), newest_of(place, name)["run_id"].unique()
     rows = history.of_runs([str(one) for one in runs], _named(name))
-    own = [run for run in history.runs() if run.machine == _named(name)]
-    stored = history.facts(own[-1]).get("before", {}) if own else {}
-    return MachineToday(
-        hardware=only(rows, "hardware", ""),
-        verdicts=of_stored(stored) if stored else [],
-        limits=limits(rows),
-    )
+    return MachineToday(hardware=only(rows, "hardware", ""), limits=limits(rows))
+
+
+def doctors(folder: Place) -> dict[str, list[Diagnosis]]:
+    """What is wrong with each machine by the facts of its newest run, the worst first; empty where
+    none are stored."""
+    return _doctors(str(folder), _signature(folder))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _doctors(folder: str, signature: int) -> dict[str, list[Diagnosis]]:
+    history = _history(folder, signature)
+    newest = {run.machine or NO_MACHINE: run for run in history.runs()}
+    place = folder if is_url(folder) else Path(folder)
+    return {
+        name: _doctor(folder, newest[name], history) if name in newest else []
+        for name in machines(place)
+    }
+
+
+@st.cache_resource(max_entries=256, show_spinner="Reading the machines ...")
+def _doctor(folder: str, run: AboutRun, _history: History) -> list[Diagnosis]:
+    stored = _history.facts(run).get("before", {})
+    return of_stored(stored) if stored else []
+
+
+def setup_changes(folder: Place) -> pd.DataFrame:
+    """A row for each fact that changed on a machine, the newest first: `machine` and
+    hostbench.report.setups.COLUMNS."""
+    return _setup_changes(str(folder), _signature(folder))
+
+
+@st.cache_data(max_entries=4, show_spinner=False)
+def _setup_changes(folder: str, signature: int) -> pd.DataFrame:
+    history = _history(folder, signature)
+    place = folder if is_url(folder) else Path(folder)
+    found = [changes(history.setups(_named(name))).assign(machine=name) for name in machines(place)]
+    every = pd.concat(found, ignore_index=True)
+    return every.sort_values("since", ascending=False, kind="stable", ignore_index=True)
 
 
 def sides(folder: Place) -> pd.DataFrame:
@@ -408,6 +491,8 @@ class ComparedSides:
 
     found: dict[Key, Comparison]
     in_bytes: set[Key]
+    against_asv: dict[Key, str]
+    """Why asv compare says otherwise; empty where it does not."""
     notes: tuple[str, ...]
     """What has to be known to read the verdicts."""
     markdown: str
@@ -440,6 +525,7 @@ def _comparison(
     return ComparedSides(
         found=found,
         in_bytes=read.in_bytes & found.keys(),
+        against_asv={key: against_asv(one, read.asv.get(key)) for key, one in found.items()},
         notes=(*_left_out(asked, (first, second)), *notes(found, read)),
         markdown=markdown(said),
     )
@@ -454,6 +540,17 @@ def _left_out(asked: Sequence[SideRuns], read: Sequence[SideRuns]) -> Iterator[s
             )
 
 
+def commit_url(folder: Place, commit: object) -> str | None:
+    """The commit's page on its forge; None where none is known."""
+    return commit_page(_commit_prefix(folder), commit)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _commit_prefix(folder: Place) -> str | None:
+    """As configured when it is first asked for."""
+    return commit_prefix(folder if isinstance(folder, Path) else None, Path.cwd())
+
+
 def _named(machine: str) -> str | None:
     return None if machine == NO_MACHINE else machine
 
@@ -461,6 +558,7 @@ def _named(machine: str) -> str | None:
 def begin() -> None:
     """Before a page is drawn: it shows the files as they are now, all of it the same ones."""
     st.session_state[_SEEN] = {}
+    st.session_state[_DRAWN] = time.monotonic()
 
 
 def _signature(folder: Place) -> int:
@@ -472,6 +570,17 @@ def _signature(folder: Place) -> int:
     if str(folder) not in seen:
         seen[str(folder)] = _looked_at(folder)
     return seen[str(folder)]
+
+
+def is_outdated(folder: Place) -> bool:
+    """Whether a stored file has come, gone or been written since the page was drawn, or that is so
+    long ago that ages on it are. A table at a URL that does not answer has not changed."""
+    if time.monotonic() - st.session_state.get(_DRAWN, 0.0) > OLD_AFTER_S:
+        return True
+    seen: dict[str, int] = st.session_state.get(_SEEN, {})
+    with suppress(UsageError):
+        return _looked_at(folder) != seen.get(str(folder))
+    return False
 
 
 def _looked_at(folder: Place) -> int:

@@ -35,7 +35,7 @@ def hover(rows: pd.DataFrame) -> pd.DataFrame:
 def _number(row: TableRow) -> str:
     if not missing(row["seconds"]):
         return units.format_seconds(row["seconds"])
-    return "-" if missing(row["value"]) else f"{row['value']:.4g} {known(row['unit'], '')}"
+    return "-" if missing(row["value"]) else units.format_value(row["value"], row["unit"])
 
 
 def _rate(row: TableRow) -> str:
@@ -63,8 +63,8 @@ def _why(row: TableRow) -> str:
 
 
 def without_number(rows: pd.DataFrame) -> pd.DataFrame:
-    """What was skipped, failed or not measured: one row per reason, with its cases."""
-    bad = rows[rows["status"] != "ok"].copy()
+    """What failed, was not measured or was skipped: one row per reason, with its cases."""
+    bad = rows[rows["status"] != "ok"].sort_values("status", key=_worst_first, kind="stable")
     bad["reason"] = [known(reason, "no reason stored") for reason in bad["reason"]]
     bad["axes"] = [
         axes(case, name) for case, name in zip(bad["case"], bad["workload"], strict=True)
@@ -72,3 +72,8 @@ def without_number(rows: pd.DataFrame) -> pd.DataFrame:
     keys = ["status", "workload", "reason"]
     groups = bad.groupby(keys, sort=False)["axes"].agg([len, "  |  ".join])
     return groups.set_axis(["cases", "which"], axis=1).reset_index()
+
+
+def _worst_first(statuses: pd.Series) -> pd.Series:
+    found: pd.Series = statuses.map({"failed": 0, "not measured": 1, "skipped": 2})
+    return found

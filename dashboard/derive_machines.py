@@ -2,7 +2,7 @@
 streamlit."""
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,10 +10,10 @@ import pandas as pd
 from words import commit8, known
 
 from hostbench.report.charts import BLUE, CROSS, ORANGE, Spec, field, layer, titled
+from hostbench.report.doctor import Diagnosis
 
 STALE_AFTER = 1.5
 """Times a machine's usual pause between two runs."""
-FACTS = ("torch", "driver", "hardware")
 
 
 def listed(runs: pd.DataFrame, now: pd.Timestamp) -> pd.DataFrame:
@@ -59,19 +59,81 @@ def age(span: Any) -> str:
     return "just now"
 
 
-def moved(runs: pd.DataFrame) -> pd.DataFrame:
-    """When torch, the driver or the hardware changed on a machine: a row for each, the newest
-    first. `runs` are those of one machine, in any order."""
-    order = runs.sort_values("started_at", kind="stable")
-    rows = []
-    for name in FACTS:
-        values = order[["started_at", "commit", name]].dropna(subset=[name])
-        for before, after in pairwise(values.to_dict("records")):
-            if before[name] != after[name]:
-                change = f"{before[name]} -> {after[name]}"
-                rows.append({"when": after["started_at"], "fact": name, "change": change})
-    found = pd.DataFrame(rows, columns=["when", "fact", "change"])
-    return found.sort_values("when", ascending=False, kind="stable", ignore_index=True)
+def health(
+    listed: pd.DataFrame,
+    changes: pd.DataFrame,
+    verdicts: Mapping[str, Sequence[Diagnosis]],
+) -> pd.DataFrame:
+    """A row for each machine of `listed`: its newest run, since when it has its torch and its
+    driver, where they changed (data.setup_changes), and the doctor's worst finding. Without a
+    column of versions where no machine has one."""
+    kept = ["machine", "newest run", "age", "stale", "failed", "torch", "driver"]
+    found = listed[kept].copy()
+    for name in ("torch", "driver"):
+        own = changes[changes["fact"] == name].drop_duplicates("machine").set_index("machine")
+        found[name] = [
+            f"{now} since {own['since'][machine]:%Y-%m-%d}" if machine in own.index else now
+            for machine, now in zip(found["machine"], found[name], strict=True)
+        ]
+    found = found[[name for name in kept if name not in ("torch", "driver") or found[name].any()]]
+    return found.assign(doctor=[_worst(verdicts.get(name, ())) for name in found["machine"]])
+
+
+def _worst(verdicts: Sequence[Diagnosis]) -> str:
+    """What somebody should see to first."""
+    if not verdicts:
+        return "no facts stored"
+    bad = [one for one in verdicts if one.level in ("broken", "warn")]
+    if not bad:
+        return "ok"
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    return f"{bad[0].level}: {bad[0].text}{more}"
+
+
+def timeline(runs: pd.DataFrame, changes: pd.DataFrame, colors: Mapping[str, str]) -> Spec:
+    """The newest runs of each machine that something changed on (data.runs, data.setup_changes) as
+    dots, and a diamond where it changed."""
+    names = list(dict.fromkeys(changes["machine"]))
+    own = runs[runs["machine"].isin(names) & runs["started_at"].notna()]
+    own = own.groupby("machine", sort=False).head(_DOTS)
+    dots = [
+        {"machine": row["machine"], "at": _iso(row["started_at"]), "commit": commit8(row["commit"])}
+        for row in own.to_dict("records")
+    ]
+    told: dict[tuple[str, str], list[str]] = {}
+    for row in changes.to_dict("records"):
+        said = f"{row['fact']}: {row['from']} -> {row['to']}"
+        told.setdefault((row["machine"], _iso(row["since"])), []).append(said)
+    diamonds = [
+        {"machine": machine, "at": at, "said": _in_short(said)}
+        for (machine, at), said in told.items()
+    ]
+    x = field("at:T", title=None, scale={"type": "utc"})
+    y = field("machine:N", sort=names, title=None, axis={"labelLimit": 180, "ticks": False})
+    shades = {"domain": names, "range": [colors[name] for name in names]}
+    color = field("machine:N", scale=shades, legend=None)
+    tip = [field("machine:N"), field("at:T", title="UTC", format="%Y-%m-%d %H:%M")]
+    ran, moved = field("commit:N"), field("said:N", title="changed")
+    layers = [
+        layer(dots, "point", _RUN, x=x, y=y, color=color, tooltip=[*tip, ran]),
+        layer(diamonds, "point", _CHANGE, x=x, y=y, color=color, tooltip=[*tip, moved]),
+    ]
+    return titled(layers, "", [], 28 * max(len(names), 2))
+
+
+_RUN: Spec = {"filled": True, "size": 14, "opacity": 0.6}
+_CHANGE: Spec = {"filled": True, "shape": "diamond", "size": 160, "opacity": 1}
+_NAMED, _DOTS = 4, 300
+
+
+def _iso(at: Any) -> str:
+    return str(at.isoformat())
+
+
+def _in_short(said: Sequence[str]) -> str:
+    """What changed at one moment, the likeliest causes by name."""
+    more = f"; {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+    return "; ".join(said[:_NAMED]) + more
 
 
 def limits(rows: pd.DataFrame) -> pd.DataFrame:
@@ -107,7 +169,9 @@ def reached(machines: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> 
     shades = {"domain": names, "range": [colors[name] for name in names]}
     heading = {"orient": "top", "title": None, "columns": 2, "labelLimit": 280}
     color = field("machine:N", scale=shades, legend=heading)
-    tip = [field(f"{name}:N", title=name) for name in ("machine", "case", "said", "limit")]
+    called = {"said": "rate"}
+    shown = ("machine", "case", "said", "limit")
+    tip = [field(f"{name}:N", title=called.get(name, name)) for name in shown]
     within = [cell for cell in cells if cell["share"] <= 1]
     beyond = [cell for cell in cells if cell["share"] > 1]
     layers = [

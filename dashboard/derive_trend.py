@@ -1,188 +1,199 @@
-"""Series over their runs: points, levels, changes of facts. No streamlit."""
+"""The lines of Trend: what they are called, and all that their picture shows. No streamlit."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import pandas as pd
-from words import missing
+from words import case, colors, group
 
-from hostbench.core import units
+from hostbench.report.causes import EventRow, marks
+from hostbench.report.charts import PALETTE
+from hostbench.report.judged_table import JudgedTable
+from hostbench.report.trend import (
+    MOST_DRAWN,
+    facts_changed,
+    levels,
+    limit,
+    points,
+    thinned,
+    worded,
+)
 
-TITLES = {
-    "seconds": "seconds per step, end to end (lower is better)",
-    "GB/s": "GB/s (higher is better)",
-    "% of the limit": "% of what the link can carry (higher is better)",
-    "% of the first level": "% of the time of the first level (lower is better)",
-    "value": "value (asv's rule: lower is better)",
-}
-KINDS = ("measured", "scratch (never judged)", "failed (struck out)", "skipped")
-MOST = 6
-"""Series in one picture."""
-MANY = 150
-"""Points of a picture from which on they are drawn small, without intervals."""
-_POINTED = (
-    "status reason scratch flags commit seconds gb_per_s ci_low_s ci_high_s value unit"
-).split()
-_FIRST_POINTS = 8
-_FACTS = ("torch", "driver", "hardware")
+MODEL = "hardware:"
+"""Before the name of a hardware model, where a machine's could stand."""
+MOST_LIKE = 12
+"""Lines of one model: of the machines with the newest runs."""
 
 
-def choices(every: Sequence[pd.DataFrame]) -> list[str]:
-    """What may stand on the vertical axis, of what these series have; what is usual comes first."""
-    found = []
-    if any(rows["seconds"].notna().any() for rows in every):
-        found.append("seconds")
-        if all(rows["gb_per_s"].notna().any() for rows in every):
-            found.append("GB/s")
-        if all(rows["ceiling_gb_per_s"].gt(0).any() for rows in every):
-            found.append("% of the limit")
-        found.append("% of the first level")
-    return found or ["value"]
+class TrendLine(NamedTuple):
+    """Of a series that was asked for; of a model there is one for each of its machines."""
+
+    series: str
+    """case@machine or case@model, as the address has it."""
+    where: str
+    """The machine, or machine/environment of asv's."""
 
 
-def points(rows: pd.DataFrame, series: str, by: str, unit: str) -> pd.DataFrame:
-    """A row for each point that was measured, the oldest first: `series`, `x` in ms since the
-    epoch, `y` with `low` and `high` (NaN where there is no number: those stand on the axis),
-    `kind`, and `said`, what a pointer shows. `by` is started_at or committed_at."""
-    some = rows[(rows["status"] != "not measured") & rows[by].notna()]
-    some = some.sort_values([by, "started_at"], kind="stable", ignore_index=True)
-    at = some[by].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
-    y, low, high = _numbers(some, unit)
-    kind = pd.Series(KINDS[0], index=some.index)
-    kind[some["scratch"].notna()] = KINDS[1]
-    kind[some["status"] == "failed"] = KINDS[2]
-    kind[some["status"] == "skipped"] = KINDS[3]
-    return pd.DataFrame(
-        {
-            "series": series,
-            "x": at,
-            "y": y,
-            "low": low,
-            "high": high,
-            "kind": kind,
-            "run_id": some["run_id"],
-            "commit": some["commit"],
-            "version": some["version"].fillna("").astype(str),
-            "said": _said(some, unit),
-        }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesNames:
+    """What series and machines are called on the page."""
+
+    groups: Sequence[str]
+    models: Mapping[str, Sequence[str]]
+    machine: str
+    """The machine or model that was chosen first."""
+    workload: str = ""
+    places: frozenset[str] = frozenset()
+    """Of the series beside it."""
+
+    def members(self) -> dict[str, list[str]]:
+        """Each machine and model -> the machines whose lines are drawn for it."""
+        like = {one: list(own[:MOST_LIKE]) for one, own in self.models.items()}
+        return {one: [one] for one in self.groups} | like
+
+    def parted(self, series: str) -> tuple[str, str]:
+        """The case of a series, and its machine or model; that is empty where nobody knows it."""
+        ends = (one for one in (*self.groups, *self.models) if series.endswith(f"@{one}"))
+        where = max(ends, key=len, default="")
+        return series.removesuffix(f"@{where}"), where
+
+    def place(self, where: str) -> str:
+        if where not in self.models:
+            return group(where, list(self.groups))
+        num = len({one.partition("/")[0] for one in self.models[where]})
+        return f"{where.removeprefix(MODEL)}, {num} machines"
+
+    def series(self, series: str) -> str:
+        """As short as it tells the series of the page apart."""
+        text, where = self.parted(series)
+        workload = text.partition("[")[0]
+        said = case(text, workload)
+        said = said if workload == self.workload else f"{workload} {said}"
+        return said if {self.machine, *self.places} == {where} else f"{self.place(where)}: {said}"
+
+    def line(self, line: TrendLine) -> str:
+        said, (_, where) = self.series(line.series), self.parted(line.series)
+        return said if where == line.where else f"{self.place(line.where)}, {said}"
+
+    def colors(self, every: Sequence[str]) -> dict[str, str]:
+        """By what a series is called; a machine has its own wherever machines are compared."""
+        places = [self.parted(one)[1] for one in every]
+        if len(set(places)) == len(every) > 1 and not self.with_model(every):
+            of_machine = colors(self.groups)
+            return {self.series(one): of_machine[at] for one, at in zip(every, places, strict=True)}
+        return dict(zip(map(self.series, every), PALETTE, strict=False))
+
+    def with_model(self, every: Sequence[str]) -> bool:
+        return any(self.parted(one)[1] in self.models for one in every)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """What the picture shows, and what is said below it."""
+
+    every: pd.DataFrame
+    """hostbench.report.trend.points of all lines, within the days."""
+    points: pd.DataFrame
+    """Of them those that are drawn, with words."""
+    levels: pd.DataFrame
+    rules: pd.DataFrame
+    limits: dict[str, float]
+    """By series; where all machines of a model have the same."""
+    changes: pd.DataFrame
+    """hostbench.report.causes.marks of all lines, with their `series`."""
+    judged: dict[str, EventRow | None]
+    """By line: its row of JudgedTable.series."""
+
+
+def found(
+    rows: Mapping[TrendLine, pd.DataFrame], names: SeriesNames, by: str, unit: str
+) -> dict[TrendLine, pd.DataFrame]:
+    """The points of each line that has any (hostbench.report.trend.points)."""
+    every = {
+        line: points(own, names.series(line.series), by, unit).assign(machine=line.where)
+        for line, own in rows.items()
+    }
+    return {line: own for line, own in every.items() if len(own)}
+
+
+def within(every: pd.DataFrame, start: float, end: float) -> pd.DataFrame:
+    """Points from `start` to before `end`, in ms since the epoch."""
+    return every[(every["x"] >= start) & (every["x"] < end)]
+
+
+def drawing(
+    lines: Mapping[TrendLine, pd.DataFrame],
+    rows: Mapping[TrendLine, pd.DataFrame],
+    table: JudgedTable,
+    names: SeriesNames,
+    *,
+    by: str,
+    unit: str,
+    start: float,
+    end: float,
+) -> Drawing:
+    """Of the points of each line (`found`), of the rows that they are of, and of what was judged,
+    all that lies within the days. Raises NotJudgedError."""
+    shown, rules, changes, worded_points = [], [], [], []
+    judged: dict[str, EventRow | None] = {}
+    tops: dict[str, set[float | None]] = {}
+    for line, own in lines.items():
+        name, said = names.series(line.series), names.line(line)
+        text, _ = names.parted(line.series)
+        ids = [f"{text}@{line.where}", f"machine:{line.where}"]
+        mine = table.series(ids=ids[:1])
+        judged[said] = row = mine.iloc[0].to_dict() if len(mine) else None
+        events = marks(table.events(ids=ids), f"first_{by}")
+        changes.append(events.assign(series=said))
+        if row and row["judged"]:
+            half = None if pd.isna(row["detectable"]) else float(row["detectable"])
+            steps = list(events["x"][events["is_step"]])
+            shown.append(levels(own, steps, half).assign(series=name))
+        rules += _rules(events, said)
+        rules += [
+            {"x": x, "kind": "facts", "said": f"{names.place(line.where)}: {what}"}
+            for x, what in facts_changed(rows[line], by)
+        ]
+        tops.setdefault(name, set()).add(limit(rows[line], unit))
+        few = thinned(within(own, start, end), MOST_DRAWN // len(lines))
+        worded_points.append(worded(few, rows[line], unit))
+    every = pd.concat(lines.values(), ignore_index=True)
+    level = pd.concat(shown or [levels(every.head(0), [], None)], ignore_index=True)
+    rule = pd.DataFrame(rules, columns=["x", "kind", "said"]).drop_duplicates()
+    return Drawing(
+        every=within(every, start, end),
+        points=pd.concat(worded_points, ignore_index=True),
+        levels=level[(level["x2"] >= start) & (level["x"] < end)],
+        rules=within(rule, start, end),
+        limits={
+            one: top for one, own in tops.items() if len(own) == 1 for top in own if top is not None
+        },
+        changes=pd.concat(changes, ignore_index=True),
+        judged=judged,
     )
 
 
-def _numbers(rows: pd.DataFrame, unit: str) -> tuple[pd.Series, pd.Series, pd.Series]:
-    seconds, low, high = rows["seconds"], rows["ci_low_s"], rows["ci_high_s"]
-    if unit == "value":
-        nothing = pd.Series(float("nan"), index=rows.index)
-        return rows["value"], nothing, nothing
-    if unit in ("GB/s", "% of the limit"):
-        rate = rows["gb_per_s"]
-        if unit == "% of the limit":
-            rate = 100 * rate / rows["ceiling_gb_per_s"].where(rows["ceiling_gb_per_s"] > 0)
-        return rate, rate * seconds / high, rate * seconds / low
-    factor = 1.0
-    if unit == "% of the first level":
-        good = seconds[(rows["status"] == "ok") & rows["scratch"].isna()].dropna()
-        first = (good if len(good) else seconds.dropna()).head(_FIRST_POINTS).median()
-        factor = 100 / first if first and first > 0 else float("nan")
-    return seconds * factor, low * factor, high * factor
-
-
-def _said(rows: pd.DataFrame, unit: str) -> list[str]:
-    """What a pointer shows of each: number, why it has none, when, which commit."""
-    cells = {name: rows[name].tolist() for name in _POINTED}
-    times = rows["started_at"].dt.strftime("%Y-%m-%d %H:%M UTC").tolist()
+def _rules(events: pd.DataFrame, said: str) -> list[dict[str, Any]]:
     return [
-        _line(dict(zip(cells, row, strict=True)), at, unit)
-        for at, *row in zip(times, *cells.values(), strict=True)
+        {
+            "x": row["x"],
+            "kind": row["what"],
+            "said": f"{said}: {row['change']}, {row['since']}, {row['cause']}",
+        }
+        for row in events.to_dict("records")
     ]
 
 
-def _line(row: Mapping[str, Any], at: Any, unit: str) -> str:
-    why = "" if row["status"] == "ok" else f"{row['status']}: {_text(row['reason'])}"
-    scratch = f"scratch: {row['scratch']}" if isinstance(row["scratch"], str) else ""
-    commit = _text(row["commit"])[:8] or "no commit"
-    about = (_number(row, unit), why, scratch, _text(row["flags"]), _text(at), commit)
-    return " · ".join(one for one in about if one)[:300]
-
-
-def _text(cell: Any) -> str:
-    return cell if isinstance(cell, str) else ""
-
-
-def _number(row: Mapping[str, Any], unit: str) -> str:
-    seconds, rate = row["seconds"], row["gb_per_s"]
-    if not seconds > 0:  # NaN, too
-        return "" if missing(row["value"]) else f"{row['value']:.4g} {_text(row['unit'])}"
-    text = units.format_seconds(seconds)
-    if unit in ("GB/s", "% of the limit") and rate > 0:
-        text = units.format_rate(rate)
-    low, high = row["ci_low_s"], row["ci_high_s"]
-    if low == low and high == high:
-        text += f" ({units.format_seconds(low)} to {units.format_seconds(high)})"
-    return text
-
-
-def lines(found: pd.DataFrame) -> pd.DataFrame:
-    """The points with a number, `piece` by piece: a line ends where the series or the version of
-    the workload does, and where the same commit is measured again (`again`)."""
-    drawn = _drawn(found)
-    before = drawn.shift()
-    whole = (drawn["series"] == before["series"]) & (drawn["version"] == before["version"])
-    ends = ~whole | (drawn["commit"] == before["commit"])
-    return drawn.assign(piece=ends.cumsum())
-
-
-def again(found: pd.DataFrame) -> pd.DataFrame:
-    """From each point to the next where both are of one commit, `x`, `y` to `x2`, `y2`: a step
-    there is not the code's."""
-    drawn = _drawn(found)
-    after = drawn.shift(-1)
-    same = [drawn[name] == after[name] for name in ("series", "version", "commit")]
-    ends = drawn[["series", "x", "y"]].assign(x2=after["x"], y2=after["y"])
-    return ends[same[0] & same[1] & same[2]]
-
-
-def _drawn(found: pd.DataFrame) -> pd.DataFrame:
-    return found[found["y"].notna() & found["kind"].isin(KINDS[:2])]
-
-
-def levels(found: pd.DataFrame, steps: Sequence[float], detectable: float | None) -> pd.DataFrame:
-    """The level between each two confirmed steps (`x` of the first point at the new level): a row
-    for each with `x`, `x2`, `y`, and the band within which a change would not be seen, `low` and
-    `high` (NaN where it is not known)."""
-    good = found[found["y"].notna() & (found["kind"] == KINDS[0])]
-    edges = [float("-inf"), *sorted(steps), float("inf")]
-    rows = []
-    for start, end in pairwise(edges):
-        own = good[(good["x"] >= start) & (good["x"] < end)]
-        if len(own):
-            y = float(own["y"].median())
-            half = float("nan") if detectable is None else detectable * abs(y)
-            ends = {"x": own["x"].iloc[0], "x2": own["x"].iloc[-1]}
-            rows.append({**ends, "y": y, "low": y - half, "high": y + half})
-    return pd.DataFrame(rows, columns=["x", "x2", "y", "low", "high"])
-
-
-def facts_changed(rows: pd.DataFrame, by: str) -> Iterator[tuple[float, str]]:
-    """(x, `torch 2.12 -> 2.13`) wherever torch, the driver or the hardware changed."""
-    order = rows[rows[by].notna()].sort_values([by, "started_at"], kind="stable")
-    for name in _FACTS:
-        values = order[[by, name]].dropna().to_dict("records")
-        for before, after in pairwise(values):
-            if before[name] != after[name]:
-                x = float(after[by].value // 1_000_000)
-                yield x, f"{name} {before[name]} -> {after[name]}"
-
-
-def limit(rows: pd.DataFrame, unit: str) -> float | None:
-    """What the link can carry, in the unit of the axis; None where nobody knows it."""
-    if unit == "% of the limit":
-        return 100.0
-    newest = rows["ceiling_gb_per_s"].dropna()
-    return float(newest.iloc[-1]) if unit == "GB/s" and len(newest) else None
-
-
-def samples(row: Mapping[Hashable, Any]) -> list[float]:
-    """The launch medians of one point, in seconds."""
-    held = row.get("launches")
-    return [float(one) for one in held.values()] if isinstance(held, dict) else []
+def clicked_row(
+    rows: Mapping[TrendLine, pd.DataFrame], names: SeriesNames, picked: Sequence[Mapping[str, Any]]
+) -> EventRow | None:
+    """The row of the tidy frame of the point that was clicked; None where there is none, or where
+    something else is chosen since."""
+    for point in picked:
+        for line, own in rows.items():
+            here = own[own["run_id"] == point["run_id"]]
+            called = names.series(line.series), line.where
+            if called == (point["series"], point["machine"]) and len(here):
+                return {**here.iloc[-1], "machine": line.where.partition("/")[0]}
+    return None

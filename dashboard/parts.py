@@ -1,21 +1,38 @@
 """What the pages share: opening the results, and a table with its CSV."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import data
 import pandas as pd
 import streamlit as st
 from derive import unexpected, without_number
-from words import missing, no_formula, plain
+from streamlit.navigation.page import StreamlitPage
+from words import no_formula, plain
 
 from hostbench.core.errors import UsageError
-from hostbench.core.units import format_seconds, number_of
+from hostbench.core.units import number_of
 from hostbench.judge.grid import Along
+from hostbench.report.chart_file import Form, chart_file
+from hostbench.report.charts import Spec
 from hostbench.report.judged_table import JudgedTable, NotJudgedError
 
+LOOKS_EVERY_S = 10
 REMEDY = "hostbench run --quick"
+_LONGEST = 80  # signs of a file's name
+_FOR_A_FILE = re.compile(r"[^\w.-]+")
+CAUSE_COLUMNS = {
+    "sparkline": st.column_config.LineChartColumn(width="small"),
+    "since": st.column_config.DatetimeColumn(format="YYYY-MM-DD", timezone="UTC", width="small"),
+    "what": st.column_config.Column(width=300),
+    "cause": st.column_config.Column(width=110),
+}
+"""How a table of causes is drawn."""
+_CAUSE = ["state", "change", "sparkline", "what", "since", "cause", "series", "machines"]
 _WIDE = ("reason", "flags", "which", "series")
 
 
@@ -35,7 +52,20 @@ def opened() -> data.Place:
     st.markdown("Measure this machine, in about two minutes:")
     st.code(REMEDY, language="bash")
     st.markdown("Results elsewhere: `hostbench dashboard --results DIR`")
-    st.stop()
+    end()
+
+
+def refresh() -> None:
+    """A switch: with it on, a page that is open is drawn again when stored files have changed. It
+    holds on all pages, is in the address of each, and is no entry of the browser's history."""
+    if st.toggle("Refresh by itself", key="refresh", bind="query-params"):
+        _redraw()
+
+
+@st.fragment(run_every=LOOKS_EVERY_S)
+def _redraw() -> None:
+    if data.is_outdated(data.results_folder()):
+        st.rerun()
 
 
 def judged(folder: data.Place, axis: Along) -> JudgedTable:
@@ -47,7 +77,7 @@ def judged(folder: data.Place, axis: Along) -> JudgedTable:
         try:
             table.machines()
         except NotJudgedError:
-            st.stop()
+            end()
         st.caption("Below: as it was judged before the newest files came.")
     return table
 
@@ -60,13 +90,17 @@ def caused(folder: data.Place, axis: Along) -> data.Caused:
 @st.fragment(run_every=1)
 def _wait(folder: data.Place, axis: Along) -> None:
     data.begin()
-    if data.judged_table(folder, axis).is_fresh:
+    try:
+        is_fresh = data.judged_table(folder, axis).is_fresh
+    except UsageError:  # the page says so
+        is_fresh = True
+    if is_fresh:
         st.rerun()
     told = data.judging_now(folder, axis)
     if told.error:
         st.error(f"What is stored cannot be judged: {plain(told.error)}")
     else:
-        st.info(f"What is stored is being judged, once: {plain(told.said)}.")
+        st.info(f"Judging what is stored, once: {plain(told.said)} ...")
 
 
 def warnings(said: Sequence[str], where: str) -> None:
@@ -76,10 +110,45 @@ def warnings(said: Sequence[str], where: str) -> None:
                 st.markdown(plain(warning))
 
 
-def stop(message: str) -> None:
+def stop(message: str) -> NoReturn:
     """Say why there is nothing to draw, and end the page."""
     st.info(message)
-    st.stop()
+    end()
+
+
+class EndOfPage(Exception):
+    """A page has no more to say. st.stop would end what stands around the page, too."""
+
+
+def end() -> NoReturn:
+    """End the page here."""
+    raise EndOfPage
+
+
+def run(page: StreamlitPage) -> None:
+    """The page, until its end or to where what was judged turns out to be damaged."""
+    try:
+        page.run()
+    except EndOfPage:
+        pass
+    except NotJudgedError:
+        st.warning("What was judged cannot be read: load the page again, and it is made anew.")
+    except UsageError as error:  # since the page began
+        st.error(f"Nothing to show: {plain(error)}")
+
+
+def commit_link(folder: data.Place, commit: object) -> None:
+    """To the commit's page on its forge; nothing where none is known."""
+    if url := data.commit_url(folder, commit):
+        label = f"commit {str(commit)[:8]} on {urlsplit(url).hostname}"
+        st.page_link(url, label=label, icon=":material/open_in_new:")
+
+
+def in_brief(causes: pd.DataFrame) -> pd.DataFrame:
+    """Of hostbench.report.causes what fits a page; many machines as their number."""
+    many = causes["machines"].str.count(", ") + 1
+    said = causes["machines"].where(many < 3, many.map(str) + " machines")
+    return causes.assign(machines=said)[_CAUSE]
 
 
 def table(
@@ -90,11 +159,9 @@ def table(
 ) -> None:
     """A table; with a name also a button that saves it, or the fuller `csv`, as NAME.csv.
 
-    Columns with nothing in them are not shown. A column `trend` leads to that page. `columns`: how
-    some of them are drawn.
+    Columns with nothing in them are not shown. `columns`: how some of them are drawn.
     """
     drawn: dict[str, Any] = {name: st.column_config.Column(width="large") for name in _WIDE}
-    drawn["trend"] = st.column_config.LinkColumn(width="small", display_text="open")
     drawn |= columns
     st.dataframe(_filled(rows), hide_index=True, width="stretch", column_config=drawn)
     if name:
@@ -120,18 +187,6 @@ def clickable(
     return int(places[0]) if places and places[0] < len(rows) else None
 
 
-def number(row: Mapping[Any, Any]) -> str:
-    """The newest number of a row of JudgedTable.series, with its interval."""
-    if missing(row["value"]):
-        return ""
-    if row["unit"] != "seconds":
-        return f"{row['value']:.4g} {row['unit'] or ''}".strip()
-    text = format_seconds(row["value"])
-    if missing(row["low"]) or missing(row["high"]):
-        return text
-    return f"{text} ({format_seconds(row['low'])} to {format_seconds(row['high'])})"
-
-
 def _filled(rows: pd.DataFrame) -> pd.DataFrame:
     """Empty text for what is missing, without the columns that hold nothing."""
     texts = set(rows.select_dtypes(["object", "string"]))
@@ -147,13 +202,31 @@ def _filled(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def save(rows: pd.DataFrame, name: str) -> None:
-    """A button that saves the rows as NAME.csv. A text that a spreadsheet would take for a formula
-    has an apostrophe before it."""
+    """A button that saves the rows as NAME.csv, made when it is pressed."""
+    _button("CSV", partial(_csv, rows), name, "text/csv")
+
+
+def _csv(rows: pd.DataFrame) -> str:
+    """A text that a spreadsheet would take for a formula has an apostrophe before it."""
     texts = rows.select_dtypes(["object", "string", "category"])
-    text = rows.assign(**{str(name): texts[name].map(no_formula) for name in texts}).to_csv(
+    return rows.assign(**{str(name): texts[name].map(no_formula) for name in texts}).to_csv(
         index=False
     )
-    st.download_button("CSV", text, f"{name}.csv", "text/csv", icon=":material/download:", key=name)
+
+
+def save_chart(spec: Spec, name: str, title: str) -> None:
+    """Two buttons that save a chart under a title as NAME.svg and NAME.png."""
+    kinds: tuple[tuple[Form, str], ...] = (("svg", "image/svg+xml"), ("png", "image/png"))
+    for form, kind in kinds:
+        made = partial(chart_file, spec, title, form)
+        _button(form.upper(), made, name, kind)
+
+
+def _button(label: str, made: Callable[[], str | bytes], name: str, kind: str) -> None:
+    """`label`: what the file's name ends with, too."""
+    file = f"{_FOR_A_FILE.sub('-', name)[:_LONGEST]}.{label.lower()}"
+    key, icon = f"{label} of {name}", ":material/download:"
+    st.download_button(label, made, file, kind, icon=icon, key=key, on_click="ignore")
 
 
 def beside_the_numbers(rows: pd.DataFrame, name: str) -> None:

@@ -8,6 +8,7 @@ import json
 
 import choose
 import data
+import pandas as pd
 import parts
 import streamlit as st
 from words import case, plain
@@ -17,16 +18,21 @@ from hostbench.store.traces import StoredTrace
 from hostbench.timeline.picture import Scheme
 
 
-def of_time(folder: data.Place, machine: str, family: str, device: str) -> None:
-    """One reading of a case lane by lane; nothing where none is stored."""
-    stored, said = data.traces(folder, machine, family)
-    parts.warnings(said, "while reading traces")
-    by_case = {one.about.case: one for one in stored if one.about.device == device}
+def of_time(folder: data.Place, machine: str, rows: pd.DataFrame) -> bool:
+    """One reading of a case lane by lane, of the families and devices of these rows of the tidy
+    frame; False where none is stored."""
+    by_case: dict[str, StoredTrace] = {}
+    for family in rows["family"].dropna().unique():
+        stored, said = data.traces(folder, machine, str(family))
+        parts.warnings(said, "while reading traces")
+        devices = set(rows["device"])
+        by_case |= {one.about.case: one for one in stored if one.about.device in devices}
     if not by_case:
-        return
+        return False
     st.subheader("One reading, lane by lane")
     named = choose.one("trace", "Case", list(by_case), _in_words)
     _show(by_case[named])
+    return True
 
 
 def _in_words(text: str) -> str:
@@ -39,7 +45,8 @@ def _show(trace: StoredTrace) -> None:
     st.image(picture(trace, scheme), width="stretch")
     name = trace.about.case.partition("[")[0]
     at = trace.about.started_at[:16].replace("T", " ")
-    st.caption(plain(f"Seen at {at} UTC. Seeing costs time: these times are no results."))
+    said = f"Seen by hostbench trace at {at} UTC, in no run"
+    st.caption(plain(f"{said}. Seeing costs time: these times are no results."))
     with st.container(horizontal=True):
         _save("SVG", picture(trace), f"{name}.svg", "image/svg+xml")
         _save("Perfetto", json.dumps(trace.document()), f"{name}.json", "application/json")

@@ -2,7 +2,7 @@
 
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,10 +16,13 @@ from hostbench.store.runs import launches_in_words
 LEGEND = "Sizes are binary (1 MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes per second)."
 DEVICES = {"cpu": "cpu device, no GPU"}
 
+ONLY = "the only case"
 _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
 _LONGEST = 1000
 """Signs of one text from a file on a page; its table and its CSV have all of it."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_PAIRS = re.compile(r",(?=[^,=()\[\]{}]+=)")
+"""Between two choices of a case: a value may hold commas."""
 _JOINER = "\u2060"
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
@@ -79,11 +82,27 @@ def commit8(commit: Any) -> str:
     return known(commit, "no commit")[: 9 if missing(commit) else 8]
 
 
-def run(rows: pd.DataFrame) -> str:
-    """One run in a select box: `2026-11-21 12:26 UTC, 37775f52, scratch: quick`."""
-    first = rows.iloc[0]
-    mark = "" if missing(first["scratch"]) else f", scratch: {first['scratch']}"
-    return f"{when(first['started_at'])}, {commit8(first['commit'])}{mark}"
+def named(runs: pd.DataFrame) -> dict[str, str]:
+    """run_id -> a run in a select box: `2026-11-21 12:26 UTC, 37775f52, scratch: quick`."""
+    cells = runs.drop_duplicates("run_id")[["run_id", "started_at", "commit", "scratch"]]
+    return {
+        run_id: f"{when(at)}, {commit8(commit)}" + ("" if missing(why) else f", scratch: {why}")
+        for run_id, at, commit, why in cells.itertuples(index=False)
+    }
+
+
+def group(name: str, every: Sequence[str]) -> str:
+    """`i7, py3.9 numpy1.21.5` of machine/environment, among `every` other one."""
+    machine, _, setting = name.partition("/")
+    here = [one.partition("/")[2] for one in every if one.startswith(f"{machine}/")]
+    return f"{machine}, {environment(setting, here)}" if setting else machine
+
+
+def environment(name: str, every: Iterable[str]) -> str:
+    """`py3.9 numpy1.21.5`: what the name of asv's environment has that not all of `every` have."""
+    own = name.split("-")
+    shared = set(own).intersection(*(one.split("-") for one in every))
+    return " ".join(one for one in own if one not in shared) or name
 
 
 def axes(case: str, workload: str) -> str:
@@ -93,11 +112,11 @@ def axes(case: str, workload: str) -> str:
 
 def case(text: str, workload: str, *, with_device: bool = True) -> str:
     """The choices of a case: `cpu device, no GPU, 16 MiB, pinned, blocking=True`."""
-    pairs = [pair.partition("=")[::2] for pair in axes(text, workload).split(",") if pair]
+    pairs = [pair.partition("=")[::2] for pair in _PAIRS.split(axes(text, workload)) if pair]
     pairs = [pair for pair in pairs if with_device or pair[0] != "device"]
     ours = declared(workload) is not None
     said = [_axis(*pair) if ours else "=".join(pair) for pair in pairs]
-    return ", ".join(said) or "the only case"
+    return ", ".join(said) or ONLY
 
 
 def _axis(name: str, value: str) -> str:
@@ -109,9 +128,9 @@ def _axis(name: str, value: str) -> str:
 
 
 def question(workload: str) -> str:
-    """What a workload measures."""
+    """What a workload measures; empty of another project's."""
     found = declared(workload)
-    return found.question if found else "Of another project: what it measures is not known here."
+    return found.question if found else ""
 
 
 def colors(names: Iterable[str]) -> dict[str, str]:

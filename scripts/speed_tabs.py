@@ -107,8 +107,9 @@ def chromium() -> Iterator[Any]:
 
 
 def visit(tab: Any, url: str, limit_s: float) -> Drawn:
-    """Raises NotDrawnError."""
+    """In front: Chromium draws a tab behind another one once in a second. Raises NotDrawnError."""
     with _said():
+        tab.bring_to_front()
         tab.goto(url, wait_until="commit", timeout=limit_s * 1e3)
     return drawn(tab, limit_s)
 
@@ -177,6 +178,7 @@ def change(tab: Any, act: Callable[[], object], limit_s: float) -> Drawn:
     """Do what `widget` gave, and wait; once more where no run follows, since a list that opens may
     move under the pointer. Raises NotDrawnError."""
     with _said():
+        tab.bring_to_front()
         act()
         try:
             tab.wait_for_function("window.ran()", timeout=_REPEAT_MS)

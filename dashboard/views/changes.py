@@ -1,13 +1,17 @@
 """What changed: a row for each commit or fact; of the chosen one evidence, picture, commands."""
 
-import charts_series
 import choose
 import data
 import pandas as pd
 import parts
 import streamlit as st
-from derive_causes import (
-    SERIES,
+from words import case, plain
+
+from hostbench.core.errors import HostbenchError
+from hostbench.core.units import number_of
+from hostbench.judge.grid import Along
+from hostbench.report import trend_chart
+from hostbench.report.causes import (
     STATES,
     causes,
     commands,
@@ -17,22 +21,14 @@ from derive_causes import (
     nothing,
     stopped,
     triage_warnings,
+    worst_of,
 )
-from derive_trend import choices, levels, points
-from words import case, plain
-
-from hostbench.core.errors import HostbenchError
-from hostbench.core.units import number_of
-from hostbench.judge.grid import Along
-from hostbench.report.charts import ORANGE
 from hostbench.store.triage import STATES as TRIAGE_STATES
 
 AXES: dict[str, Along] = {"commit date": "commit", "run time": "run-time"}
-DATES = {"commit": "first_committed_at", "run-time": "first_started_at"}
-BY = {"commit": "committed_at", "run-time": "started_at"}
 ANY = "all"
+CHART_HEIGHT = 260
 EVENT_COLUMNS = "id state change low high before_s after_s first_run first_commit".split()
-SHOWN_HEIGHT = 330
 
 st.title("Changes")
 folder = parts.opened()
@@ -50,8 +46,10 @@ with third:
     cause = choose.one("cause", "Cause", [ANY, *sorted(set(events["cause"]))])
 asked = [None if one == ANY else one for one in (machine, family, cause)]
 events = filtered(events, *asked)
-number = {name: num for name, num in counted(events).items() if num or name in STATES[:3]}
-wanted = choose.counted("state", "State", {ANY: events["key"].nunique(), **number})
+wanted = ANY
+if series["judged"].any():  # a zero of what nobody has judged is no good news
+    number = {name: num for name, num in counted(events).items() if num or name in STATES[:3]}
+    wanted = choose.counted("state", "State", {ANY: events["key"].nunique(), **number})
 rows = causes(events, series) if any(asked) else found.causes
 rows = rows if wanted == ANY else rows[rows["state"] == wanted].reset_index(drop=True)
 parts.warnings(triage_warnings(data.triage_of(folder), pd.Timestamp.now("UTC")), "about triage")
@@ -59,61 +57,48 @@ gone = stopped(series if machine == ANY else series[series["machine"] == machine
 if len(gone):
     st.page_link(
         "views/series.py",
-        label=f"{number_of(len(gone), 'series', 'series')} without a number since",
+        label=f"{number_of(len(gone), 'series', 'series')} stopped: the newest runs gave no number",
         icon=":material/block:",
-        query_params={"show": "stopped"},
+        query_params={"show": "stopped"} | ({} if machine == ANY else {"machine": machine}),
     )
 if rows.empty:
     parts.stop(plain(nothing(series)))
-shown = rows[["state", "change", "sparkline", "what", "since", "series", "machines", "cause"]]
-columns = {
-    "sparkline": st.column_config.LineChartColumn(width="small"),
-    "since": st.column_config.DatetimeColumn(format="YYYY-MM-DD", timezone="UTC", width="small"),
-    "what": st.column_config.Column(width="large"),
-}
-height = SHOWN_HEIGHT if len(shown) > 8 else "content"
-picked = choose.row(
-    "change", "its evidence", shown, list(rows["key"]), height=height, column_config=columns
-)
-parts.save(shown.drop(columns="sparkline"), "changes")
+shown, keys = parts.in_brief(rows), list(rows["key"])
+picked = choose.row("change", "its evidence", shown, keys, column_config=parts.CAUSE_COLUMNS)
+parts.save(rows.drop(columns=["key", "size", "sparkline"]), "changes")
 if picked is None:
-    st.stop()
+    parts.end()
 
 own = events[events["key"] == picked]
 about = rows[rows["key"] == picked].iloc[0]
-st.subheader(plain(f"{about['what']}: {about['change']} {about['state']}"))
-worst = own.loc[own["effect"].abs().sort_values(ascending=False).index].iloc[0]
+since = f"since {about['since']:%Y-%m-%d}"
+st.subheader(plain(f"{about['state']}: {about['change']}, {about['what']}, {since}"))
+worst = worst_of(own)
 st.markdown("\n".join(f"- {plain(line)}" for line in worst["evidence"]))
+if str(worst["what"]).startswith("commit "):
+    parts.commit_link(folder, worst["first_commit"])
 for said in dict.fromkeys(own["triage_said"].dropna()):
     st.markdown(f"Triage: {plain(said)}")
 if worst["case"]:
-    stored = data.trend(folder, worst["machine"], worst["case"])
-    unit = choices([stored])[0]
-    drawn = points(stored, worst["id"], BY[axis], unit)
-    at = float(pd.Timestamp(worst[DATES[axis]]).value // 1_000_000)
-    near = drawn.iloc[max(0, int((drawn["x"] < at).sum()) - 30) :].head(60)
-    half = None if pd.isna(worst["detectable"]) else float(worst["detectable"])
-    said = f"{in_words(worst['effect'])} from here on"
-    rule = pd.DataFrame([{"x": at, "kind": SERIES, "said": said}])
+    stored = data.trend(folder, worst["group"], worst["case"])
     named = f"{worst['workload']}: {case(worst['case'], worst['workload'])}"
-    st.caption(plain(f"{named}, on {worst['machine']}"))
-    st.vega_lite_chart(
-        charts_series.trend(
-            near,
-            levels(near, [at], half).assign(series=worst["id"]),
-            rule,
-            {},
-            {worst["id"]: ORANGE},
-            unit=unit,
-            x_title="time, UTC",
-        ),
-        width="stretch",
-    )
+    st.caption(plain(f"{named}, on {worst['group']}"))
+    chart = trend_chart.around(stored, worst, axis, CHART_HEIGHT)
+    st.vega_lite_chart(chart, width="stretch")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.page_link(
+            "views/trend.py",
+            label="all of this series in Trend",
+            icon=":material/show_chart:",
+            query_params={"machine": worst["group"], "case": worst["case"]},
+        )
+        parts.save_chart(chart, f"change-{picked}", f"{about['what']}: {named}, {worst['group']}")
+else:
     st.page_link(
-        "views/trend.py",
-        label="all of this series in Trend",
+        "views/series.py",
+        label="all series of this machine, which moved as a whole",
         icon=":material/show_chart:",
-        query_params={"machine": worst["machine"], "case": worst["case"]},
+        query_params={"machine": str(worst["machine"])},
     )
 if data.allows_triage(folder):
     with st.form("triage", border=True):
@@ -127,7 +112,7 @@ if data.allows_triage(folder):
             else:
                 st.rerun()
 with st.expander("Reproduce, bisect, compare, and say what it is"):
-    st.code(commands(worst.to_dict(), folder), language="bash", wrap_lines=True)
+    st.code(commands(worst, folder), language="bash", wrap_lines=True)
 with st.expander(f"Its {len(own)} events"):
     listed = own.assign(change=own["effect"].map(in_words))
     parts.table(listed[EVENT_COLUMNS], "events")

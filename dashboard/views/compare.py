@@ -14,7 +14,7 @@ from derive_compare import (
     names,
     table,
 )
-from words import plain, run
+from words import environment, named, plain
 
 from hostbench.core.errors import HostbenchError
 
@@ -35,11 +35,15 @@ with right:
     machine = ANY if kind == "machine" else choose.one("machine", "Machine", machines)
 some = runs if machine == ANY else runs[runs["machine"] == machine]
 known = names(some, column)
+if kind == "machine":
+    known = [one for one in data.machines(folder) if one in known]
 if len(known) < 2:
     parts.stop(f"There is one of {KINDS.get(kind, 'runs')} here: nothing to compare it with.")
-said = {one: run(rows) for one, rows in some.groupby("run_id")} if kind == "run" else {}
+said = named(some) if kind == "run" else {}
 if kind == "commit":
     said = {one: str(one)[:8] for one in known}
+elif kind == "environment":
+    said = {one: environment(one, known) for one in known}
 
 
 def called(one: str) -> str:
@@ -48,8 +52,14 @@ def called(one: str) -> str:
 
 with second:
     b = choose.one("second", "After", known, called)
+others = [one for one in known if one != b]
+if kind == "machine":
+    simulated = data.every_machine(folder).simulated
+    others = [one for one in others if (one in simulated) == (b in simulated)]
+if not others:
+    parts.stop(f"No other machine is {'simulated' if b in simulated else 'measured'} as this one.")
 with first:
-    a = choose.one("first", "Before", [one for one in known if one != b], called)
+    a = choose.one("first", "Before", others, called)
 prefix = "" if kind == "commit" else f"{kind}:"
 sides = f"{prefix}{a}", f"{prefix}{b}"
 try:
@@ -61,28 +71,35 @@ number = counted(found)
 mean = geometric_mean(found)
 if not found:
     parts.stop("No series has numbers on both sides.")
-both = {CHANGED: number["slower"] + number["faster"], **number, "all": len(found)}
-with st.container(horizontal=True, vertical_alignment="center", gap="large"):
-    wanted = choose.counted("verdict", "Verdict", both)
+both = {CHANGED: number["slower"] + number["faster"], **number}
+both = {**both, "all": len(found)} if both[CHANGED] else {"all": len(found), **both}
+wanted = choose.counted("verdict", "Verdict", both)
+with st.container(horizontal=True, vertical_alignment="center"):
     if mean is not None:
-        st.markdown(f"geometric mean of after / before **{mean:.3f}**")
+        st.markdown(f"geometric mean of after / before **{mean:.3f}**", width="content")
+    for side in (a, b) if kind == "commit" else ():
+        parts.commit_link(folder, side)
 for note in made.notes:
     st.caption(plain(note))
 verdicts = {CHANGED: ("slower", "faster"), "all": tuple(number)}.get(wanted, (wanted,))
-rows = table(found, made.in_bytes)
-shown = rows[rows["verdict"].isin(verdicts)]
+rows = table(found, made.in_bytes, made.against_asv)
+shown = rows[rows["verdict"].str.removesuffix("?").isin(verdicts)]
 if shown.empty:
     st.info(f"No series is {wanted}.")
 else:
     more = f", the {MOST_DRAWN} largest of {len(shown)}" if len(shown) > MOST_DRAWN else ""
     st.subheader(f"Change of each series{more}")
-    st.vega_lite_chart(forest(shown, [f"{called(a)} -> {called(b)}"]), width="stretch")
+    drawn = forest(shown, [f"{called(a)} -> {called(b)}"])
+    st.vega_lite_chart(drawn, width="stretch")
+    with st.container(horizontal=True):
+        parts.save_chart(drawn, "compare", f"Change of each series: {wanted}{more}")
     percent = st.column_config.NumberColumn(format="percent")
     columns = dict.fromkeys(("change", "low", "high", "detectable"), percent)
     parts.table(shown.drop(columns=NOT_SHOWN), "compare", rows, columns)
 st.caption(
-    "Point: change of the time; line: its 99 % interval. A verdict counts how many series were "
-    "compared at once (docs/judgement.md). Detectable: half of the interval."
+    "Point: change of the time, hollow and with a ? where provisional; line: its 99 % interval. "
+    "A verdict counts how many series were compared at once (docs/judgement.md). Detectable: half "
+    "of the interval."
 )
 with st.expander("As Markdown, for a pull request"):
     st.code(made.markdown, language="markdown")

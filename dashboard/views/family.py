@@ -1,4 +1,5 @@
-"""One family of one run: its questions with charts, what has no number and why, every case."""
+"""One family of one run: its answers, those of them that are chosen with chart and figures, what
+has no number and why, every case."""
 
 import answers
 import choose
@@ -7,14 +8,16 @@ import parts
 import pictures
 import streamlit as st
 from derive import hover
-from words import LEGEND, device, hardware, only, plain, run, when
+from words import LEGEND, device, hardware, named, only, plain, when
 
 from hostbench import families
 from hostbench.families import load
 
+DRAWN, MOST = 2, 8  # answers with a chart where none is chosen, and at most
+SHOWN_HEIGHT = 330
 COLUMNS = "case status number interval rate asyncness launches reason flags".split()
 
-st.title("What one family says")
+st.title("Families")
 folder = parts.opened()
 found = data.runs(folder)
 left, middle, right, last = st.columns([2, 2, 3, 2])
@@ -24,7 +27,7 @@ latest = newest[newest["started_at"] == newest["started_at"].max()]
 with left:
     came_to = set(latest["family"])
     order = sorted(families.names(), key=lambda one: one not in came_to)
-    family = choose.one("family", "Family", order, drops=("run", "device", "trace"))
+    family = choose.one("family", "Family", order, drops=("run", "device", "trace", "question"))
 if family in families.broken():
     parts.stop(plain(families.broken()[family]))
 having = [one for one in machines if family in set(data.newest_of(folder, one)["family"])]
@@ -34,7 +37,7 @@ with middle:
 newest = data.newest_of(folder, machine)
 mine = found[found["machine"] == machine]
 first = [str(one) for one in newest["run_id"][newest["family"] == family]]
-names = {str(run_id): run(some) for run_id, some in mine.groupby("run_id", sort=False)}
+names = named(mine)
 order = [*first, *(name for name in names if name not in first)]
 with right:
     run_id = choose.one("run", "Run", order, names.__getitem__, drops=("device",))
@@ -44,7 +47,7 @@ if rows.empty:
     st.info(plain(f"This run has no case of {family}."))
     st.markdown("Measure it:")
     st.code(f"hostbench run {family}", language="bash")
-    st.stop()
+    parts.end()
 with last:
     devices = [str(one) for one in dict.fromkeys(rows["device"].dropna())] or ["cpu"]
     chosen = choose.one("device", "Device", devices, device)
@@ -54,18 +57,32 @@ about = [hardware(rows), f"{machine} · {when(rows['started_at'].iloc[0])}"]
 st.caption(plain(f"{' · '.join(about)} · torch {only(rows, 'torch')}"))
 told, untold = answers.of_family(rows)
 peers = data.peers_of(folder, machine)
-shown = [answers.with_peers(one, peers) for one in told]
-columns = st.columns(2)
-for number, one in enumerate(shown):
-    with columns[number % 2]:
-        answers.whole(one, about, f"{family}-{number + 1}")
+listed = answers.listed(told).drop(columns="family")
+questions = list(listed["question"])
+if told:
+    asked = choose.some_rows(
+        "question",
+        f"its chart and figures; up to {MOST} rows",
+        listed,
+        questions,
+        height=SHOWN_HEIGHT if len(told) > 8 else "content",
+        selection_mode="multi-row",
+        column_config=answers.COLUMNS,
+    )
+    parts.save(listed.drop(columns="shape"), f"{family}-answers")
+    with_chart = [one.question for one in told if one.chart is not None]
+    asked = asked or with_chart[:DRAWN] or questions
+    columns = st.columns(2)
+    for number, one in enumerate([one for one in told if one.question in asked][:MOST]):
+        with columns[number % 2]:
+            answers.whole(answers.with_peers(one, peers), about, machine)
 answers.not_answered(untold)
-pictures.of_time(folder, machine, family, chosen)
+pictures.of_time(folder, machine, rows)
 parts.beside_the_numbers(rows, family)
-st.subheader("Every case")
-table = hover(rows)
-table["asyncness"] = 1 - table["call_s"] / table["seconds"]
-parts.table(table[COLUMNS].rename(columns={"number": "median"}), family, rows)
+with st.expander(f"Every case: {len(rows)}"):
+    table = hover(rows)
+    table["asyncness"] = 1 - table["call_s"] / table["seconds"]
+    parts.table(table[COLUMNS].rename(columns={"number": "median"}), family, rows)
 st.caption(
     "Point or bar: median of the launch medians; line on it: its 99 % interval, from 8 launches "
     "on. Crossed out: failed a proof, and counts for nothing. A winner or a factor is named only "

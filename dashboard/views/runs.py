@@ -1,15 +1,19 @@
 """Every run, and what one of them was: facts, what differs, what has no number, proofs."""
 
+from functools import partial
+
 import choose
 import data
 import parts
+import pictures
 import streamlit as st
 from derive import without_number
 from derive_runs import listed
 from words import plain
 
+from hostbench.families import declared
+
 ANY = "all machines"
-SHOWN_HEIGHT = 330
 
 st.title("Runs")
 folder = parts.opened()
@@ -19,15 +23,13 @@ some = (runs if machine == ANY else runs[runs["machine"] == machine]).reset_inde
 table = listed(some)
 names = [f"{row.run_id}@{row.machine}" for row in some.itertuples()]
 moment = st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC")
-chosen = choose.row(
-    "run", "one run", table, names, height=SHOWN_HEIGHT, column_config={"started": moment}
-)
+chosen = choose.row("run", "one run", table, names, column_config={"started": moment})
 parts.save(table, "runs")
 if chosen is None:
-    st.stop()
+    parts.end()
 
-run_id, _, name = chosen.partition("@")
-here = some[(some["run_id"] == run_id) & (some["machine"] == name)].iloc[0]
+here = some.iloc[names.index(chosen)]
+run_id, name = str(here["run_id"]), str(here["machine"])
 st.subheader(plain(f"Run {run_id}"))
 one = data.one_run(folder, name, run_id)
 if one is not None:
@@ -44,13 +46,16 @@ if one is not None:
                 f"**What differs from the run before** ({plain(one.before)})\n\n"
                 + (said or "No fact that may explain a change.")
             )
+parts.commit_link(folder, here["commit"])
 rows = data.rows_of(folder, name, run_id)
 gaps = without_number(rows)
 if len(gaps):
-    st.markdown(f"**Without a valid number: {gaps['cases'].sum()} cases, and why**")
+    num = gaps.groupby("status", sort=False)["cases"].sum()
+    counted = ", ".join(f"{num[status]} {status}" for status in num.index)
+    st.markdown(f"**Without a valid number: {counted}**")
     parts.table(gaps, "run-without-number")
 with st.container(horizontal=True):
-    for family in dict.fromkeys(rows["family"].dropna()):
+    for family in dict.fromkeys(rows["family"][rows["workload"].map(declared).notna()]):
         st.page_link(
             "views/family.py",
             label=f"{family}: charts and numbers",
@@ -59,12 +64,31 @@ with st.container(horizontal=True):
         )
 if one is None:
     st.caption("asv's own file: no facts, proofs or order are stored.")
-    st.stop()
+    parts.end()
 moved = int((one.facts["moved"] != "").sum())
-with st.expander(f"{len(one.facts)} facts; {moved} moved during the run"):
+with st.expander(f"{len(one.facts)} facts before, during and after the run; {moved} moved"):
     parts.table(one.facts, "run-facts")
 with st.expander("Proofs"):
     parts.table(one.proofs, "run-proofs")
-st.download_button(
-    "JSON", one.document, f"{run_id}.json", "application/json", icon=":material/download:"
-)
+if not pictures.of_time(folder, name, rows):
+    st.caption(
+        "No picture of time of these cases is stored here: a run keeps none, "
+        "`hostbench trace CASE` makes one."
+    )
+st.subheader("The run as a file")
+with st.container(horizontal=True):
+    st.download_button(
+        "JSON", one.document, f"{run_id}.json", "application/json", icon=":material/download:"
+    )
+    for number, path in enumerate(one.archives):
+        st.download_button(
+            "Archive" if number == 0 else f"Archive, part {number + 1}",
+            partial(data.archive, folder, path),
+            path.name,
+            "application/octet-stream",
+            icon=":material/download:",
+            key=f"archive {number}",
+            on_click="ignore",
+        )
+if not one.archives:
+    st.caption("The archive lies where it was measured: a table at a URL has no files.")

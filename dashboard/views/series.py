@@ -1,20 +1,25 @@
 """Every series: its value, recent change, noise, smallest detectable change. Rows go to Trend."""
 
+from typing import Any
+
 import choose
+import data
+import pandas as pd
 import parts
 import streamlit as st
-from derive_causes import in_words, stopped
-from derive_trend import MOST
-from words import plain
+from words import ONLY, case, group, plain
 
 from hostbench.judge.grid import Along
+from hostbench.report.causes import in_words as change_in_words
+from hostbench.report.causes import stopped
+from hostbench.report.overview import NUMBER, newest_number
+from hostbench.report.trend import MOST
 
 AXIS: Along = "commit"
 ANY = "all"
-MOST_ROWS = 500
-"""In the table, those that changed most; the CSV has all."""
+MOST_ROWS = 500  # those that changed most; the CSV has all
 COLUMNS = (
-    "case machine value_said change_said sparkline changed_committed_at changed_said noise "
+    "change_said sparkline case machine value_said changed_committed_at changed_said noise "
     "detectable points status why"
 ).split()
 NAMES = {
@@ -23,6 +28,13 @@ NAMES = {
     "changed_committed_at": "changed at",
     "changed_said": "by",
 }
+
+
+def in_words(rows: pd.DataFrame) -> list[str]:
+    """`transfer.host_to_device cuda, 1 KiB, pinned, blocking=True` of each."""
+    pairs = zip(rows["case"], rows["workload"], strict=True)
+    return [f"{name} {case(text, name)}".removesuffix(f" {ONLY}") for text, name in pairs]
+
 
 st.title("Series")
 folder = parts.opened()
@@ -36,8 +48,10 @@ with middle:
 some = some if name == ANY else some[some["workload"] == name]
 with right:
     text = choose.text("find", "Find", "words of a case, all of which must be there")
-for word in text.lower().split():
-    some = some[some["id"].str.lower().str.contains(word, regex=False)]
+if text:  # as it is stored, or as it is shown
+    words = text.lower().split()
+    said = (some["id"] + " " + in_words(some)).str.lower()
+    some = some[[all(word in one for word in words) for one in said]]
 kinds = {
     ANY: some,
     "changed": some[some["change"].fillna(0.0) != 0.0],
@@ -51,37 +65,46 @@ if shown.empty:
 order = shown["change"].abs().fillna(-1.0).sort_values(ascending=False, kind="stable").index
 num = len(shown)
 shown = shown.loc[order].head(MOST_ROWS).reset_index(drop=True)
+every = data.every_machine(folder).groups
 shown = shown.assign(
-    value_said=[parts.number(row) for row in shown.to_dict("records")],
-    change_said=shown["change"].map(in_words),
-    changed_said=shown["changed_effect"].map(in_words),
+    value_said=[newest_number(row) for row in shown[NUMBER].to_dict("records")],
+    change_said=shown["change"].map(change_in_words),
+    changed_said=shown["changed_effect"].map(change_in_words),
+    case=in_words(shown),
+    machine=[group(one, every) for one in shown["group"]],
 )
 percent = st.column_config.NumberColumn(format="percent", width="small")
 columns = {
     "sparkline": st.column_config.LineChartColumn(width="small"),
-    "changed at": st.column_config.DatetimeColumn(format="YYYY-MM-DD", timezone="UTC"),
     "noise": percent,
     "detectable": percent,
-    "case": st.column_config.Column(width=420),
+    "case": st.column_config.Column(width=385),
+    "machine": st.column_config.Column(width=130),
+    "newest": st.column_config.Column(width=75),
+    "in 20 runs": st.column_config.Column(width=75),
+    "changed at": st.column_config.DatetimeColumn(format="YYYY-MM-DD", timezone="UTC", width=90),
+    "by": st.column_config.Column(width=65),
 }
-picked = st.dataframe(
+chosen = choose.passing_rows(
+    "series",
     shown[COLUMNS].rename(columns=NAMES),
-    key="series rows",
-    hide_index=True,
-    width="stretch",
-    height=560,
+    list(shown["id"]),
+    height=560 if len(shown) > 14 else "content",
     column_config=columns,
-    on_select="rerun",
     selection_mode="multi-row",
-    placeholder="",
-)["selection"]["rows"]
-chosen = shown.iloc[[row for row in picked if row < len(shown)][:MOST]]
+)[:MOST]
 with st.container(horizontal=True, vertical_alignment="center"):
-    if st.button("Show in Trend", disabled=chosen.empty, icon=":material/show_chart:"):
-        first, *more = (f"{row.case}@{row.machine}" for row in chosen.itertuples())
-        case, _, where = first.rpartition("@")
-        query = {"machine": where, "case": case, "more": more}
-        st.switch_page("views/trend.py", query_params=query)
+    query: dict[str, Any] = {}
+    if chosen:
+        top = series[series["id"] == chosen[0]].iloc[0]
+        query = {"machine": top["group"], "case": top["case"], "more": chosen[1:]}
+    st.page_link(
+        "views/trend.py",
+        label="Show in Trend",
+        icon=":material/show_chart:",
+        disabled=not chosen,
+        query_params=query,
+    )
     parts.save(series.drop(columns="sparkline"), "series")
     first = f"The {MOST_ROWS} that changed most of {num:,}; find the others. " * (num > MOST_ROWS)
     level = f"Choose up to {MOST} rows. In 20 runs: the level now against that 20 runs ago."

@@ -1,166 +1,185 @@
-"""Up to six series over their runs, with every point that they have."""
+"""Up to six series over their runs, with every point that they have: of a machine, or of each
+machine of one hardware model."""
 
-import charts_series
+from dataclasses import replace
+from datetime import timedelta
+
 import choose
 import data
 import pandas as pd
 import parts
 import streamlit as st
-from charts_series import POINT
-from derive_causes import how_judged, marks, with_causes
 from derive_trend import (
-    KINDS,
-    MOST,
-    choices,
-    facts_changed,
-    levels,
-    limit,
-    points,
-    samples,
+    MODEL,
+    MOST_LIKE,
+    SeriesNames,
+    TrendLine,
+    clicked_row,
+    drawing,
+    found,
+    within,
 )
-from words import LEGEND, case, colors, commit8, hardware, known, plain, question, when
+from words import LEGEND, case, commit8, hardware, known, only, plain, question, when
 
 from hostbench.core.units import format_seconds, number_of
+from hostbench.families import declared
 from hostbench.judge.grid import Along
-from hostbench.report.charts import PALETTE
+from hostbench.report import trend_chart
+from hostbench.report.causes import how_judged
+from hostbench.report.trend import KINDS, MOST, choices, samples
+from hostbench.report.trend_chart import POINT
 
 ALONG: dict[str, Along] = {"run time": "run-time", "commit date": "commit"}
 AXES = {"run time": "started_at", "commit date": "committed_at"}
+_VERSIONS = ("torch", "driver")
 
 st.title("Trend")
 folder = parts.opened()
-machines = data.machines(folder)
+known_machines = data.every_machine(folder)
+models = known_machines.models
+names = SeriesNames(groups=known_machines.groups, models=models, machine="")
+members = names.members()
 left, middle, right = st.columns([1, 1, 2])
 with left:
-    machine = choose.one(
-        "machine", "Machine", machines, drops=("workload", "case", "more", "point")
-    )
-here = data.series(folder, machine)
+    drops = ("workload", "case", "more", "from", "to")
+    machine = choose.one("machine", "Machine or model", list(members), names.place, drops=drops)
+here = pd.concat([data.series(folder, one.partition("/")[0]) for one in members[machine]])
+here = here.sort_values("has_number", ascending=False, kind="stable").drop_duplicates("case")
 linked = st.query_params.get("case", "").partition("[")[0]
-names = sorted(dict.fromkeys(here["workload"]), key=lambda name: name != linked)
+workloads = sorted(dict.fromkeys(here["workload"]), key=lambda name: name != linked)
 with middle:
-    name = choose.one("workload", "Workload", names, drops=("case", "more", "point"))
-here = here[here["workload"] == name].sort_values("has_number", ascending=False, kind="stable")
+    name = choose.one("workload", "Workload", workloads, drops=("case", "more"))
+cases = list(here["case"][here["workload"] == name])
 with right:
-    first = choose.one(
-        "case", "Case", list(here["case"]), lambda text: case(text, name), drops=("more", "point")
-    )
-asked = [one for one in st.query_params.get_all("more") if "@" in one]
-others = [f"{one}@{machine}" for one in here["case"] if one != first]
-others += [f"{first}@{one}" for one in machines if one != machine]
-others += [one for one in asked if one not in others and one.rpartition("@")[2] in machines]
-
-
-def called(series: str) -> str:
-    text, _, where = series.rpartition("@")
-    workload = text.partition("[")[0]
-    said = case(text, workload) if workload == name else f"{workload} {case(text, workload)}"
-    return said if where == machine else f"{where}: {said}"
-
-
-more = choose.some("more", "Beside it", others, called, most=MOST - 1, drops=("point",))
-st.caption(plain(question(name)))
+    first = choose.one("case", "Case", cases, lambda text: case(text, name), drops=("more",))
+asked = [one for one in st.query_params.get_all("more") if names.parted(one)[1]]
+places = frozenset(names.parted(one)[1] for one in asked)
+names = replace(names, machine=machine, workload=name, places=places)
+others = [f"{one}@{machine}" for one in cases if one != first]
+others += [f"{first}@{one}" for one in members if one != machine]
+others += [one for one in asked if one not in others]
+left, middle, right = st.columns([4, 1, 1])
+with left:
+    more = choose.some("more", "Beside it", others, names.series, most=MOST - 1)
+if question(name):
+    st.caption(plain(question(name)))
 rows = {}
 for series in (f"{first}@{machine}", *more):
-    text, _, where = series.rpartition("@")
-    own = data.trend(folder, where, text)
-    if len(own):
-        rows[series] = own
+    text, place = names.parted(series)
+    for where in members[place]:
+        own = data.trend(folder, where, text)
+        if place in models:
+            own = own[own["hardware"] == place.removeprefix(MODEL)]
+        if len(own):
+            rows[TrendLine(series, where)] = own
 if not rows:
     parts.stop("Nothing is stored of this series.")
-with st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
-    by = choose.either("axis", "Along", list(AXES))
+for series in sorted({f"{first}@{machine}", *more} - {line.series for line in rows}):
+    st.info(plain(f"Nothing is stored of {names.series(series)}."))
+with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    ours = declared(name) is not None  # asv fills in old commits whenever it likes
+    axis = choose.either("axis", "Along", list(AXES) if ours else [*reversed(AXES)])
     units = choices(list(rows.values()))
     unit = choose.either("unit", "Number", units) if len(units) > 1 else units[0]
-    if not choose.yes("scratch", "Scratch runs"):
-        rows = {series: own[own["scratch"].isna()] for series, own in rows.items()}
-found = {series: points(own, called(series), AXES[by], unit) for series, own in rows.items()}
-found = {series: own for series, own in found.items() if len(own)}
-if not found:
-    parts.stop(f"No point to draw: each run is scratch (switch Scratch runs on) or has no {by}.")
+    has_scratch = any(own["scratch"].notna().any() for own in rows.values())
+    if has_scratch and not choose.yes("scratch", "Scratch runs"):
+        rows = {line: own[own["scratch"].isna()] for line, own in rows.items()}
+lines = found(rows, names, AXES[axis], unit)
+if not lines:
+    parts.stop(f"No point to draw: each run is scratch (switch Scratch runs on) or has no {axis}.")
+every = pd.concat(lines.values())
+oldest, newest = (pd.Timestamp(at, unit="ms").date() for at in (every["x"].min(), every["x"].max()))
+with middle:
+    since = choose.day("from", "From", oldest, newest, oldest)
+with right:
+    until = choose.day("to", "To", oldest, newest, newest)
+start, end = (pd.Timestamp(day).value / 1e6 for day in (since, until + timedelta(days=1)))
+if within(every, start, end).empty:
+    parts.stop(f"No point has its {axis} from {since} to {until}.")
 
-table = parts.judged(folder, ALONG[by])
-rules, shown, changes, judged = [], [], [], {}
-for series, own in found.items():
-    text, _, where = series.rpartition("@")
-    mine = table.series(where)
-    mine = mine[mine["case"] == text]
-    judged[series] = mine.iloc[0].to_dict() if len(mine) else None
-    events = marks(with_causes(table.events(where)), text, f"first_{AXES[by]}")
-    changes.append(events.assign(series=called(series)))
-    half = float("nan") if mine.empty else float(mine["detectable"].iloc[0])
-    level = levels(own, list(events["x"][events["is_step"]]), None if pd.isna(half) else half)
-    shown.append(level.assign(series=called(series)))
-    for row in events.to_dict("records"):
-        said = f"{called(series)}: {row['change']}, {row['since']}, {row['cause']}"
-        rules.append({"x": row["x"], "kind": row["what"], "said": said})
-    for x, said in facts_changed(rows[series], AXES[by]):
-        rules.append({"x": x, "kind": "facts", "said": said})
-every = pd.concat(found.values(), ignore_index=True)
-shades = dict(zip(map(called, found), PALETTE, strict=False))
-places = {one.rpartition("@")[2] for one in found}
-if len(places) == len(found) > 1:
-    of_machine = colors(machines)
-    shades = {called(one): of_machine[one.rpartition("@")[2]] for one in found}
-tops = {called(one): limit(rows[one], unit) for one in found}
-chart = charts_series.trend(
-    every,
-    pd.concat(shown, ignore_index=True),
-    pd.DataFrame(rules, columns=["x", "kind", "said"]).drop_duplicates(),
-    {one: top for one, top in tops.items() if top is not None},
-    shades,
+table = parts.judged(folder, ALONG[axis])
+made = drawing(lines, rows, table, names, by=AXES[axis], unit=unit, start=start, end=end)
+shown = list(dict.fromkeys(line.series for line in lines))
+with_model = names.with_model(shown)
+chart = trend_chart.trend(
+    made.points,
+    made.levels,
+    made.rules,
+    made.limits,
+    names.colors(shown),
     unit=unit,
-    x_title=f"{by}, UTC",
+    x_title=f"{axis}, UTC",
 )
-st.caption(plain(" · ".join(dict.fromkeys(hardware(own) for own in rows.values()))))
+about = dict.fromkeys(hardware(own) for own in rows.values())
+if unit == "value":
+    every_unit = dict.fromkeys(only(own, "unit") for own in rows.values())
+    about |= dict.fromkeys(f"in {one}" if one != "unit" else "no unit" for one in every_unit)
+st.caption(plain(" · ".join(about)))
+if with_model:
+    st.caption(
+        f"A model: a line for each machine that has it ({MOST_LIKE} at most, those with the newest "
+        "runs), all in one colour. Levels, changes and % of the first level are each machine's "
+        "own: nothing is judged across machines. A limit is drawn where all have the same."
+    )
 clicked = st.vega_lite_chart(
     chart, width="stretch", on_select="rerun", selection_mode=[POINT], key="trend chart"
 )
-kinds = every["kind"].value_counts()
+with st.container(horizontal=True):
+    stored = pd.concat(rows.values(), ignore_index=True)
+    parts.save(stored[stored["run_id"].isin(made.every["run_id"])], "trend")
+    title = f"{name} {case(first, name)}, {names.place(machine)}, {hardware(stored)}"
+    parts.save_chart(chart, f"trend-{name}", title)
+kinds = made.every["kind"].value_counts()
 counted = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kind in kinds)
-st.markdown(plain(f"Points: {counted}. Commits: {every['commit'].nunique()}."))
-bare = int((every["y"].notna() & every["low"].isna()).sum())
-if bare and unit != "value":
-    st.caption(f"{bare} points have no 99 % interval: hostbench needs 8 launches for one.")
+st.markdown(plain(f"Points: {counted}. Commits: {made.every['commit'].nunique()}."))
+if len(made.points) < len(made.every):
+    st.caption(
+        f"Drawn are {len(made.points):,} of {len(made.every):,} points: of each stretch the first, "
+        "the last, the lowest and the highest. Choose days to see more."
+    )
+bare = int((made.every["y"].notna() & made.every["low"].isna()).sum())
+if bare and ours:
+    has = "point has" if bare == 1 else "points have"
+    st.caption(f"{bare} {has} no 99 % interval: hostbench needs 8 launches for one.")
 
-picked = clicked["selection"].get(POINT, [])
-if picked:
-    run_id, series = str(picked[0]["run_id"]), str(picked[0]["series"])
-    named = next(one for one in found if called(one) == series)
-    row = rows[named][rows[named]["run_id"] == run_id].iloc[-1].to_dict()
+row = clicked_row(rows, names, clicked["selection"].get(POINT, []))
+if row:
     with st.container(border=True):
         st.markdown(
-            f"**{plain(when(row['started_at']))}**, commit `{commit8(row['commit'])}`, torch "
-            f"{plain(known(row['torch'], 'unknown'))}, driver {plain(known(row['driver'], 'none'))}"
+            f"**{plain(when(row['started_at']))}**, commit {plain(commit8(row['commit']))}"
+            + "".join(f", {one} {plain(row[one])}" for one in _VERSIONS if known(row[one], ""))
         )
-        drawn = samples(row)
-        if drawn:
-            said = ", ".join(format_seconds(one) for one in sorted(drawn))
-            st.caption(f"{number_of(len(drawn), 'launch', 'launches')}, the fastest first: {said}")
+        each = samples(row)
+        if each:
+            said = ", ".join(format_seconds(one) for one in sorted(each))
+            st.caption(f"{number_of(len(each), 'launch', 'launches')}, the fastest first: {said}")
+        parts.commit_link(folder, row["commit"])
         st.page_link(
             "views/runs.py",
-            label="this run: facts, proofs, what differs from the run before",
+            label="this run",
             icon=":material/assignment:",
-            query_params={"run": f"{run_id}@{named.rpartition('@')[2]}"},
+            query_params={"run": f"{row['run_id']}@{row['machine']}"},
         )
 else:
     st.caption("Click a point to see its run. Drag moves the picture, the wheel zooms in time.")
-for one in found:
-    said = how_judged(judged[one])
-    st.caption(plain(f"{called(one)}: {said}" if len(found) > 1 else said))
-told = pd.concat(changes, ignore_index=True)
-if len(told):
-    st.subheader("Changes")
-    few = ["x", "is_step"] if len(found) > 1 else ["x", "is_step", "series"]
-    parts.table(told.drop(columns=few), "trend-changes")
-with st.expander("Every point"):
-    listed = every.sort_values("x", ascending=False).drop(columns=["x", "version"])
-    parts.table(listed)
-parts.save(pd.concat(rows.values(), ignore_index=True), "trend")
+point = "seconds per step end to end, median of the launch medians" if ours else "asv's median"
 st.caption(
-    "Point: median of the launch medians; bar: its 99 % interval. Thick line: the level between "
-    "two confirmed changes. Vertical lines: solid where this series changed, dashed where its "
-    "machine did, dotted where torch, the driver or the hardware changed. A dashed line between "
-    "points: the same commit again, so a step there is not the code's. A new version of the "
-    f"workload breaks the line. {LEGEND}"
+    f"Point: {point}; bar: its 99 % interval. Thick line: the level between two confirmed changes; "
+    "band: a change within it would not be seen. Vertical lines: solid where this series changed, "
+    "dashed where its machine did, dotted where torch, the driver or the hardware changed. A "
+    "dashed line between points: the same commit again, so a step there is not the code's. A new "
+    f"version of the workload breaks the line. {LEGEND}"
 )
+if len(made.judged) == 1:
+    st.caption(plain(how_judged(*made.judged.values())))
+else:
+    with st.expander("How small a change each could show"):
+        said_of_each = [f"{one}: {how_judged(row)}" for one, row in made.judged.items()]
+        st.markdown("\n".join(f"- {plain(said)}" for said in said_of_each))
+if len(made.changes):
+    st.subheader("Changes")
+    few = ["x", "is_step"] if len(lines) > 1 else ["x", "is_step", "series"]
+    parts.table(made.changes.drop(columns=few), "trend-changes")
+with st.expander("The points of the picture"):
+    few = ["x", "version"] if with_model else ["x", "version", "machine"]
+    parts.table(made.points.sort_values("x", ascending=False).drop(columns=few))

@@ -7,7 +7,7 @@ import parts
 import streamlit as st
 from words import plain
 
-st.title("What feeding the device costs here")
+st.title("Questions")
 folder = parts.opened()
 machine = choose.one("machine", "Machine", data.machines(folder))
 found = data.answered(folder, machine)
@@ -22,17 +22,15 @@ shown = table if wanted == "all" else table[table["state"] == wanted]
 picked = parts.clickable(
     shown,
     "questions",
-    {
-        "shape": st.column_config.BarChartColumn(width="small"),
-        "question": st.column_config.Column(width=330),
-        "verdict": st.column_config.Column(width=400),
-    },
+    answers.COLUMNS,
     height="content",
 )
 if picked is not None:
     family = str(shown["family"].iloc[picked])
     query = {"family": family, "machine": machine, "run": found.runs[family]}
-    st.switch_page("views/family.py", query_params=query)
+    query["question"] = str(shown["question"].iloc[picked])
+    label = plain(f"Chart and figures: {query['question']}")
+    st.page_link("views/family.py", label=label, icon=":material/bar_chart:", query_params=query)
 parts.save(shown.drop(columns="shape"), "questions")
-st.caption("Click the box at the left of a row to see its chart and figures.")
+st.caption("Click the box at the left of a row for a link to its chart and figures.")
 answers.not_answered(found.untold)

@@ -155,7 +155,7 @@ _command(
 _command(
     "compare",
     "What became slower or faster from A to B. A side is a commit, branch or tag; or "
-    "machine:NAME, torch:VERSION, driver:VERSION, run:ID.",
+    "machine:NAME, torch:VERSION, driver:VERSION, environment:NAME (asv's), run:ID.",
     click.argument("a", metavar="A"),
     click.argument("b", metavar="B"),
     options.every,

@@ -30,11 +30,12 @@ def execute(options: DashboardOptions) -> int:
     app = _app()
     named = options.results
     shown = named if named and is_url(named) else results_folder(named)
-    _check_free(options.port)
+    at = os.environ.get("STREAMLIT_SERVER_ADDRESS") or "localhost"
+    _check_free(at, options.port)
     # -P: no module of the project at hand stands in for one that streamlit imports
     command = [sys.executable, "-P", "-m", "streamlit", "run", str(app)]
     server = [
-        "--server.address=localhost",
+        f"--server.address={at}",
         f"--server.port={options.port}",
         f"--server.headless={str(options.headless).lower()}",
     ]
@@ -44,16 +45,17 @@ def execute(options: DashboardOptions) -> int:
         # and what streamlit recommends to developers of pages, on the page too
         "--logger.hideWelcomeMessage=true",
     ]
-    show(f"http://localhost:{options.port} shows {shown}; Ctrl-C ends it")
+    show(f"http://{at}:{options.port} shows {shown}; Ctrl-C ends it")
     sys.stdout.flush()
     # The working directory stays: its pyproject.toml names workloads, its git knows what landed.
     own = ["--results", str(shown), *(["--allow-triage"] if options.allow_triage else [])]
     os.execv(sys.executable, [*command, *server, *quiet, "--", *own])
 
 
-def _check_free(port: int) -> None:
+def _check_free(address: str, port: int) -> None:
     try:
-        socket.create_server(("localhost", port)).close()
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        socket.create_server((address, port), family=family).close()
     except OSError as error:
         raise UsageError(
             f"port {port} cannot be had ({os.strerror(error.errno or 0)}); name another: --port N"

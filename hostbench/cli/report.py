@@ -15,6 +15,7 @@ from hostbench.cli.results import check_machines
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.device.simulated_file import MARK
 from hostbench.report import html as static
+from hostbench.report.overview import overview
 from hostbench.report.page import as_json, page, tracebacks
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun, WholeRun
@@ -49,18 +50,27 @@ def execute(options: ReportOptions) -> int:
     """
     form = _form(options)
     history = open_history(options.results)
-    about = _choose(history, options.run, options.machine)
-    live = terminal() if options.output is None else None
-    if options.tracebacks:
-        text = tracebacks(history.whole(about))
-    else:
-        text = written(form, history.rows_of(about), history.whole(about), live)
+    text = _asked(form, history, options)
     if options.output is None:
         print(text)
     else:
         write_file(options.output, f"{text}\n".encode(errors="replace"))
         print(f"wrote {options.output}")
     return EXIT_OK
+
+
+def _asked(form: str, history: History, options: ReportOptions) -> str:
+    """A history of asv's alone has no run, and is shown as HTML."""
+    is_html = form == "html" and not options.tracebacks
+    if is_html and not history.runs() and history.machines() and not options.machine:
+        return static.html_of_history(overview(history, Path.cwd())).rstrip("\n")
+    about = _choose(history, options.run, options.machine)
+    rows, run = history.rows_of(about), history.whole(about)
+    if options.tracebacks:
+        return tracebacks(run)
+    if is_html:
+        return static.html(rows, run, history=overview(history, Path.cwd())).rstrip("\n")
+    return written(form, rows, run, terminal() if options.output is None else None)
 
 
 def _form(options: ReportOptions) -> str:
@@ -83,9 +93,7 @@ def _form(options: ReportOptions) -> str:
 
 
 def written(form: str, rows: pd.DataFrame, run: WholeRun, live: TextIO | None) -> str:
-    """A run's report in a format; `live` is the terminal that it is for, if any."""
-    if form == "html":
-        return static.html(rows, run).rstrip("\n")
+    """A run's report in a format other than HTML; `live` is the terminal that it is for, if any."""
     if form == "json":
         return json.dumps(as_json(rows, run), indent=2)
     if form == "csv":
@@ -117,7 +125,11 @@ def _choose(history: History, asked: str | None, machine: str | None) -> AboutRu
                 "yet; `hostbench run --quick` makes one"
             )
         if not runs:
-            raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
+            of_asv = "; `hostbench report -o FILE.html` shows what asv measured"
+            raise NothingMeasured(
+                "no run is stored here yet; `hostbench run --quick` makes one"
+                + of_asv * bool(history.machines())
+            )
         check_machines([machine], sorted({run.machine for run in runs if run.machine}))
     real = ours if MARK in machine else [run for run in ours if run.device != MARK]
     if not real:

@@ -7,12 +7,13 @@ from pathlib import Path
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.files import is_url
 from hostbench.core.suggest import did_you_mean
-from hostbench.runner.places import asv_results, project_root
+from hostbench.runner.places import CONFIG, asv_results, project_root
 
 
 def results_folder(named: str | None) -> Path:
-    """`--results`, or the results of the project whose folder that is (with its asv.conf.json);
-    else the one that the nearest asv.conf.json names, else ./results.
+    """`--results`, or the results of the project whose folder that is (what its asv.conf.json
+    names, else `results` or `.asv/results`); else the one that the nearest asv.conf.json names,
+    else ./results.
 
     It need not be there yet. Raises UsageError for what is no folder and cannot become one.
     """
@@ -25,7 +26,10 @@ def results_folder(named: str | None) -> Path:
 
 def _of_project(folder: Path) -> Path:
     """The results folder of a project that was named in its place."""
-    return asv_results(folder) if (folder / "asv.conf.json").is_file() else folder
+    if (folder / CONFIG).is_file():
+        return asv_results(folder)
+    below = [folder, folder / "results", folder / ".asv" / "results"]
+    return next((one for one in below if any(one.glob("*/machine.json"))), folder)
 
 
 def stored_results(named: str | None) -> Path:

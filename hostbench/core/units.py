@@ -39,6 +39,16 @@ def format_bytes(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
+def format_value(value: float, unit: str | None) -> str:
+    """A number of asv's in its unit, to four digits; bytes and seconds as the others here.
+    `unit` is what asv calls the unit of a benchmark that names none."""
+    if unit == "seconds":
+        return format_seconds(value)
+    if unit == "bytes" and math.isfinite(value):
+        return format_bytes(round(value))
+    return f"{value:.4g} {'' if unit in (None, 'unit') else unit}".strip()
+
+
 def typed_bytes(nbytes: int) -> str:
     """A size as a person types it: `16MiB`, or the bytes where that would not say them exactly."""
     short = format_bytes(nbytes).replace(" ", "")
@@ -63,6 +73,11 @@ def format_rate(rate_gb_per_s: float) -> str:
 def format_factor(factor: float) -> str:
     """A ratio for a sentence: `2.9x`."""
     return f"{_three_digits(factor)}x" if factor < 10 else f"{factor:.0f}x"
+
+
+def format_change(effect: float) -> str:
+    """A relative change: `+12.3%`; the factor, `x75`, where percent would be a long number."""
+    return f"{effect:+.1%}" if abs(effect) < 10 else f"x{1 + effect:,.0f}"
 
 
 def format_duration(seconds: float) -> str:

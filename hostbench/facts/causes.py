@@ -5,11 +5,14 @@ What one side did not record says nothing. What moves from minute to minute coun
 moved far. What tells another machine apart (`identity`) resets the baseline of a series instead.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from hostbench.facts import spec
 from hostbench.facts.record import Fact, Facts, cuda_group, number_of, text_of
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,38 @@ def possible(before: Mapping[str, Facts], after: Mapping[str, Facts]) -> list[Di
             if in_both and spec.cause(name) and _moves(name) is moves and _changed(name, was, now):
                 found.append(Difference(group=group, name=name, before=was, after=now))
     return sorted(found, key=lambda each: (spec.cause(each.name), each.group, each.name))
+
+
+def setup(run: Mapping[str, Facts]) -> Facts:
+    """How its machine was set up in a run (`before`, `during` -> facts): what may be a cause and
+    does not move from minute to minute, with the link as it was under load; only what is known, or
+    is a limit that may not be there."""
+    found: Facts = {}
+    for when, counts in (("before", spec.is_steady), ("during", spec.is_of_the_link)):
+        for group, members in run.get(when, {}).items():
+            for name, fact in members.items():
+                says = fact.why is None or _may_lack(name, fact)
+                if says and counts(name) and spec.cause(name):
+                    found.setdefault(group, {})[name] = fact
+    return found
+
+
+def over_time(setups: Iterable[tuple[T, Facts]]) -> Iterator[tuple[T, Difference]]:
+    """What each of these setups, the oldest first, changed against what was known before it."""
+    known: Facts = {}
+    last: Facts | None = None
+    for at, facts in setups:
+        if facts is last:
+            continue
+        last = facts
+        for group, name, was, now in [*_pairs(known, facts)]:
+            in_both = bool(known.get(group)) and group in facts
+            if in_both and _changed(name, was, now):
+                yield at, Difference(group=group, name=name, before=was, after=now)
+            if now is not None:
+                known.setdefault(group, {})[name] = now
+            elif in_both and name.startswith("env_"):
+                del known[group][name]
 
 
 def identity(facts: Facts) -> dict[str, str]:
@@ -97,6 +132,14 @@ def _changed(name: str, old: Fact | None, new: Fact | None) -> bool:
     if row is not None and row.moved is not None:
         return both and row.moved(old.value, new.value)
     return (both or (row is not None and row.absent_counts)) and old.value != new.value
+
+
+def _may_lack(name: str, fact: Fact) -> bool:
+    """Whether that it has no value says something: a limit, or a variable that is set to what is
+    not stored."""
+    row = spec.row(name)
+    absent = row is not None and row.absent_counts
+    return absent or (name.startswith("env_") and fact.why != "not set")
 
 
 def _setting(fact: Fact | None) -> str:

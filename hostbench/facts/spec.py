@@ -350,3 +350,9 @@ def is_steady(name: str) -> bool:
     found = row(name)
     moves = found is not None and (found.volatile or found.identity)
     return not (moves or name in RETIRED or is_counter(name))
+
+
+def is_of_the_link(name: str) -> bool:
+    """Whether it says how fast the link was set up to be, which only a run that copies can see."""
+    found = row(name)
+    return found is not None and found.watched == "highest" and found.moved is differs

@@ -229,11 +229,27 @@ def _moved(logs: Floats, change: Change) -> tuple[int, int] | None:
     """Series that go at least half of the machine's way, of those with points on both sides. Both
     ways are over the same points, so that a little that the machine does besides cancels out; None
     where that is so much that these points do not show the step at all."""
-    before = logs[:, max(0, change.index - MOVED_POINTS) : change.index]
-    after = logs[:, change.index : change.index + MOVED_POINTS]
-    both = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
-    steps = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
+    steps = _ways(logs, change)
+    steps = steps[np.isfinite(steps)]
     way = float(np.median(steps))
     if way / change.height < MOVED_SHARE:
         return None
-    return int((steps / way >= MOVED_SHARE).sum()), int(both.sum())
+    return int((steps / way >= MOVED_SHARE).sum()), len(steps)
+
+
+def _ways(logs: Floats, change: Change) -> Floats:
+    """How far each series goes at a step; NaN without points on both sides."""
+    before = logs[:, max(0, change.index - MOVED_POINTS) : change.index]
+    after = logs[:, change.index : change.index + MOVED_POINTS]
+    both = np.isfinite(before).any(axis=1) & np.isfinite(after).any(axis=1)
+    ways = np.full(len(logs), np.nan)
+    ways[both] = np.nanmedian(after[both], axis=1) - np.nanmedian(before[both], axis=1)
+    return ways
+
+
+def changes_of(judged: Judged, series: int) -> list[Change]:
+    """The changes of a series, and the steps of its machine that it took part in."""
+    logs, common = judged.grid.logs[[series]], judged.machine.common
+    steps = [one for one in common.changes if one.kind == "step"] if common else []
+    along = [one for one in steps if _ways(logs, one)[0] / one.height >= MOVED_SHARE]
+    return sorted([*judged.machine.own[series].changes, *along], key=lambda one: one.index)

@@ -120,11 +120,12 @@ def grids(rows: pd.DataFrame, machine: str, axis: Along, hardware: HardwareOf) -
         return [empty] if left_out else []
     setting, ours = settings(rows), rows["scratch"].isna().to_numpy()
     names = sorted(setting.categories[np.unique(setting.codes[counts])])
+    every = np.unique(setting.codes)
     found = []
     for place, name in enumerate(names):
         here = setting == name
         own = rows.loc[here & counts, _OF_GRIDS]
-        group = f"{machine}/{name}" if name and len(names) > 1 else machine
+        group = group_of(machine, str(name), len(every))
         grid = _grid(own, machine, group, axis, hardware, {} if place else left_out)
         del own
         ended = stopped(rows.loc[here & ours, _OF_STOPPED], grid.cases, ORDER[axis])
@@ -184,6 +185,12 @@ def settings(rows: pd.DataFrame) -> pd.Categorical:
     found[(rows["device"] == SIMULATED).to_numpy()] = known.index(SIMULATED)
     made: pd.Categorical = pd.Categorical.from_codes(found, categories=known)  # type: ignore[call-overload]
     return made
+
+
+def group_of(machine: str, setting: str, num_settings: int) -> str:
+    """What a series' id names after its case: the machine, or machine/setting where it has runs of
+    several settings."""
+    return f"{machine}/{setting}" if setting and num_settings > 1 else machine
 
 
 def _codes(column: pd.Series) -> tuple[npt.NDArray[np.int32], list[str]]:

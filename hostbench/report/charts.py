@@ -22,9 +22,9 @@ SHAPES = ("circle", "diamond", "square", "triangle-up", "triangle-down", "cross"
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 SECONDS = "replace(format(datum.value, '.3~s'), '\u00b5', 'u') + 's'"
 BYTES = (
-    f"datum.value >= {GIB} ? format(datum.value / {GIB}, '~g') + ' GiB' : "
-    f"datum.value >= {MIB} ? format(datum.value / {MIB}, '~g') + ' MiB' : "
-    f"datum.value >= {KIB} ? format(datum.value / {KIB}, '~g') + ' KiB' : datum.value + ' B'"
+    f"datum.value >= {GIB} ? format(datum.value / {GIB}, '.4~g') + ' GiB' : "
+    f"datum.value >= {MIB} ? format(datum.value / {MIB}, '.4~g') + ' MiB' : "
+    f"datum.value >= {KIB} ? format(datum.value / {KIB}, '.4~g') + ' KiB' : datum.value + ' B'"
 )
 _LABELS = {"s": SECONDS, "bytes": BYTES}
 _PLAIN = "format(datum.value, '~g')"
@@ -34,6 +34,25 @@ _LINES = "split(datum.value, '\\n')"
 _LINE_HEIGHT, _LANE_HEIGHT = 260, 40
 _ROOM, _WIDEST = 1.35, 2.0
 """For the numbers behind the bars."""
+
+_INK, _PALE = "currentColor", "#8886"
+_SVG_LOOK: Mapping[str, Any] = {
+    "width": 400,
+    "config": {
+        "background": "transparent",
+        "aria": False,
+        "view": {"stroke": _PALE},
+        "axis": {
+            **dict.fromkeys(("labelColor", "titleColor"), _INK),
+            **dict.fromkeys(("domainColor", "tickColor"), GREY),
+            "gridColor": _PALE,
+        },
+        "legend": {"labelColor": _INK},
+        "title": {"color": _INK},
+    },
+}
+"""So wide that it reads on a telephone."""
+_SPARK_WIDTH, _SPARK_HEIGHT = 96, 22
 
 _TYPES = {"N": "nominal", "Q": "quantitative", "T": "temporal"}
 Spec: TypeAlias = dict[str, Any]
@@ -57,22 +76,24 @@ def titled(
     width: int | str = "container",
 ) -> Spec:
     """A chart with its title and lines under it, wrapped to fit a telephone, and its size."""
-    heading = {
-        "text": textwrap.wrap(title, _TITLE_LENGTH) or [""],
-        "subtitle": [part for line in about for part in textwrap.wrap(line, _ABOUT_LENGTH)],
-        "anchor": "start",
-        "fontSize": 14,
-        "subtitleFontSize": 11,
-        "subtitleColor": GREY,
-        "offset": 8,
-    }
+    lines = [part for line in about for part in textwrap.wrap(line, _ABOUT_LENGTH)]
     return {
-        "title": heading,
+        **heading(textwrap.wrap(title, _TITLE_LENGTH), lines),
         "width": width,
         "height": height,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "layer": list(layers),
     }
+
+
+def heading(title: Sequence[str], about: Sequence[str]) -> Spec:
+    """Lines over a chart: a title, and small ones under it; no room is left for what is empty."""
+    small = {"anchor": "start", "offset": 8}
+    if not title:
+        look = {"fontSize": 11, "fontWeight": "normal", "color": GREY}
+        return {"title": {"text": list(about), **look, **small}} if about else {}
+    under = {"subtitle": list(about), "subtitleFontSize": 11, "subtitleColor": GREY}
+    return {"title": {"text": list(title), "fontSize": 14, **under, **small}}
 
 
 def layer(rows: Sequence[Mapping[Any, Any]], kind: str, look: Spec, **channels: Any) -> Spec:
@@ -93,12 +114,37 @@ def field(name: str, **more: Any) -> Spec:
     return {"field": column, "type": _TYPES[kind], **more}
 
 
-def svg(chart: Chart, about: Sequence[str] = ()) -> str:
-    """The chart as an SVG document, drawn without a browser. Its texts are escaped by vega."""
+def svg(spec: Spec) -> str:
+    """A chart as an SVG document, drawn without a browser, in the colour of the text around it. Its
+    texts are escaped by vega."""
     import vl_convert
 
-    made: str = vl_convert.vegalite_to_svg(drawn(chart, about, width=560))
+    made: str = vl_convert.vegalite_to_svg(printable(spec) | _SVG_LOOK)
     return made
+
+
+def printable(part: Any) -> Any:
+    """A specification without control characters but the ends of lines: any other ends the process
+    that draws."""
+    if isinstance(part, str):
+        return "\n".join(map(one_line, part.split("\n")))
+    if isinstance(part, dict):
+        return {printable(name): printable(own) for name, own in part.items()}
+    return [printable(own) for own in part] if isinstance(part, list | tuple) else part
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A line as SVG, a value beside the other; as in a larger chart, noise looks small."""
+    if len(values) < 2:
+        return ""
+    middle = sorted(values)[len(values) // 2]
+    low, high = min(*values, 0.9 * middle), max(*values, 1.1 * middle)
+    across, down = _SPARK_WIDTH / (len(values) - 1), _SPARK_HEIGHT / (high - low or 1.0)
+    places = (f"{at * across:.1f},{(high - y) * down:.1f}" for at, y in enumerate(values))
+    return (
+        f'<svg class="spark" viewBox="-1 -1 {_SPARK_WIDTH + 2} {_SPARK_HEIGHT + 2}">'
+        f'<polyline points="{" ".join(places)}" fill="none" stroke="currentColor"/></svg>'
+    )
 
 
 def _rows(points: Sequence[Point]) -> list[dict[str, Any]]:
@@ -257,6 +303,7 @@ def legend(names: Sequence[str], **more: Any) -> Spec | None:
         return None
     columns = 1 if max(map(len, names)) > 24 else 2
     usual = {"orient": "top", "title": None, "columns": columns, "labelLimit": 280, "offset": 4}
+    usual["symbolOpacity"] = 1  # else it is as pale as the palest layer
     return {**usual, **more}
 
 

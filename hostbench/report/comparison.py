@@ -101,7 +101,7 @@ def as_json(
                 "provisional": one.is_provisional,
                 "why": one.why,
                 "asv": asv.says if (asv := sides.asv.get(key)) else None,
-                "asv_differs": _against_asv(one, asv),
+                "asv_differs": against_asv(one, asv),
             }
             for key, one in in_order(found)
         ],
@@ -183,7 +183,7 @@ def notes(found: Mapping[Key, Comparison], sides: Sides, every: bool = True) -> 
             "provisional: launches of few runs were compared, so what drifts from run to run "
             "counts as a change; 6 runs a side settle it, or `hostbench ab`"
         )
-    differing = [one for key, one in found.items() if _against_asv(one, sides.asv.get(key))]
+    differing = [one for key, one in found.items() if against_asv(one, sides.asv.get(key))]
     ours = sum(one.verdict in _CHANGED for one in differing)
     if ours:
         said.append(f"asv compare says otherwise of {ours} of them; each line says why")
@@ -195,7 +195,7 @@ def notes(found: Mapping[Key, Comparison], sides: Sides, every: bool = True) -> 
     return said
 
 
-def _against_asv(one: Comparison, asv: AsvMark | None) -> str:
+def against_asv(one: Comparison, asv: AsvMark | None) -> str:
     """Why asv compare says otherwise of the same files; empty where it does not."""
     if asv is None or asv.says == (one.verdict if one.verdict in _CHANGED else "unmarked"):
         return ""
@@ -235,7 +235,7 @@ def _cells(key: Key, one: Comparison, sides: Sides) -> tuple[Cell, ...]:
     change = "-" if one.effect is None else f"{one.effect:+.1%}"
     half = half_width(one)
     num = f"{one.num[0]}+{one.num[1]} {one.unit}{'es' if one.unit == 'launch' else 's'}"
-    differs = _against_asv(one, sides.asv.get(key))
+    differs = against_asv(one, sides.asv.get(key))
     measured = _as_measured(key, one, sides)
     pairs = [(measured[f"{name}_s"], measured[f"{name}_bytes"]) for name in ("before", "after")]
     why = one.why if one.low is None else ""  # else the interval says it

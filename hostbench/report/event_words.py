@@ -31,7 +31,6 @@ COLUMNS = (
 )
 _STATES = {"ended": "ended by a baseline reset", "break": "baseline reset"}
 """Where a state is not called as it is stored."""
-HEADINGS = tuple(column.title for column in COLUMNS)
 
 
 def is_listed(one: DetectedEvent, is_recent: bool) -> bool:
@@ -77,13 +76,15 @@ def cells(told: ExplainedEvent) -> tuple[str, ...]:
     """Under COLUMNS."""
     one = told.found
     is_step = one.change.kind != "break"
-    known = is_step and one.low is not None and one.high is not None
+    interval = "-"
+    if is_step and one.low is not None and one.high is not None:
+        interval = f"{units.format_change(one.low)} to {units.format_change(one.high)}"
     moved = f" ({one.moved[0]} of {one.moved[1]} series)" if one.moved else ""
     return (
         state(told),
         f"{one.first.commit[:8]} {one.first.committed_at:%Y-%m-%d}",
-        f"{one.change.effect:+.1%}" if is_step else "-",
-        f"{one.low:+.1%} to {one.high:+.1%}" if known else "-",
+        units.format_change(one.change.effect) if is_step else "-",
+        interval,
         _levels(one),
         "-" if one.detectable is None else f"{one.detectable:.1%}",
         as_typed(one.event.id) + moved,
@@ -112,7 +113,7 @@ def _levels(one: DetectedEvent) -> str:
     else:
         way = math.log(one.after_s) - math.log(one.before_s)
         is_shown = 0.5 <= way / one.change.height <= 2
-    return levels if is_shown else f"{levels} (raw {raw:+.1%})"
+    return levels if is_shown else f"{levels} (raw {units.format_change(raw)})"
 
 
 def resets(events: Iterable[DetectedEvent]) -> list[str]:

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 
 from hostbench.core.noise import Floats
+from hostbench.core.units import number_of
 from hostbench.judge.causes import Cause
-from hostbench.judge.change import Change, Judgement
+from hostbench.judge.change import Change
 from hostbench.judge.detector import FEWEST_POINTS, SETTLED, longest_piece, relative
-from hostbench.judge.events import DetectedEvent, Judged
-from hostbench.judge.grid import GridColumn, Stopped
+from hostbench.judge.events import DetectedEvent, Judged, changes_of
+from hostbench.judge.grid import GridColumn, Stopped, group_of
 from hostbench.report.event_words import workload_of
 
 AGO = 20
@@ -40,14 +41,12 @@ def series_rows(judged: Sequence[Judged], newest: pd.DataFrame, machine: str) ->
         for one in own.grid.stopped
     }
     rows = []
-    known = newest.astype(object).where(newest.notna(), None)
-    for point in known.to_dict("records"):
+    known = newest.astype(object).where(newest.notna(), None).to_dict("records")
+    num = len({str(point["setting"]) for point in known})
+    for point in known:
         setting, case = str(point["setting"]), str(point["case"])
         own, place = of_setting.get(setting), places.get((setting, case))
-        if own is not None:
-            group = own.grid.group
-        else:
-            group = f"{machine}/{setting}" if setting else machine
+        group = group_of(machine, setting, num)
         row = {"machine": machine, "group": group, **_newest(point, f"{case}@{group}")}
         if own is None or place is None:
             rows.append(row | _unjudged(point))
@@ -106,7 +105,8 @@ def _unjudged(point: _Row) -> _Row:
     elif not point["points"]:
         why = f"it never had a number: {point['status']}"
     elif point["unit"] != "seconds":
-        why = f"its unit is {point['unit'] or 'not known'}: only seconds are judged"
+        unit = "no unit" if point["unit"] in (None, "unit") else point["unit"]
+        why = f"it is in {unit}: only times are judged"
     else:
         why = "no point of it comes from a run that may be judged"
     return {"judged": False, "why": why, "sparkline": []}
@@ -116,18 +116,22 @@ def _judged(own: Judged, place: int) -> _Row:
     """What the detector says of one series."""
     grid, judgement = own.grid, own.machine.own[place]
     logs, why = grid.logs[place], ""
+    changes = changes_of(own, place)
     if not judgement.judged:
         num = longest_piece(logs, grid.resets[place])
-        why = f"{num} points at most between two baseline resets, {FEWEST_POINTS} are needed"
+        why = (
+            f"{number_of(num, 'point')} at most between two baseline resets, "
+            f"{FEWEST_POINTS} are needed"
+        )
     elif judgement.detectable is None:
         why = f"fewer than {FEWEST_POINTS} points have come since its newest baseline reset"
     return {
         "judged": judgement.judged,
         "why": why,
-        **_levels(judgement, logs),
+        **_levels(changes, logs, judgement.detectable),
         "noise": judgement.noise,
         "detectable": judgement.detectable,
-        **_last_change(judgement, grid.columns),
+        **_last_change(changes, grid.columns),
         "sparkline": sparkline(logs),
     }
 
@@ -143,14 +147,14 @@ def _since(ended: Stopped | None) -> _Row:
     }
 
 
-def _levels(judgement: Judgement, logs: Floats) -> _Row:
+def _levels(changes: Sequence[Change], logs: Floats, detectable: float | None) -> _Row:
     """Now and AGO runs of the machine ago: what its steps since then make of the level now."""
-    if judgement.detectable is None:
+    if detectable is None:
         return {}
-    ends = [_end(one) for one in judgement.changes if one.state == "confirmed"]
+    ends = [_end(one) for one in changes if one.state == "confirmed"]
     points = logs[max(ends, default=0) :]
     points = points[np.isfinite(points)][-SETTLED:]
-    steps = [one for one in judgement.changes if one.index >= len(logs) - AGO]
+    steps = [one for one in changes if one.index >= len(logs) - AGO]
     if not len(points) or any(one.kind == "break" for one in steps):
         return {}
     level = float(np.exp(np.median(points)))
@@ -162,9 +166,9 @@ def _end(change: Change) -> int:
     return change.index if change.until is None else change.until
 
 
-def _last_change(judgement: Judgement, columns: Sequence[GridColumn]) -> _Row:
+def _last_change(changes: Sequence[Change], columns: Sequence[GridColumn]) -> _Row:
     """The newest confirmed step."""
-    steps = [c for c in judgement.changes if c.kind == "step" and c.state == "confirmed"]
+    steps = [c for c in changes if c.kind == "step" and c.state == "confirmed"]
     if not steps:
         return {}
     first = columns[steps[-1].index]

@@ -36,7 +36,7 @@ class JudgedTable:
         self._triage = stored.read(results) if results else Triage()
         self.is_fresh = sets.whole.is_dir()
 
-    def series(self, machine: str | None = None) -> pd.DataFrame:
+    def series(self, machine: str | None = None, ids: Sequence[str] | None = None) -> pd.DataFrame:
         """A row for each series that a run came to, also those that are never judged.
 
         machine, group           `group`: the machine; machine/environment where it has several
@@ -48,16 +48,16 @@ class JudgedTable:
         since_run, since_commit, since_committed_at   the first of the runs without a number
         judged, why              whether the detector had enough; why not, in words, else empty
         level, level_ago         now, and 20 runs of its machine ago, by its steps since then
-        change                   from the one to the other: 0 where no step lies between. The three
-                                 are NaN where it is not judged, or a baseline reset lies between.
-                                 Steps of the whole machine are no part of it
+        change                   from the one to the other: 0 where no step lies between, neither
+                                 its own nor one of the machine that it took part in. The three are
+                                 NaN where it is not judged, or a baseline reset lies between
         noise, detectable        standard deviation of the logarithm from point to point; what 20
                                  points would confirm
         changed_run, changed_commit, changed_committed_at, changed_started_at, changed_effect
                                  its last confirmed step: the first point at the new level
         sparkline                up to 40 values in seconds, the oldest first
         """
-        return self._read(SERIES, machine=machine)
+        return self._read(SERIES, machine=_one(machine), id=ids)
 
     def machines(self) -> pd.DataFrame:
         """A row for each group: machine, group, simulated; `series`, of which `judged`; `runs` and
@@ -66,7 +66,7 @@ class JudgedTable:
         newest_commit, newest_at of the newest run that counts."""
         return self._read(MACHINES)
 
-    def events(self, machine: str | None = None, id: str | None = None) -> pd.DataFrame:
+    def events(self, machine: str | None = None, ids: Sequence[str] | None = None) -> pd.DataFrame:
         """A row for each event, in the order of `hostbench changes`: the machines' own first.
 
         id, machine, group       `machine:GROUP` for the machine's own, else case@group
@@ -89,9 +89,11 @@ class JudgedTable:
         and as of today: recent (begun within the newest 50 runs), fails, and what somebody has
         said: triage (its state), triage_said (in words), lapsed (why it counts no more).
         """
-        found = self._read(EVENTS, machine=machine, id=id)
+        found = self._read(EVENTS, machine=_one(machine), id=ids)
         recent = found["from_end"] <= RECENT
-        said = [self._said(*about) for about in found[list(_OF_TRIAGE)].itertuples(index=False)]
+        about = found[list(_OF_TRIAGE)].itertuples(index=False)
+        has_any = bool(self._triage.entries)
+        said = [self._said(*one) if has_any else (None, None, "") for one in about]
         named = pd.DataFrame(said, columns=["triage", "triage_said", "lapsed"], dtype=object)
         stayed = (found["status"] == "confirmed") & (found["effect"] > 0) & recent
         counts = named["triage"].notna() & (named["lapsed"] == "")
@@ -108,16 +110,20 @@ class JudgedTable:
             return None, None, ""
         return entry.state, entry_in_words(entry), entry.lapsed(name, today())
 
-    def _read(self, name: str, **equal: str | None) -> pd.DataFrame:
+    def _read(self, name: str, **among: Sequence[str] | None) -> pd.DataFrame:
         places = [self._sets.whole] if self.is_fresh else self._sets.before()[:1]
         if not places:
             raise NotJudgedError
         try:
-            return kept.read(places[0], name, **equal)
+            return kept.read(places[0], name, **among)
         except kept.DAMAGE as error:  # it is made anew
             kept.forget(places[:1])
             self.is_fresh = False
             raise NotJudgedError from error
+
+
+def _one(name: str | None) -> list[str] | None:
+    return None if name is None else [name]
 
 
 _OF_TRIAGE = ("id", "commit", "direction", "effect", "near")

@@ -17,6 +17,7 @@ from pathlib import Path
 import pandas as pd
 from msgspec import MsgspecError, Struct, json
 
+from hostbench.core import asv_config
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url, write_atomic
 from hostbench.judge.causes import Cause
@@ -157,6 +158,15 @@ def make(history: History, own: KeptSets, root: Path, say: Say) -> None:
     kept.forget(set(kept.found(own.folder, f"{own.axis}-")) - stay)
 
 
+def ensured(history: History, axis: Along, root: Path) -> KeptSets:
+    """What is kept, once it is made. Raises OSError where it cannot be written."""
+    own = KeptSets.of(history, axis)
+    with kept.lock(own.folder / f"lock-{axis}"):
+        if not own.whole.is_dir():
+            make(history, own, root, lambda _: None)
+    return own
+
+
 def _explained(
     explainer: Explainer, found: Sequence[tuple[DetectedEvent, Judged]], say: Say
 ) -> Iterator[tuple[DetectedEvent, Cause]]:
@@ -167,11 +177,17 @@ def _explained(
 
 
 def start(results: Path | str, own: KeptSets) -> subprocess.Popen[bytes]:
-    """A process that makes what is kept, with git asked where this one was started. Where another
-    is at it, it waits for that and takes over what it can."""
+    """A process that makes what is kept, with git asked in the project that the results lie in,
+    else where this one was started. Where another is at it, it waits for that and takes over what
+    it can."""
     module = [sys.executable, "-P", "-m", "hostbench.report.judging"]
+    root = None
+    if not is_url(str(results)):
+        results = Path(results).resolve()
+        root = asv_config.project_root(results)
     return subprocess.Popen(
-        [*module, str(results), own.axis, str(own.folder)],
+        [*module, str(results), own.axis, str(own.folder.absolute())],
+        cwd=root,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -183,7 +199,7 @@ def progress(own: KeptSets) -> Progress:
     try:
         return json.decode(own.progress.read_bytes(), type=Progress)
     except (OSError, MsgspecError):
-        return Progress(said="judging what is stored")
+        return Progress(said="starting")
 
 
 def main(results: str, axis: Along, folder: str) -> int:

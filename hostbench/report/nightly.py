@@ -19,7 +19,7 @@ from hostbench.judge.compare import Comparison
 from hostbench.judge.night import CONFIRMED, NightCause
 from hostbench.report.judged import ExplainedEvent
 from hostbench.report.night_history import StillSlower, key_of
-from hostbench.report.table import Cell, Column, Heading, Part, Table
+from hostbench.report.table import MOST_LISTED, Cell, Column, Heading, Part, Table, listed
 from hostbench.store.nights import NightChange, StoredNight
 
 _COLUMNS = (
@@ -47,8 +47,6 @@ _CODES = {
     EXIT_NOTHING_MEASURED: "nothing to judge",
     EXIT_FAILED: "something failed, or the night was cut off",
 }
-_FEW = 10
-"""Lines of one kind that are listed; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,17 +284,17 @@ def page(night: NightReport) -> list[Part]:
     parts: list[Part] = [Heading(answer(night)), *_about(night)]
     if night.moved:
         parts += ["", Heading("What moved since the runs before"), table(night), *_why(night)]
-    parts += _listed("Failed", night.failed)
-    parts += _listed("Skipped, with a number before", night.skipped)
-    parts += _listed(
+    parts += listed("Failed", night.failed)
+    parts += listed("Skipped, with a number before", night.skipped)
+    parts += listed(
         "Steps that history confirms (`hostbench changes`)", list(map(_of_history, night.events))
     )
-    parts += _listed("Open from earlier nights", list(map(str, night.still)))
-    parts += _listed("Looks wrong on this machine", night.looks_wrong)
-    parts += _listed("What the budget bought", night.bought)
+    parts += listed("Open from earlier nights", list(map(str, night.still)))
+    parts += listed("Looks wrong on this machine", night.looks_wrong)
+    parts += listed("What the budget bought", night.bought)
     if night.again:
         parts += ["", f"  measured again: run {' and run '.join(night.again)}"]
-    parts += _listed("Failed beside the measuring", night.broken)
+    parts += listed("Failed beside the measuring", night.broken)
     remarks = [f"  {remark}" for remark in night.remarks]
     return [*parts, *([""] if remarks and not night.again else []), *remarks]
 
@@ -355,15 +353,8 @@ def _why(night: NightReport) -> Iterator[str]:
         ("throttling, temperature and load that differ", night.passing),
     ):
         if found:
-            more = f"; and {len(found) - _FEW} more" if len(found) > _FEW else ""
-            yield f"  {name}: {'; '.join(found[:_FEW])}{more}"
-
-
-def _listed(title: str, lines: Sequence[str]) -> list[Part]:
-    if not lines:
-        return []
-    more = [f"  and {len(lines) - _FEW} more"] if len(lines) > _FEW else []
-    return ["", Heading(title), *(f"  {line}" for line in lines[:_FEW]), *more]
+            more = f"; and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""
+            yield f"  {name}: {'; '.join(found[:MOST_LISTED])}{more}"
 
 
 def to_store(night: NightReport) -> StoredNight:

@@ -15,18 +15,24 @@ class Places:
 
     def __init__(self, first: SideRuns, second: SideRuns) -> None:
         self.of_machines = "machine" in (first.column, second.column)
+        self._of_environments = "environment" in (first.column, second.column)
         self._first, self._second = (self._environments(side) for side in (first, second))
 
     def of(self, machine: str, run_id: str) -> tuple[str, ...]:
         """The beginning of a series' key: (machine) or (machine/environment). Where machines are
-        compared (environment), or nothing."""
+        compared (environment), or nothing; where environments are, (machine)."""
+        if self._of_environments:
+            return (machine,)
         name = environment_of(run_id) or ""
         if self.of_machines:
             return (name,) if name and self._has_several("") else ()
         return (f"{machine}/{name}" if name and self._has_several(machine) else machine,)
 
     def without_a_common_one(self) -> Iterator[str]:
-        """A line for each machine of both sides whose environments differ."""
+        """A line for each machine of both sides whose environments differ, unless those are what
+        is compared."""
+        if self._of_environments:
+            return
         for machine in sorted(self._first.keys() & self._second.keys()):
             sides = self._first[machine], self._second[machine]
             if not sides[0] & sides[1]:

@@ -1,4 +1,5 @@
-"""What one side of `hostbench compare A B` names: the runs of a commit, machine, version or run."""
+"""What one side of `hostbench compare A B` names: the runs of a commit, machine, version,
+asv environment or run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ import pandas as pd
 from hostbench.core.errors import NothingMeasured, UsageError
 from hostbench.core.suggest import did_you_mean
 
-COLUMNS = {"machine": "machine", "torch": "torch", "driver": "driver", "run": "run_id"}
+COLUMNS = {name: name for name in ("machine", "torch", "driver", "environment")} | {"run": "run_id"}
 """Prefix of a name -> column; without a prefix it is a commit."""
 _PREFIXES = ", ".join(f"{name}:" for name in COLUMNS)
 _MIN_DIGITS = 4
@@ -64,7 +65,7 @@ def _side(runs: pd.DataFrame, text: str, resolve: Resolve) -> SideRuns:
         raise UsageError(f"{text!r} names no {prefix}: write one after the colon")
     judged = _judged(runs, column)
     values = judged[column].astype("string")
-    if column == "run_id":
+    if column in ("run_id", "environment"):
         matches = values.str.startswith(value)
     elif colon:
         matches = values == value

@@ -29,6 +29,7 @@ _SIDES = {
     "run_id": "a run",
     "torch": "a version of torch",
     "driver": "a version of the driver",
+    "environment": "an environment",
 }
 
 
@@ -114,6 +115,13 @@ def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
     )
 
 
+_READ = [
+    *("case", "version", "status", "reason", "unit", "seconds", "value", "launches"),
+    *("machine", "run_id", "commit", "device", "interleaved_with", "torch", "driver", "hardware"),
+]
+"""Of the frame's columns; others, each axis of each workload, are many."""
+
+
 def _rows(
     side: SideRuns, history: History, places: Places, odd: dict[Key, str]
 ) -> tuple[dict[Key, list[Cells]], dict[Key, Cells]]:
@@ -123,7 +131,7 @@ def _rows(
     newest: dict[Key, Cells] = {}
     for machine, own in side.rows.groupby("machine"):
         stored = history.of_runs(list(own["run_id"]), str(machine))  # the oldest first
-        for row in _cells(stored.assign(few=of_few_launches(stored))):
+        for row in _cells(stored[_READ].assign(few=of_few_launches(stored))):
             place = places.of(str(machine), str(row["run_id"]))
             key = (*place, str(row["case"]), str(row["version"]))
             newest[key] = row
@@ -131,7 +139,8 @@ def _rows(
                 continue
             column = _LESS_IS_BETTER.get(str(row["unit"]))
             if column is None:
-                odd[key] = f"in {row['unit']!s:.40}"
+                unit = str(row["unit"])
+                odd[key] = "without a unit" if unit == "unit" else f"in {unit:.40}"
             elif not row[column] > 0:
                 odd[key] = "not above 0"
             else:

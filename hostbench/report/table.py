@@ -14,6 +14,8 @@ from hostbench.core.units import one_line
 
 _LEAST = 32
 """Characters of a terminal that the last column needs beside the others, or it goes below them."""
+MOST_LISTED = 10
+"""Lines of one kind that are listed; the others are counted."""
 _STYLES = {
     **dict.fromkeys(("slower", "failed", "broken", "damaged"), "red"),
     **dict.fromkeys(("faster", "ok"), "green"),
@@ -61,6 +63,14 @@ class Heading(str):
 
 Part = str | Table
 """Of a page: a table or one line; a line that begins with two spaces is an item of a list."""
+
+
+def listed(title: str, lines: Sequence[str]) -> list[Part]:
+    """Lines of one kind under a heading, the first MOST_LISTED; nothing where there are none."""
+    if not lines:
+        return []
+    more = [f"  and {len(lines) - MOST_LISTED} more"] if len(lines) > MOST_LISTED else []
+    return ["", Heading(title), *(f"  {line}" for line in lines[:MOST_LISTED]), *more]
 
 
 def text(parts: Sequence[Part], terminal: TextIO | None = None) -> str:

@@ -1,7 +1,7 @@
 """Any asv results tree, read as asv wrote it: ours or another project's.
 
-Sole owner of asv's file format (api version 2). A file that holds bare NaN, which only the standard
-json reads, takes twice as long.
+Sole owner of asv's file format (api version 2; files of version 1 are taken as if updated). A file
+that holds bare NaN, which only the standard json reads, takes twice as long.
 """
 
 import ast
@@ -64,10 +64,32 @@ def described(results: Path, warn: Warn, machine: str = "") -> dict[str, Any]:
     return benchmarks if isinstance(benchmarks, dict) else {}
 
 
+_UNITS = {"time_": "seconds", "timeraw_": "seconds", "mem_": "bytes", "peakmem_": "bytes"}
+_COLUMNS = ("result", "params", "version", "started_at")
+
+
+def version_2(data: dict[str, Any]) -> dict[str, Any]:
+    """A result file's content as asv has written it since 2018. Older ones (version 1) become what
+    `asv update` makes of them, without what they say of spread. Raises what damage does."""
+    if data.get("version") != 1:
+        return data
+    held = {
+        name: one if isinstance(one, dict) else {"result": [one]}
+        for name, one in data["results"].items()
+    }
+    versions, started = data.get("benchmark_version") or {}, data.get("started_at") or {}
+    rows = {
+        name: [one["result"], one.get("params") or [], versions.get(name), started.get(name)]
+        for name, one in held.items()
+    }
+    name = data.get("env_name") or f"py{data['python']}"
+    return {**data, "env_name": name, "result_columns": _COLUMNS, "results": rows}
+
+
 def cases(benchmark: str, params: Any, described: Mapping[str, Any]) -> tuple[str, list[Params]]:
     """A benchmark's unit, and its combinations of parameters in the order of its lists."""
     about = _about(described, benchmark)
-    return _unit(about), _combinations(params or [], about)
+    return _unit(about, benchmark), _combinations(params or [], about)
 
 
 def num_cases(params: Any) -> int:
@@ -124,8 +146,10 @@ def _combinations(params: Any, about: Mapping[str, Any]) -> list[Params]:
     return [tuple(zip(names, one, strict=False)) for one in itertools.product(*literals)]
 
 
-def _unit(about: Mapping[str, Any]) -> str:
-    return str(about.get("unit", "unit"))
+def _unit(about: Mapping[str, Any], benchmark: str) -> str:
+    """Of one that benchmarks.json no longer has: what asv takes a function of that name for."""
+    kind = "".join(benchmark.rpartition(".")[2].partition("_")[:2])
+    return str(about.get("unit", _UNITS.get(kind, "unit")))
 
 
 def milliseconds(value: Any) -> int | None:

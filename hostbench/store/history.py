@@ -15,7 +15,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
 from hostbench.facts.record import Facts
 from hostbench.store import runs, table
-from hostbench.store.asv_tree import Tell, untold
+from hostbench.store.asv_tree import Tell, environment_of, untold
 from hostbench.store.columns import COUNTS, RUN_COUNTS, SIDES, STATUSES
 from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun, WholeRun
@@ -180,9 +180,11 @@ class History:
         return rows.astype({"workload": object, "case": object})
 
     def sides(self) -> pd.DataFrame:
-        """One row for each run, the oldest first: the columns SIDES."""
+        """One row for each run, the oldest first: the columns SIDES, and `environment`, asv's, of
+        another project's runs."""
         named = self._with_rows[self._with_rows["machine"].notna()]
-        return named[list(SIDES)].drop_duplicates(ignore_index=True)
+        found = named[list(SIDES)].drop_duplicates(ignore_index=True)
+        return found.assign(environment=found["run_id"].map(environment_of, na_action="ignore"))
 
     def runs_counted(self) -> pd.DataFrame:
         """A row for each run, the oldest first: the columns RUN_COUNTS."""
@@ -209,10 +211,30 @@ class History:
         stored = self.whole(run).parts[0].facts
         return {when: runs.facts_of(facts) for when, facts in stored.items()}
 
+    def archives(self, run: AboutRun) -> list[Path]:
+        """The files of a run, its first part first: archives, and the journal of a part that goes
+        on; none of a table at a URL."""
+        if self.results is None:
+            return []
+        return [self.results / path for path in self._parts(run)]
+
+    def _parts(self, run: AboutRun) -> list[str]:
+        same = self._abouts.get(run.run_id, ())
+        own = [about for about in same if about["header"]["machine"] == run.machine]
+        return [path for about in own for path in about["parts"]]
+
+    def setups(self, machine: str | None) -> list[tuple[pd.Timestamp, Facts]]:
+        """When each run of a machine began and how the machine was set up in it, the oldest first,
+        where that is stored. Runs of the same setup share the one."""
+        own = self._of_machine(machine)
+        own = own[own["setup"].notna() & own["started_at"].notna()]
+        found = {text: runs.facts_of(json.loads(text)) for text in own["setup"].unique()}
+        return [(at, found[text]) for at, text in zip(own["started_at"], own["setup"], strict=True)]
+
     @_question
     def whole(self, run: AboutRun) -> WholeRun:
         """The run itself, with its records and facts. Raises UsageError for one that has gone."""
-        paths = [path for about in self._abouts.get(run.run_id, ()) for path in about["parts"]]
+        paths = self._parts(run)
         if self.results is None:
             parts = remote.parts(self._url, paths)
             found = next(iter(runs.put_together(parts)), None)

@@ -9,7 +9,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -32,9 +32,16 @@ def write(place: Path, tables: Mapping[str, pd.DataFrame | bytes]) -> None:
             (made / name).write_bytes(table)
         else:
             rows = pa.Table.from_pandas(table, preserve_index=False)
+            if not len(rows):  # a column of nothing has no type, and cannot be asked for a name
+                texts = [field.with_type(_typed(field.type)) for field in rows.schema]
+                rows = rows.cast(pa.schema(texts, rows.schema.metadata))
             parquet.write_table(rows, made / f"{name}.parquet", compression="zstd")
     shutil.rmtree(place, ignore_errors=True)  # a damaged one
     made.rename(place)
+
+
+def _typed(kind: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_null(kind) else kind
 
 
 def found(folder: Path, start: str) -> list[Path]:
@@ -48,10 +55,10 @@ def forget(paths: Iterable[Path]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def read(kept: Path, name: str, **equal: str | None) -> pd.DataFrame:
-    """A table of a set; only the rows whose columns have these values, but for None. Raises one of
-    DAMAGE."""
-    wanted = [(column, "=", value) for column, value in equal.items() if value is not None]
+def read(kept: Path, name: str, **among: Sequence[str] | None) -> pd.DataFrame:
+    """A table of a set; only the rows whose columns have one of these values, but for None. Raises
+    one of DAMAGE."""
+    wanted = [(column, "in", values) for column, values in among.items() if values is not None]
     rows: pd.DataFrame = parquet.read_table(
         kept / f"{name}.parquet", filters=wanted or None, partitioning=None
     ).to_pandas()

@@ -45,6 +45,18 @@ LevelOf = Callable[[int, NightlyRun], Any]
 """Times 1 ms; of `write` also `failed` or `skipped`."""
 
 
+def slower_and_failing(num: int) -> LevelOf:
+    """Case 3 is slower by 20 % from commit 30 on; case 5 fails in the last three of `num`
+    nights."""
+
+    def level(case: int, run: NightlyRun) -> float | str:
+        if case == 5 and run.day >= num - 3:
+            return "failed"
+        return 1.2 if case == 3 and run.commit >= 30 else 1.0
+
+    return level
+
+
 def sha(number: int) -> str:
     return f"{number:08x}" + "0" * 32
 

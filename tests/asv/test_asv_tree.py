@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from asv.results import Results
 
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED
@@ -124,14 +125,16 @@ def test_a_damaged_machine_json(tree: Path, text: str) -> None:
     assert len(warnings) == (1 if text == "{" else 0)
 
 
-def test_without_benchmarks_json_names_and_units_are_unknown(tree: Path) -> None:
+def test_without_benchmarks_json_a_name_says_its_unit_as_asv_takes_it(tree: Path) -> None:
     (tree / "benchmarks.json").unlink()
     rows, warnings = read(tree)
     assert warnings == []
     assert len(rows) == 22
     assert "param1=100,param2=sorted" in values(rows, "sorting.Sorting.time_sort")
-    assert set(rows["unit"]) == {"unit"}
-    assert rows["seconds"].isna().all()
+    units = dict(zip(rows["workload"], rows["unit"], strict=True))
+    assert {units.pop(name) for name in [*units] if ".track_" in name} == {"unit"}
+    assert set(units.values()) == {"seconds"} and len(units) == 3
+    assert (rows["seconds"].notna() == (rows["unit"].eq("seconds") & rows["value"].notna())).all()
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"sorting.track_size": null}'])
@@ -276,3 +279,30 @@ def test_a_name_that_is_no_utf8_is_a_warning(tree: Path) -> None:
     rows, warnings = read(tree)
     assert len(rows) == 22 and len(warnings) == 2
     assert all("no UTF-8" in warning and warning.isascii() for warning in warnings)
+
+
+def test_what_asv_wrote_before_2018_reads_as_asv_would_update_it(tree: Path) -> None:
+    benchmark = "sorting.Sorting.time_sort"
+    before, _ = read(tree)
+    data = json.loads(result_file(tree).read_text())
+    rows = data["results"]
+    old = {name: data[name] for name in ("commit_hash", "date", "env_name", "params", "python")} | {
+        "requirements": {},
+        "results": {
+            name: {"result": row[0], "params": row[1]} if row[1] else (row[0] or [None])[0]
+            for name, row in rows.items()
+        },
+        "benchmark_version": {name: row[2] for name, row in rows.items()},
+        "started_at": {name: row[3] for name, row in rows.items()},
+        "version": 1,
+    }
+    assert Results.update_to_2(json.loads(json.dumps(old)))["results"].keys() == rows.keys()
+    result_file(tree).write_text(json.dumps(old))
+    found, warnings = read(tree)
+    assert not warnings
+    same = ["case", "commit", "run_id", "status", "version", "started_at", "value", "unit"]
+    pd.testing.assert_frame_equal(found[same], before[same])
+    assert values(found, benchmark) == values(before, benchmark)
+    change(result_file(tree), lambda data: data.update(results=None))
+    _, warnings = read(tree)
+    assert len(warnings) == 1 and "no asv result file" in warnings[0]

@@ -87,6 +87,18 @@ def test_a_busy_port_is_one_line(port: int, capsys: pytest.CaptureFixture[str]) 
     assert f"port {port} " in err and "--port N" in err and err.count("\n") == 1
 
 
+def test_it_listens_where_the_environment_says(
+    port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("streamlit", reason="streamlit is not installed")
+    started: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, command: started.append(command))
+    for named, at in (("", "localhost"), ("127.0.0.2", "127.0.0.2")):
+        monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", named)
+        main(["dashboard", "--headless", "--port", str(port), "--results", str(tmp_path)])
+        assert f"--server.address={at}" in started.pop()
+
+
 @pytest.mark.parametrize("number", ["99999", "0", "-1"])
 def test_a_port_that_there_is_not(number: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dashboard", "--port", number]) == EXIT_USAGE

@@ -249,7 +249,7 @@ def test_an_interrupted_night_is_told_and_gone_on_with(
     assert [one.number for one in counting.launches] == list(range(3, 11))
     assert len(story.stored()) == 1 and ": 2 ok, " in story.said
     assert "First night" in page.read_text()
-    assert "every case" in page.read_text()
+    assert "every case" in page.read_text() and "Nothing is judged yet" in page.read_text()
 
 
 def test_a_night_interrupted_while_it_is_judged_is_judged_later(

@@ -14,6 +14,7 @@ from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.facts.torch_probe import TorchState
 from hostbench.store import archive
 from hostbench.testing.builders import copy_case, record, run
+from tests import asv_project
 
 TWO = Path(__file__).parent.parent / "data" / "nvbandwidth" / "two_gpus.json"
 
@@ -70,6 +71,19 @@ def test_a_file_that_cannot_be_written_as_asked(
     assert not [*Path.cwd().glob("a*")]
 
 
+def test_a_tree_of_asvs_alone_is_shown_as_html(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asv_project.write(results, ["1" * 40, "2" * 40], ["box"])
+    assert main(["report"]) == EXIT_NOTHING_MEASURED
+    assert "`hostbench report -o FILE.html` shows what asv measured" in capsys.readouterr().err
+    assert main(["report", "-o", "out.html"]) == EXIT_OK
+    text = Path("out.html").read_text()
+    assert "<h1>Nothing is judged yet; 0 of 940 series judged" in text
+    assert "the longest piece has 2, 11 are needed; <code>asv run NEW</code>" in text
+    assert "The 200 that changed most of 940." in text and text.count('class="spark"') == 200
+
+
 def test_html_as_it_was_asked_for_before(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store(results, 1)
     assert main(["report", "--html", "-o", "answer"]) == EXIT_OK
@@ -98,6 +112,16 @@ def test_a_file_that_cannot_be_written(
     assert main(["report", "-o", path]) == EXIT_USAGE
     err = capsys.readouterr().err
     assert "-o" in err and "--results" not in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("below", ["results", ".asv/results"])
+def test_a_project_without_asvs_configuration_has_its_results_too(
+    tmp_path: Path, below: str
+) -> None:
+    (tmp_path / below / "box").mkdir(parents=True)
+    assert results_folder(str(tmp_path)) == tmp_path
+    (tmp_path / below / "box" / "machine.json").write_text("{}")
+    assert results_folder(str(tmp_path)) == tmp_path / below
 
 
 def test_a_projects_folder_means_its_results(tmp_path: Path) -> None:

@@ -131,3 +131,23 @@ def test_a_time_is_read_with_its_unit(text: str, seconds: float) -> None:
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         units.parse_seconds(text)
+
+
+def test_a_change_that_is_no_percentage_any_more_is_a_factor() -> None:
+    assert [units.format_change(one) for one in (0.123, -0.5, 9.99, 74.0, 228158.8)] == [
+        *("+12.3%", "-50.0%", "+999.0%"),
+        *("x75", "x228,160"),
+    ]
+
+
+def test_a_number_of_asvs_is_in_its_unit() -> None:
+    numbers = (
+        (2e-3, "seconds"),
+        (150 << 20, "bytes"),
+        (1.5, "unit"),
+        (3.0, "hops"),
+        (math.nan, "bytes"),
+    )
+    assert [units.format_value(*one) for one in numbers] == [
+        *("2 ms", "150 MiB", "1.5", "3 hops", "nan bytes"),
+    ]

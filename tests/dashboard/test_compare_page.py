@@ -33,12 +33,13 @@ def test_two_drivers_are_compared_as_the_command_does(open_page, tree: Path, cap
     options = app.get("button_group")[0].options
     numbers = {one.split(" **")[0]: int(one.split("**")[1]) for one in options}
     table = app.dataframe[0].value
-    assert set(table["verdict"]) == {"slower"} and len(table) == numbers["slower"] > 0
+    assert set(table["verdict"]) == {"slower?"} and len(table) == numbers["slower"] > 0
     assert numbers["all"] == sum(
         numbers[kind] for kind in ("slower", "faster", "same", "undecided")
     )
     assert (table["low"] <= table["change"]).all() and (table["change"] <= table["high"]).all()
     assert app.get("arrow_vega_lite_chart") or app.get("vega_lite_chart")
+    assert any(one.value.startswith("provisional") for one in app.caption)
     assert "geometric mean of after / before **1." in said(app)
 
     capsys.readouterr()
@@ -64,3 +65,11 @@ def test_sides_that_cannot_be_compared_say_why(open_page) -> None:
     app = open_page(machine=CHANGED_MACHINE, verdict="faster")
     assert not app.exception
     assert SLOWER not in said(app)
+
+
+def test_names_are_short_where_all_are_of_one_machine() -> None:
+    import derive_compare
+
+    one = ["transfer.a[memory=pinned]@box", "transfer.a[memory=pageable]@box"]
+    assert derive_compare.labels(one) == ["a memory=pinned", "a memory=pageable"]
+    assert derive_compare.labels([one[0], one[0].replace("box", "b")])[1].endswith(" @b")

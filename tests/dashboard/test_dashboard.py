@@ -2,15 +2,18 @@
 
 import gzip
 import itertools
+import random
 import re
-import shutil
 import sys
+from datetime import date
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 from streamlit.testing.v1 import AppTest
 
+from hostbench.core.errors import UsageError
 from hostbench.core.records import Finish
 from hostbench.core.units import MIB
 from hostbench.store import archive
@@ -105,7 +108,7 @@ def test_trend_shows_every_kind_of_point(open_page) -> None:
     app = open_page("trend", machine=GPU_MACHINE, workload=TREND.partition("[")[0], case=TREND)
     expected = "6 measured, 1 scratch (never judged), 1 failed (struck out), 1 skipped"
     assert expected in said(app)
-    assert "1 points have no 99 % interval" in said(app)
+    assert "1 point has no 99 % interval" in said(app)
     table = app.dataframe[0].value
     assert list(table["kind"]).count("failed (struck out)") == 1
     assert HOSTILE in table["said"][table["kind"] == "skipped"].iloc[0]
@@ -144,6 +147,14 @@ def test_the_address_alone_says_what_is_chosen(open_page) -> None:
     assert set(app.query_params) == {"machine"}, "the case is another machine's"
 
 
+@pytest.mark.parametrize("page", ["runs", "trend"])
+def test_the_link_is_there_even_where_a_page_ends_early(open_page, page: str) -> None:
+    app = open_page(page, everything="yes", machine=GPU_MACHINE)
+    assert not app.exception
+    assert "everything=yes" in app.sidebar.code[0].value
+    assert f"machine={GPU_MACHINE}" in app.sidebar.code[0].value
+
+
 def test_a_link_to_what_is_gone_says_so(open_page) -> None:
     app = open_page("family", machine=f"no {MARKUP}")
     assert "which is not here" in app.warning[0].value
@@ -164,17 +175,32 @@ def test_a_missing_and_an_empty_folder_are_messages(open_page, tmp_path: Path) -
         assert str(folder) in said(app)
 
 
-def test_damage_is_a_warning_and_the_rest_is_shown(open_page, tmp_path: Path) -> None:
-    run = dashboard_tree.gpu_run(0)
-    archive.write(tmp_path, run)
-    runs = tmp_path / GPU_MACHINE / "runs"
-    (runs / "20261101T000000Z-half.json.gz").write_bytes(gzip.compress(b"{}" * 99)[:20])
-    (tmp_path / GPU_MACHINE / "machine.json").write_text("{")
-    app = open_page("runs", tmp_path)
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run that is whole, half of another one, and a machine's facts that are no JSON."""
+    folder = tmp_path_factory.mktemp("damaged")
+    archive.write(folder, dashboard_tree.gpu_run(0))
+    half = folder / GPU_MACHINE / "runs" / "20261101T000000Z-half.json.gz"
+    half.write_bytes(gzip.compress(b"{}" * 99)[:20])
+    (folder / GPU_MACHINE / "machine.json").write_text("{")
+    return folder
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "method"])
+def test_damage_is_a_warning_and_one_run_is_shown(open_page, page: str, damaged: Path) -> None:
+    app = open_page(page, damaged)
     assert not app.exception
-    assert "2 warnings" in app.expander[0].label
+    assert any("2 warnings" in one.label for one in app.expander)
     assert "half.json.gz is damaged" in said(app)
-    assert app.dataframe[0].value["ok"].tolist() == [len(run.header.planned)]
+    if page == "runs":
+        num = len(dashboard_tree.gpu_run(0).header.planned)
+        assert app.dataframe[0].value["ok"].tolist() == [num]
+    elif page == "compare":
+        assert "nothing to compare" in said(app)
+    elif page == "changes":
+        assert "No change to show: 0 of" in said(app)
+    else:
+        assert app.dataframe or charts(app)
 
 
 def test_new_files_are_seen(open_page, tmp_path: Path) -> None:
@@ -199,40 +225,61 @@ def test_the_results_argument_comes_before_the_environment(monkeypatch, tmp_path
 
 
 def test_a_line_ends_where_the_same_commit_is_measured_again(rows: pd.DataFrame) -> None:
-    import derive_trend
+    from hostbench.report import trend
 
-    found = derive_trend.points(rows, TREND, "started_at", "seconds")
+    found = trend.points(rows, TREND, "started_at", "seconds")
     assert found["y"].isna().sum() == 1
     assert found["kind"].tolist()[2:4] == ["skipped", "failed (struck out)"]
-    assert len(derive_trend.again(found)) == 2
-    assert derive_trend.lines(found)["piece"].tolist() == [1, 1, 1, 2, 3, 3, 3]
+    assert len(trend.again(found)) == 2
+    assert trend.lines(found)["piece"].tolist() == [1, 1, 1, 2, 3, 3, 3]
+
+
+def test_a_line_of_very_many_points_keeps_its_outline() -> None:
+    from hostbench.report import trend
+
+    noise = random.Random(1)
+    num = 10_000
+    found = pd.DataFrame(
+        {
+            "x": [float(at) for at in range(num)],
+            "y": [noise.gauss(1, 0.1) for _ in range(num)],
+            "kind": trend.KINDS[0],
+        }
+    )
+    found.loc[4_321, "y"] = 9.0
+    found.loc[77, "y"] = found.loc[5_000, "y"] = float("nan")
+    found.loc[77, "kind"] = found.loc[5_000, "kind"] = trend.KINDS[3]
+    drawn = trend.thinned(found, 400)
+    assert 200 < len(drawn) <= 402
+    assert {0, 77, 4_321, 5_000, num - 1} <= set(drawn.index)
+    assert drawn["x"].is_monotonic_increasing
+    assert drawn["y"].agg(["min", "max"]).tolist() == found["y"].agg(["min", "max"]).tolist()
+    assert len(trend.thinned(found.head(400), 400)) == 400
 
 
 def test_a_new_version_breaks_the_line(rows: pd.DataFrame) -> None:
-    import derive_trend
+    from hostbench.report import trend
 
     rows["version"] = ["1"] * 5 + ["2"] * 4
-    found = derive_trend.points(rows, TREND, "committed_at", "GB/s")
-    pieces = derive_trend.lines(found)
+    found = trend.points(rows, TREND, "committed_at", "GB/s")
+    pieces = trend.lines(found)
     of_version = pieces.groupby("version")["piece"].agg(set)
     assert not of_version["1"] & of_version["2"]
     assert (found["low"].dropna() <= found["y"][found["low"].notna()]).all()
 
 
 def test_units_limits_and_facts_of_a_trend(rows: pd.DataFrame) -> None:
-    import derive_trend
+    from hostbench.report import trend
 
-    units = derive_trend.choices([rows])
+    units = trend.choices([rows])
     assert units == ["seconds", "GB/s", "% of the limit", "% of the first level"]
-    share = derive_trend.points(rows, TREND, "started_at", "% of the limit")["y"].dropna()
-    assert share.between(1, 100).all() and derive_trend.limit(rows, "% of the limit") == 100.0
-    level = derive_trend.points(rows, TREND, "started_at", "% of the first level")["y"].dropna()
+    share = trend.points(rows, TREND, "started_at", "% of the limit")["y"].dropna()
+    assert share.between(1, 100).all() and trend.limit(rows, "% of the limit") == 100.0
+    level = trend.points(rows, TREND, "started_at", "% of the first level")["y"].dropna()
     assert level.between(50, 200).all()
-    changed = [said for _, said in derive_trend.facts_changed(rows, "started_at")]
+    changed = [said for _, said in trend.facts_changed(rows, "started_at")]
     assert changed == ["driver 580.1 -> 590.7"]
-    steps = derive_trend.levels(
-        derive_trend.points(rows, TREND, "started_at", "seconds"), [], detectable=0.02
-    )
+    steps = trend.levels(trend.points(rows, TREND, "started_at", "seconds"), [], detectable=0.02)
     assert len(steps) == 1 and (steps["low"] < steps["y"]).all()
 
 
@@ -245,17 +292,86 @@ def test_several_series_stand_in_one_picture(open_page) -> None:
     assert "pageable" in chart.proto.spec and "pinned" in chart.proto.spec
     app.multiselect(key="more").set_value([]).run()
     assert set(app.query_params) == {"machine", "case"}
+    app = open_page("trend", machine=GPU_MACHINE, case=TREND, more=f"{TREND}@{CPU_MACHINE}")
+    assert f"Nothing is stored of {CPU_MACHINE}: " in said(app)
 
 
-def test_a_tree_of_others_has_no_page_of_questions(tree: Path, tmp_path: Path, monkeypatch) -> None:
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two machines of one model, measured on days 0 to 4."""
+    results = tmp_path_factory.mktemp("alike")
+    for day in range(5):
+        run = dashboard_tree.gpu_run(day)
+        archive.write(results, run)
+        archive.write(results, replace(run, header=replace(run.header, machine="toy-gpu-2")))
+    return results
+
+
+def test_a_point_that_was_clicked_is_forgotten_with_its_series(rows: pd.DataFrame) -> None:
+    import derive_trend
+
+    names = derive_trend.SeriesNames(groups=[GPU_MACHINE], models={}, machine=GPU_MACHINE)
+    line = derive_trend.TrendLine(f"{TREND}@{GPU_MACHINE}", GPU_MACHINE)
+    run_id = rows["run_id"].iloc[3]
+    point = {"run_id": run_id, "series": names.series(line.series), "machine": GPU_MACHINE}
+    found = derive_trend.clicked_row({line: rows}, names, [point])
+    assert found is not None and (found["run_id"], found["machine"]) == (run_id, GPU_MACHINE)
+    for other in ({"run_id": "gone"}, {"series": "another"}):
+        assert derive_trend.clicked_row({line: rows}, names, [point | other]) is None
+
+
+def test_a_folder_that_goes_while_a_page_is_drawn_is_a_message(open_page, monkeypatch) -> None:
     import data
 
-    for name, has_own in ((FOREIGN, False), (GPU_MACHINE, True)):
-        folder = tmp_path / name
-        shutil.copytree(tree / name, folder / name)
-        shutil.copy(tree / "benchmarks.json", folder)
-        monkeypatch.setenv("HOSTBENCH_RESULTS", str(folder))
-        assert data.has_own() is has_own
+    def gone(*_: object) -> None:
+        raise UsageError("there is no results folder")
+
+    monkeypatch.setattr(data, "every_machine", gone)
+    app = open_page("trend")
+    assert not app.exception and "there is no results folder" in said(app)
+
+
+def test_a_model_is_a_line_for_each_of_its_machines(open_page, alike: Path) -> None:
+    import data
+
+    (model,) = data.every_machine(alike).models
+    app = open_page("trend", alike, machine=model, case=TREND, unit="seconds")
+    assert not app.exception
+    assert sorted(data.every_machine(alike).models[model]) == [GPU_MACHINE, "toy-gpu-2"]
+    assert "Points: 6 measured, 2 failed (struck out), 2 skipped" in said(app)
+    assert "nothing is judged across machines" in said(app)
+    points = table(app, "said")
+    assert points["series"].nunique() == 1
+    assert points.groupby("machine").size().tolist() == [5, 5]
+    app = open_page("trend", alike, case=TREND, more=f"{TREND}@{model}")
+    assert not app.exception and not app.warning
+    assert "Points: 9 measured, 3 failed" in said(app)
+    (chart,) = app.get("arrow_vega_lite_chart") or app.get("vega_lite_chart")
+    assert (
+        f'"{GPU_MACHINE}: cuda, ' in chart.proto.spec and "2 machines: cuda, " in chart.proto.spec
+    )
+
+
+def test_no_line_leads_from_one_machine_to_another(rows: pd.DataFrame) -> None:
+    from hostbench.report import trend
+
+    found = trend.points(rows, TREND, "started_at", "seconds")
+    both = pd.concat([found, found.assign(machine="other")], ignore_index=True)
+    pieces = trend.lines(both).groupby("piece")["machine"].nunique()
+    assert set(pieces) == {1} and len(trend.again(both)) == 2 * len(trend.again(found))
+
+
+def test_a_link_keeps_the_days_that_are_shown(open_page) -> None:
+    wanted = {"machine": GPU_MACHINE, "case": TREND, "from": "2026-11-02", "to": "2026-11-04"}
+    app = open_page("trend", **wanted)
+    days = {one[:10] for one in re.findall("2026-11-0[0-9]", "".join(table(app, "said")["said"]))}
+    assert days == {"2026-11-02", "2026-11-03", "2026-11-04"}
+    app.date_input(key="to").set_value(date(2026, 11, 3)).run()
+    assert set(app.query_params) == set(wanted) and len(table(app, "said")) == 2
+    app.date_input(key="from").set_value(date(2026, 11, 9)).run()
+    assert "No point has its run time from 2026-11-09 to 2026-11-03" in said(app)
+    app = open_page("trend", **{**wanted, "from": MARKUP, "to": "2030-01-01"})
+    assert "which is no day" in app.warning[0].value and len(table(app, "said")) == 9
 
 
 def test_a_spreadsheet_computes_no_cell() -> None:

@@ -54,8 +54,10 @@ def numbers(app: AppTest) -> dict[str, int]:
 def key_of(results: Path, what: str) -> str:
     """The name of a cause in the address."""
     import data
-    from derive_causes import with_causes
 
+    from hostbench.report.causes import with_causes
+
+    dashboard_page.judged(results)
     events = with_causes(data.judged_table(results, "commit").events())
     return str(events["key"][events["what"].str.startswith(what)].iloc[0])
 
@@ -98,25 +100,24 @@ def test_a_chosen_cause_shows_evidence_picture_and_commands(open_page, tree: Pat
 
 
 def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None:
-    import charts_series
     import data
-    import derive_causes
-    import derive_trend
+
+    from hostbench.report import causes, trend, trend_chart
 
     dashboard_page.judged(tree)
     for by, axis in dashboard_page.ALONG.items():
         table = data.judged_table(tree, axis)
         series = table.series()
         case = next(one for one in series["case"] if one.startswith(SLOWER))
-        points = derive_trend.points(data.trend(tree, MACHINE, case), case, by, "seconds")
-        events = derive_causes.with_causes(table.events(MACHINE))
-        changes = derive_causes.marks(events, case, f"first_{by}")
+        points = trend.points(data.trend(tree, MACHINE, case), case, by, "seconds")
+        own = table.events(ids=[f"{case}@{MACHINE}", f"machine:{MACHINE}"])
+        changes = causes.marks(own, f"first_{by}")
         assert changes["x"].tolist() == points["x"].iloc[[25, 60]].tolist()
         assert changes["what"].tolist() == ["its machine", "this series"]
-        levels = derive_trend.levels(points, list(changes["x"]), 0.02).assign(series=case)
+        levels = trend.levels(points, list(changes["x"]), 0.02).assign(series=case)
         assert levels["y"].pct_change().dropna().tolist() == pytest.approx([0.05, 0.10], abs=0.01)
         rules = changes.rename(columns={"what": "kind"})[["x", "kind"]].assign(said="a change")
-        drawn = charts_series.trend(
+        drawn = trend_chart.trend(
             points, levels, rules, {}, {case: "#000000"}, unit="seconds", x_title="x"
         )
         vega.check(drawn)
@@ -171,9 +172,9 @@ def test_triage_is_done_on_the_page_where_that_is_allowed(
 
 
 def test_names_are_quoted_for_the_shell() -> None:
-    import derive_causes
+    from hostbench.report import causes
 
-    case = f"transfer.x[a='; rm -rf ~ #&machine=other,b={HOSTILE}]"
+    case = f"transfer.host_to_device[a='; rm -rf ~ #&machine=other,b={HOSTILE}]"
     row: dict[Hashable, Any] = {
         "id": f"{case}@{MACHINE}",
         "commit": "abc",
@@ -183,13 +184,13 @@ def test_names_are_quoted_for_the_shell() -> None:
         "first_commit": "2" * 40,
         "direction": "faster",
     }
-    lines = derive_causes.commands({**row}, Path("/a b")).splitlines()
+    lines = causes.commands({**row}, Path("/a b")).splitlines()
     assert shlex.split(lines[0]) == ["hostbench", "run", "--case", case]
     words = shlex.split(lines[-1])
     assert words[3:5] == [f"{case}@{MACHINE}", "abc"]
     assert words[-4:] == ["--direction", "faster", "--results", "/a b"]
-    assert derive_causes.commands({**row, "id": "x\x15rm -rf ~\n@box"}, Path("r")) == ""
-    (line,) = derive_causes.commands({**row}, "s3://bucket/results").splitlines()
+    assert causes.commands({**row, "id": "x\x15rm -rf ~\n@box"}, Path("r")) == ""
+    (line,) = causes.commands({**row}, "s3://bucket/results").splitlines()
     assert line.startswith("hostbench compare ")
 
 
@@ -201,11 +202,30 @@ def test_nothing_to_show_is_a_sentence(open_page, tmp_path: Path) -> None:
     quiet = trees.write(
         tmp_path / "q", replace(dashboard_tree.CHANGES, events=(), commits=20), git=False
     ).results
-    assert f"No change to show: {NUM} of {NUM} series are judged." in said(open_page(results=quiet))
+    app = open_page(results=quiet)
+    assert f"No change to show: {NUM} of {NUM} series are judged." in said(app)
+    assert "fails now **0**" in app.get("button_group")[0].options
     short = replace(dashboard_tree.CHANGES, events=(), commits=4)
     results = trees.write(tmp_path / "s", short, git=False).results
-    assert "most are not: 4 points at most" in said(open_page(results=results))
+    app = open_page(results=results)
+    assert "The usual reason: 4 points at most" in said(app)
+    assert not app.get("button_group"), "no counts of what is not judged"
     assert "Not judged: 4 points at most" in said(open_page("trend", results, machine=MACHINE))
     archive.write(tmp_path / "one", dashboard_tree.gpu_run(7))
-    assert "most are not: scratch: quick" in said(open_page(results=tmp_path / "one"))
+    assert "The usual reason: scratch: quick" in said(open_page(results=tmp_path / "one"))
     assert "Not judged: scratch: quick." in said(open_page("trend", tmp_path / "one"))
+
+
+@pytest.mark.parametrize("page", ["changes", "compare"])
+def test_a_commit_leads_to_the_forge_that_is_configured(
+    page: str, open_page, tree: Path, tmp_path: Path
+) -> None:
+    results = shutil.copytree(tree.parent, tmp_path / "copied") / tree.name
+    (results.parent / "asv.conf.json").write_text('{"repo": "git@github.com:o/r.git"}')
+    query = {"change": key_of(tree, "commit f054cbad")} if page == "changes" else {}
+    links = [one.proto.page for one in open_page(page, results, **query).get("page_link")]
+    links = [one for one in links if one.startswith("https:")]
+    assert len(links) == (1 if page == "changes" else 2)
+    assert all(one.startswith("https://github.com/o/r/commit/") for one in links)
+    if page == "changes":
+        assert links[0].startswith("https://github.com/o/r/commit/f054cbad") and len(links[0]) > 60

@@ -3,6 +3,7 @@
 import functools
 import importlib
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -73,15 +74,27 @@ def test_each_answer_has_its_state_and_its_chart(
     shown = [one for one in of_family(told, family) if one.state != "unavailable"]
     assert shown
     app = open_family(family)
-    text = said(app)
-    for one in shown:
-        assert one.question in text and one.verdict in text
-    assert drawn(app) == sum(one.chart is not None for one in shown) > 0
+    listed = table(app, "shape")
+    told_here = [one for one in of_family(told, family) if one.is_told]
+    assert listed["question"].tolist() == [one.question for one in told_here]
+    assert listed["verdict"].tolist() == [one.verdict for one in told_here]
+    with_chart = [one for one in shown if one.chart is not None]
+    assert drawn(app) == min(2, len(with_chart)) > 0
+    (*_, last) = with_chart
+    app = open_family(family, question=last.question)
+    assert last.question in said(app) and last.verdict in said(app)
     words = importlib.import_module("answers").SAID
-    for state in {one.state for one in shown}:
-        assert f": {words.get(state, state)}]" in text
-    tables = [len(one.value) for one in app.dataframe if "in words" in one.value]
-    assert sorted(tables) == sorted(len(one.figures) for one in shown if one.figures)
+    assert f": {words.get(last.state, last.state)}]" in said(app)
+    assert drawn(app) == 1 and len(table(app, "in words")) == len(last.figures)
+
+
+def test_questions_that_begin_alike_are_shown_together(
+    tree: Path, told: list[Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = [one.question for one in of_family(told, "loading") if "prefetcher" in one.question]
+    query: dict[str, Any] = {"family": "loading", "machine": GPU_MACHINE, "question": questions}
+    app = dashboard_page.opened(monkeypatch, "family", tree, **query)
+    assert not app.exception and len(questions) > 1 and drawn(app) == len(questions)
 
 
 def test_the_figures_table_holds_the_records(told: list[Answer]) -> None:

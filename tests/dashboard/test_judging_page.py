@@ -1,6 +1,5 @@
 """While what is stored is being judged, a page says how far that is, and never an error."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -24,14 +23,18 @@ def test_a_page_has_it_judged_and_says_why_it_cannot_be(
     app = AppTest.from_file(str(APP / "app.py"), default_timeout=30)
     app.switch_page("views/changes.py").run()
     assert not app.exception and not app.error
-    assert "is being judged, once: " in said(app)
+    assert "Judging what is stored, once: " in said(app)
     process = data._process(str(results), "commit", data._signature(results))
     assert process.wait(60) == 0
     app.run()
-    assert not app.exception and "is being judged" not in said(app)
+    assert not app.exception and "Judging what is stored" not in said(app)
     assert "No change to show: 2 of 2 series are judged." in said(app)
     (whole,) = (results.parent / ".results.table" / "judged").glob("commit-all-*")
-    shutil.rmtree(whole)
+    (whole / "events.parquet").write_bytes(b"half of it")
+    data._caused.clear()
+    app.run()
+    assert not app.exception and "cannot be read: load the page again" in said(app)
+    assert not whole.exists()
     whole.write_text("in its way")
     monkeypatch.setattr(data, "start", lambda *about: process)
     monkeypatch.setattr(process, "returncode", 1)

@@ -5,7 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests import dashboard_page, dashboard_tree
+from hostbench.report.doctor import Diagnosis
+from tests import dashboard_page, dashboard_tree, vega
 from tests.dashboard_page import said
 from tests.dashboard_tree import CPU_MACHINE, FOREIGN, GPU_MACHINE, HOSTILE
 
@@ -25,8 +26,42 @@ def test_machines_stand_side_by_side(monkeypatch: pytest.MonkeyPatch, tree: Path
     assert table["runs"].tolist() == [9, 1, 1]
     assert "PCIe Gen5 x16" in said(app) and "No facts are stored" in said(app)
     changes = next(one.value for one in app.dataframe if "fact" in one.value)
-    assert changes[["fact", "change"]].to_numpy().tolist() == [["driver", "580.1 -> 590.7"]]
+    assert changes["since"].dt.strftime("%m-%d").tolist() == ["11-07"]
+    shown = changes[["machine", "fact", "of", "from", "to"]].to_numpy().tolist()
+    assert shown == [[GPU_MACHINE, "driver", "nvml", "580.1", "590.7"]]
     assert all(HOSTILE not in one.value for one in (*app.markdown, *app.caption))
+
+
+def test_what_changed_is_drawn_over_the_runs_in_the_color_of_its_machine(tree: Path) -> None:
+    import data
+    from derive_machines import timeline
+    from words import colors
+
+    changes = data.setup_changes(tree)
+    of = colors(data.machines(tree))
+    drawn = timeline(data.runs(tree), changes, of)
+    vega.check(drawn)
+    dots, (diamond,) = (one["data"]["values"] for one in drawn["layer"])
+    assert len(dots) == 9 and diamond["said"] == "driver: 580.1 -> 590.7"
+    shades = drawn["layer"][1]["encoding"]["color"]["scale"]
+    assert shades == {"domain": [GPU_MACHINE], "range": [of[GPU_MACHINE]]}
+
+
+def test_health_is_since_when_and_the_worst(tree: Path) -> None:
+    import data
+    from derive_machines import health, listed
+
+    machines = listed(data.runs(tree), pd.Timestamp("2026-11-10", tz="UTC"))
+    slow = [Diagnosis("warn", "the link is x8"), Diagnosis("warn", "others"), Diagnosis("ok", "")]
+    verdicts = {GPU_MACHINE: slow, CPU_MACHINE: [Diagnosis("note", "a virtual machine")]}
+    found = health(machines, data.setup_changes(tree), verdicts).set_index("machine")
+    assert found["torch"].tolist() == ["2.13.0", "2.13.0", ""]
+    assert found["driver"].tolist() == ["590.7 since 2026-11-07", "", ""]
+    assert found["doctor"].to_dict() == {
+        GPU_MACHINE: "warn: the link is x8 (and 1 more)",
+        CPU_MACHINE: "ok",
+        FOREIGN: "no facts stored",
+    }
 
 
 def test_what_comes_nearest_to_its_limit(tree: Path) -> None:

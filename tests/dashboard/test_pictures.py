@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from hostbench.core.case import read_case
 from hostbench.core.lanes import Lane, Span
 from hostbench.store import archive, traces
+from hostbench.store.history import History
 from hostbench.store.traces import StoredTrace, TraceAbout
 from hostbench.testing.builders import copy_case, record, run
 from tests import dashboard_page
@@ -94,3 +95,11 @@ def test_a_damaged_trace_is_a_warning(tree: Path) -> None:
     app = opened(tree)
     assert f"{bad} is no trace of a case" in said(app).replace("\u2060", "")
     assert len(pictures(app)) == 1
+
+
+def test_a_run_has_the_pictures_of_its_cases(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(tree)
+    (one,) = History(tree).runs()
+    app = dashboard_page.opened(monkeypatch, "runs", tree, run=f"{one.run_id}@{GPU_MACHINE}")
+    assert not app.exception
+    assert len(pictures(app)) == 1 and "in no run" in said(app)

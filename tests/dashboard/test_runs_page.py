@@ -54,3 +54,30 @@ def test_a_run_of_asv_alone_and_one_that_is_gone(open_page) -> None:
     run_id = open_page(machine=FOREIGN).dataframe[0].value["run_id"][0]
     assert "no facts, proofs or order are stored" in said(open_page(run=f"{run_id}@{FOREIGN}"))
     assert "which is not here" in open_page(run="../x").warning[0].value
+
+
+def test_the_archive_is_saved_as_it_lies_and_nothing_outside_of_the_folder(
+    open_page, tree: Path
+) -> None:
+    import data
+
+    run_id = open_page(machine=GPU_MACHINE).dataframe[0].value["run_id"][0]
+    app = open_page(run=f"{run_id}@{GPU_MACHINE}")
+    labels = [one.proto.label for one in app.get("download_button")]
+    assert labels[-2:] == ["JSON", "Archive"]
+    one = data.one_run(tree, GPU_MACHINE, run_id)
+    assert one is not None
+    (path,) = one.archives
+    assert path.name == f"{run_id}.json.gz"
+    assert data.archive(tree, path) == path.read_bytes()
+    with pytest.raises(OSError, match="out of"):
+        data.archive(tree / FOREIGN, path)
+
+
+def test_what_failed_comes_first_and_a_run_without_pictures_says_how_to_make_one(open_page) -> None:
+    run_id = open_page(machine=GPU_MACHINE).dataframe[0].value["run_id"][0]
+    app = open_page(run=f"{run_id}@{GPU_MACHINE}")
+    assert "Without a valid number: 3 failed, 1 not measured, 12 skipped" in said(app)
+    gaps = next(one.value for one in app.dataframe if "reason" in one.value)
+    assert list(dict.fromkeys(gaps["status"])) == ["failed", "not measured", "skipped"]
+    assert "`hostbench trace CASE` makes one" in said(app)

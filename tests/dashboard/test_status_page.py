@@ -40,15 +40,25 @@ def test_the_status_is_one_sentence_tiles_a_heatmap_and_the_top_causes(open_page
     top = app.dataframe[0].value
     assert top["state"].tolist() == ["fails now", "old", "faster"]
     assert top["cause"].tolist() == ["code", "environment", "code"]
-    assert top["what"][1] == "driver: 580.1 -> 590.7" and top["series"].tolist() == [2, 0, 1]
+    assert top["what"][1] == "driver: 580.1 -> 590.7" and top["series"].tolist() == [2, 9, 1]
     assert len(top["sparkline"][0]) == 40
+
+
+def test_where_nothing_is_judged_no_tile_says_that_nothing_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    app = dashboard_page.opened(monkeypatch, "status", dashboard_tree.write(tmp_path))
+    labels = [one.proto.label for one in app.get("page_link")]
+    assert labels[:2] == ["**-** fail now", "**-** provisional"]
 
 
 def test_every_series_is_found_and_leads_to_trend(open_page) -> None:
     app = open_page("series")
     table = app.dataframe[0].value
-    assert len(table) == 9 and app.button[0].disabled
+    assert len(table) == 9 and app.get("page_link")[0].proto.disabled
     assert len(open_page("series", find="host_to_device 1024").dataframe[0].value) == 1
+    (small,) = open_page("series", find="host_to_device 1 KiB,").dataframe[0].value["case"]
+    assert "cuda, 1 KiB, pageable" in small
     few = open_page("series", workload=SLOWER, machine=CHANGED_MACHINE).dataframe[0].value
     assert set(few["by"]) == {"+9.8%", "+10.0%"} and few["noise"].between(0.001, 0.01).all()
     assert "No series is like that" in said(open_page("series", show="stopped"))
@@ -58,6 +68,8 @@ def event(**more: Any) -> dict[Hashable, Any]:
     usual: dict[Hashable, Any] = {
         "id": "a.b[n=1]@box",
         "machine": "box",
+        "group": "box",
+        "moved": pd.NA,
         "case": "a.b[n=1]",
         "kind": "step",
         "status": "confirmed",
@@ -75,13 +87,14 @@ def event(**more: Any) -> dict[Hashable, Any]:
 
 
 def test_a_cause_is_one_row_over_all_machines() -> None:
-    import derive_causes
+    from hostbench.report import causes
 
-    events = derive_causes.with_causes(
+    events = causes.with_causes(
         pd.DataFrame(
             [
                 event(),
                 event(machine="other", id="a.b[n=1]@other", effect=0.3),
+                event(id="faster@box", effect=-0.6, fails=False),
                 event(cause="environment", evidence=["same", "torch: 2.1 -> 2.2"], fails=False),
                 event(machine="other", cause="environment", evidence=["torch: 2.1 -> 2.2"]),
                 event(effect=-0.2, fails=False, first_commit="f" * 40),
@@ -89,8 +102,11 @@ def test_a_cause_is_one_row_over_all_machines() -> None:
             ]
         )
     )
-    series = pd.DataFrame({"id": ["a.b[n=1]@other"], "sparkline": [[1.0, 2.0]]})
-    found = derive_causes.causes(events, series)
+    ids = ["faster@box", "a.b[n=1]@other", "slow@other", "new@other"]
+    drawn = [[2.0, 1.0], [1.0, 3.0], [60.0, 20.0], [9.0]]
+    groups = ["box", "other", "other", "other"]
+    series = pd.DataFrame({"id": ids, "sparkline": drawn, "group": groups})
+    found = causes.causes(events, series)
     assert found["what"].tolist() == [
         "commit 1234abcd Wait",
         "torch: 2.1 -> 2.2",
@@ -100,11 +116,15 @@ def test_a_cause_is_one_row_over_all_machines() -> None:
     assert found["state"].tolist() == ["fails now", "fails now", "faster", "baseline reset"]
     assert found["machines"].tolist()[:2] == ["box, other", "box, other"]
     assert found["change"].tolist() == ["+30.0%", "+10.0%", "-20.0%", ""]
-    assert derive_causes.counted(events)["fails now"] == 2
-    assert derive_causes.in_words(228158.803) == "x228,160"
-    assert derive_causes.state(event(fails=False)) == "old"
-    assert derive_causes.state(event(fails=False, triage="accepted")) == "in triage"
-    assert derive_causes.state(event(fails=False, status="provisional")) == "provisional"
+    assert found["sparkline"][0] == [1.0, 3.0]  # of the one that it is called after
+    assert causes.worst_of(events[events["key"] == found["key"][0]])["effect"] == 0.3
+    whole = causes.with_causes(pd.DataFrame([event(id="machine:other", case="", group="other")]))
+    assert causes.causes(whole, series)["sparkline"][0] == [1.0, 1.0]  # the median of two
+    assert causes.counted(events)["fails now"] == 2
+    assert causes.in_words(228158.803) == "x228,160"
+    assert causes.state(event(fails=False)) == "old"
+    assert causes.state(event(fails=False, triage="accepted")) == "in triage"
+    assert causes.state(event(fails=False, status="provisional")) == "provisional"
 
 
 def test_the_heatmap_tells_not_judged_from_no_change() -> None:

@@ -1,8 +1,12 @@
 """The pages Questions and Method."""
 
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import streamlit as st
 
 from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
@@ -28,6 +32,26 @@ def test_every_question_has_its_verdict_or_the_reason(
     assert any("not answered: " in one.label for one in app.expander)
     app = dashboard_page.opened(monkeypatch, "understand", tree, machine=FOREIGN)
     assert "none of hostbench's own workloads" in said(app)
+
+
+@pytest.mark.parametrize("machine", [CPU_MACHINE, FOREIGN])
+def test_a_tree_of_another_project_has_no_questions(
+    monkeypatch: pytest.MonkeyPatch, tree: Path, tmp_path: Path, machine: str
+) -> None:
+    shutil.copy(tree / "benchmarks.json", tmp_path)
+    shutil.copytree(tree / machine, tmp_path / machine)
+    asked: list[Mapping[str, Sequence[Any]]] = []
+
+    def navigation(pages: Mapping[str, Sequence[Any]]) -> Any:
+        asked.append(pages)
+        return shown(pages)
+
+    shown = st.navigation
+    monkeypatch.setattr(st, "navigation", navigation)
+    assert not dashboard_page.opened(monkeypatch, "method", tmp_path).exception
+    own = ["Questions", "Families"] if machine == CPU_MACHINE else []
+    pages = [page.title for page in asked[0]["Understand"] if page.visibility == "visible"]
+    assert pages == [*own, "Method"]
 
 
 def test_the_method_is_the_documentation(monkeypatch: pytest.MonkeyPatch, tree: Path) -> None:

@@ -24,15 +24,10 @@ from hostbench.report.judging import KeptSets
 from hostbench.store import triage
 from hostbench.store.history import History
 from hostbench.testing import builders
-from hostbench.testing.history import CASES, NightlyRun, nightly, write
+from hostbench.testing.history import CASES, NightlyRun, nightly, slower_and_failing, write
 
 NUM = 60
-
-
-def level(case: int, run: NightlyRun) -> Any:
-    if case == 5 and run.day >= NUM - 3:
-        return "failed"
-    return 1.2 if case == 3 and run.commit >= 30 else 1.0
+LEVEL = slower_and_failing(NUM)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two machines; one has a case that was never measured, and a scratch run."""
     results = tmp_path_factory.mktemp("judged") / "results"
     for machine in ("one", "two"):
-        write(results, nightly(NUM), level, cases=CASES[:7], machine=machine)
+        write(results, nightly(NUM), LEVEL, cases=CASES[:7], machine=machine)
     few = [builders.copy_case(nbytes=1 << 21)]
     write(results, [NightlyRun(commit=9, day=99)], cases=few, machine="two", scratch="a try")
     judge(results)
@@ -112,6 +107,23 @@ def test_a_series_says_what_it_is_now_and_whether_it_is_judged(made: Path) -> No
     assert list(machines["series"]) == [7, 7] and machines.loc["two", "left_out"] != "{}"
 
 
+def test_what_moved_with_its_machine_has_changed(tmp_path: Path) -> None:
+    def all_but_one(case: int, run: NightlyRun) -> float:
+        return 1.3 if case and run.commit >= NUM - 15 else 1.0
+
+    results = tmp_path / "results"
+    write(results, nightly(NUM), all_but_one, cases=CASES, machine="one")
+    judge(results)
+    assert table(results).events()["case"].tolist() == [""]
+    found = table(results).series().set_index("case")
+    moved, stayed = found.drop(index=str(CASES[0])), found.loc[str(CASES[0])]
+    assert list(moved["change"]) == pytest.approx([0.3] * len(moved), abs=0.02)
+    assert (moved["level"] / moved["level_ago"]).to_list() == pytest.approx(
+        [1.3] * len(moved), abs=0.02
+    )
+    assert stayed["change"] == 0 and pd.isna(stayed["changed_effect"])
+
+
 def test_a_recent_step_is_the_change_and_the_picture_keeps_it() -> None:
     logs = np.where(np.arange(200) < 120, 0.0, np.log(2.0))
     assert sorted(set(sparkline(logs))) == [1.0, 2.0]
@@ -130,7 +142,7 @@ def test_only_a_machine_whose_readings_changed_is_judged_again(
 
     monkeypatch.setattr(judging, "_judge", counted)
     assert judge(results) == 0 and not asked
-    write(results, [NightlyRun(commit=NUM, day=NUM)], level, cases=CASES[:7], machine="two")
+    write(results, [NightlyRun(commit=NUM, day=NUM)], LEVEL, cases=CASES[:7], machine="two")
     stale = table(results)
     assert not stale.is_fresh and len(stale.series()) == 15  # as it was
     assert judge(results) == 0 and asked == ["two"]
@@ -197,6 +209,18 @@ def test_a_process_of_its_own_makes_it(process: Any) -> None:
     own, started = process
     assert started.wait(60) == 0
     assert own.whole.is_dir() and not own.progress.exists()
+
+
+def test_git_is_asked_in_the_project_of_the_results(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Path | None] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda _, cwd, **about: asked.append(cwd))
+    own = KeptSets.of(History(results), "run-time")
+    judging.start(results, own)
+    (results.parent / "asv.conf.json").write_text("{}")
+    judging.start(results, own)
+    assert asked == [None, results.parent.resolve()]
 
 
 def test_an_error_is_read_by_who_waits(tmp_path: Path) -> None:

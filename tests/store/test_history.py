@@ -75,3 +75,12 @@ def test_what_is_no_damage_is_not_hidden(results: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("hostbench.store.history.to_frame", broken)
     with pytest.raises(ZeroDivisionError):
         history.frame()
+
+
+def test_two_machines_whose_runs_have_one_name(tmp_path: Path) -> None:
+    for machine, seconds in (("a", 0.5), ("b", 0.25)):
+        archive.write(tmp_path, run([record(CASE, 0, seconds)], machine=machine))
+    history = History(tmp_path)
+    for one in history.runs():
+        assert history.whole(one).header.machine == one.machine
+        assert [path.parts[-3] for path in history.archives(one)] == [one.machine]

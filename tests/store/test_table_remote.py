@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from hostbench.cli import main
@@ -113,6 +114,7 @@ def test_the_same_answers_as_from_the_files(results: Path, url: str) -> None:
     same_rows(there.runs_counted(), files.runs_counted())
     for machine in files.machines():
         same_rows(there.counts(machine), files.counts(machine))
+        assert there.setups(machine) == files.setups(machine)
     same_rows(there.sides(), files.sides())
     assert there.runs() == files.runs() and there.machines() == files.machines()
     for one in files.runs():
@@ -120,6 +122,19 @@ def test_the_same_answers_as_from_the_files(results: Path, url: str) -> None:
         assert there.facts(one) == files.facts(one)
         same_rows(there.rows_of(one), files.rows_of(one))
     same_rows(there.trend("shelf", str(CASE)), files.trend("shelf", str(CASE)))
+
+
+def test_one_of_before_lacks_a_column_until_something_is_published(
+    results: Path, place: str
+) -> None:
+    publish(results, place)
+    assert [len(facts["gpu0"]) for _, facts in History(place).setups("shelf")] == [1]
+    known = Lake(place).read_files().drop_columns(["setup"])
+    write_deltalake(f"{place}/files", known, mode="overwrite", schema_mode="overwrite")
+    assert History(place).setups("shelf") == []
+    archive.write(results, another("attic", 2))
+    assert publish(results, place).runs == 1
+    assert [len(History(place).setups(name)) for name in ("attic", "shelf")] == [1, 0]
 
 
 def test_only_what_is_lacking_is_sent(results: Path, place: str) -> None:

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from hostbench.cli.history import open_history
 from hostbench.cli.nightly.tonight import NightlyOptions, Tonight
 from hostbench.cli.output import show, warn, write_file
 from hostbench.cli.page import show_page
@@ -23,6 +24,7 @@ from hostbench.report.nightly import (
     table,
     to_store,
 )
+from hostbench.report.overview import overview
 from hostbench.report.table import markdown
 from hostbench.store import frame, nights
 from hostbench.vcs import remote_branch, results_branch
@@ -46,7 +48,9 @@ def hand_on(tonight: Tonight) -> None:
     if options.page is not None and tonight.run is not None:
         with tonight.beside(f"the page {options.page} could not be written"):
             rows = frame.of_run(setup.results, tonight.run, warn)
-            document = static.html(rows, tonight.run, page(tonight.report))
+            history = overview(open_history(str(setup.results)), Path.cwd())
+            head = page(tonight.report)
+            document = static.html(rows, tonight.run, head=head, history=history)
             write_file(options.page, document.encode(), "--page")
     with tonight.beside("nobody could be notified"):
         for text in notify(setup.results, _changes(night), machine=night.machine).warnings:

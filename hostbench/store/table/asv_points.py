@@ -176,6 +176,7 @@ def read(
 
 
 def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> Points:
+    data = asv_tree.version_2(data)
     results = data["results"]
     cells = list(zip_longest(*results.values()))  # asv trims nulls at the right end of a row
     columns = dict(zip(data["result_columns"], cells, strict=False))

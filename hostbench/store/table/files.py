@@ -57,6 +57,8 @@ class Unit:
     """started_at of its first and of its last row, in microseconds."""
     counts: str = "[]"
     """JSON: [family, device, own, number of rows of each status, of unexpected findings]."""
+    setup: str | None = None
+    """Of a run, JSON: hostbench.facts.causes.setup of its first part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +89,15 @@ def to_table(units: Sequence[Unit]) -> pa.Table:
 
 
 def read(lake: Lake) -> pa.Table:
-    """A row for each unit. Raises one of DAMAGE."""
-    return lake.read_files(_NAMES).cast(SCHEMA)
+    """A row for each unit; nothing in columns that a table of before lacks.
+
+    Raises one of DAMAGE.
+    """
+    found = lake.read_files(_NAMES)
+    for name in _NAMES:
+        if name not in found.column_names:
+            found = found.append_column(name, pa.nulls(len(found)))
+    return found.select(_NAMES).cast(SCHEMA)
 
 
 def updated(table: pa.Table, gone: Collection[int], fresh: Iterable[Unit]) -> pa.Table:

@@ -101,13 +101,12 @@ class Lake:
         return sum(part.rows for part in self._parts())
 
     def read_files(self, columns: Sequence[str] | None = None) -> pa.Table:
-        return ask(self.files, columns, "true")
+        """Columns that the table lacks are left out."""
+        return ask(self.files, _known(self.files, columns), "true")
 
     def read(self, columns: Sequence[str] | None, where: str) -> pa.Table:
         """Points in no order, text as dictionaries. Columns that the table lacks are left out."""
-        known = {field.name for field in self.points.schema().fields}
-        wanted = [name for name in columns if name in known] if columns else None
-        return ask(self.points, wanted, where)
+        return ask(self.points, _known(self.points, columns), where)
 
     def read_column(self, name: str, machine: str | None) -> pa.ChunkedArray:
         """A column of all points of a machine, always in the same order, text as dictionaries: as
@@ -231,6 +230,11 @@ def counting(table: pa.Table, readings: Any) -> pa.Table:
     """Without the points of readings that do not count."""
     keep = np.isin(table.column(READING).to_numpy(), list(readings))
     return table if keep.all() else table.filter(pa.array(keep))
+
+
+def _known(table: DeltaTable, columns: Sequence[str] | None) -> list[str] | None:
+    known = {field.name for field in table.schema().fields}
+    return [name for name in columns if name in known] if columns else None
 
 
 def ask(table: DeltaTable, columns: Sequence[str] | None, where: str) -> pa.Table:

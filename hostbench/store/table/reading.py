@@ -1,5 +1,6 @@
 """Reading what the table does not hold yet: runs, peers' files, asv's files, each once."""
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +16,8 @@ from msgspec import structs
 from hostbench.core.errors import DataError
 from hostbench.core.records import Run
 from hostbench.core.units import number_of
+from hostbench.facts import causes
+from hostbench.facts.record import to_json
 from hostbench.limits import published
 from hostbench.store import adopt, archive, asv_tree, frame, peers, runs
 from hostbench.store.columns import FrameRow
@@ -162,6 +165,9 @@ class Reader:
             for row in part.asv_rows
         ]
         unit.about = {"parts": paths, "header": asdict(runs.about(run)), "claims": claims}
+        groups = {when: runs.facts_of(facts) for when, facts in run.parts[0].facts.items()}
+        setup = to_json(causes.setup(groups))
+        unit.setup = json.dumps(setup) if setup else None
         self._add_rows(unit, rows)
 
     def _claims(self) -> dict[str, Claims]:

@@ -1,16 +1,18 @@
-"""Events as causes: a row for each commit or fact that moved numbers, over all machines. No
-streamlit."""
+"""Events as causes: a row for each commit or fact that moved numbers, over all machines."""
 
 import hashlib
 import math
+import re
 import shlex
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from hostbench.core.units import number_of
+from hostbench.core.units import format_change, number_of
+from hostbench.families import declared
 from hostbench.report.event_words import entry_in_words
 from hostbench.store.triage import Triage
 
@@ -22,6 +24,7 @@ SERIES, MACHINE = "this series", "its machine"
 """Whose change a mark on Trend is."""
 COLUMNS = "key state change size since machines series cause what sparkline".split()
 _NO_FACT = ("landed: ", "less likely: ", "measured otherwise: ")
+_OF_CAUSE = "kind fails triage lapsed status effect why evidence cause first_commit".split()
 
 EventRow = dict[Hashable, Any]
 
@@ -60,7 +63,7 @@ def subject(row: EventRow) -> str:
 
 def with_causes(events: pd.DataFrame) -> pd.DataFrame:
     """The events with their `state`, `what` did it, and a `key` that names that in an address."""
-    rows = events.to_dict("records")
+    rows = events[_OF_CAUSE].to_dict("records")
     names = [what(row) for row in rows]
     found = events.assign(state=[state(row) for row in rows], what=names)
     return found.assign(
@@ -73,37 +76,63 @@ def with_causes(events: pd.DataFrame) -> pd.DataFrame:
 
 def causes(events: pd.DataFrame, series: pd.DataFrame) -> pd.DataFrame:
     """A row for each cause: the worst `state` of its events, `change` in words, its largest
-    `size`, `since` the first of them, `machines`, how many `series`, `cause`, `what`, and the
-    `sparkline` of the series that moved most. What fails now comes first, then the largest."""
+    `size`, `since` the first of them, `machines`, how many `series` (of a machine that moved as a
+    whole, those that moved with it), `cause`, `what`, and the `sparkline` of the worst event's
+    series, or of its machine where that moved as a whole. What fails now comes first, then the
+    largest."""
     if events.empty:
         return pd.DataFrame(columns=COLUMNS)
+    ranked = _worst_first(events)
+    worst = ranked.drop_duplicates("key")
+    of_key = events.groupby("key")
+    own = events[events["case"] != ""].groupby("key")["id"].nunique()
+    along = events.groupby(["key", "group"])["moved"].max().groupby("key").sum()
     sparks = dict(zip(series["id"], series["sparkline"], strict=True))
-    rows = [_cause(str(key), own, sparks) for key, own in events.groupby("key", sort=False)]
-    found = pd.DataFrame(rows, columns=COLUMNS)
-    order = found.assign(
-        rank=found["state"].map(STATES.index), by=-found["size"].abs().fillna(0.0)
-    ).sort_values(["rank", "by"], kind="stable")
-    return order[COLUMNS].reset_index(drop=True)
+    drawn = ranked[ranked["id"].isin(sparks.keys())].drop_duplicates("key")
+    ids = dict(zip(drawn["key"], drawn["id"], strict=True))
+    return pd.DataFrame(
+        {
+            "key": worst["key"],
+            "state": worst["state"],
+            "change": worst["effect"].map(in_words),
+            "size": worst["effect"],
+            "since": worst["key"].map(of_key["first_committed_at"].min()),
+            "machines": worst["key"].map(of_key["machine"].unique().map(", ".join)),
+            "series": [int(max(own.get(key, 0), along[key])) for key in worst["key"]],
+            "cause": worst["cause"],
+            "what": [_titled(row) for row in worst[["what", "evidence"]].to_dict("records")],
+            "sparkline": [
+                sparks[ids[key]] if key in ids else _of_machine(series, group)
+                for key, group in zip(worst["key"], worst["group"], strict=True)
+            ],
+        }
+    ).reset_index(drop=True)
 
 
-def _cause(key: str, own: pd.DataFrame, sparks: dict[str, Any]) -> EventRow:
-    order = own.assign(rank=own["state"].map(STATES.index), by=-own["effect"].abs().fillna(0.0))
-    worst = order.sort_values(["rank", "by"], kind="stable").iloc[0]
-    cases = own[own["case"] != ""]
-    ids = own.loc[own["effect"].abs().sort_values(ascending=False).index, "id"]
-    named = subject(worst.to_dict()) if worst["what"].startswith("commit ") else ""
-    return {
-        "key": key,
-        "state": worst["state"],
-        "change": in_words(worst["effect"]),
-        "size": worst["effect"],
-        "since": own["first_committed_at"].min(),
-        "machines": ", ".join(dict.fromkeys(own["machine"])),
-        "series": cases["id"].nunique(),
-        "cause": worst["cause"],
-        "what": f"{worst['what']} {named}".strip(),
-        "sparkline": next((sparks[one] for one in ids if one in sparks), []),
-    }
+def _of_machine(series: pd.DataFrame, group: str) -> list[float]:
+    """What a machine did as a whole: the median of its longest sparklines, each over its mean."""
+    own = series.loc[series["group"] == group, "sparkline"]
+    own = own[own.map(len) == max(own.map(len), default=0)]
+    shares = [np.divide(one, np.mean(one)) for one in own if len(one)]
+    return [float(one) for one in np.median(shares, axis=0)] if shares else []
+
+
+def _titled(row: EventRow) -> str:
+    """What did it; a commit with the first line of its message."""
+    is_commit = str(row["what"]).startswith("commit ")
+    return f"{row['what']} {subject(row) if is_commit else ''}".strip()
+
+
+def worst_of(own: pd.DataFrame) -> EventRow:
+    """Of the events of a cause the one that its row is called after."""
+    return _worst_first(own).to_dict("records")[0]
+
+
+def _worst_first(events: pd.DataFrame) -> pd.DataFrame:
+    """By state, then those that moved most."""
+    rank, size = events["state"].map(STATES.index), events["effect"].abs().fillna(0.0)
+    order = pd.DataFrame({"rank": rank, "by": -size}).sort_values(["rank", "by"], kind="stable")
+    return events.loc[order.index]
 
 
 def in_words(effect: Any) -> str:
@@ -112,7 +141,7 @@ def in_words(effect: Any) -> str:
         return ""
     if effect == 0:
         return "none"
-    return f"{effect:+.1%}" if abs(effect) < 10 else f"x{1 + effect:,.0f}"
+    return format_change(effect)
 
 
 def counted(events: pd.DataFrame) -> dict[str, int]:
@@ -136,11 +165,11 @@ def headline(events: pd.DataFrame, series: pd.DataFrame, newest_run: str, stoppe
             f"{number_of(machines, 'machine')}, the newest since {newest:%Y-%m-%d}"
         )
     elif series["judged"].any():
-        first = "Nothing fails"
+        first = "No change fails" if stopped else "Nothing fails"
     else:
         first = "Nothing is judged yet"
-    gone = f"; {number_of(stopped, 'series', 'series')} without a number since" if stopped else ""
-    judged = f"{int(series['judged'].sum())} of {len(series)} series judged"
+    gone = f"; {number_of(stopped, 'series', 'series')} stopped" if stopped else ""
+    judged = f"{int(series['judged'].sum()):,} of {len(series):,} series judged"
     return f"{first}{gone}; {judged}; newest run {newest_run}"
 
 
@@ -160,23 +189,30 @@ def filtered(
 
 
 def commands(row: EventRow, results: Path | str) -> str:
-    """What a person may type about an event, a line each. A name with signs that no entry of triage
-    may hold has none: pasted into a terminal they could be anything. A table at a URL is only
-    compared."""
+    """What a person may type about an event, a line each: asv's own commands of another project's
+    benchmark. A name with signs that no entry of triage may hold has none: pasted into a terminal
+    they could be anything. A table at a URL is only compared."""
     id, commit, case = (str(row[name]) for name in ("id", "commit", "case"))
     if not (id + commit + str(row["machine"])).isprintable():
         return ""
     where = results if isinstance(results, str) else str(results.absolute())
     at = f" --results {shlex.quote(where)}"
     sides = [str(row[f"{side}_commit"])[:12] for side in ("last", "first")]
+    workload = case.partition("[")[0]
+    is_local, ours = isinstance(results, Path), declared(workload) is not None
+    two = sides[0] != sides[1] and row["last_commit"] is not None
+    name = f"^{re.escape(workload)}$"
     lines = []
-    if case and isinstance(results, Path):
+    if case and is_local and ours:
         lines.append(f"hostbench run --case {shlex.quote(case)}")
-    if sides[0] != sides[1] and row["last_commit"] is not None:
+    elif case and is_local and two:
+        lines.append(f"asv continuous {' '.join(sides)} --bench {shlex.quote(name)}")
+        lines.append(f"asv find {'..'.join(sides)} {shlex.quote(name)}")
+    if two:
         one = f" --machine {shlex.quote(str(row['machine']))}"
         lines.append(f"hostbench compare {' '.join(sides)}{one}{at}")
-    if isinstance(results, Path):
-        lines += [f"hostbench bisect {shlex.quote(id)} --run{at}"] if case else []
+    if is_local:
+        lines += [f"hostbench bisect {shlex.quote(id)} --run{at}"] if case and ours else []
         way = " --direction faster" if row["direction"] == "faster" else ""
         about = f"{shlex.quote(id)} {shlex.quote(commit)} investigating{way}"
         lines.append(f"hostbench triage set {about}{at}")
@@ -193,11 +229,11 @@ def triage_warnings(said: Triage, today: pd.Timestamp) -> list[str]:
     ]
 
 
-def marks(events: pd.DataFrame, case: str, date: str) -> pd.DataFrame:
-    """Of one machine's events those of a series and of the machine: `what` moved, `state`,
-    `change`, `since`, `cause`, `evidence`, `triage`, and `x`, ms since the epoch, of the first
-    point at the new level, by `date` (first_committed_at or first_started_at)."""
-    own = events[events["case"].isin((case, ""))]
+def marks(events: pd.DataFrame, date: str) -> pd.DataFrame:
+    """The events of a series and of its machine (JudgedTable.events): `what` moved, `state`,
+    `change`, `since`, `cause`, `evidence`, `triage`, and `x`, ms since the epoch, of the
+    first point at the new level, by `date` (first_committed_at or first_started_at)."""
+    own = with_causes(events)
     at = own[date].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
     return pd.DataFrame(
         {
@@ -228,6 +264,6 @@ def how_judged(row: EventRow | None) -> str:
 
 def nothing(series: pd.DataFrame) -> str:
     """Why there is no change to show, in a sentence or two."""
-    said = f"No change to show: {int(series['judged'].sum())} of {len(series)} series are judged."
+    said = f"No change to show: {series['judged'].sum():,} of {len(series):,} series are judged."
     others = series.loc[~series["judged"], "why"]
-    return f"{said} Of the others most are not: {others.mode().iloc[0]}." if len(others) else said
+    return f"{said} The usual reason: {others.mode().iloc[0]}." if len(others) else said

@@ -1,14 +1,17 @@
-"""The chart of the page Trend: up to six series in one picture. No streamlit."""
+"""A chart of series over their runs: up to six in one picture."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
-from derive_trend import KINDS, MANY, TITLES, again, lines
 
+from hostbench.judge.grid import Along
+from hostbench.report.causes import SERIES, EventRow, in_words
 from hostbench.report.charts import (
+    BYTES,
     CROSS,
     GREY,
+    ORANGE,
     PINK,
     SECONDS,
     Spec,
@@ -18,12 +21,33 @@ from hostbench.report.charts import (
     scale,
     titled,
 )
+from hostbench.report.trend import (
+    KINDS,
+    MANY,
+    TITLES,
+    again,
+    choices,
+    levels,
+    lines,
+    points,
+    worded,
+)
 
 HEIGHT = 400
 POINT = "point"
 """Name of the selection: the point that was clicked."""
 _SHAPES = {KINDS[0]: "circle", KINDS[1]: "circle", KINDS[2]: CROSS, KINDS[3]: "M0,-1.4L0,1.4"}
+_SIGNS = {
+    KINDS[1]: "Hollow: scratch, never judged.",
+    KINDS[2]: "Cross: failed, it counts for nothing.",
+    KINDS[3]: "Tick on the axis: skipped.",
+}
+NEAR = 30
+"""Points on each side of an event."""
+_TOLD = {"said": "point", "series": "series", "machine": "machine"}
+"""What a pointer shows of a point, and how it calls it."""
 _HALF_DAY_MS = 43_200_000
+_LABELS = {"seconds": SECONDS, "bytes": BYTES}
 
 
 def trend(
@@ -35,14 +59,17 @@ def trend(
     *,
     unit: str,
     x_title: str,
+    about: Sequence[str] = (),
+    height: int = HEIGHT,
 ) -> Spec:
-    """`points` and `levels` as derive_trend gives them, with a column `series`; `rules`: `x`,
-    `kind` (`this series`, `its machine`, `facts`) and `said`; `limits` and `colors` by series.
+    """`points` (worded) and `levels` as hostbench.report.trend gives them, with a column `series`;
+    `rules`: `x`, `kind` (`this series`, `its machine`, `facts`) and `said`; `limits` and `colors`
+    by series.
 
     A click selects a point, dragging moves and the wheel zooms along time.
     """
-    limit = {"domain": _domain(points, limits), "nice": True}
-    axis = {"labelExpr": SECONDS if unit == "seconds" else "format(datum.value, '.4~g')"}
+    limit = {"domain": _domain(points, levels, limits), "nice": True}
+    axis = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")}
     y, low = (field(f"{one}:Q", title=TITLES[unit], scale=limit, axis=axis) for one in ("y", "low"))
     names = list(colors)
     color = field("series:N", scale=scale(names, list(colors.values())), legend=_legend(names))
@@ -51,13 +78,37 @@ def trend(
     drawn = [*_band(levels, at), *_rules(rules, at), *_limits(limits, at)]
     drawn += [*_lines(points, at, is_many), *_levels(levels, at)]
     drawn += [*_intervals(points, at)] if not is_many else []
-    drawn += _marks(points, at, is_many)
+    drawn += _marks(points, at, is_many, height)
     view = {"name": "view", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales"}
     drawn[-1]["params"].append(view)
-    spec = titled(drawn, "", [], HEIGHT)
+    spec = titled(drawn, "", about, height)
     if is_many:  # a node of the page for each point is slow
         spec["usermeta"] = {"embedOptions": {"renderer": "canvas"}}
     return spec
+
+
+def around(stored: pd.DataFrame, event: EventRow, along: Along, height: int = HEIGHT) -> Spec:
+    """A series on both sides of its event, of report.causes.with_causes, with its levels. `stored`:
+    its rows of the tidy frame, marked."""
+    by = "committed_at" if along == "commit" else "started_at"
+    unit, name = choices([stored])[0], str(event["id"])
+    found = points(stored, name, by, unit)
+    at = float(pd.Timestamp(event[f"first_{by}"]).value // 1_000_000)
+    near = found.iloc[max(0, int((found["x"] < at).sum()) - NEAR) :].head(2 * NEAR)
+    near = worded(near, stored, unit)
+    half = float(event["detectable"])
+    said = f"{in_words(event['effect'])} from here on"
+    return trend(
+        near,
+        levels(near, [at], half).assign(series=name),
+        pd.DataFrame([{"x": at, "kind": SERIES, "said": said}]),
+        {},
+        {name: ORANGE},
+        unit=unit,
+        x_title="time, UTC",
+        about=[words for kind, words in _SIGNS.items() if (near["kind"] == kind).any()],
+        height=height,
+    )
 
 
 class _Channels(NamedTuple):
@@ -122,9 +173,9 @@ def _intervals(points: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
         yield _layer(known, "rule", look, x=at.x, y=at.low, y2={"field": "high"}, color=at.color)
 
 
-def _marks(points: pd.DataFrame, at: _Channels, is_many: bool) -> list[Spec]:
+def _marks(points: pd.DataFrame, at: _Channels, is_many: bool, height: int) -> list[Spec]:
     """What has a number, and on the axis what has none; the last layer may be clicked."""
-    tip = [field("said:N", title="point"), field("series:N", title="series")]
+    tip = [field(f"{name}:N", title=title) for name, title in _TOLD.items()]
     size = 14 if is_many else 60
     made = []
     for kind in (one for one in KINDS if one in set(points["kind"])):
@@ -134,12 +185,12 @@ def _marks(points: pd.DataFrame, at: _Channels, is_many: bool) -> list[Spec]:
         if kind in KINDS[2:]:
             look |= {"size": 3 * size, "strokeWidth": 2}
         with_number, without = own[own["y"].notna()], own[own["y"].isna()]
-        for some, height in ((without, {"value": HEIGHT - 6}), (with_number, at.y)):
+        for some, y in ((without, {"value": height - 6}), (with_number, at.y)):
             if len(some):
-                place = {"x": at.x, "y": height, "color": at.color}
+                place = {"x": at.x, "y": y, "color": at.color}
                 made.append(_layer(some, "point", look, tooltip=tip, **place))
     made.sort(key=lambda one: len(one["data"]["values"]))  # most of them above, to be clicked
-    select = {"type": "point", "fields": ["run_id", "series"]}
+    select = {"type": "point", "fields": ["run_id", "series", "machine"]}
     made[-1]["params"] = [{"name": POINT, "select": select}]
     return made
 
@@ -153,16 +204,18 @@ def _legend(names: Sequence[str]) -> Spec | None:
     return legend(names, columns=1, labelLimit=700) if len(names) > 1 else None
 
 
-def _domain(points: pd.DataFrame, limits: Mapping[str, float]) -> list[float]:
-    """At least 10 % on both sides of the median, so that noise looks small; zero to one where
-    nothing has a number."""
-    values = pd.concat([points["y"], points["low"], points["high"]]).dropna()
+def _domain(points: pd.DataFrame, levels: pd.DataFrame, limits: Mapping[str, float]) -> list[float]:
+    """At least 10 % on both sides of the median, so that noise looks small; intervals are cut
+    that take more room than the points and their size; zero to one where nothing has a number."""
+    y = points["y"]
+    room = max(y.max() - y.min(), abs(y.median()))
+    low, high = points["low"].clip(lower=y.min() - room), points["high"].clip(upper=y.max() + room)
+    values = pd.concat([y, low, high, levels["low"], levels["high"]]).dropna()
     values = pd.concat([values, pd.Series(list(limits.values()), dtype="float64")])
     if values.empty:
         return [0.0, 1.0]
-    middle = float(points["y"].median())
-    low, high = min(values.min(), 0.9 * middle), max(values.max(), 1.1 * middle)
-    return [float(low), float(high)]
+    middle = float(y.median())
+    return [float(min(values.min(), 0.9 * middle)), float(max(values.max(), 1.1 * middle))]
 
 
 def _time(points: pd.DataFrame, title: str) -> Spec:
