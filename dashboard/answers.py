@@ -64,12 +64,17 @@ def whole(answer: Answer, about: Sequence[str], machine: str) -> None:
             icon=":material/show_chart:",
             query_params={"machine": machine, "workload": answer.workload},
         )
-        with st.expander(number_of(len(answer.figures), "figure")):
-            parts.table(table(answer))
-            with st.container(horizontal=True):
-                parts.save(table(answer), name)
-                if answer.chart is not None:
-                    parts.save_chart(drawn(answer.chart, about), name, answer.question)
+        label = number_of(len(answer.figures), "figure")
+        parts.folded(label, f"figures of {name}", lambda: _figures(answer, about, name))
+
+
+def _figures(answer: Answer, about: Sequence[str], name: str) -> None:
+    """As a table, and with the chart as files."""
+    parts.table(table(answer))
+    with st.container(horizontal=True):
+        parts.save(table(answer), name)
+        if answer.chart is not None:
+            parts.save_chart(drawn(answer.chart, about), name, answer.question)
 
 
 def table(answer: Answer) -> pd.DataFrame:

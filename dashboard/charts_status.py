@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hostbench.report.causes import in_words
-from hostbench.report.charts import GREY, Spec, field, layer, titled
+from hostbench.report.charts import GREY, MANY, Spec, field, layer, on_canvas, titled
 
 CELL = "cell"
 """Name of the selection: the cell that was clicked."""
@@ -25,6 +25,17 @@ _LEGEND = {
 }
 _COLORS = ["#158F6B", "#A8D5C6", "#C3CCD5", "#F2C39B", "#D1661C"]
 """Faster, the same, slower: green to orange, which the colour-blind tell apart."""
+
+_HATCH: Spec = {
+    "text": {"expr": "pad('', width / 6, '/')"},
+    "font": "monospace",
+    "fontSize": 10,
+    "align": "left",
+    "color": "#555C64",
+    "opacity": 0.5,
+    "tooltip": None,
+}
+"""Over a whole row, 6 pixels a sign."""
 
 
 def cells(series: pd.DataFrame) -> pd.DataFrame:
@@ -81,18 +92,18 @@ def heatmap(found: pd.DataFrame) -> Spec:
         "color": {**field("shade:Q", scale=shade, legend=_LEGEND), **_unless_judged(GREY)},
         "fillOpacity": {**_unless_judged(0.12), "value": 1.0},
     }
+    named = found[["machine", "workload", "shade", "said", "series"]].to_dict("records")
     look: Spec = {"cornerRadius": 2, "stroke": "#7A828C", "strokeWidth": 0.5, "invalid": None}
-    cells = layer(found.to_dict("records"), "rect", look, x=x, y=y, tooltip=tip, **channels)
+    cells = layer(named, "rect", look, x=x, y=y, tooltip=tip, **channels)
     cells["params"] = [
         {"name": CELL, "select": {"type": "point", "fields": ["machine", "workload"]}}
     ]
     layers = [cells]
-    stale = found[found["stale"]].to_dict("records")
+    stale = found.loc[found["stale"], ["machine"]].drop_duplicates().to_dict("records")
     if stale:
-        sign = {"expr": f"{tight} ? '/' : '///'"}
-        text = {"text": sign, "fontSize": 10, "color": "#555C64", "tooltip": None}
-        layers.append(layer(stale, "text", text, x=x, y=y))
-    return titled(layers, "", [], 24 * max(len(machines), 1))
+        layers.append(layer(stale, "text", _HATCH, x={"value": 0}, y=y))
+    spec = titled(layers, "", [], 24 * max(len(machines), 1))
+    return on_canvas(spec) if len(found) > MANY else spec
 
 
 def _unless_judged(value: Any) -> Spec:

@@ -170,24 +170,42 @@ def either(key: str, label: str, options: Sequence[str]) -> str:
     return str(st.radio(label, options, key=key, horizontal=True, on_change=changed))
 
 
-def day(key: str, label: str, first: date, last: date, usual: date) -> date:
-    """A day between two."""
+def days(label: str, first: date, last: date) -> tuple[date, date]:
+    """Two days between two, in the address as `from` and `to`. The box that they are chosen in is
+    drawn when it is opened."""
+    since, until = _day("from", first, last, first), _day("to", first, last, last)
+    box = st.popover(
+        f"{since} to {until}",
+        icon=":material/date_range:",
+        type="tertiary",
+        key=label,
+        on_change="rerun",
+    )
+    if box.open:
+        with box:
+            for key, name in (("from", "From"), ("to", "To")):
+                st.date_input(
+                    name,
+                    min_value=first,
+                    max_value=last,
+                    key=key,
+                    format="YYYY-MM-DD",
+                    on_change=_write(key, str),
+                )
+    return since, until
+
+
+def _day(key: str, first: date, last: date, usual: date) -> date:
     said = st.query_params.get(key)
     try:
         asked = usual if said is None else date.fromisoformat(said)
     except ValueError:
         st.warning(f"The link asks for {plain(key)} {plain(said)}, which is no day as 2026-11-23.")
         asked = usual
-    st.session_state[key] = min(max(asked, first), last)
+    day = min(max(asked, first), last)
+    st.session_state[key] = day
     st.session_state.setdefault(_CHOSEN, []).append((key, str))
-    return st.date_input(
-        label,
-        min_value=first,
-        max_value=last,
-        key=key,
-        format="YYYY-MM-DD",
-        on_change=_write(key, str),
-    )
+    return day
 
 
 def yes(key: str, label: str, *, default: bool = True) -> bool:

@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pandas as pd
 import streamlit as st
@@ -62,6 +62,8 @@ WRITTEN = (".json", ".jsonl", ".toml")
 _HOW = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
 Place: TypeAlias = Path | str
 """A results folder, or the URL of a table."""
+Said: TypeAlias = tuple[Hashable, ...]
+Drawn = TypeVar("Drawn")
 _LATER, _LAST = 6, 12
 """Each more than every lesser reason to show a run later, taken together."""
 NO_MACHINE = "(not named yet)"
@@ -308,25 +310,40 @@ class Caused:
 
 
 def caused(folder: Place, axis: Along, table: JudgedTable) -> Caused:
-    """Kept while no stored file and no entry of triage has changed, and the day is the same."""
+    """Kept while what was judged and said is the same."""
+    return _caused(_said_now(folder, axis, table), table)
+
+
+def _said_now(folder: Place, axis: Along, table: JudgedTable) -> Said:
+    """Changes with the stored files, with what is judged of them, with an entry of triage, and at
+    midnight."""
     own = [] if isinstance(folder, str) else sorted((folder / triage.FOLDER).glob("*"))
-    said = hash(tuple((str(path), path.stat().st_mtime_ns) for path in own))
-    state = str(folder), axis, _signature(folder), table.is_fresh
-    return _caused(*state, said, str(pd.Timestamp.now("UTC").date()), table)
+    entries = hash(tuple((str(path), path.stat().st_mtime_ns) for path in own))
+    day = str(pd.Timestamp.now("UTC").date())
+    return str(folder), axis, _signature(folder), table.is_fresh, entries, day
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _caused(
-    folder: str,
-    axis: Along,
-    signature: int,
-    is_fresh: bool,
-    said: int,
-    day: str,
-    _table: JudgedTable,
-) -> Caused:
+def _caused(said: Said, _table: JudgedTable) -> Caused:
     events, series = with_causes(_table.events()), _table.series()
     return Caused(events=events, series=series, causes=causes(events, series), cells=cells(series))
+
+
+def drawn(
+    folder: Place,
+    axis: Along,
+    table: JudgedTable,
+    asked: tuple[Hashable, ...],
+    made: Callable[[], Drawn],
+) -> Drawn:
+    """What `made` draws of what was judged, kept while that is the same; `asked` names it, and all
+    that it depends on besides. Shared, so only read it."""
+    return _drawn(_said_now(folder, axis, table), asked, made)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _drawn(said: Said, asked: tuple[Hashable, ...], _made: Callable[[], Drawn]) -> Drawn:
+    return _made()
 
 
 def triage_of(folder: Place) -> Triage:

@@ -1,6 +1,6 @@
 """The lines of Trend: what they are called, and all that their picture shows. No streamlit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ from hostbench.report.trend import (
 
 MODEL = "hardware:"
 """Before the name of a hardware model, where a machine's could stand."""
+MOST_TOLD = 5
+"""Changes in words; all are in a table."""
 MOST_LIKE = 12
 """Lines of one model: of the machines with the newest runs."""
 
@@ -183,6 +185,15 @@ def _rules(events: pd.DataFrame, said: str) -> list[dict[str, Any]]:
         }
         for row in events.to_dict("records")
     ]
+
+
+def told(changes: pd.DataFrame, with_series: bool) -> Iterator[str]:
+    """The newest of Drawing.changes, a line each."""
+    newest = changes.sort_values("x", ascending=False, kind="stable").head(MOST_TOLD)
+    for row in newest.to_dict("records"):
+        where = f"{row['series']}, {row['what']}" if with_series else row["what"]
+        what = f"{row['state']}, {row['change']}, since {row['since']}"
+        yield f"{where}: {what}. Cause: {row['cause']}; {row['evidence']}"
 
 
 def clicked_row(

@@ -103,6 +103,14 @@ def _wait(folder: data.Place, axis: Along) -> None:
         st.info(f"Judging what is stored, once: {plain(told.said)} ...")
 
 
+def folded(label: str, key: str, drawn: Callable[[], object]) -> None:
+    """A box that is closed at first; what is in it is made and sent when it is opened."""
+    box = st.expander(label, key=key, on_change="rerun")
+    if box.open:
+        with box:
+            drawn()
+
+
 def warnings(said: Sequence[str], where: str) -> None:
     if said:
         with st.expander(f"{number_of(len(said), 'warning')} {where}; the rest is shown"):

@@ -140,10 +140,11 @@ def dashboard(results: Path, most: float) -> Iterator[Server]:
 @contextlib.contextmanager
 def bare(like: list[str], most: float) -> Iterator[Server]:
     """The bare app, with the flags of the dashboard's process (`Server.command`)."""
-    port, own = _free_port(), like[: like.index("--")]
-    place = own.index("run") + 1
-    own[place] = str(BARE)
-    command = [f"--server.port={port}" if w.startswith("--server.port=") else w for w in own]
+    port = _free_port()
+    flags = [word for word in like[: like.index("--")] if word.startswith("--")]
+    flags = [word for word in flags if not word.startswith("--server.port=")]
+    run = [sys.executable, "-P", "-m", "streamlit", "run", str(BARE), f"--server.port={port}"]
+    command = [*run, *flags]
     server = Server(command, port, BARE.parent, most)
     with _running(server):
         yield server

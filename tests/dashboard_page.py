@@ -1,7 +1,7 @@
 """A page of the dashboard run by streamlit's own AppTest, and what it says."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,17 @@ from hostbench.store.history import History
 
 ALONG: dict[str, Along] = {"committed_at": "commit", "started_at": "run-time"}
 JUDGED = ("status", "series", "changes", "trend")
+FOLDED = (
+    "days",
+    "every case",
+    "its events",
+    "the changes",
+    "the facts",
+    "the markdown",
+    "the points",
+    "the proofs",
+)
+"""Keys of the boxes that are filled when they are opened."""
 APP = Path(__file__).parent.parent / "dashboard"
 LOCAL = [path.stem for path in APP.glob("*.py") if path.stem not in ("app", "__init__")]
 
@@ -32,14 +43,22 @@ def on_the_path() -> Iterator[None]:
         sys.modules.pop(name, None)
 
 
-def opened(patch: pytest.MonkeyPatch, page: str, results: Path, **query: str) -> AppTest:
-    """The page over a results folder, with these filters in its URL."""
+def opened(
+    patch: pytest.MonkeyPatch,
+    page: str,
+    results: Path,
+    unfolded: Sequence[str] = FOLDED,
+    **query: str,
+) -> AppTest:
+    """The page over a results folder, with these filters in its URL and these boxes open."""
     patch.setenv("HOSTBENCH_RESULTS", str(results))
     if page in JUDGED and results.is_dir():
         judged(results)
     app = AppTest.from_file(str(APP / "app.py"), default_timeout=30)
     for key, value in query.items():
         app.query_params[key] = value
+    for key in unfolded:
+        app.session_state[key] = True
     return app.switch_page(f"views/{page}.py").run()
 
 

@@ -1,5 +1,7 @@
 """What changed: a row for each commit or fact; of the chosen one evidence, picture, commands."""
 
+from functools import partial
+
 import choose
 import data
 import pandas as pd
@@ -113,6 +115,5 @@ if data.allows_triage(folder):
                 st.rerun()
 with st.expander("Reproduce, bisect, compare, and say what it is"):
     st.code(commands(worst, folder), language="bash", wrap_lines=True)
-with st.expander(f"Its {len(own)} events"):
-    listed = own.assign(change=own["effect"].map(in_words))
-    parts.table(listed[EVENT_COLUMNS], "events")
+listed = own.assign(change=own["effect"].map(in_words))[EVENT_COLUMNS]
+parts.folded(f"Its {len(own)} events", "its events", partial(parts.table, listed, "events"))

@@ -101,5 +101,8 @@ st.caption(
     "A verdict counts how many series were compared at once (docs/judgement.md). Detectable: half "
     "of the interval."
 )
-with st.expander("As Markdown, for a pull request"):
-    st.code(made.markdown, language="markdown")
+parts.folded(
+    "As Markdown, for a pull request",
+    "the markdown",
+    lambda: st.code(made.markdown, language="markdown"),
+)

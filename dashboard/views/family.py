@@ -79,10 +79,15 @@ if told:
 answers.not_answered(untold)
 pictures.of_time(folder, machine, rows)
 parts.beside_the_numbers(rows, family)
-with st.expander(f"Every case: {len(rows)}"):
+
+
+def every_case() -> None:
     table = hover(rows)
     table["asyncness"] = 1 - table["call_s"] / table["seconds"]
     parts.table(table[COLUMNS].rename(columns={"number": "median"}), family, rows)
+
+
+parts.folded(f"Every case: {len(rows)}", "every case", every_case)
 st.caption(
     "Point or bar: median of the launch medians; line on it: its 99 % interval, from 8 launches "
     "on. Crossed out: failed a proof, and counts for nothing. A winner or a factor is named only "

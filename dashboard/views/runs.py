@@ -66,10 +66,12 @@ if one is None:
     st.caption("asv's own file: no facts, proofs or order are stored.")
     parts.end()
 moved = int((one.facts["moved"] != "").sum())
-with st.expander(f"{len(one.facts)} facts before, during and after the run; {moved} moved"):
-    parts.table(one.facts, "run-facts")
-with st.expander("Proofs"):
-    parts.table(one.proofs, "run-proofs")
+parts.folded(
+    f"{len(one.facts)} facts before, during and after the run; {moved} moved",
+    "the facts",
+    partial(parts.table, one.facts, "run-facts"),
+)
+parts.folded("Proofs", "the proofs", partial(parts.table, one.proofs, "run-proofs"))
 if not pictures.of_time(folder, name, rows):
     st.caption(
         "No picture of time of these cases is stored here: a run keeps none, "

@@ -12,11 +12,13 @@ import streamlit as st
 from derive_trend import (
     MODEL,
     MOST_LIKE,
+    Drawing,
     SeriesNames,
     TrendLine,
     clicked_row,
     drawing,
     found,
+    told,
     within,
 )
 from words import LEGEND, case, commit8, hardware, known, only, plain, question, when
@@ -26,6 +28,7 @@ from hostbench.families import declared
 from hostbench.judge.grid import Along
 from hostbench.report import trend_chart
 from hostbench.report.causes import how_judged
+from hostbench.report.charts import Spec
 from hostbench.report.trend import KINDS, MOST, choices, samples
 from hostbench.report.trend_chart import POINT
 
@@ -58,7 +61,7 @@ names = replace(names, machine=machine, workload=name, places=places)
 others = [f"{one}@{machine}" for one in cases if one != first]
 others += [f"{first}@{one}" for one in members if one != machine]
 others += [one for one in asked if one not in others]
-left, middle, right = st.columns([4, 1, 1])
+left, right = st.columns([2, 1], vertical_alignment="bottom")
 with left:
     more = choose.some("more", "Beside it", others, names.series, most=MOST - 1)
 if question(name):
@@ -82,34 +85,33 @@ with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
     units = choices(list(rows.values()))
     unit = choose.either("unit", "Number", units) if len(units) > 1 else units[0]
     has_scratch = any(own["scratch"].notna().any() for own in rows.values())
-    if has_scratch and not choose.yes("scratch", "Scratch runs"):
+    with_scratch = not has_scratch or choose.yes("scratch", "Scratch runs")
+    if not with_scratch:
         rows = {line: own[own["scratch"].isna()] for line, own in rows.items()}
 lines = found(rows, names, AXES[axis], unit)
 if not lines:
     parts.stop(f"No point to draw: each run is scratch (switch Scratch runs on) or has no {axis}.")
 every = pd.concat(lines.values())
 oldest, newest = (pd.Timestamp(at, unit="ms").date() for at in (every["x"].min(), every["x"].max()))
-with middle:
-    since = choose.day("from", "From", oldest, newest, oldest)
 with right:
-    until = choose.day("to", "To", oldest, newest, newest)
+    since, until = choose.days("days", oldest, newest)
 start, end = (pd.Timestamp(day).value / 1e6 for day in (since, until + timedelta(days=1)))
 if within(every, start, end).empty:
     parts.stop(f"No point has its {axis} from {since} to {until}.")
 
 table = parts.judged(folder, ALONG[axis])
-made = drawing(lines, rows, table, names, by=AXES[axis], unit=unit, start=start, end=end)
 shown = list(dict.fromkeys(line.series for line in lines))
 with_model = names.with_model(shown)
-chart = trend_chart.trend(
-    made.points,
-    made.levels,
-    made.rules,
-    made.limits,
-    names.colors(shown),
-    unit=unit,
-    x_title=f"{axis}, UTC",
-)
+
+
+def picture() -> tuple[Drawing, Spec]:
+    made = drawing(lines, rows, table, names, by=AXES[axis], unit=unit, start=start, end=end)
+    drawn = made.points, made.levels, made.rules, made.limits, names.colors(shown)
+    return made, trend_chart.trend(*drawn, unit=unit, x_title=f"{axis}, UTC")
+
+
+asked_for = *lines, machine, name, places, with_scratch, axis, unit, start, end
+made, chart = data.drawn(folder, ALONG[axis], table, asked_for, picture)
 about = dict.fromkeys(hardware(own) for own in rows.values())
 if unit == "value":
     every_unit = dict.fromkeys(only(own, "unit") for own in rows.values())
@@ -162,6 +164,15 @@ if row:
         )
 else:
     st.caption("Click a point to see its run. Drag moves the picture, the wheel zooms in time.")
+if len(made.changes):
+    st.subheader("Changes")
+    st.markdown("\n".join(f"- {plain(said)}" for said in told(made.changes, len(lines) > 1)))
+    few = ["x", "is_step"] if len(lines) > 1 else ["x", "is_step", "series"]
+    parts.folded(
+        f"{number_of(len(made.changes), 'change')} as a table",
+        "the changes",
+        lambda: parts.table(made.changes.drop(columns=few), "trend-changes"),
+    )
 point = "seconds per step end to end, median of the launch medians" if ours else "asv's median"
 st.caption(
     f"Point: {point}; bar: its 99 % interval. Thick line: the level between two confirmed changes; "
@@ -176,10 +187,9 @@ else:
     with st.expander("How small a change each could show"):
         said_of_each = [f"{one}: {how_judged(row)}" for one, row in made.judged.items()]
         st.markdown("\n".join(f"- {plain(said)}" for said in said_of_each))
-if len(made.changes):
-    st.subheader("Changes")
-    few = ["x", "is_step"] if len(lines) > 1 else ["x", "is_step", "series"]
-    parts.table(made.changes.drop(columns=few), "trend-changes")
-with st.expander("The points of the picture"):
-    few = ["x", "version"] if with_model else ["x", "version", "machine"]
-    parts.table(made.points.sort_values("x", ascending=False).drop(columns=few))
+few = ["x", "version"] if with_model else ["x", "version", "machine"]
+parts.folded(
+    "The points of the picture",
+    "the points",
+    lambda: parts.table(made.points.sort_values("x", ascending=False).drop(columns=few)),
+)

@@ -33,7 +33,7 @@ def execute(options: DashboardOptions) -> int:
     at = os.environ.get("STREAMLIT_SERVER_ADDRESS") or "localhost"
     _check_free(at, options.port)
     # -P: no module of the project at hand stands in for one that streamlit imports
-    command = [sys.executable, "-P", "-m", "streamlit", "run", str(app)]
+    command = [sys.executable, "-P", str(app)]
     server = [
         f"--server.address={at}",
         f"--server.port={options.port}",
@@ -63,9 +63,9 @@ def _check_free(address: str, port: int) -> None:
 
 
 def _app() -> Path:
-    """dashboard/app.py of the checkout, or the copy that the wheel carries."""
+    """dashboard/serve.py of the checkout, or the copy that the wheel carries."""
     package = Path(hostbench.__file__).parent
     for folder in (package.parent / "dashboard", package / "_dashboard"):
-        if (folder / "app.py").is_file():
-            return folder / "app.py"
+        if (folder / "serve.py").is_file():
+            return folder / "serve.py"
     raise UsageError(f"the dashboard is missing beside {package}; install hostbench again")

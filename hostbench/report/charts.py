@@ -52,6 +52,8 @@ _SVG_LOOK: Mapping[str, Any] = {
     },
 }
 """So wide that it reads on a telephone."""
+MANY = 150
+"""Marks of a chart from which on it is drawn otherwise."""
 _SPARK_WIDTH, _SPARK_HEIGHT = 96, 22
 
 _TYPES = {"N": "nominal", "Q": "quantitative", "T": "temporal"}
@@ -84,6 +86,11 @@ def titled(
         "autosize": {"type": "fit-x", "contains": "padding"},
         "layer": list(layers),
     }
+
+
+def on_canvas(spec: Spec) -> Spec:
+    """For a chart with MANY marks: a node of the page for each is slow."""
+    return {**spec, "usermeta": {"embedOptions": {"renderer": "canvas"}}}
 
 
 def heading(title: Sequence[str], about: Sequence[str]) -> Spec:

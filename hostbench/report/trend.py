@@ -21,8 +21,6 @@ MOST = 6
 """Series in one picture."""
 MOST_DRAWN = 1_500
 """Points of a picture: about twice as many as it is wide in pixels."""
-MANY = 150
-"""Points of a picture from which on they are drawn small, without intervals."""
 _POINTED = (
     "status reason scratch flags commit seconds gb_per_s ci_low_s ci_high_s value unit"
 ).split()
@@ -197,7 +195,7 @@ def levels(found: pd.DataFrame, steps: Sequence[float], detectable: float | None
 def facts_changed(rows: pd.DataFrame, by: str) -> Iterator[tuple[float, str]]:
     """(x, `torch 2.12 -> 2.13`) wherever torch, the driver or the hardware changed."""
     order = rows[rows[by].notna()].sort_values([by, "started_at"], kind="stable")
-    for name in _FACTS:
+    for name in (one for one in _FACTS if order[one].nunique() > 1):
         values = order[[by, name]].dropna().to_dict("records")
         for before, after in pairwise(values):
             if before[name] != after[name]:

@@ -11,6 +11,7 @@ from hostbench.report.charts import (
     BYTES,
     CROSS,
     GREY,
+    MANY,
     ORANGE,
     PINK,
     SECONDS,
@@ -18,12 +19,12 @@ from hostbench.report.charts import (
     field,
     layer,
     legend,
+    on_canvas,
     scale,
     titled,
 )
 from hostbench.report.trend import (
     KINDS,
-    MANY,
     TITLES,
     again,
     choices,
@@ -42,6 +43,8 @@ _SIGNS = {
     KINDS[2]: "Cross: failed, it counts for nothing.",
     KINDS[3]: "Tick on the axis: skipped.",
 }
+_SELECTED = ("run_id", "series", "machine")
+"""What a click on a point tells."""
 NEAR = 30
 """Points on each side of an event."""
 _TOLD = {"said": "point", "series": "series", "machine": "machine"}
@@ -82,9 +85,7 @@ def trend(
     view = {"name": "view", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales"}
     drawn[-1]["params"].append(view)
     spec = titled(drawn, "", about, height)
-    if is_many:  # a node of the page for each point is slow
-        spec["usermeta"] = {"embedOptions": {"renderer": "canvas"}}
-    return spec
+    return on_canvas(spec) if is_many else spec
 
 
 def around(stored: pd.DataFrame, event: EventRow, along: Along, height: int = HEIGHT) -> Spec:
@@ -190,14 +191,20 @@ def _marks(points: pd.DataFrame, at: _Channels, is_many: bool, height: int) -> l
                 place = {"x": at.x, "y": y, "color": at.color}
                 made.append(_layer(some, "point", look, tooltip=tip, **place))
     made.sort(key=lambda one: len(one["data"]["values"]))  # most of them above, to be clicked
-    select = {"type": "point", "fields": ["run_id", "series", "machine"]}
+    select = {"type": "point", "fields": list(_SELECTED)}
     made[-1]["params"] = [{"name": POINT, "select": select}]
     return made
 
 
 def _layer(rows: pd.DataFrame, kind: str, look: Spec, **channels: Any) -> Spec:
-    names = [name for name in rows if name not in ("commit", "version", "kind")]
-    return layer(rows[names].to_dict("records"), kind, look, **channels)
+    """With those columns alone that the channels show, and that a click asks for."""
+    shown = [one for own in channels.values() for one in (own if isinstance(own, list) else [own])]
+    names = {one.get("field") for one in shown} | (
+        set(_SELECTED) if "tooltip" in channels else set()
+    )
+    return layer(
+        rows[[name for name in rows if name in names]].to_dict("records"), kind, look, **channels
+    )
 
 
 def _legend(names: Sequence[str]) -> Spec | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import compute, parquet
 
 DAMAGE = (OSError, pa.ArrowException)
 """What reading a set raises that is damaged, or has gone."""
@@ -58,10 +58,11 @@ def forget(paths: Iterable[Path]) -> None:
 def read(kept: Path, name: str, **among: Sequence[str] | None) -> pd.DataFrame:
     """A table of a set; only the rows whose columns have one of these values, but for None. Raises
     one of DAMAGE."""
-    wanted = [(column, "in", values) for column, values in among.items() if values is not None]
-    rows: pd.DataFrame = parquet.read_table(
-        kept / f"{name}.parquet", filters=wanted or None, partitioning=None
-    ).to_pandas()
+    table = parquet.ParquetFile(kept / f"{name}.parquet").read()
+    for column, values in among.items():
+        if values is not None:
+            table = table.filter(compute.is_in(table[column], pa.array(values, pa.string())))
+    rows: pd.DataFrame = table.to_pandas()
     return rows
 
 

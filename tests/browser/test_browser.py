@@ -163,8 +163,9 @@ def test_a_family_with_points_bars_and_tables_is_drawn_and_saved(
     page.get_by_text("Without a valid number").first.wait_for()
     is_drawn(page, "Families", CHART, BAR)
     page.get_by_text("Every case: ").click()
+    every = page.get_by_test_id("stExpander").filter(has_text="Every case: ")
     with page.expect_download() as csv:
-        page.get_by_test_id("stDownloadButton").get_by_role("button").last.click()
+        every.get_by_role("button", name="CSV", exact=True).click()
     assert csv.value.suggested_filename == "overlap.csv"
     csv.value.save_as(tmp_path / "overlap.csv")
     lines = (tmp_path / "overlap.csv").read_text().splitlines()

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,12 +35,15 @@ def port() -> int:
 
 @pytest.fixture
 def said(tmp_path: Path, port: int) -> Iterator[str]:
-    """What a first start says until it answers or asks something; it runs until the test ends."""
+    """What a first start says until it answers or asks something; it runs until the test ends. Its
+    browser notes in a file what it is asked to open."""
     pytest.importorskip("streamlit", reason="streamlit is not installed")
     terminal, its = pty.openpty()
     command = [sys.executable, "-m", "hostbench", "dashboard", "--port", str(port)]
     kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
-    # Nothing on PATH could be a browser.
+    browser = tmp_path / "xdg-open"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
     env = {**kept, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": str(tmp_path)}
     server = subprocess.Popen(command, cwd=tmp_path, env=env, stdin=its, stdout=its, stderr=its)
     os.close(its)
@@ -72,11 +76,24 @@ def _answer(port: int, host: str) -> str:
         return link.recv(4096).decode(errors="replace").partition("\r\n")[0]
 
 
-def test_the_first_start_asks_nothing_and_answers_this_machine_alone(said: str, port: int) -> None:
+def test_the_first_start_asks_nothing_and_answers_this_machine_alone(
+    said: str, port: int, tmp_path: Path
+) -> None:
     assert f"http://localhost:{port} shows " in said
     assert "Email" not in said and "agents" not in said
     assert " 101 " in _answer(port, f"localhost:{port}")
     assert " 403 " in _answer(port, f"rebound.example:{port}")
+    opened, deadline = tmp_path / "opened", time.monotonic() + 20
+    while not (opened.exists() and opened.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert opened.read_text() == f"http://localhost:{port}\n"
+
+
+def test_a_page_says_where_its_server_is(said: str, port: int) -> None:
+    for name in ("", "trend", "method"):
+        with urllib.request.urlopen(f"http://localhost:{port}/{name}", timeout=20) as page:
+            text = page.read().decode()
+        assert "BACKEND_BASE_URL" in text and 'id="root"' in text
 
 
 def test_a_busy_port_is_one_line(port: int, capsys: pytest.CaptureFixture[str]) -> None:

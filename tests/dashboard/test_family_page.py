@@ -39,7 +39,7 @@ def open_family(tree: Path):
     """A page as it was drawn, once for all tests: they only read."""
 
     @functools.cache
-    def open_it(family: str, **query: str) -> AppTest:
+    def open_it(family: str, **query: Any) -> AppTest:
         with pytest.MonkeyPatch.context() as patch:
             asked = {"machine": GPU_MACHINE, **query}
             app = dashboard_page.opened(patch, "family", tree, family=family, **asked)
@@ -81,7 +81,9 @@ def test_each_answer_has_its_state_and_its_chart(
     with_chart = [one for one in shown if one.chart is not None]
     assert drawn(app) == min(2, len(with_chart)) > 0
     (*_, last) = with_chart
-    app = open_family(family, question=last.question)
+    assert not any("in words" in one.value for one in app.dataframe)
+    figures = f"figures of {last.workload}-{last.question}"
+    app = open_family(family, question=last.question, unfolded=(figures,))
     assert last.question in said(app) and last.verdict in said(app)
     words = importlib.import_module("answers").SAID
     assert f": {words.get(last.state, last.state)}]" in said(app)

@@ -1,0 +1,56 @@
+"""What `hostbench dashboard` starts: the pages of app.py, each of which says where its server is.
+
+    python dashboard/serve.py FLAG ... -- --results DIR
+
+takes the flags of `streamlit run`. A browser that opens /trend looks for the server below /trend
+first, finds nothing there, and waits for a tenth of a second until it looks above.
+`window.__streamlit` is how those who host streamlit tell it; a streamlit that does not know it
+looks as before, as with `streamlit run dashboard/app.py`.
+"""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import click
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+from streamlit import cli_util, config, file_util
+from streamlit.web.cli import main
+from streamlit.web.server import server_util
+
+TOLD = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location).href};</script>'
+HERE = Path(__file__).parent
+
+
+async def page(_: Request) -> HTMLResponse:
+    """Streamlit's own page, which the browser fills."""
+    text = (Path(file_util.get_static_dir()) / "index.html").read_text()
+    told = text.replace("<head>", f"<head>{TOLD}", 1)
+    return HTMLResponse(told, headers={"Cache-Control": "no-cache"})
+
+
+def routes() -> list[Route]:
+    """Where the pages are: status.py is the first."""
+    base = str(config.get_option("server.baseUrlPath") or "").strip("/")
+    names = ["", *(path.stem for path in HERE.glob("views/[a-z]*.py"))]
+    return [Route("/" + "/".join(filter(None, (base, name))), page) for name in names]
+
+
+@asynccontextmanager
+async def opened(_: st.App) -> AsyncIterator[None]:
+    """In a browser, unless the server is headless."""
+    if not config.get_option("server.headless"):
+        address = server_util.get_display_address(config.get_option("server.address"))
+        cli_util.open_browser(server_util.get_url(address))
+    yield
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt, click.Abort):  # Ctrl-C is how it ends
+        main(["run", __file__, *sys.argv[1:]], standalone_mode=False)
+else:  # streamlit imports it
+    app = st.App(HERE / "app.py", routes=routes(), lifespan=opened)
