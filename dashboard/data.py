@@ -250,9 +250,15 @@ def series(folder: Place, machine: str) -> pd.DataFrame:
 
 
 def trend(folder: Place, group: str, case: str) -> pd.DataFrame:
-    """The rows of one series, the oldest first; points with few launches are scratch."""
+    """The rows of one series, the oldest first; points with few launches are scratch. Shared, so
+    only read them."""
+    return _trend(str(folder), group, case, _signature(folder))
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _trend(folder: str, group: str, case: str, signature: int) -> pd.DataFrame:
     machine, _, setting = group.partition("/")
-    rows = marked(_asked(folder, "trend", _named(machine), case))
+    rows = marked(_history(folder, signature).trend(_named(machine), case))
     return rows[settings(rows) == setting] if setting else rows
 
 

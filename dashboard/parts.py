@@ -209,13 +209,14 @@ def _filled(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(shown, index=rows.index)
 
 
-def save(rows: pd.DataFrame, name: str) -> None:
-    """A button that saves the rows as NAME.csv, made when it is pressed."""
+def save(rows: pd.DataFrame | Callable[[], pd.DataFrame], name: str) -> None:
+    """A button that saves the rows, or those that are made then, as NAME.csv when it is pressed."""
     _button("CSV", partial(_csv, rows), name, "text/csv")
 
 
-def _csv(rows: pd.DataFrame) -> str:
+def _csv(given: pd.DataFrame | Callable[[], pd.DataFrame]) -> str:
     """A text that a spreadsheet would take for a formula has an apostrophe before it."""
+    rows = given if isinstance(given, pd.DataFrame) else given()
     texts = rows.select_dtypes(["object", "string", "category"])
     return rows.assign(**{str(name): texts[name].map(no_formula) for name in texts}).to_csv(
         index=False

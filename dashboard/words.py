@@ -53,7 +53,7 @@ def known(value: Any, otherwise: str = "unknown") -> str:
 
 def only(rows: pd.DataFrame, column: str, otherwise: str = "unknown") -> str:
     """What the rows say in one column: the values that occur, joined."""
-    return ", ".join(str(value) for value in dict.fromkeys(rows[column].dropna())) or otherwise
+    return ", ".join(str(value) for value in rows[column].dropna().unique()) or otherwise
 
 
 def device(name: Any) -> str:
@@ -63,7 +63,7 @@ def device(name: Any) -> str:
 
 def hardware(rows: pd.DataFrame) -> str:
     """`NVIDIA H200, cuda` or `AMD EPYC, cpu device, no GPU`."""
-    devices = [device(name) for name in dict.fromkeys(rows["device"].dropna())]
+    devices = [device(name) for name in rows["device"].dropna().unique()]
     return ", ".join([only(rows, "hardware", "unknown hardware"), *devices])
 
 

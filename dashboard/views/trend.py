@@ -110,6 +110,12 @@ def picture() -> tuple[Drawing, Spec]:
     return made, trend_chart.trend(*drawn, unit=unit, x_title=f"{axis}, UTC")
 
 
+def stored_rows() -> pd.DataFrame:
+    """What is drawn, as the tidy frame has it."""
+    stored = pd.concat(rows.values(), ignore_index=True)
+    return stored[stored["run_id"].isin(made.every["run_id"])]
+
+
 asked_for = *lines, machine, name, places, with_scratch, axis, unit, start, end
 made, chart = data.drawn(folder, ALONG[axis], table, asked_for, picture)
 about = dict.fromkeys(hardware(own) for own in rows.values())
@@ -127,9 +133,8 @@ clicked = st.vega_lite_chart(
     chart, width="stretch", on_select="rerun", selection_mode=[POINT], key="trend chart"
 )
 with st.container(horizontal=True):
-    stored = pd.concat(rows.values(), ignore_index=True)
-    parts.save(stored[stored["run_id"].isin(made.every["run_id"])], "trend")
-    title = f"{name} {case(first, name)}, {names.place(machine)}, {hardware(stored)}"
+    parts.save(stored_rows, "trend")
+    title = f"{name} {case(first, name)}, {names.place(machine)}, {', '.join(about)}"
     parts.save_chart(chart, f"trend-{name}", title)
 kinds = made.every["kind"].value_counts()
 counted = ", ".join(f"{kinds[kind]} {kind}" for kind in KINDS if kind in kinds)
