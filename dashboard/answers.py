@@ -11,10 +11,8 @@ from words import plain
 
 from hostbench.core import units
 from hostbench.core.units import number_of
-from hostbench.report.answer import Answer, Chart, Point, Unanswered, by_family
+from hostbench.report.answer import Answer, Chart, Point, Unanswered
 from hostbench.report.charts import drawn
-from hostbench.report.questions import answers
-from hostbench.report.rows import rows_of
 
 BADGES: dict[str, tuple[str, Literal["green", "red", "orange", "blue", "gray"]]] = {
     "yes": (":material/check_circle:", "green"),
@@ -123,13 +121,6 @@ def _state(answer: Answer) -> str:
     if answer.state == "figure" and answer.launches == 1:
         return "one launch"
     return SAID.get(answer.state, answer.state)
-
-
-def of_family(rows: pd.DataFrame) -> tuple[list[Answer], Unanswered]:
-    """What the rows of one family say, and what they do not."""
-    for _, told, untold in by_family(answers(rows_of(rows))):
-        return told, untold
-    return [], {}
 
 
 def not_answered(untold: Unanswered) -> None:

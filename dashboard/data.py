@@ -16,8 +16,9 @@ from typing import Any, TypeAlias, TypeVar
 import pandas as pd
 import streamlit as st
 from charts_status import cells
-from derive_compare import newest
+from derive_compare import newest, table
 from derive_machines import limits
+from derive_runs import listed
 from derive_trend import MODEL
 from words import hardware, only
 
@@ -67,6 +68,9 @@ Drawn = TypeVar("Drawn")
 _LATER, _LAST = 6, 12
 """Each more than every lesser reason to show a run later, taken together."""
 NO_MACHINE = "(not named yet)"
+LOOK_PART = 50
+_looks: dict[Path, tuple[float, int]] = {}
+"""Results folder -> until when its last look counts, and what was seen."""
 
 
 def results_folder() -> Place:
@@ -126,6 +130,22 @@ def _runs(folder: str, signature: int) -> pd.DataFrame:
     headers = pd.DataFrame(about, columns=columns)
     runs = runs.merge(headers, on="run_id", how="left")
     return runs.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
+
+
+def listed_runs(folder: Place, machine: str | None) -> tuple[pd.DataFrame, list[str]]:
+    """derive_runs.listed of all runs or a machine's, and what each is called: run@machine. Shared,
+    so only read them."""
+    return _listed_runs(str(folder), machine, _signature(folder))
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _listed_runs(
+    folder: str, machine: str | None, signature: int
+) -> tuple[pd.DataFrame, list[str]]:
+    found = _runs(folder, signature)
+    found = found if machine is None else found[found["machine"] == machine]
+    names = [f"{run}@{where}" for run, where in zip(found["run_id"], found["machine"], strict=True)]
+    return listed(found.reset_index(drop=True)), names
 
 
 def warnings(folder: Place) -> list[str]:
@@ -444,6 +464,28 @@ def _answered(folder: str, machine: str, signature: int) -> Answered:
     return Answered(told=told, untold=untold, runs=runs, hardware="; ".join(measured_on))
 
 
+def family_run(
+    folder: Place, machine: str, run_id: str, family: str
+) -> dict[str, tuple[pd.DataFrame, list[Answer], Unanswered]]:
+    """Device -> the rows that a run has of a family's workloads there, what they answer and what
+    not; a case that has no device is on all. Shared, so only read it."""
+    return _family_run(str(folder), machine, run_id, family, _signature(folder))
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _family_run(
+    folder: str, machine: str, run_id: str, family: str, signature: int
+) -> dict[str, tuple[pd.DataFrame, list[Answer], Unanswered]]:
+    rows = rows_of(folder if is_url(folder) else Path(folder), machine, run_id)
+    rows = rows[(rows["family"] == family) & rows["workload"].isin(list(families.load((family,))))]
+    found = {}
+    for device in list(rows["device"].dropna().unique()) or ["cpu"] * bool(len(rows)):
+        own = rows[(rows["device"] == device) | rows["device"].isna()]
+        every = by_family(answers(questioned(own)))
+        found[str(device)] = own, *next(((told, not_told) for _, told, not_told in every), ([], {}))
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineToday:
     """What the newest runs of a machine say of it; shared, so only read it."""
@@ -513,9 +555,8 @@ class ComparedSides:
     """Two sides, compared; shared, so only read it."""
 
     found: dict[Key, Comparison]
-    in_bytes: set[Key]
-    against_asv: dict[Key, str]
-    """Why asv compare says otherwise; empty where it does not."""
+    rows: pd.DataFrame
+    """derive_compare.table"""
     notes: tuple[str, ...]
     """What has to be known to read the verdicts."""
     markdown: str
@@ -545,10 +586,10 @@ def _comparison(
     found = compare(read.series, read.interleaved, read.confounded, read.shares)
     again = f"hostbench compare {' '.join(map(quote, names))}"
     said = comparison_page(found, read, (first.called, second.called), again)
+    why = {key: against_asv(one, read.asv.get(key)) for key, one in found.items()}
     return ComparedSides(
         found=found,
-        in_bytes=read.in_bytes & found.keys(),
-        against_asv={key: against_asv(one, read.asv.get(key)) for key, one in found.items()},
+        rows=table(found, read.in_bytes & found.keys(), why),
         notes=(*_left_out(asked, (first, second)), *notes(found, read)),
         markdown=markdown(said),
     )
@@ -607,9 +648,20 @@ def is_outdated(folder: Place) -> bool:
 
 
 def _looked_at(folder: Place) -> int:
-    """An archive is never written again, and its folder tells that one has come or gone."""
+    """Of files: as they were when somebody looked last, for LOOK_PART times as long as that look
+    took of a processor: 2 s where there are ten thousand."""
     if isinstance(folder, str):
         return remote.version(folder)
+    begun, at = time.thread_time(), time.monotonic()
+    until, seen = _looks.get(folder, (0.0, 0))
+    if at >= until:
+        seen = _files(folder)
+        _looks[folder] = at + LOOK_PART * (time.thread_time() - begun), seen
+    return seen
+
+
+def _files(folder: Path) -> int:
+    """An archive is never written again, and its folder tells that one has come or gone."""
     found: list[tuple[str, int, int]] = []
     left = [str(folder)]
     while left:

@@ -1,9 +1,7 @@
 """Machines side by side: their age, what changed on them, how near their limits they come. No
 streamlit."""
 
-import statistics
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -42,9 +40,10 @@ def listed(runs: pd.DataFrame, now: pd.Timestamp) -> pd.DataFrame:
 
 def is_stale(times: pd.Series, now: pd.Timestamp) -> bool:
     """Silent for longer than is usual between its runs; of a single run nobody knows."""
-    seconds = sorted(one.timestamp() for one in times)
-    pauses = [later - earlier for earlier, later in pairwise(seconds) if later > earlier]
-    return bool(pauses) and now.timestamp() - seconds[-1] > STALE_AFTER * statistics.median(pauses)
+    ordered = times.sort_values()
+    pauses = ordered.diff()
+    usual = pauses[pauses > pd.Timedelta(0)].median()
+    return not pd.isna(usual) and bool(now - ordered.iloc[-1] > STALE_AFTER * usual)
 
 
 def age(span: Any) -> str:

@@ -12,7 +12,6 @@ from derive_compare import (
     forest,
     geometric_mean,
     names,
-    table,
 )
 from words import environment, named, plain
 
@@ -82,7 +81,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
 for note in made.notes:
     st.caption(plain(note))
 verdicts = {CHANGED: ("slower", "faster"), "all": tuple(number)}.get(wanted, (wanted,))
-rows = table(found, made.in_bytes, made.against_asv)
+rows = made.rows
 shown = rows[rows["verdict"].str.removesuffix("?").isin(verdicts)]
 if shown.empty:
     st.info(f"No series is {wanted}.")

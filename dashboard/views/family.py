@@ -11,7 +11,6 @@ from derive import hover
 from words import LEGEND, device, hardware, named, only, plain, when
 
 from hostbench import families
-from hostbench.families import load
 
 DRAWN, MOST = 2, 8  # answers with a chart where none is chosen, and at most
 SHOWN_HEIGHT = 330
@@ -41,21 +40,17 @@ names = named(mine)
 order = [*first, *(name for name in names if name not in first)]
 with right:
     run_id = choose.one("run", "Run", order, names.__getitem__, drops=("device",))
-rows = data.rows_of(folder, machine, run_id)
-rows = rows[(rows["family"] == family) & rows["workload"].isin(list(load((family,))))]
-if rows.empty:
+by_device = data.family_run(folder, machine, run_id, family)
+if not by_device:
     st.info(plain(f"This run has no case of {family}."))
     st.markdown("Measure it:")
     st.code(f"hostbench run {family}", language="bash")
     parts.end()
 with last:
-    devices = [str(one) for one in dict.fromkeys(rows["device"].dropna())] or ["cpu"]
-    chosen = choose.one("device", "Device", devices, device)
-rows = rows[(rows["device"] == chosen) | rows["device"].isna()]
+    rows, told, untold = by_device[choose.one("device", "Device", list(by_device), device)]
 
 about = [hardware(rows), f"{machine} · {when(rows['started_at'].iloc[0])}"]
 st.caption(plain(f"{' · '.join(about)} · torch {only(rows, 'torch')}"))
-told, untold = answers.of_family(rows)
 peers = data.peers_of(folder, machine)
 listed = answers.listed(told).drop(columns="family")
 questions = list(listed["question"])

@@ -8,7 +8,6 @@ import parts
 import pictures
 import streamlit as st
 from derive import without_number
-from derive_runs import listed
 from words import plain
 
 from hostbench.families import declared
@@ -17,18 +16,15 @@ ANY = "all machines"
 
 st.title("Runs")
 folder = parts.opened()
-runs = data.runs(folder)
 machine = choose.one("machine", "Machine", [ANY, *data.machines(folder)], drops=("run",))
-some = (runs if machine == ANY else runs[runs["machine"] == machine]).reset_index(drop=True)
-table = listed(some)
-names = [f"{row.run_id}@{row.machine}" for row in some.itertuples()]
+table, names = data.listed_runs(folder, None if machine == ANY else machine)
 moment = st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC")
 chosen = choose.row("run", "one run", table, names, column_config={"started": moment})
 parts.save(table, "runs")
 if chosen is None:
     parts.end()
 
-here = some.iloc[names.index(chosen)]
+here = table.iloc[names.index(chosen)]
 run_id, name = str(here["run_id"]), str(here["machine"])
 st.subheader(plain(f"Run {run_id}"))
 one = data.one_run(folder, name, run_id)
