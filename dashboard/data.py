@@ -333,14 +333,16 @@ class Caused:
     causes: pd.DataFrame
     cells: pd.DataFrame
     """charts_status.cells."""
+    said: Said
+    """said_now"""
 
 
 def caused(folder: Place, axis: Along, table: JudgedTable) -> Caused:
     """Kept while what was judged and said is the same."""
-    return _caused(_said_now(folder, axis, table), table)
+    return _caused(said_now(folder, axis, table), table)
 
 
-def _said_now(folder: Place, axis: Along, table: JudgedTable) -> Said:
+def said_now(folder: Place, axis: Along, table: JudgedTable) -> Said:
     """Changes with the stored files, with what is judged of them, with an entry of triage, and at
     midnight."""
     own = [] if isinstance(folder, str) else sorted((folder / triage.FOLDER).glob("*"))
@@ -352,23 +354,14 @@ def _said_now(folder: Place, axis: Along, table: JudgedTable) -> Said:
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _caused(said: Said, _table: JudgedTable) -> Caused:
     events, series = with_causes(_table.events()), _table.series()
-    return Caused(events=events, series=series, causes=causes(events, series), cells=cells(series))
-
-
-def drawn(
-    folder: Place,
-    axis: Along,
-    table: JudgedTable,
-    asked: tuple[Hashable, ...],
-    made: Callable[[], Drawn],
-) -> Drawn:
-    """What `made` draws of what was judged, kept while that is the same; `asked` names it, and all
-    that it depends on besides. Shared, so only read it."""
-    return _drawn(_said_now(folder, axis, table), asked, made)
+    found = causes(events, series)
+    return Caused(events=events, series=series, causes=found, cells=cells(series), said=said)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _drawn(said: Said, asked: tuple[Hashable, ...], _made: Callable[[], Drawn]) -> Drawn:
+def drawn(said: Said, asked: tuple[Hashable, ...], _made: Callable[[], Drawn]) -> Drawn:
+    """What `_made` makes of what was judged, kept while that is the same (`said_now`); `asked`
+    names it, and all that it depends on besides. Shared, so only read it."""
     return _made()
 
 

@@ -47,7 +47,7 @@ def names(runs: pd.DataFrame, column: str) -> list[str]:
     """What may be compared, the newest first."""
     known = runs[runs["scratch"].isna()] if column != "run_id" else runs
     order = known.sort_values("started_at", ascending=False, kind="stable")
-    return list(dict.fromkeys(order[column].dropna()))
+    return [str(one) for one in order[column].dropna().unique()]
 
 
 def newest(side: SideRuns, num_rows: Mapping[str, int]) -> SideRuns:

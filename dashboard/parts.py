@@ -203,7 +203,8 @@ def _filled(rows: pd.DataFrame) -> pd.DataFrame:
         cells: Any = rows[column]
         known = cells.notna()
         if column in texts:
-            cells = known = [str(c) if k else "" for c, k in zip(cells, known, strict=True)]
+            told = zip(cells.tolist(), known.tolist(), strict=True)
+            cells = known = [str(cell) if is_known else "" for cell, is_known in told]
         if any(known):
             shown[column] = cells
     return pd.DataFrame(shown, index=rows.index)

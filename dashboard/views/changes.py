@@ -52,7 +52,9 @@ wanted = ANY
 if series["judged"].any():  # a zero of what nobody has judged is no good news
     number = {name: num for name, num in counted(events).items() if num or name in STATES[:3]}
     wanted = choose.counted("state", "State", {ANY: events["key"].nunique(), **number})
-rows = causes(events, series) if any(asked) else found.causes
+rows = found.causes
+if any(asked):
+    rows = data.drawn(found.said, ("causes", *asked), lambda: causes(events, series))
 rows = rows if wanted == ANY else rows[rows["state"] == wanted].reset_index(drop=True)
 parts.warnings(triage_warnings(data.triage_of(folder), pd.Timestamp.now("UTC")), "about triage")
 gone = stopped(series if machine == ANY else series[series["machine"] == machine])

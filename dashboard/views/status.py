@@ -60,8 +60,12 @@ if not is_judged:
         label = "What the newest runs answer"
         st.page_link("views/understand.py", label=label, icon=":material/quiz:")
 elif len(series):
-    cells = charts_status.arranged(found.cells, list(machines["machine"]), stale)
-    drawn = charts_status.heatmap(cells)
+    order = tuple(machines["machine"])
+    drawn = data.drawn(
+        found.said,
+        ("heatmap", order, frozenset(stale)),
+        lambda: charts_status.heatmap(charts_status.arranged(found.cells, order, stale)),
+    )
     clicked = st.vega_lite_chart(
         drawn,
         width="stretch",

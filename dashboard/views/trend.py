@@ -116,8 +116,8 @@ def stored_rows() -> pd.DataFrame:
     return stored[stored["run_id"].isin(made.every["run_id"])]
 
 
-asked_for = *lines, machine, name, places, with_scratch, axis, unit, start, end
-made, chart = data.drawn(folder, ALONG[axis], table, asked_for, picture)
+asked_for = "trend", *lines, machine, name, places, with_scratch, axis, unit, start, end
+made, chart = data.drawn(data.said_now(folder, ALONG[axis], table), asked_for, picture)
 about = dict.fromkeys(hardware(own) for own in rows.values())
 if unit == "value":
     every_unit = dict.fromkeys(only(own, "unit") for own in rows.values())
