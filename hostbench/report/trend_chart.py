@@ -176,7 +176,8 @@ def _intervals(points: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
 
 def _marks(points: pd.DataFrame, at: _Channels, is_many: bool, height: int) -> list[Spec]:
     """What has a number, and on the axis what has none; the last layer may be clicked."""
-    tip = [field(f"{name}:N", title=title) for name, title in _TOLD.items()]
+    several = [name for name in _SELECTED if points[name].nunique() > 1]
+    tip = [field(f"{name}:N", title=_TOLD[name]) for name in _TOLD if name in ("said", *several)]
     size = 14 if is_many else 60
     made = []
     for kind in (one for one in KINDS if one in set(points["kind"])):
