@@ -137,35 +137,26 @@ def drawing(
 ) -> Drawing:
     """Of the points of each line (`found`), of the rows that they are of, and of what was judged,
     all that lies within the days. Raises NotJudgedError."""
-    shown, rules, changes, worded_points = [], [], [], []
     judged: dict[str, EventRow | None] = {}
     tops: dict[str, set[float | None]] = {}
+    changes, drawn = [], []
+    shown = [levels(pd.concat(lines.values()).head(0), [], None)]
+    rules = [pd.DataFrame(columns=["x", "kind", "said"])]
     for line, own in lines.items():
         name, said = names.series(line.series), names.line(line)
-        text, _ = names.parted(line.series)
-        ids = [f"{text}@{line.where}", f"machine:{line.where}"]
-        mine = table.series(ids=ids[:1])
-        judged[said] = row = mine.iloc[0].to_dict() if len(mine) else None
-        events = marks(table.events(ids=ids), f"first_{by}")
+        row, events = _judged(table, names, line, by)
+        judged[said] = row
         changes.append(events.assign(series=said))
-        if row and row["judged"]:
-            half = None if pd.isna(row["detectable"]) else float(row["detectable"])
-            steps = list(events["x"][events["is_step"]])
-            shown.append(levels(own, steps, half).assign(series=name))
-        rules += _rules(events, said)
-        rules += [
-            {"x": x, "kind": "facts", "said": f"{names.place(line.where)}: {what}"}
-            for x, what in facts_changed(rows[line], by)
-        ]
+        shown.append(_levels(own, events, row).assign(series=name))
+        rules += [_rules(events, said), _facts(rows[line], by, names.place(line.where))]
         tops.setdefault(name, set()).add(limit(rows[line], unit))
         few = thinned(within(own, start, end), MOST_DRAWN // len(lines))
-        worded_points.append(worded(few, rows[line], unit))
-    every = pd.concat(lines.values(), ignore_index=True)
-    level = pd.concat(shown or [levels(every.head(0), [], None)], ignore_index=True)
-    rule = pd.DataFrame(rules, columns=["x", "kind", "said"]).drop_duplicates()
+        drawn.append(worded(few, rows[line], unit))
+    level = pd.concat([own for own in shown if len(own)] or shown, ignore_index=True)
+    rule = pd.concat([own for own in rules if len(own)] or rules).drop_duplicates()
     return Drawing(
-        every=within(every, start, end),
-        points=pd.concat(worded_points, ignore_index=True),
+        every=within(pd.concat(lines.values(), ignore_index=True), start, end),
+        points=pd.concat(drawn, ignore_index=True),
         levels=level[(level["x2"] >= start) & (level["x"] < end)],
         rules=within(rule, start, end),
         limits={
@@ -176,8 +167,28 @@ def drawing(
     )
 
 
-def _rules(events: pd.DataFrame, said: str) -> list[dict[str, Any]]:
-    return [
+def _judged(
+    table: JudgedTable, names: SeriesNames, line: TrendLine, by: str
+) -> tuple[EventRow | None, pd.DataFrame]:
+    """Its row of JudgedTable.series, and the changes of the series and of its machine."""
+    text, _ = names.parted(line.series)
+    ids = [f"{text}@{line.where}", f"machine:{line.where}"]
+    mine = table.series(ids=ids[:1])
+    return mine.iloc[0].to_dict() if len(mine) else None, marks(
+        table.events(ids=ids), f"first_{by}"
+    )
+
+
+def _levels(own: pd.DataFrame, events: pd.DataFrame, row: EventRow | None) -> pd.DataFrame:
+    """None where nothing is judged."""
+    if not (row and row["judged"]):
+        return levels(own.head(0), [], None)
+    half: float | None = None if pd.isna(row["detectable"]) else float(row["detectable"])
+    return levels(own, list(events["x"][events["is_step"]]), half)
+
+
+def _rules(events: pd.DataFrame, said: str) -> pd.DataFrame:
+    rows = [
         {
             "x": row["x"],
             "kind": row["what"],
@@ -185,6 +196,14 @@ def _rules(events: pd.DataFrame, said: str) -> list[dict[str, Any]]:
         }
         for row in events.to_dict("records")
     ]
+    return pd.DataFrame(rows)
+
+
+def _facts(rows: pd.DataFrame, by: str, place: str) -> pd.DataFrame:
+    changed = facts_changed(rows, by)
+    return pd.DataFrame(
+        [{"x": x, "kind": "facts", "said": f"{place}: {what}"} for x, what in changed]
+    )
 
 
 def told(changes: pd.DataFrame, with_series: bool) -> Iterator[str]:
