@@ -29,6 +29,7 @@ from hostbench.report.choice import Request, choose, events
 from hostbench.report.judged import Explainer, hardware_of, judge_history
 from hostbench.report.judged_rows import event_rows, machine_rows, series_rows
 from hostbench.store import kept
+from hostbench.store.columns import STATUSES
 from hostbench.store.history import History
 from hostbench.store.table.files import code_of, digest_of
 
@@ -101,19 +102,29 @@ def judge_kept(history: History, own: KeptSets, say: Say) -> tuple[list[Judged],
     machine whose readings are those that it was judged by is taken over; the others are kept.
     Raises OSError where they cannot be."""
     hardware = hardware_of(history)
-    judged: list[Judged] = []
-    rows = [series_rows([], pd.DataFrame(), "")]
-    for number, (machine, place) in enumerate(own.machines.items(), 1):
+    made: dict[str, list[Judged]] = {}
+    rows = {"": series_rows([], pd.DataFrame(), "")}
+    for number, machine in enumerate(_largest_first(history, own), 1):
         say(f"judging {machine}: machine {number} of {len(own.machines)}")
+        place = own.machines[machine]
         try:
             found = judged_files.from_bytes((place / _GRIDS).read_bytes())
             series = kept.read(place, SERIES)
         except (*kept.DAMAGE, *judged_files.DAMAGE):
             found, series = _judge(history, machine, own.axis, hardware)
             kept.write(place, {_GRIDS: judged_files.to_bytes(found), SERIES: series})
-        judged += found
-        rows.append(series)
-    return judged, pd.concat([own for own in rows if len(own)] or rows, ignore_index=True)
+        made[machine], rows[machine] = found, series
+    of_each = [rows[machine] for machine in ("", *own.machines)]
+    every = pd.concat([one for one in of_each if len(one)] or of_each, ignore_index=True)
+    return [one for machine in own.machines for one in made[machine]], every
+
+
+def _largest_first(history: History, own: KeptSets) -> list[str]:
+    """Its machines, those with the most points first: what the others need fits into the memory
+    that it has left."""
+    counted = history.runs_counted()
+    num = counted[[*STATUSES]].sum(axis=1).groupby(counted["machine"]).sum().to_dict()
+    return sorted(own.machines, key=lambda machine: num.get(machine, 0), reverse=True)
 
 
 def restored(own: KeptSets) -> list[Judged]:
