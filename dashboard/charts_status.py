@@ -11,6 +11,8 @@ from hostbench.report.charts import GREY, MANY, Spec, field, layer, on_canvas, t
 
 CELL = "cell"
 """Name of the selection: the cell that was clicked."""
+NAMED = 100
+"""Workloads, at most, whose names can be read below their columns."""
 _STRONG = 0.2
 """A change from which on the colour is the strongest."""
 _ROOM, _BESIDE = 14, 300
@@ -74,6 +76,7 @@ def heatmap(found: pd.DataFrame) -> Spec:
     axis = {"ticks": False, "domain": False}
     tight = f"windowSize()[0] < {_ROOM * found['workload'].nunique() + _BESIDE}"
     names = {
+        "labels": found["workload"].nunique() <= NAMED,
         "labelAngle": {"expr": f"{tight} ? -90 : -50"},
         "labelFontSize": {"expr": f"{tight} ? 8 : 9"},
         "labelAlign": "right",

@@ -5,7 +5,7 @@ import data
 import pandas as pd
 import parts
 import streamlit as st
-from charts_status import CELL
+from charts_status import CELL, NAMED
 from derive_machines import age, health, listed
 from words import plain
 
@@ -40,7 +40,7 @@ tiles: tuple[tuple[str, str, str, dict[str, str]], ...] = (
         "views/changes.py",
         {"state": PROVISIONAL},
     ),
-    (f"**{len(gone)}** stopped", ":material/block:", "views/series.py", {"show": "stopped"}),
+    (f"**{len(gone):,}** stopped", ":material/block:", "views/series.py", {"show": "stopped"}),
     (
         f"**{len(stale)}** stale machine{'s' * (len(stale) != 1)}",
         ":material/schedule:",
@@ -82,6 +82,8 @@ elif len(series):
         "A cell is the series of one workload on one machine that moved most against the level 20 "
         "runs ago; hollow: not judged; ///: the machine has been silent for longer than is usual. "
         "Click a cell, or the box of a row, for a link to more."
+        + " A pointer on a cell tells its workload."
+        * (series["workload"].nunique() > NAMED)
     )
 top = top[top["state"].isin((FAILS, PROVISIONAL, "in triage", "old", "faster"))].head(TOP)
 if len(top):
