@@ -1,7 +1,8 @@
 """The heatmap of the page Status. No streamlit."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import pandas as pd
@@ -29,15 +30,14 @@ _COLORS = ["#158F6B", "#A8D5C6", "#C3CCD5", "#F2C39B", "#D1661C"]
 """Faster, the same, slower: green to orange, which the colour-blind tell apart."""
 
 _HATCH: Spec = {
-    "text": {"expr": "pad('', width / 6, '/')"},
+    "text": {"expr": "pad('', floor(datum.cells * bandwidth('x') / 6), '/')"},
     "font": "monospace",
     "fontSize": 10,
     "align": "left",
-    "color": "#555C64",
-    "opacity": 0.5,
+    "color": GREY,
     "tooltip": None,
 }
-"""Over a whole row, 6 pixels a sign."""
+"""Over as many cells beside each other, 6 pixels a sign."""
 
 
 def cells(series: pd.DataFrame) -> pd.DataFrame:
@@ -102,11 +102,22 @@ def heatmap(found: pd.DataFrame) -> Spec:
         {"name": CELL, "select": {"type": "point", "fields": ["machine", "workload"]}}
     ]
     layers = [cells]
-    stale = found.loc[found["stale"], ["machine"]].drop_duplicates().to_dict("records")
+    stale = list(_stretches(found))
     if stale:
-        layers.append(layer(stale, "text", _HATCH, x={"value": 0}, y=y))
+        layers.append(layer(stale, "text", _HATCH, x={**x, "bandPosition": 0}, y=y))
     spec = titled(layers, "", [], 24 * max(len(machines), 1))
     return on_canvas(spec) if len(found) > MANY else spec
+
+
+def _stretches(found: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Of the machines that are stale: the first `workload` of each stretch of `cells` beside each
+    other."""
+    place = {name: number for number, name in enumerate(sorted(set(found["workload"])))}
+    for machine, own in found[found["stale"]].groupby("machine", sort=False):
+        names = sorted(own["workload"], key=place.__getitem__)
+        for _, some in groupby(enumerate(names), key=lambda one: place[one[1]] - one[0]):
+            stretch = [name for _, name in some]
+            yield {"machine": machine, "workload": stretch[0], "cells": len(stretch)}
 
 
 def _unless_judged(value: Any) -> Spec:

@@ -17,6 +17,7 @@ from words import plain
 _LOW, _HIGH, _OF_ROW = 330, 600, 36
 """Pixels of a table and of its row."""
 _CHOSEN = "all that is chosen on this page"
+_DAYS = "days"
 
 
 def begin() -> None:
@@ -171,18 +172,18 @@ def either(key: str, label: str, options: Sequence[str]) -> str:
 
 
 def days(label: str, first: date, last: date) -> tuple[date, date]:
-    """Two days between two, in the address as `from` and `to`. The box that they are chosen in is
-    drawn when it is opened."""
+    """Two days between two, in the address as `from` and `to`, where both are one entry of the
+    browser's history. The box that they are chosen in is drawn when it is opened."""
     since, until = _day("from", first, last, first), _day("to", first, last, last)
-    box = st.popover(
-        f"{since} to {until}",
-        icon=":material/date_range:",
-        type="tertiary",
-        key=label,
-        on_change="rerun",
-    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        box = st.popover(label, icon=":material/date_range:", key=_DAYS, on_change="rerun")
+        st.caption(f"{since} to {until}")
     if box.open:
-        with box:
+        with (
+            box,
+            st.form("days asked for", border=False),
+            st.container(horizontal=True, vertical_alignment="bottom"),  # a calendar opens below
+        ):
             for key, name in (("from", "From"), ("to", "To")):
                 st.date_input(
                     name,
@@ -190,9 +191,15 @@ def days(label: str, first: date, last: date) -> tuple[date, date]:
                     max_value=last,
                     key=key,
                     format="YYYY-MM-DD",
-                    on_change=_write(key, str),
+                    width=150,
                 )
+            st.form_submit_button("Show", on_click=_put_days)
     return since, until
+
+
+def _put_days() -> None:
+    st.query_params.update({key: str(st.session_state[key]) for key in ("from", "to")})
+    st.session_state[_DAYS] = False
 
 
 def _day(key: str, first: date, last: date, usual: date) -> date:
@@ -203,6 +210,8 @@ def _day(key: str, first: date, last: date, usual: date) -> date:
         st.warning(f"The link asks for {plain(key)} {plain(said)}, which is no day as 2026-11-23.")
         asked = usual
     day = min(max(asked, first), last)
+    if day != asked:
+        st.warning(f"The link asks for {key} {asked}, and there are points from {first} to {last}.")
     st.session_state[key] = day
     st.session_state.setdefault(_CHOSEN, []).append((key, str))
     return day

@@ -68,7 +68,7 @@ Drawn = TypeVar("Drawn")
 _LATER, _LAST = 6, 12
 """Each more than every lesser reason to show a run later, taken together."""
 NO_MACHINE = "(not named yet)"
-LOOK_PART = 50
+LOOK_PART, LOOK_S = 50, 5.0
 _looks: dict[Path, tuple[float, int]] = {}
 """Results folder -> until when its last look counts, and what was seen."""
 
@@ -348,7 +348,7 @@ def said_now(folder: Place, axis: Along, table: JudgedTable) -> Said:
     own = [] if isinstance(folder, str) else sorted((folder / triage.FOLDER).glob("*"))
     entries = hash(tuple((str(path), path.stat().st_mtime_ns) for path in own))
     day = str(pd.Timestamp.now("UTC").date())
-    return str(folder), axis, _signature(folder), table.is_fresh, entries, day
+    return str(folder), axis, _signature(folder), table.name, entries, day
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -642,14 +642,14 @@ def is_outdated(folder: Place) -> bool:
 
 def _looked_at(folder: Place) -> int:
     """Of files: as they were when somebody looked last, for LOOK_PART times as long as that look
-    took of a processor: 2 s where there are ten thousand."""
+    took of a processor: 2 s where there are ten thousand, and LOOK_S at most."""
     if isinstance(folder, str):
         return remote.version(folder)
     begun, at = time.thread_time(), time.monotonic()
     until, seen = _looks.get(folder, (0.0, 0))
     if at >= until:
         seen = _files(folder)
-        _looks[folder] = at + LOOK_PART * (time.thread_time() - begun), seen
+        _looks[folder] = at + min(LOOK_PART * (time.thread_time() - begun), LOOK_S), seen
     return seen
 
 

@@ -8,7 +8,9 @@ first, finds nothing there, and waits for a tenth of a second until it looks abo
 looks as before, as with `streamlit run dashboard/app.py`.
 """
 
+import signal
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -24,6 +26,8 @@ from streamlit.web.server import server_util
 
 TOLD = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location).href};</script>'
 HERE = Path(__file__).parent
+SOON_S = 0.2
+"""From the start of the pages' runtime until the port answers, at most."""
 
 
 async def page(_: Request) -> HTMLResponse:
@@ -34,22 +38,25 @@ async def page(_: Request) -> HTMLResponse:
 
 
 def routes() -> list[Route]:
-    """Where the pages are: status.py is the first."""
+    """Where the pages are; the first one has no name. Below a base path, that path with a slash:
+    without one, streamlit leads there."""
     base = str(config.get_option("server.baseUrlPath") or "").strip("/")
-    names = ["", *(path.stem for path in HERE.glob("views/[a-z]*.py"))]
-    return [Route("/" + "/".join(filter(None, (base, name))), page) for name in names]
+    start = f"/{base}/" if base else "/"
+    names = {path.stem for path in HERE.glob("views/[a-z]*.py")} - {"status"}
+    return [Route(f"{start}{name}", page) for name in ("", *sorted(names))]
 
 
 @asynccontextmanager
 async def opened(_: st.App) -> AsyncIterator[None]:
-    """In a browser, unless the server is headless."""
+    """In a browser, unless the server is headless, and as soon as it answers."""
     if not config.get_option("server.headless"):
         address = server_util.get_display_address(config.get_option("server.address"))
-        cli_util.open_browser(server_util.get_url(address))
+        threading.Timer(SOON_S, cli_util.open_browser, [server_util.get_url(address)]).start()
     yield
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # once the server has stopped
     with suppress(KeyboardInterrupt, click.Abort):  # Ctrl-C is how it ends
         main(["run", __file__, *sys.argv[1:]], standalone_mode=False)
 else:  # streamlit imports it

@@ -94,7 +94,7 @@ if not lines:
 every = pd.concat(lines.values())
 oldest, newest = (pd.Timestamp(at, unit="ms").date() for at in (every["x"].min(), every["x"].max()))
 with right:
-    since, until = choose.days("days", oldest, newest)
+    since, until = choose.days("Days", oldest, newest)
 start, end = (pd.Timestamp(day).value / 1e6 for day in (since, until + timedelta(days=1)))
 if within(every, start, end).empty:
     parts.stop(f"No point has its {axis} from {since} to {until}.")

@@ -35,6 +35,9 @@ class JudgedTable:
         self._sets = sets
         self._triage = stored.read(results) if results else Triage()
         self.is_fresh = sets.whole.is_dir()
+        self._places = [sets.whole] if self.is_fresh else sets.before()[:1]
+        self.name = self._places[0].name if self._places else ""
+        """Of what is read: changes with what it was made of."""
 
     def series(self, machine: str | None = None, ids: Sequence[str] | None = None) -> pd.DataFrame:
         """A row for each series that a run came to, also those that are never judged.
@@ -111,13 +114,12 @@ class JudgedTable:
         return entry.state, entry_in_words(entry), entry.lapsed(name, today())
 
     def _read(self, name: str, **among: Sequence[str] | None) -> pd.DataFrame:
-        places = [self._sets.whole] if self.is_fresh else self._sets.before()[:1]
-        if not places:
+        if not self._places:
             raise NotJudgedError
         try:
-            return kept.read(places[0], name, **among)
+            return kept.read(self._places[0], name, **among)
         except kept.DAMAGE as error:  # it is made anew
-            kept.forget(places[:1])
+            kept.forget(self._places)
             self.is_fresh = False
             raise NotJudgedError from error
 

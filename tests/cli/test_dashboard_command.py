@@ -96,6 +96,26 @@ def test_a_page_says_where_its_server_is(said: str, port: int) -> None:
         assert "BACKEND_BASE_URL" in text and 'id="root"' in text
 
 
+def test_it_is_shown_below_a_path_and_ends_when_it_is_told_to(port: int, tmp_path: Path) -> None:
+    pytest.importorskip("streamlit", reason="streamlit is not installed")
+    command = [sys.executable, "-m", "hostbench", "dashboard", "--headless", "--port", str(port)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "STREAMLIT_SERVER_BASE_URL_PATH": "/bench/"}
+    server = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while not _listens(port) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for name, ends in (("", "/bench/"), ("/", "/bench/"), ("/trend", "/bench/trend")):
+            at = f"http://localhost:{port}/bench{name}"
+            with urllib.request.urlopen(at, timeout=20) as page:
+                assert page.url.endswith(ends) and b"BACKEND_BASE_URL" in page.read()
+        server.terminate()
+        assert server.wait(timeout=20) == 0
+    finally:
+        server.kill()
+        server.wait(timeout=20)
+
+
 def test_a_busy_port_is_one_line(port: int, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("streamlit", reason="streamlit is not installed")
     with socket.create_server(("localhost", port)):

@@ -361,17 +361,25 @@ def test_no_line_leads_from_one_machine_to_another(rows: pd.DataFrame) -> None:
     assert set(pieces) == {1} and len(trend.again(both)) == 2 * len(trend.again(found))
 
 
+def shown(app: AppTest) -> None:
+    next(one for one in app.button if one.label == "Show").click().run()
+
+
 def test_a_link_keeps_the_days_that_are_shown(open_page) -> None:
     wanted = {"machine": GPU_MACHINE, "case": TREND, "from": "2026-11-02", "to": "2026-11-04"}
     app = open_page("trend", **wanted)
     days = {one[:10] for one in re.findall("2026-11-0[0-9]", "".join(table(app, "said")["said"]))}
     assert days == {"2026-11-02", "2026-11-03", "2026-11-04"}
-    app.date_input(key="to").set_value(date(2026, 11, 3)).run()
+    app.date_input(key="to").set_value(date(2026, 11, 3))
+    shown(app)
     assert set(app.query_params) == set(wanted) and len(table(app, "said")) == 2
-    app.date_input(key="from").set_value(date(2026, 11, 9)).run()
+    app.session_state["days"] = True
+    app.run().date_input(key="from").set_value(date(2026, 11, 9))
+    shown(app)
     assert "No point has its run time from 2026-11-09 to 2026-11-03" in said(app)
     app = open_page("trend", **{**wanted, "from": MARKUP, "to": "2030-01-01"})
     assert "which is no day" in app.warning[0].value and len(table(app, "said")) == 9
+    assert "asks for to 2030-01-01, and there are points from " in app.warning[1].value
 
 
 def test_a_spreadsheet_computes_no_cell() -> None:
