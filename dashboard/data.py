@@ -68,7 +68,7 @@ Drawn = TypeVar("Drawn")
 _LATER, _LAST = 6, 12
 """Each more than every lesser reason to show a run later, taken together."""
 NO_MACHINE = "(not named yet)"
-LOOK_PART, LOOK_S = 50, 5.0
+MANY, LOOK_S = 1000, 2.0
 _looks: dict[Path, tuple[float, int]] = {}
 """Results folder -> until when its last look counts, and what was seen."""
 
@@ -641,20 +641,21 @@ def is_outdated(folder: Place) -> bool:
 
 
 def _looked_at(folder: Place) -> int:
-    """Of files: as they were when somebody looked last, for LOOK_PART times as long as that look
-    took of a processor: 2 s where there are ten thousand, and LOOK_S at most."""
+    """Where there are more than MANY files, as they were up to LOOK_S ago."""
     if isinstance(folder, str):
         return remote.version(folder)
-    begun, at = time.thread_time(), time.monotonic()
+    at = time.monotonic()
     until, seen = _looks.get(folder, (0.0, 0))
     if at >= until:
-        seen = _files(folder)
-        _looks[folder] = at + min(LOOK_PART * (time.thread_time() - begun), LOOK_S), seen
+        files = _files(folder)
+        seen = hash(tuple(sorted(files)))
+        _looks[folder] = at + LOOK_S * (len(files) > MANY), seen
     return seen
 
 
-def _files(folder: Path) -> int:
-    """An archive is never written again, and its folder tells that one has come or gone."""
+def _files(folder: Path) -> list[tuple[str, int, int]]:
+    """Folders, and files that may be written again, with size and time: an archive never is, and
+    its folder tells that one has come or gone."""
     found: list[tuple[str, int, int]] = []
     left = [str(folder)]
     while left:
@@ -667,7 +668,7 @@ def _files(folder: Path) -> int:
                 elif entry.name.endswith(WRITTEN):
                     stat = entry.stat()
                     found.append((entry.path, stat.st_size, stat.st_mtime_ns))
-    return hash(tuple(sorted(found)))
+    return found
 
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the results ...")

@@ -46,6 +46,24 @@ def test_a_page_is_outdated_when_files_have_changed_or_its_ages_have(
     assert data.is_outdated(tree)
 
 
+def test_many_files_are_not_looked_at_for_each_page(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import data
+
+    monkeypatch.setattr(streamlit, "session_state", {})
+    monkeypatch.setattr(data, "MANY", 0)
+    monkeypatch.setattr(data, "LOOK_S", 600.0)
+    data.begin()
+    assert len(data.runs(tree)) == 2
+    archive.write(tree, dashboard_tree.gpu_run(2))
+    data.begin()
+    assert len(data.runs(tree)) == 2
+    data._looks.clear()  # as after LOOK_S
+    data.begin()
+    assert len(data.runs(tree)) == 3
+
+
 def test_it_is_off_and_what_is_chosen_stays_chosen(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
