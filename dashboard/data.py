@@ -76,6 +76,10 @@ _looks: dict[Path, tuple[float, int]] = {}
 def results_folder() -> Place:
     """`-- --results DIR`, else HOSTBENCH_RESULTS, else ./results; the URL of a table as it is."""
     named = _options().results or os.environ.get("HOSTBENCH_RESULTS") or "results"
+    return _place(named)
+
+
+def _place(named: str) -> Place:
     return named if is_url(named) else Path(named)
 
 
@@ -248,7 +252,7 @@ def has_own() -> bool:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _has_own(folder: str, signature: int) -> bool:
-    place = folder if is_url(folder) else Path(folder)
+    place = _place(folder)
     names = machines(place)
     return not names or any(len(newest_of(place, name)) for name in names)
 
@@ -440,7 +444,7 @@ def answered(folder: Place, machine: str) -> Answered:
 
 @st.cache_resource(max_entries=16, show_spinner="Asking the newest runs ...")
 def _answered(folder: str, machine: str, signature: int) -> Answered:
-    place = folder if is_url(folder) else Path(folder)
+    place = _place(folder)
     newest = newest_of(place, machine)
     runs = dict(zip(newest["family"], newest["run_id"], strict=True))
     told: list[Answer] = []
@@ -469,7 +473,7 @@ def family_run(
 def _family_run(
     folder: str, machine: str, run_id: str, family: str, signature: int
 ) -> dict[str, tuple[pd.DataFrame, list[Answer], Unanswered]]:
-    rows = rows_of(folder if is_url(folder) else Path(folder), machine, run_id)
+    rows = rows_of(_place(folder), machine, run_id)
     rows = rows[(rows["family"] == family) & rows["workload"].isin(list(families.load((family,))))]
     found = {}
     for device in list(rows["device"].dropna().unique()) or ["cpu"] * bool(len(rows)):
@@ -494,7 +498,7 @@ def machine(folder: Place, name: str) -> MachineToday:
 
 @st.cache_resource(max_entries=64, show_spinner="Reading the machines ...")
 def _machine(folder: str, name: str, signature: int) -> MachineToday:
-    place = folder if is_url(folder) else Path(folder)
+    place = _place(folder)
     history, runs = _history(folder, signature), newest_of(place, name)["run_id"].unique()
     rows = history.of_runs([str(one) for one in runs], _named(name))
     return MachineToday(hardware=only(rows, "hardware", ""), limits=limits(rows))
@@ -510,7 +514,7 @@ def doctors(folder: Place) -> dict[str, list[Diagnosis]]:
 def _doctors(folder: str, signature: int) -> dict[str, list[Diagnosis]]:
     history = _history(folder, signature)
     newest = {run.machine or NO_MACHINE: run for run in history.runs()}
-    place = folder if is_url(folder) else Path(folder)
+    place = _place(folder)
     return {
         name: _doctor(folder, newest[name], history) if name in newest else []
         for name in machines(place)
@@ -532,7 +536,7 @@ def setup_changes(folder: Place) -> pd.DataFrame:
 @st.cache_data(max_entries=4, show_spinner=False)
 def _setup_changes(folder: str, signature: int) -> pd.DataFrame:
     history = _history(folder, signature)
-    place = folder if is_url(folder) else Path(folder)
+    place = _place(folder)
     found = [changes(history.setups(_named(name))).assign(machine=name) for name in machines(place)]
     every = pd.concat(found, ignore_index=True)
     return every.sort_values("since", ascending=False, kind="stable", ignore_index=True)
@@ -673,7 +677,7 @@ def _files(folder: Path) -> list[tuple[str, int, int]]:
 
 @st.cache_resource(max_entries=4, show_spinner="Reading the results ...")
 def _history(folder: str, signature: int) -> History:
-    return History(folder if is_url(folder) else Path(folder))
+    return History(_place(folder))
 
 
 def _asked(folder: Place, query: str, *about: Any) -> pd.DataFrame:

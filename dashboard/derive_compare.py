@@ -76,9 +76,10 @@ def table(
     """A row for each series; shares as numbers, times in seconds; a verdict with a `?` is
     provisional. A version that is a hash of asv's is told only where a case has several.
     `against_asv`: why asv compare says otherwise."""
-    rows = [_row(key, one, in_bytes, against_asv.get(key, "")) for key, one in in_order(found)]
+    order = in_order(found)
+    rows = [_row(key, one, in_bytes, against_asv.get(key, "")) for key, one in order]
     versions = Counter(key[:-1] for key in found)
-    for row, (key, _) in zip(rows, in_order(found), strict=True):
+    for row, (key, _) in zip(rows, order, strict=True):
         if versions[key[:-1]] == 1 and short_version(key[-1]) != key[-1]:
             row["series"] = name_of((*key[:-1], "1"))
     return pd.DataFrame(rows, columns=COLUMNS)
