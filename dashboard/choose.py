@@ -6,7 +6,7 @@ history, and each choice one more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -18,6 +18,8 @@ _LOW, _HIGH, _OF_ROW = 330, 600, 36
 """Pixels of a table and of its row."""
 _CHOSEN = "all that is chosen on this page"
 _DAYS = "days"
+MOST_LISTED = 500
+"""Options of a select box, the first ones: the browser takes long for thousands."""
 
 
 def begin() -> None:
@@ -43,16 +45,44 @@ def one(
     drops: Sequence[str] = (),
 ) -> str:
     """A select box; its first option is the default. Another choice takes the keys that it `drops`
-    out of the address: what they named may not be there any more."""
-    _set(key, options)
-    changed = _write(key, str, drops)
-    return str(st.selectbox(label, options, key=key, format_func=text, on_change=changed))
+    out of the address: what they named may not be there any more. The address, and who types, may
+    name an option by its beginning; one after the first MOST_LISTED has to be typed."""
+    said = st.query_params.get(key) or None
+    if said is not None and said not in options:
+        said = _begun(key, said, options, text)
+    chosen = options[0] if said is None else said
+    _hold(key, chosen)
+    listed = list(dict.fromkeys((*options[:MOST_LISTED], chosen)))
+    is_cut = len(listed) < len(options)
+    box = st.selectbox(
+        label,
+        listed,
+        key=key,
+        format_func=text,
+        on_change=_write(key, str, drops),
+        accept_new_options=is_cut,
+        filter_mode="contains" if is_cut else "fuzzy",
+        help=f"The first {len(listed):,} of {len(options):,} are listed. Type how another one "
+        "begins, and press Enter."
+        if is_cut
+        else None,
+    )
+    return str(box)
+
+
+def _begun(key: str, said: str, options: Sequence[str], text: Callable[[str], str]) -> str | None:
+    """The one option that begins so; None, with a warning, where there is none or several."""
+    alike = [one for one in options if one.startswith(said) or text(one).startswith(said)]
+    if len(alike) == 1:
+        return alike[0]
+    why = f"is how {len(alike):,} begin: say more of it" if alike else "is not here"
+    st.warning(f"The link asks for {plain(key)} {plain(said)}, which {why}.")
+    return None
 
 
 def text(key: str, label: str, hint: str) -> str:
     """A field for words; empty by default."""
-    st.session_state[key] = st.query_params.get(key, "")
-    st.session_state.setdefault(_CHOSEN, []).append((key, str))
+    _hold(key, st.query_params.get(key, ""))
     return str(st.text_input(label, key=key, placeholder=hint, on_change=_write(key, str)))
 
 
@@ -205,15 +235,14 @@ def _put_days() -> None:
 def _day(key: str, first: date, last: date, usual: date) -> date:
     said = st.query_params.get(key)
     try:
-        asked = usual if said is None else date.fromisoformat(said)
+        asked = usual if said is None else datetime.strptime(said, "%Y-%m-%d").date()
     except ValueError:
         st.warning(f"The link asks for {plain(key)} {plain(said)}, which is no day as 2026-11-23.")
         asked = usual
     day = min(max(asked, first), last)
     if day != asked:
         st.warning(f"The link asks for {key} {asked}, and there are points from {first} to {last}.")
-    st.session_state[key] = day
-    st.session_state.setdefault(_CHOSEN, []).append((key, str))
+    _hold(key, day)
     return day
 
 
@@ -236,7 +265,12 @@ def _set(
     if said is not None and said not in options:
         st.warning(f"The link asks for {plain(key)} {plain(said)}, which is not here.")
         said = None
-    st.session_state[key] = value(options[0] if said is None else said)
+    _hold(key, value(options[0] if said is None else said), text)
+
+
+def _hold(key: str, value: Any, text: Callable[[Any], str] = str) -> None:
+    """What a widget holds, and how the link says it."""
+    st.session_state[key] = value
     st.session_state.setdefault(_CHOSEN, []).append((key, text))
 
 

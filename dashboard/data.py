@@ -346,13 +346,18 @@ def caused(folder: Place, axis: Along, table: JudgedTable) -> Caused:
     return _caused(said_now(folder, axis, table), table)
 
 
+def stored_now(folder: Place) -> Said:
+    """Changes with the stored files."""
+    return str(folder), _signature(folder)
+
+
 def said_now(folder: Place, axis: Along, table: JudgedTable) -> Said:
     """Changes with the stored files, with what is judged of them, with an entry of triage, and at
     midnight."""
     own = [] if isinstance(folder, str) else sorted((folder / triage.FOLDER).glob("*"))
     entries = hash(tuple((str(path), path.stat().st_mtime_ns) for path in own))
     day = str(pd.Timestamp.now("UTC").date())
-    return str(folder), axis, _signature(folder), table.name, entries, day
+    return *stored_now(folder), axis, table.name, entries, day
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -364,8 +369,9 @@ def _caused(said: Said, _table: JudgedTable) -> Caused:
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def drawn(said: Said, asked: tuple[Hashable, ...], _made: Callable[[], Drawn]) -> Drawn:
-    """What `_made` makes of what was judged, kept while that is the same (`said_now`); `asked`
-    names it, and all that it depends on besides. Shared, so only read it."""
+    """What `_made` makes of what is stored, or of what was judged, kept while that is the same
+    (`stored_now`, `said_now`); `asked` names it, and all that it depends on besides. Shared, so
+    only read it."""
     return _made()
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import data
 import pandas as pd
+import pyarrow as pa
 import streamlit as st
 from derive import unexpected, without_number
 from streamlit.navigation.page import StreamlitPage
@@ -169,11 +170,15 @@ def table(
 
     Columns with nothing in them are not shown. `columns`: how some of them are drawn.
     """
-    drawn: dict[str, Any] = {name: st.column_config.Column(width="large") for name in _WIDE}
-    drawn |= columns
-    st.dataframe(_filled(rows), hide_index=True, width="stretch", column_config=drawn)
+    packed_table(packed(rows), columns)
     if name:
         save(rows if csv is None else csv, name)
+
+
+def packed_table(rows: pa.Table, columns: Mapping[str, Any]) -> None:
+    """A table of what `packed` gave."""
+    drawn: dict[str, Any] = {name: st.column_config.Column(width="large") for name in _WIDE}
+    st.dataframe(rows, hide_index=True, width="stretch", column_config=drawn | dict(columns))
 
 
 def clickable(
@@ -195,8 +200,8 @@ def clickable(
     return int(places[0]) if places and places[0] < len(rows) else None
 
 
-def _filled(rows: pd.DataFrame) -> pd.DataFrame:
-    """Empty text for what is missing, without the columns that hold nothing."""
+def packed(rows: pd.DataFrame) -> pa.Table:
+    """As a table is sent: empty text for what is missing, without the columns that hold nothing."""
     texts = set(rows.select_dtypes(["object", "string"]))
     shown = {}
     for column in rows:
@@ -207,7 +212,7 @@ def _filled(rows: pd.DataFrame) -> pd.DataFrame:
             cells = known = [str(cell) if is_known else "" for cell, is_known in told]
         if any(known):
             shown[column] = cells
-    return pd.DataFrame(shown, index=rows.index)
+    return pa.Table.from_pandas(pd.DataFrame(shown, index=rows.index), preserve_index=False)
 
 
 def save(rows: pd.DataFrame | Callable[[], pd.DataFrame], name: str) -> None:

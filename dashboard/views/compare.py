@@ -3,6 +3,7 @@
 import choose
 import data
 import parts
+import pyarrow as pa
 import streamlit as st
 from derive_compare import (
     KINDS,
@@ -16,6 +17,7 @@ from derive_compare import (
 from words import environment, named, plain
 
 from hostbench.core.errors import HostbenchError
+from hostbench.report.charts import Spec
 
 ANY, CHANGED = "all machines", "slower or faster"
 
@@ -86,15 +88,22 @@ shown = rows[rows["verdict"].str.removesuffix("?").isin(verdicts)]
 if shown.empty:
     st.info(f"No series is {wanted}.")
 else:
+
+    def drawn() -> tuple[Spec, pa.Table]:
+        chart = forest(shown, [f"{called(a)} -> {called(b)}"])
+        return chart, parts.packed(shown.drop(columns=NOT_SHOWN))
+
     more = f", the {MOST_DRAWN} largest of {len(shown)}" if len(shown) > MOST_DRAWN else ""
     st.subheader(f"Change of each series{more}")
-    drawn = forest(shown, [f"{called(a)} -> {called(b)}"])
-    st.vega_lite_chart(drawn, width="stretch")
+    asked_for = "compare", *sides, machine, wanted
+    chart, cells = data.drawn(data.stored_now(folder), asked_for, drawn)
+    st.vega_lite_chart(chart, width="stretch")
     with st.container(horizontal=True):
-        parts.save_chart(drawn, "compare", f"Change of each series: {wanted}{more}")
+        parts.save_chart(chart, "compare", f"Change of each series: {wanted}{more}")
     percent = st.column_config.NumberColumn(format="percent")
     columns = dict.fromkeys(("change", "low", "high", "detectable"), percent)
-    parts.table(shown.drop(columns=NOT_SHOWN), "compare", rows, columns)
+    parts.packed_table(cells, columns)
+    parts.save(rows, "compare")
 st.caption(
     "Point: change of the time, hollow and with a ? where provisional; line: its 99 % interval. "
     "A verdict counts how many series were compared at once (docs/judgement.md). Detectable: half "

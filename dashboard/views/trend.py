@@ -88,7 +88,12 @@ with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
     with_scratch = not has_scratch or choose.yes("scratch", "Scratch runs")
     if not with_scratch:
         rows = {line: own[own["scratch"].isna()] for line, own in rows.items()}
-lines = found(rows, names, AXES[axis], unit)
+asked_for = *rows, machine, name, places, with_scratch, axis, unit
+lines = data.drawn(
+    data.stored_now(folder),
+    ("lines of trend", *asked_for),
+    lambda: found(rows, names, AXES[axis], unit),
+)
 if not lines:
     parts.stop(f"No point to draw: each run is scratch (switch Scratch runs on) or has no {axis}.")
 every = pd.concat(lines.values())
@@ -116,8 +121,8 @@ def stored_rows() -> pd.DataFrame:
     return stored[stored["run_id"].isin(made.every["run_id"])]
 
 
-asked_for = "trend", *lines, machine, name, places, with_scratch, axis, unit, start, end
-made, chart = data.drawn(data.said_now(folder, ALONG[axis], table), asked_for, picture)
+state = data.said_now(folder, ALONG[axis], table)
+made, chart = data.drawn(state, ("trend", *asked_for, start, end), picture)
 about = dict.fromkeys(hardware(own) for own in rows.values())
 if unit == "value":
     every_unit = dict.fromkeys(only(own, "unit") for own in rows.values())

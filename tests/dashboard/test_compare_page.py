@@ -67,6 +67,25 @@ def test_sides_that_cannot_be_compared_say_why(open_page) -> None:
     assert SLOWER not in said(app)
 
 
+def test_commits_beyond_those_that_are_listed_are_found_by_how_they_begin(
+    open_page, monkeypatch
+) -> None:
+    import choose
+
+    known = open_page().selectbox(key="second").options
+    monkeypatch.setattr(choose, "MOST_LISTED", 3)
+    box = open_page().selectbox(key="second")
+    assert len(box.options) == 3 and f"The first 3 of {len(known)} " in box.help
+    app = open_page(second=known[5][:6])  # as somebody types it, too
+    whole = app.selectbox(key="second").value
+    assert not app.warning and len(whole) == 40 and whole.startswith(known[5])
+    (link,) = (one.value for one in app.sidebar.code)
+    assert f"second={whole}" in link
+    assert "which is not here" in open_page(second="none such").warning[0].value
+    app = open_page(kind="run", second="2")
+    assert "begin: say more of it" in app.warning[0].value
+
+
 def test_names_are_short_where_all_are_of_one_machine() -> None:
     import derive_compare
 

@@ -379,6 +379,7 @@ def test_a_link_keeps_the_days_that_are_shown(open_page) -> None:
     assert "No point has its run time from 2026-11-09 to 2026-11-03" in said(app)
     app = open_page("trend", **{**wanted, "from": MARKUP, "to": "2030-01-01"})
     assert "which is no day" in app.warning[0].value and len(table(app, "said")) == 9
+    assert "which is no day" in open_page("trend", **{"from": "20261102"}).warning[0].value
     assert "asks for to 2030-01-01, and there are points from " in app.warning[1].value
 
 
