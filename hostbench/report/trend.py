@@ -19,8 +19,8 @@ TITLES = {
 KINDS = ("measured", "scratch (never judged)", "failed (struck out)", "skipped")
 MOST = 6
 """Series in one picture."""
-MOST_DRAWN = 1_000
-"""Points of a picture: about as many as it is wide in pixels."""
+MOST_DRAWN = 500
+"""Points of a picture: four of a stretch of nine pixels at 1280 px; more are slow to draw."""
 _POINTED = (
     "status reason scratch flags commit seconds gb_per_s ci_low_s ci_high_s value unit"
 ).split()
