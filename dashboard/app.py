@@ -5,10 +5,11 @@ from typing import Literal
 import choose
 import data
 import parts
+import stored
 import streamlit as st
 
 st.set_page_config(page_icon="⏱️", layout="wide", initial_sidebar_state=200)
-data.begin()
+stored.begin()
 ours: Literal["visible", "hidden"] = "visible" if data.has_own() else "hidden"
 page = st.navigation(
     {

@@ -1,21 +1,15 @@
-"""The results folder as the pages see it. The only file that caches."""
+"""What is stored, as the pages ask for it; kept while no stored file has changed."""
 
-import argparse
 import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import pandas as pd
+import stored
 import streamlit as st
-from charts_status import cells
 from derive_compare import newest, table
 from derive_machines import limits
 from derive_runs import listed
@@ -24,18 +18,14 @@ from words import hardware, only
 
 from hostbench import families
 from hostbench.core.errors import UsageError
-from hostbench.core.files import is_url, read_stored
+from hostbench.core.files import read_stored
 from hostbench.judge.compare import Comparison, compare
-from hostbench.judge.grid import Along, group_of, marked, settings
+from hostbench.judge.grid import group_of, marked, settings
 from hostbench.report import side_runs
 from hostbench.report.answer import Answer, Unanswered, by_family
-from hostbench.report.causes import causes, with_causes
 from hostbench.report.comparison import against_asv, notes
 from hostbench.report.comparison import page as comparison_page
 from hostbench.report.doctor import Diagnosis, of_stored
-from hostbench.report.forge import commit_page, commit_prefix
-from hostbench.report.judged_table import JudgedTable
-from hostbench.report.judging import KeptSets, Progress, progress, start
 from hostbench.report.night_history import facts_moved
 from hostbench.report.one_run import about, facts, proofs
 from hostbench.report.page import as_json
@@ -47,99 +37,42 @@ from hostbench.report.side_runs import SideRuns
 from hostbench.report.sides import both
 from hostbench.report.table import markdown
 from hostbench.store import traces as stored_traces
-from hostbench.store import triage
 from hostbench.store.columns import ABOUT, STATUSES
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
-from hostbench.store.table import remote
 from hostbench.store.traces import StoredTrace
-from hostbench.store.triage import Entry, Triage
 
-_SEEN = "signatures of the folders"
-_DRAWN = "when the page was drawn"
-OLD_AFTER_S = 600.0
-WRITTEN = (".json", ".jsonl", ".toml")
-"""Files that are written more than once."""
 _HOW = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
-Place: TypeAlias = Path | str
-"""A results folder, or the URL of a table."""
-Said: TypeAlias = tuple[Hashable, ...]
-Drawn = TypeVar("Drawn")
 _LATER, _LAST = 6, 12
 """Each more than every lesser reason to show a run later, taken together."""
 NO_MACHINE = "(not named yet)"
-MANY, LOOK_S = 1000, 2.0
-_looks: dict[Path, tuple[float, int]] = {}
-"""Results folder -> until when its last look counts, and what was seen."""
 
 
-def results_folder() -> Place:
-    """`-- --results DIR`, else HOSTBENCH_RESULTS, else ./results; the URL of a table as it is."""
-    named = _options().results or os.environ.get("HOSTBENCH_RESULTS") or "results"
-    return _place(named)
-
-
-def _place(named: str) -> Place:
-    return named if is_url(named) else Path(named)
-
-
-def _options() -> argparse.Namespace:
-    """Of the command line: what follows `--`."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--results")
-    parser.add_argument("--allow-triage", action="store_true")
-    return parser.parse_known_args(sys.argv[1:])[0]
-
-
-def allows_triage(folder: Place) -> bool:
-    """Whether the pages may write what people say of events: only where the server was started with
-    --allow-triage, and not into a table at a URL."""
-    return bool(_options().allow_triage) and isinstance(folder, Path)
-
-
-def say_of(folder: Place, events: pd.DataFrame, state: str, note: str) -> int:
-    """Write an entry of triage for each of these events (JudgedTable.events) that is a step; how
-    many. Raises UsageError for what cannot be kept."""
-    assert isinstance(folder, Path)
-    steps = events[events["kind"] != "break"]
-    for row in steps.to_dict("records"):
-        entry = Entry(
-            series=row["id"],
-            since=row["commit"],
-            direction=row["direction"],
-            state=state,
-            effect=float(row["effect"]),
-            note=note.strip() or None,
-        )
-        triage.put(folder, entry)
-    return len(steps)
-
-
-def runs(folder: Place) -> pd.DataFrame:
+def runs(folder: stored.Place) -> pd.DataFrame:
     """A row for each run, the newest first: machine, run_id, hostbench.store.columns.ABOUT, the
     number of rows of each status, `unexpected`, `device` (`simulated`, else missing); of our own
     runs also profile, launches, measured, by, complete (else missing).
 
     Raises UsageError when there is no such folder, like all that follow.
     """
-    return _runs(str(folder), _signature(folder)).copy(deep=False)
+    return _runs(str(folder), stored.signature(folder)).copy(deep=False)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _runs(folder: str, signature: int) -> pd.DataFrame:
-    runs = _kept(folder, signature, "runs_counted")
+    runs = stored.kept(folder, signature, "runs_counted")
     runs = runs.assign(machine=runs["machine"].fillna(NO_MACHINE))
-    about = [asdict(run) for run in _history(folder, signature).runs()]
+    about = [asdict(run) for run in stored.history(folder, signature).runs()]
     columns = ["run_id", "profile", "launches", "measured", "by", "complete"]
     headers = pd.DataFrame(about, columns=columns)
     runs = runs.merge(headers, on="run_id", how="left")
     return runs.sort_values("started_at", ascending=False, kind="stable", ignore_index=True)
 
 
-def listed_runs(folder: Place, machine: str | None) -> tuple[pd.DataFrame, list[str]]:
+def listed_runs(folder: stored.Place, machine: str | None) -> tuple[pd.DataFrame, list[str]]:
     """derive_runs.listed of all runs or a machine's, and what each is called: run@machine. Shared,
     so only read them."""
-    return _listed_runs(str(folder), machine, _signature(folder))
+    return _listed_runs(str(folder), machine, stored.signature(folder))
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -150,11 +83,6 @@ def _listed_runs(
     found = found if machine is None else found[found["machine"] == machine]
     names = [f"{run}@{where}" for run, where in zip(found["run_id"], found["machine"], strict=True)]
     return listed(found.reset_index(drop=True)), names
-
-
-def warnings(folder: Place) -> list[str]:
-    """What could not be read, and why."""
-    return list(_history(str(folder), _signature(folder)).warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +100,8 @@ class Machines:
     """`hardware:NAME` -> the groups of its machines, where several machines have it."""
 
 
-def every_machine(folder: Place) -> Machines:
-    return _every_machine(str(folder), _signature(folder))
+def every_machine(folder: stored.Place) -> Machines:
+    return _every_machine(str(folder), stored.signature(folder))
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -194,21 +122,21 @@ def _every_machine(folder: str, signature: int) -> Machines:
     return Machines(names=names, simulated=simulated, groups=groups, models=models)
 
 
-def machines(folder: Place) -> list[str]:
+def machines(folder: stored.Place) -> list[str]:
     return every_machine(folder).names
 
 
-def newest_of(folder: Place, machine: str) -> pd.DataFrame:
+def newest_of(folder: stored.Place, machine: str) -> pd.DataFrame:
     """A row for each family of hostbench's own workloads: the newest run that came to it, with the
     family's counts. hostbench's own runs before asv's, what may be judged before scratch, then
     those of a few cases that somebody chose, and what is partial last: cut off before its last
     launch, or before a case of the family."""
-    return _newest_of(str(folder), _signature(folder), machine)
+    return _newest_of(str(folder), stored.signature(folder), machine)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _newest_of(folder: str, signature: int, machine: str) -> pd.DataFrame:
-    found = _kept(folder, signature, "counts", _named(machine))
+    found = stored.kept(folder, signature, "counts", _named(machine))
     found = found[found["own"].astype(bool)]
     came_to = found[found[["ok", "skipped", "failed"]].sum(axis=1) > 0]
     kind = came_to["scratch"].notna().where(came_to["source"] != "asv", 2)
@@ -243,141 +171,54 @@ def _cut_off(runs: pd.DataFrame) -> list[str]:
 def has_own() -> bool:
     """Whether any run measured hostbench's own workloads, or those of a project of one's own; also
     where there is nothing yet."""
-    folder = results_folder()
+    folder = stored.results_folder()
     try:
-        return _has_own(str(folder), _signature(folder))
+        return _has_own(str(folder), stored.signature(folder))
     except UsageError:
         return True
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _has_own(folder: str, signature: int) -> bool:
-    place = _place(folder)
+    place = stored.place_of(folder)
     names = machines(place)
     return not names or any(len(newest_of(place, name)) for name in names)
 
 
-def rows_of(folder: Place, machine: str, run_id: str) -> pd.DataFrame:
+def rows_of(folder: stored.Place, machine: str, run_id: str) -> pd.DataFrame:
     """The tidy frame's rows of one run."""
-    rows = _asked(folder, "of_runs", [run_id], _named(machine))
+    rows = stored.asked(folder, "of_runs", [run_id], _named(machine))
     return rows.assign(machine=rows["machine"].fillna(NO_MACHINE))
 
 
-def peers_of(folder: Place, machine: str) -> pd.DataFrame:
+def peers_of(folder: stored.Place, machine: str) -> pd.DataFrame:
     """Other tools' points of a machine, in the frame's columns."""
-    return _asked(folder, "of_peers", machine)
+    return stored.asked(folder, "of_peers", machine)
 
 
-def series(folder: Place, machine: str) -> pd.DataFrame:
+def series(folder: stored.Place, machine: str) -> pd.DataFrame:
     """A row for each series of a machine, the first measured first: workload, case, has_number."""
-    return _asked(folder, "series", _named(machine))
+    return stored.asked(folder, "series", _named(machine))
 
 
-def trend(folder: Place, group: str, case: str) -> pd.DataFrame:
+def trend(folder: stored.Place, group: str, case: str) -> pd.DataFrame:
     """The rows of one series, the oldest first; points with few launches are scratch. Shared, so
     only read them."""
-    return _trend(str(folder), group, case, _signature(folder))
+    return _trend(str(folder), group, case, stored.signature(folder))
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def _trend(folder: str, group: str, case: str, signature: int) -> pd.DataFrame:
     machine, _, setting = group.partition("/")
-    rows = marked(_history(folder, signature).trend(_named(machine), case))
+    rows = marked(stored.history(folder, signature).trend(_named(machine), case))
     return rows[settings(rows) == setting] if setting else rows
 
 
-def traces(folder: Place, machine: str, family: str) -> tuple[list[StoredTrace], list[str]]:
+def traces(folder: stored.Place, machine: str, family: str) -> tuple[list[StoredTrace], list[str]]:
     """The newest trace of each case of a family, and what could not be read; none in a table."""
     if isinstance(folder, str):
         return [], []
-    return _traces(str(folder), machine, family, _signature(folder))
-
-
-def judged_table(folder: Place, axis: Along) -> JudgedTable:
-    """What was judged, as small frames. Where it is not fresh, `judging_now` has it made.
-
-    Raises UsageError when there is no such folder.
-    """
-    sets = _sets(str(folder), axis, _signature(folder))
-    return JudgedTable(sets, None if isinstance(folder, str) else folder)
-
-
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _sets(folder: str, axis: Along, signature: int) -> KeptSets:
-    return KeptSets.of(_history(folder, signature), axis)
-
-
-def judging_now(folder: Place, axis: Along) -> Progress:
-    """How far the process is that judges what is stored: it is started where there is none. git is
-    asked in the project of the results, else where the dashboard was started."""
-    state = str(folder), axis, _signature(folder)
-    process, sets = _process(*state), _sets(*state)
-    ended, told = process.poll(), progress(sets)
-    if ended == 0 and not sets.whole.is_dir():  # files have changed meanwhile
-        _process.clear()
-    if ended:
-        why = f"the process that judges ended with {ended}; `hostbench changes` says more"
-        return Progress(said="", error=told.error or why)
-    return Progress(said="starting") if told.error else told
-
-
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _process(folder: str, axis: Along, signature: int) -> subprocess.Popen[bytes]:
-    return start(folder, _sets(folder, axis, signature))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caused:
-    """What was judged, event by event and cause by cause; shared, so only read it."""
-
-    events: pd.DataFrame
-    """JudgedTable.events, with causes.with_causes."""
-    series: pd.DataFrame
-    """JudgedTable.series."""
-    causes: pd.DataFrame
-    cells: pd.DataFrame
-    """charts_status.cells."""
-    said: Said
-    """said_now"""
-
-
-def caused(folder: Place, axis: Along, table: JudgedTable) -> Caused:
-    """Kept while what was judged and said is the same."""
-    return _caused(said_now(folder, axis, table), table)
-
-
-def stored_now(folder: Place) -> Said:
-    """Changes with the stored files."""
-    return str(folder), _signature(folder)
-
-
-def said_now(folder: Place, axis: Along, table: JudgedTable) -> Said:
-    """Changes with the stored files, with what is judged of them, with an entry of triage, and at
-    midnight."""
-    own = [] if isinstance(folder, str) else sorted((folder / triage.FOLDER).glob("*"))
-    entries = hash(tuple((str(path), path.stat().st_mtime_ns) for path in own))
-    day = str(pd.Timestamp.now("UTC").date())
-    return *stored_now(folder), axis, table.name, entries, day
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _caused(said: Said, _table: JudgedTable) -> Caused:
-    events, series = with_causes(_table.events()), _table.series()
-    found = causes(events, series)
-    return Caused(events=events, series=series, causes=found, cells=cells(series), said=said)
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def drawn(said: Said, asked: tuple[Hashable, ...], _made: Callable[[], Drawn]) -> Drawn:
-    """What `_made` makes of what is stored, or of what was judged, kept while that is the same
-    (`stored_now`, `said_now`); `asked` names it, and all that it depends on besides. Shared, so
-    only read it."""
-    return _made()
-
-
-def triage_of(folder: Place) -> Triage:
-    """What people have said; there is none of a table at a URL."""
-    return Triage() if isinstance(folder, str) else triage.read(folder)
+    return _traces(str(folder), machine, family, stored.signature(folder))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,14 +239,14 @@ class OneRun:
     """Its files, a part each; none of a table at a URL."""
 
 
-def one_run(folder: Place, machine: str, run_id: str) -> OneRun | None:
+def one_run(folder: stored.Place, machine: str, run_id: str) -> OneRun | None:
     """None where it has no archive: asv's own file."""
-    return _one_run(str(folder), machine, run_id, _signature(folder))
+    return _one_run(str(folder), machine, run_id, stored.signature(folder))
 
 
 @st.cache_resource(max_entries=16, show_spinner="Reading the run ...")
 def _one_run(folder: str, machine: str, run_id: str, signature: int) -> OneRun | None:
-    history = _history(folder, signature)
+    history = stored.history(folder, signature)
     own = [run for run in history.runs() if run.machine == _named(machine)]
     place = next((at for at, run in enumerate(own) if run.run_id == run_id), None)
     if place is None:
@@ -425,7 +266,7 @@ def _one_run(folder: str, machine: str, run_id: str, signature: int) -> OneRun |
     )
 
 
-def archive(folder: Place, path: Path) -> bytes:
+def archive(folder: stored.Place, path: Path) -> bytes:
     """One of OneRun.archives as it lies there. Raises OSError where it has gone, or lies outside of
     the folder."""
     assert isinstance(folder, Path)
@@ -443,14 +284,14 @@ class Answered:
     hardware: str
 
 
-def answered(folder: Place, machine: str) -> Answered:
+def answered(folder: stored.Place, machine: str) -> Answered:
     """Each family's newest run asked its questions."""
-    return _answered(str(folder), machine, _signature(folder))
+    return _answered(str(folder), machine, stored.signature(folder))
 
 
 @st.cache_resource(max_entries=16, show_spinner="Asking the newest runs ...")
 def _answered(folder: str, machine: str, signature: int) -> Answered:
-    place = _place(folder)
+    place = stored.place_of(folder)
     newest = newest_of(place, machine)
     runs = dict(zip(newest["family"], newest["run_id"], strict=True))
     told: list[Answer] = []
@@ -468,18 +309,18 @@ def _answered(folder: str, machine: str, signature: int) -> Answered:
 
 
 def family_run(
-    folder: Place, machine: str, run_id: str, family: str
+    folder: stored.Place, machine: str, run_id: str, family: str
 ) -> dict[str, tuple[pd.DataFrame, list[Answer], Unanswered]]:
     """Device -> the rows that a run has of a family's workloads there, what they answer and what
     not; a case that has no device is on all. Shared, so only read it."""
-    return _family_run(str(folder), machine, run_id, family, _signature(folder))
+    return _family_run(str(folder), machine, run_id, family, stored.signature(folder))
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _family_run(
     folder: str, machine: str, run_id: str, family: str, signature: int
 ) -> dict[str, tuple[pd.DataFrame, list[Answer], Unanswered]]:
-    rows = rows_of(_place(folder), machine, run_id)
+    rows = rows_of(stored.place_of(folder), machine, run_id)
     rows = rows[(rows["family"] == family) & rows["workload"].isin(list(families.load((family,))))]
     found = {}
     for device in list(rows["device"].dropna().unique()) or ["cpu"] * bool(len(rows)):
@@ -498,29 +339,29 @@ class MachineToday:
     """Of its newest runs, the best rate at each limit: derive_machines.limits."""
 
 
-def machine(folder: Place, name: str) -> MachineToday:
-    return _machine(str(folder), name, _signature(folder))
+def machine(folder: stored.Place, name: str) -> MachineToday:
+    return _machine(str(folder), name, stored.signature(folder))
 
 
 @st.cache_resource(max_entries=64, show_spinner="Reading the machines ...")
 def _machine(folder: str, name: str, signature: int) -> MachineToday:
-    place = _place(folder)
-    history, runs = _history(folder, signature), newest_of(place, name)["run_id"].unique()
+    place = stored.place_of(folder)
+    history, runs = stored.history(folder, signature), newest_of(place, name)["run_id"].unique()
     rows = history.of_runs([str(one) for one in runs], _named(name))
     return MachineToday(hardware=only(rows, "hardware", ""), limits=limits(rows))
 
 
-def doctors(folder: Place) -> dict[str, list[Diagnosis]]:
+def doctors(folder: stored.Place) -> dict[str, list[Diagnosis]]:
     """What is wrong with each machine by the facts of its newest run, the worst first; empty where
     none are stored."""
-    return _doctors(str(folder), _signature(folder))
+    return _doctors(str(folder), stored.signature(folder))
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _doctors(folder: str, signature: int) -> dict[str, list[Diagnosis]]:
-    history = _history(folder, signature)
+    history = stored.history(folder, signature)
     newest = {run.machine or NO_MACHINE: run for run in history.runs()}
-    place = _place(folder)
+    place = stored.place_of(folder)
     return {
         name: _doctor(folder, newest[name], history) if name in newest else []
         for name in machines(place)
@@ -529,28 +370,28 @@ def _doctors(folder: str, signature: int) -> dict[str, list[Diagnosis]]:
 
 @st.cache_resource(max_entries=256, show_spinner="Reading the machines ...")
 def _doctor(folder: str, run: AboutRun, _history: History) -> list[Diagnosis]:
-    stored = _history.facts(run).get("before", {})
-    return of_stored(stored) if stored else []
+    known = _history.facts(run).get("before", {})
+    return of_stored(known) if known else []
 
 
-def setup_changes(folder: Place) -> pd.DataFrame:
+def setup_changes(folder: stored.Place) -> pd.DataFrame:
     """A row for each fact that changed on a machine, the newest first: `machine` and
     hostbench.report.setups.COLUMNS."""
-    return _setup_changes(str(folder), _signature(folder))
+    return _setup_changes(str(folder), stored.signature(folder))
 
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def _setup_changes(folder: str, signature: int) -> pd.DataFrame:
-    history = _history(folder, signature)
-    place = _place(folder)
+    history = stored.history(folder, signature)
+    place = stored.place_of(folder)
     found = [changes(history.setups(_named(name))).assign(machine=name) for name in machines(place)]
     every = pd.concat(found, ignore_index=True)
     return every.sort_values("since", ascending=False, kind="stable", ignore_index=True)
 
 
-def sides(folder: Place) -> pd.DataFrame:
+def sides(folder: stored.Place) -> pd.DataFrame:
     """What `hostbench compare` may name: a row for each run, the oldest first (History.sides)."""
-    return _asked(folder, "sides")
+    return stored.asked(folder, "sides")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -566,19 +407,19 @@ class ComparedSides:
     """As `hostbench compare` writes it."""
 
 
-def comparison(folder: Place, names: tuple[str, str], machine: str | None) -> ComparedSides:
+def comparison(folder: stored.Place, names: tuple[str, str], machine: str | None) -> ComparedSides:
     """As `hostbench compare`, of the newest runs of each side.
 
     Raises HostbenchError where two sides cannot be compared.
     """
-    return _comparison(str(folder), names, machine, _signature(folder))
+    return _comparison(str(folder), names, machine, stored.signature(folder))
 
 
 @st.cache_resource(max_entries=8, show_spinner="Comparing ...")
 def _comparison(
     folder: str, names: tuple[str, str], machine: str | None, signature: int
 ) -> ComparedSides:
-    history = _history(folder, signature)
+    history = stored.history(folder, signature)
     runs = history.sides()
     runs = runs if machine is None else runs[runs["machine"] == machine]
     counted = history.runs_counted().set_index("run_id")[[*STATUSES]].sum(axis=1)
@@ -607,94 +448,8 @@ def _left_out(asked: Sequence[SideRuns], read: Sequence[SideRuns]) -> Iterator[s
             )
 
 
-def commit_url(folder: Place, commit: object) -> str | None:
-    """The commit's page on its forge; None where none is known."""
-    return commit_page(_commit_prefix(folder), commit)
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _commit_prefix(folder: Place) -> str | None:
-    """As configured when it is first asked for."""
-    return commit_prefix(folder if isinstance(folder, Path) else None, Path.cwd())
-
-
 def _named(machine: str) -> str | None:
     return None if machine == NO_MACHINE else machine
-
-
-def begin() -> None:
-    """Before a page is drawn: it shows the files as they are now, all of it the same ones."""
-    st.session_state[_SEEN] = {}
-    st.session_state[_DRAWN] = time.monotonic()
-
-
-def _signature(folder: Place) -> int:
-    """Changes whenever a stored file comes, goes or is written, or something is published; looked
-    at once for each time that a page is drawn."""
-    seen: dict[str, int] | None = st.session_state.get(_SEEN)
-    if seen is None:
-        return _looked_at(folder)
-    if str(folder) not in seen:
-        seen[str(folder)] = _looked_at(folder)
-    return seen[str(folder)]
-
-
-def is_outdated(folder: Place) -> bool:
-    """Whether a stored file has come, gone or been written since the page was drawn, or that is so
-    long ago that ages on it are. A table at a URL that does not answer has not changed."""
-    if time.monotonic() - st.session_state.get(_DRAWN, 0.0) > OLD_AFTER_S:
-        return True
-    seen: dict[str, int] = st.session_state.get(_SEEN, {})
-    with suppress(UsageError):
-        return _looked_at(folder) != seen.get(str(folder))
-    return False
-
-
-def _looked_at(folder: Place) -> int:
-    """Where there are more than MANY files, as they were up to LOOK_S ago."""
-    if isinstance(folder, str):
-        return remote.version(folder)
-    at = time.monotonic()
-    until, seen = _looks.get(folder, (0.0, 0))
-    if at >= until:
-        files = _files(folder)
-        seen = hash(tuple(sorted(files)))
-        _looks[folder] = at + LOOK_S * (len(files) > MANY), seen
-    return seen
-
-
-def _files(folder: Path) -> list[tuple[str, int, int]]:
-    """Folders, and files that may be written again, with size and time: an archive never is, and
-    its folder tells that one has come or gone."""
-    found: list[tuple[str, int, int]] = []
-    left = [str(folder)]
-    while left:
-        with suppress(OSError):  # gone meanwhile
-            place = left.pop()
-            found.append((place, 0, Path(place).stat().st_mtime_ns))
-            for entry in os.scandir(place):
-                if entry.is_dir(follow_symlinks=False):
-                    left.append(entry.path)
-                elif entry.name.endswith(WRITTEN):
-                    stat = entry.stat()
-                    found.append((entry.path, stat.st_size, stat.st_mtime_ns))
-    return found
-
-
-@st.cache_resource(max_entries=4, show_spinner="Reading the results ...")
-def _history(folder: str, signature: int) -> History:
-    return History(_place(folder))
-
-
-def _asked(folder: Place, query: str, *about: Any) -> pd.DataFrame:
-    """What a query of History gives, kept while no stored file has changed."""
-    return _kept(str(folder), _signature(folder), query, *about)
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def _kept(folder: str, signature: int, query: str, *about: Any) -> pd.DataFrame:
-    rows: pd.DataFrame = getattr(_history(folder, signature), query)(*about)
-    return rows
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

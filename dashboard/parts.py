@@ -8,8 +8,10 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import data
+import judging
 import pandas as pd
 import pyarrow as pa
+import stored
 import streamlit as st
 from derive import unexpected, without_number
 from streamlit.navigation.page import StreamlitPage
@@ -37,16 +39,16 @@ _CAUSE = ["state", "change", "sparkline", "what", "since", "cause", "series", "m
 _WIDE = ("reason", "flags", "which", "series")
 
 
-def opened() -> data.Place:
+def opened() -> stored.Place:
     """The results folder, after what could not be read of it; where it holds no run, a message with
     the remedy and the end of the page."""
-    folder = data.results_folder()
+    folder = stored.results_folder()
     try:
         is_empty = data.runs(folder).empty
     except UsageError as error:
         st.error(f"Nothing to show: {plain(error)}")
     else:
-        warnings(data.warnings(folder), "while reading")
+        warnings(stored.warnings(folder), "while reading")
         if not is_empty:
             return folder
         st.info(f"No result is stored in {plain(folder)} yet.")
@@ -65,14 +67,14 @@ def refresh() -> None:
 
 @st.fragment(run_every=LOOKS_EVERY_S)
 def _redraw() -> None:
-    if data.is_outdated(data.results_folder()):
+    if stored.is_outdated(stored.results_folder()):
         st.rerun()
 
 
-def judged(folder: data.Place, axis: Along) -> JudgedTable:
+def judged(folder: stored.Place, axis: Along) -> JudgedTable:
     """What was judged. While nothing is judged yet the page says how far that is, and ends; while
     it is judged anew, the page shows what was judged before, and says so."""
-    table = data.judged_table(folder, axis)
+    table = judging.judged_table(folder, axis)
     if not table.is_fresh:
         _wait(folder, axis)
         try:
@@ -83,21 +85,21 @@ def judged(folder: data.Place, axis: Along) -> JudgedTable:
     return table
 
 
-def caused(folder: data.Place, axis: Along) -> data.Caused:
+def caused(folder: stored.Place, axis: Along) -> judging.Caused:
     """The same, event by event and cause by cause."""
-    return data.caused(folder, axis, judged(folder, axis))
+    return judging.caused(folder, axis, judged(folder, axis))
 
 
 @st.fragment(run_every=1)
-def _wait(folder: data.Place, axis: Along) -> None:
-    data.begin()
+def _wait(folder: stored.Place, axis: Along) -> None:
+    stored.begin()
     try:
-        is_fresh = data.judged_table(folder, axis).is_fresh
+        is_fresh = judging.judged_table(folder, axis).is_fresh
     except UsageError:  # the page says so
         is_fresh = True
     if is_fresh:
         st.rerun()
-    told = data.judging_now(folder, axis)
+    told = judging.how_far(folder, axis)
     if told.error:
         st.error(f"What is stored cannot be judged: {plain(told.error)}")
     else:
@@ -146,9 +148,9 @@ def run(page: StreamlitPage) -> None:
         st.error(f"Nothing to show: {plain(error)}")
 
 
-def commit_link(folder: data.Place, commit: object) -> None:
+def commit_link(folder: stored.Place, commit: object) -> None:
     """To the commit's page on its forge; nothing where none is known."""
-    if url := data.commit_url(folder, commit):
+    if url := stored.commit_url(folder, commit):
         label = f"commit {str(commit)[:8]} on {urlsplit(url).hostname}"
         st.page_link(url, label=label, icon=":material/open_in_new:")
 

@@ -10,6 +10,7 @@ import choose
 import data
 import pandas as pd
 import parts
+import stored
 import streamlit as st
 from words import case, plain
 
@@ -18,7 +19,7 @@ from hostbench.store.traces import StoredTrace
 from hostbench.timeline.picture import Scheme
 
 
-def of_time(folder: data.Place, machine: str, rows: pd.DataFrame) -> bool:
+def of_time(folder: stored.Place, machine: str, rows: pd.DataFrame) -> bool:
     """One reading of a case lane by lane, of the families and devices of these rows of the tidy
     frame; False where none is stored."""
     by_case: dict[str, StoredTrace] = {}

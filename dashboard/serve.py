@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 import streamlit as st
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from streamlit import cli_util, config, file_util
 from streamlit.web.cli import main
@@ -26,6 +26,7 @@ from streamlit.web.server import server_util
 
 TOLD = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location).href};</script>'
 HERE = Path(__file__).parent
+FIRST = "status"
 SOON_S = 0.2
 """From the start of the pages' runtime until the port answers, at most."""
 
@@ -37,13 +38,19 @@ async def page(_: Request) -> HTMLResponse:
     return HTMLResponse(told, headers={"Cache-Control": "no-cache"})
 
 
+async def first(request: Request) -> RedirectResponse:
+    """The first page has no name; who gives it one is led there, with what the link chose."""
+    return RedirectResponse(f"./?{request.url.query}")
+
+
 def routes() -> list[Route]:
-    """Where the pages are; the first one has no name. Below a base path, that path with a slash:
-    without one, streamlit leads there."""
+    """Where the pages are. Below a base path, that path with a slash: without one, streamlit leads
+    there."""
     base = str(config.get_option("server.baseUrlPath") or "").strip("/")
     start = f"/{base}/" if base else "/"
-    names = {path.stem for path in HERE.glob("views/[a-z]*.py")} - {"status"}
-    return [Route(f"{start}{name}", page) for name in ("", *sorted(names))]
+    names = {path.stem for path in HERE.glob("views/[a-z]*.py")} - {FIRST}
+    pages = [Route(f"{start}{name}", page) for name in ("", *sorted(names))]
+    return [*pages, Route(f"{start}{FIRST}", first)]
 
 
 @asynccontextmanager

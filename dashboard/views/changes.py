@@ -4,8 +4,10 @@ from functools import partial
 
 import choose
 import data
+import judging
 import pandas as pd
 import parts
+import stored
 import streamlit as st
 from words import case, plain
 
@@ -54,9 +56,9 @@ if series["judged"].any():  # a zero of what nobody has judged is no good news
     wanted = choose.counted("state", "State", {ANY: events["key"].nunique(), **number})
 rows = found.causes
 if any(asked):
-    rows = data.drawn(found.said, ("causes", *asked), lambda: causes(events, series))
+    rows = stored.drawn(found.said, ("causes", *asked), lambda: causes(events, series))
 rows = rows if wanted == ANY else rows[rows["state"] == wanted].reset_index(drop=True)
-parts.warnings(triage_warnings(data.triage_of(folder), pd.Timestamp.now("UTC")), "about triage")
+parts.warnings(triage_warnings(judging.triage_of(folder), pd.Timestamp.now("UTC")), "about triage")
 gone = stopped(series if machine == ANY else series[series["machine"] == machine])
 if len(gone):
     st.page_link(
@@ -84,10 +86,10 @@ if str(worst["what"]).startswith("commit "):
 for said in dict.fromkeys(own["triage_said"].dropna()):
     st.markdown(f"Triage: {plain(said)}")
 if worst["case"]:
-    stored = data.trend(folder, worst["group"], worst["case"])
+    points = data.trend(folder, worst["group"], worst["case"])
     named = f"{worst['workload']}: {case(worst['case'], worst['workload'])}"
     st.caption(plain(f"{named}, on {worst['group']}"))
-    chart = trend_chart.around(stored, worst, axis, CHART_HEIGHT)
+    chart = trend_chart.around(points, worst, axis, CHART_HEIGHT)
     st.vega_lite_chart(chart, width="stretch")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.page_link(
@@ -104,13 +106,13 @@ else:
         icon=":material/show_chart:",
         query_params={"machine": str(worst["machine"])},
     )
-if data.allows_triage(folder):
+if stored.allows_triage(folder):
     with st.form("triage", border=True):
         said_now = st.segmented_control("It is", TRIAGE_STATES, default=TRIAGE_STATES[-1])
         note = st.text_input("Note", max_chars=500)
         if st.form_submit_button("Write to triage") and said_now:
             try:
-                data.say_of(folder, own, said_now, note)
+                judging.say_of(folder, own, said_now, note)
             except (OSError, HostbenchError) as error:
                 st.error(f"It could not be written: {plain(error)}")
             else:

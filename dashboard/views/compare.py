@@ -4,6 +4,7 @@ import choose
 import data
 import parts
 import pyarrow as pa
+import stored
 import streamlit as st
 from derive_compare import (
     KINDS,
@@ -96,7 +97,7 @@ else:
     more = f", the {MOST_DRAWN} largest of {len(shown)}" if len(shown) > MOST_DRAWN else ""
     st.subheader(f"Change of each series{more}")
     asked_for = "compare", *sides, machine, wanted
-    chart, cells = data.drawn(data.stored_now(folder), asked_for, drawn)
+    chart, cells = stored.drawn(stored.now(folder), asked_for, drawn)
     st.vega_lite_chart(chart, width="stretch")
     with st.container(horizontal=True):
         parts.save_chart(chart, "compare", f"Change of each series: {wanted}{more}")

@@ -4,6 +4,7 @@ import charts_status
 import data
 import pandas as pd
 import parts
+import stored
 import streamlit as st
 from charts_status import CELL, NAMED
 from derive_machines import age, health, listed
@@ -61,7 +62,7 @@ if not is_judged:
         st.page_link("views/understand.py", label=label, icon=":material/quiz:")
 elif len(series):
     order = tuple(machines["machine"])
-    drawn = data.drawn(
+    drawn = stored.drawn(
         found.said,
         ("heatmap", order, frozenset(stale)),
         lambda: charts_status.heatmap(charts_status.arranged(found.cells, order, stale)),

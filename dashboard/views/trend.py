@@ -6,8 +6,10 @@ from datetime import timedelta
 
 import choose
 import data
+import judging
 import pandas as pd
 import parts
+import stored
 import streamlit as st
 from derive_trend import (
     MODEL,
@@ -89,8 +91,8 @@ with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
     if not with_scratch:
         rows = {line: own[own["scratch"].isna()] for line, own in rows.items()}
 asked_for = *rows, machine, name, places, with_scratch, axis, unit
-lines = data.drawn(
-    data.stored_now(folder),
+lines = stored.drawn(
+    stored.now(folder),
     ("lines of trend", *asked_for),
     lambda: found(rows, names, AXES[axis], unit),
 )
@@ -117,12 +119,12 @@ def picture() -> tuple[Drawing, Spec]:
 
 def stored_rows() -> pd.DataFrame:
     """What is drawn, as the tidy frame has it."""
-    stored = pd.concat(rows.values(), ignore_index=True)
-    return stored[stored["run_id"].isin(made.every["run_id"])]
+    every_row = pd.concat(rows.values(), ignore_index=True)
+    return every_row[every_row["run_id"].isin(made.every["run_id"])]
 
 
-state = data.said_now(folder, ALONG[axis], table)
-made, chart = data.drawn(state, ("trend", *asked_for, start, end), picture)
+state = judging.said_now(folder, ALONG[axis], table)
+made, chart = stored.drawn(state, ("trend", *asked_for, start, end), picture)
 about = dict.fromkeys(hardware(own) for own in rows.values())
 if unit == "value":
     every_unit = dict.fromkeys(only(own, "unit") for own in rows.values())

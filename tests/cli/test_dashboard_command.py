@@ -94,6 +94,9 @@ def test_a_page_says_where_its_server_is(said: str, port: int) -> None:
         with urllib.request.urlopen(f"http://localhost:{port}/{name}", timeout=20) as page:
             text = page.read().decode()
         assert "BACKEND_BASE_URL" in text and 'id="root"' in text
+    asked = f"http://localhost:{port}/status?axis=runs"
+    with urllib.request.urlopen(asked, timeout=20) as page:
+        assert page.url == f"http://localhost:{port}/?axis=runs"
 
 
 def test_it_is_shown_below_a_path_and_ends_when_it_is_told_to(port: int, tmp_path: Path) -> None:

@@ -213,15 +213,15 @@ def test_new_files_are_seen(open_page, tmp_path: Path) -> None:
 
 
 def test_the_results_argument_comes_before_the_environment(monkeypatch, tmp_path: Path) -> None:
-    import data
+    import stored
 
     monkeypatch.setenv("HOSTBENCH_RESULTS", "elsewhere")
-    assert data.results_folder() == Path("elsewhere")
+    assert stored.results_folder() == Path("elsewhere")
     monkeypatch.setattr(sys, "argv", ["app.py", "--results", str(tmp_path)])
-    assert data.results_folder() == tmp_path
+    assert stored.results_folder() == tmp_path
     monkeypatch.setattr(sys, "argv", ["app.py"])
     monkeypatch.delenv("HOSTBENCH_RESULTS")
-    assert data.results_folder() == Path("results")
+    assert stored.results_folder() == Path("results")
 
 
 def test_a_line_ends_where_the_same_commit_is_measured_again(rows: pd.DataFrame) -> None:

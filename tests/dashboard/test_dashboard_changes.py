@@ -53,12 +53,12 @@ def numbers(app: AppTest) -> dict[str, int]:
 
 def key_of(results: Path, what: str) -> str:
     """The name of a cause in the address."""
-    import data
+    import judging
 
     from hostbench.report.causes import with_causes
 
     dashboard_page.judged(results)
-    events = with_causes(data.judged_table(results, "commit").events())
+    events = with_causes(judging.judged_table(results, "commit").events())
     return str(events["key"][events["what"].str.startswith(what)].iloc[0])
 
 
@@ -101,12 +101,13 @@ def test_a_chosen_cause_shows_evidence_picture_and_commands(open_page, tree: Pat
 
 def test_the_rules_stand_at_the_first_point_of_the_new_level(tree: Path) -> None:
     import data
+    import judging
 
     from hostbench.report import causes, trend, trend_chart
 
     dashboard_page.judged(tree)
     for by, axis in dashboard_page.ALONG.items():
-        table = data.judged_table(tree, axis)
+        table = judging.judged_table(tree, axis)
         series = table.series()
         case = next(one for one in series["case"] if one.startswith(SLOWER))
         points = trend.points(data.trend(tree, MACHINE, case), case, by, "seconds")

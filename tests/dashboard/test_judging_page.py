@@ -15,7 +15,8 @@ on_the_path = dashboard_page.on_the_path
 def test_a_page_has_it_judged_and_says_why_it_cannot_be(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import data
+    import judging
+    import stored
 
     results = tmp_path / "results"
     write(results, nightly(12), cases=CASES[:2], machine="box")
@@ -24,20 +25,20 @@ def test_a_page_has_it_judged_and_says_why_it_cannot_be(
     app.switch_page("views/changes.py").run()
     assert not app.exception and not app.error
     assert "Judging what is stored, once: " in said(app)
-    process = data._process(str(results), "commit", data._signature(results))
+    process = judging._process(str(results), "commit", stored.signature(results))
     assert process.wait(60) == 0
     app.run()
     assert not app.exception and "Judging what is stored" not in said(app)
     assert "No change to show: 2 of 2 series are judged." in said(app)
     (whole,) = (results.parent / ".results.table" / "judged").glob("commit-all-*")
     (whole / "events.parquet").write_bytes(b"half of it")
-    data._caused.clear()
+    judging._caused.clear()
     app.run()
     assert not app.exception and "cannot be read: load the page again" in said(app)
     assert not whole.exists()
     whole.write_text("in its way")
-    monkeypatch.setattr(data, "start", lambda *about: process)
+    monkeypatch.setattr(judging, "start", lambda *about: process)
     monkeypatch.setattr(process, "returncode", 1)
-    data._process.clear()
+    judging._process.clear()
     app.run()
     assert "What is stored cannot be judged: the process that judges ended with 1; " in said(app)

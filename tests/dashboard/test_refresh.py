@@ -25,9 +25,10 @@ def test_a_page_is_outdated_when_files_have_changed_or_its_ages_have(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import data
+    import stored
 
     def draw() -> None:
-        data.begin()
+        stored.begin()
         data.runs(tree)
 
     def refuse(_: Any) -> int:
@@ -35,32 +36,33 @@ def test_a_page_is_outdated_when_files_have_changed_or_its_ages_have(
 
     monkeypatch.setattr(streamlit, "session_state", {})
     draw()
-    assert not data.is_outdated(tree)
+    assert not stored.is_outdated(tree)
     archive.write(tree, dashboard_tree.gpu_run(2))
-    assert data.is_outdated(tree)
+    assert stored.is_outdated(tree)
     draw()
-    assert not data.is_outdated(tree)
-    monkeypatch.setattr(data, "_looked_at", refuse)
-    assert not data.is_outdated(tree)
-    monkeypatch.setattr(data, "OLD_AFTER_S", -1.0)
-    assert data.is_outdated(tree)
+    assert not stored.is_outdated(tree)
+    monkeypatch.setattr(stored, "_looked_at", refuse)
+    assert not stored.is_outdated(tree)
+    monkeypatch.setattr(stored, "OLD_AFTER_S", -1.0)
+    assert stored.is_outdated(tree)
 
 
 def test_many_files_are_not_looked_at_for_each_page(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import data
+    import stored
 
     monkeypatch.setattr(streamlit, "session_state", {})
-    monkeypatch.setattr(data, "MANY", 0)
-    monkeypatch.setattr(data, "LOOK_S", 600.0)
-    data.begin()
+    monkeypatch.setattr(stored, "MANY", 0)
+    monkeypatch.setattr(stored, "LOOK_S", 600.0)
+    stored.begin()
     assert len(data.runs(tree)) == 2
     archive.write(tree, dashboard_tree.gpu_run(2))
-    data.begin()
+    stored.begin()
     assert len(data.runs(tree)) == 2
-    data._looks.clear()  # as after LOOK_S
-    data.begin()
+    stored._looks.clear()  # as after LOOK_S
+    stored.begin()
     assert len(data.runs(tree)) == 3
 
 
