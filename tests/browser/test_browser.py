@@ -30,6 +30,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-sync")
 CHART = "[data-testid=stVegaLiteChart] .mark-symbol.role-mark path"
 BAR = "[data-testid=stVegaLiteChart] .mark-rect.role-mark path"
+AT_REST = "[data-testid=stApp][data-test-script-state=notRunning]"
 # Streamlit asks for these below each page's own path, too, and goes on without them.
 KNOWN_404 = ("_stcore/health", "_stcore/host-config")
 _FITS = "document.querySelector('[data-testid=stMain]').scrollWidth <= 390"
@@ -138,6 +139,15 @@ def is_drawn(page: Any, title: str, *marks: str) -> None:
     assert page.get_by_test_id("stException").count() == 0
 
 
+def saved(page: Any, button: Any) -> Any:
+    """What a button saves, pressed once the page is at rest: a page that runs again meanwhile makes
+    its files anew, and the press may have been for an old one."""
+    page.locator(AT_REST).wait_for(state="attached")
+    with page.expect_download() as file:
+        button.click()
+    return file.value
+
+
 def fits_a_telephone(page: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function("innerWidth == 390")
@@ -164,10 +174,11 @@ def test_a_family_with_points_bars_and_tables_is_drawn_and_saved(
     is_drawn(page, "Families", CHART, BAR)
     page.get_by_text("Every case: ").click()
     every = page.get_by_test_id("stExpander").filter(has_text="Every case: ")
-    with page.expect_download() as csv:
-        every.get_by_role("button", name="CSV", exact=True).click()
-    assert csv.value.suggested_filename == "overlap.csv"
-    csv.value.save_as(tmp_path / "overlap.csv")
+    button = every.get_by_role("button", name="CSV", exact=True)
+    button.wait_for()
+    csv = saved(page, button)
+    assert csv.suggested_filename == "overlap.csv"
+    csv.save_as(tmp_path / "overlap.csv")
     lines = (tmp_path / "overlap.csv").read_text().splitlines()
     assert lines[0].startswith("machine,hardware,device,commit")
     planned = dashboard_tree.gpu_run(8).header.planned
@@ -175,11 +186,10 @@ def test_a_family_with_points_bars_and_tables_is_drawn_and_saved(
 
     page.locator("summary", has_text="figures").first.click()
     for form, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG")):
-        with page.expect_download() as picture:
-            page.get_by_test_id("stDownloadButton").filter(has_text=form).first.click()
-        name = picture.value.suggested_filename
+        picture = saved(page, page.get_by_test_id("stDownloadButton").filter(has_text=form).first)
+        name = picture.suggested_filename
         assert name.startswith("overlap.") and name.endswith(f".{form.lower()}")
-        picture.value.save_as(tmp_path / form)
+        picture.save_as(tmp_path / form)
         assert (tmp_path / form).read_bytes().startswith(start)
     title = RATIO_AND_ORDER[0].rpartition(" ")[0]
     assert title in (tmp_path / "SVG").read_text()
