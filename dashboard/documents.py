@@ -29,9 +29,17 @@ def title(name: str) -> str:
     return first.lstrip("# ").strip() or name
 
 
-def text(name: str) -> str:
-    """Its Markdown below the first heading; a link to another page of ours is its words alone."""
+def sections(name: str) -> dict[str, str]:
+    """Heading -> its Markdown; what stands before the first heading is under the page's own. A link
+    to another page of ours is its words alone."""
     folder = _folder()
     assert folder is not None and name in names()
-    whole = (folder / f"{name}.md").read_text(encoding="utf-8")
-    return _LINK.sub(r"\1", whole.partition("\n")[2])
+    whole = (folder / f"{name}.md").read_text(encoding="utf-8").partition("\n")[2]
+    found = {title(name): ""}
+    heading, is_code = title(name), False
+    for line in _LINK.sub(r"\1", whole).splitlines(keepends=True):
+        is_code ^= line.startswith("```")
+        if line.startswith("## ") and not is_code:
+            heading = line.lstrip("# ").strip()
+        found[heading] = found.get(heading, "") + line
+    return {heading: text for heading, text in found.items() if text.strip()}

@@ -89,8 +89,10 @@ def titled(
 
 
 def on_canvas(spec: Spec) -> Spec:
-    """For a chart with MANY marks: a node of the page for each is slow."""
-    return {**spec, "usermeta": {"embedOptions": {"renderer": "canvas"}}}
+    """For a chart with MANY marks: a node of the page for each is slow. Marks of a canvas are no
+    nodes, so none is described to a screen reader."""
+    canvas = {"embedOptions": {"renderer": "canvas"}}
+    return {**spec, "config": {"aria": False}, "usermeta": canvas}
 
 
 def heading(title: Sequence[str], about: Sequence[str]) -> Spec:
