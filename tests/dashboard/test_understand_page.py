@@ -62,3 +62,19 @@ def test_the_method_is_the_documentation(monkeypatch: pytest.MonkeyPatch, tree: 
 
     assert names()[0] == "method" and title("method") == "How hostbench measures"
     assert app.selectbox(key="doc").options[0] == "How hostbench measures"
+
+
+def test_the_method_shows_one_section_or_the_whole_page(
+    monkeypatch: pytest.MonkeyPatch, tree: Path
+) -> None:
+    app = dashboard_page.opened(monkeypatch, "method", tree)
+    headings = app.selectbox(key="section").options
+    assert headings[0] == "What is inside the timer" and "The delay probe" in headings
+    assert "## The delay probe" not in said(app)
+    for asked in ("The delay probe", headings[-1]):
+        app.selectbox(key="section").set_value(asked).run()
+        assert "## The delay probe" in said(app) and asked in app.query_params["section"]
+    assert all(f"## {one}" in said(app) for one in headings[:-1])
+    app.selectbox(key="doc").set_value("glossary").run()
+    assert "section" not in app.query_params and not app.warning
+    assert not any(one.key == "section" for one in app.selectbox)
