@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from words import commit8, known
 
-from hostbench.report.charts import BLUE, CROSS, ORANGE, Spec, field, layer, titled
+from hostbench.report.charts import BLUE, CROSS, ORANGE, Spec, field, layer, time_axis, titled
 from hostbench.report.doctor import Diagnosis
 
 STALE_AFTER = 1.5
@@ -107,7 +107,8 @@ def timeline(runs: pd.DataFrame, changes: pd.DataFrame, colors: Mapping[str, str
         {"machine": machine, "at": at, "said": _in_short(said)}
         for (machine, at), said in told.items()
     ]
-    x = field("at:T", title=None, scale={"type": "utc"})
+    span = (own["started_at"].max() - own["started_at"].min()).total_seconds()
+    x = field("at:T", title=None, axis=time_axis(1e3 * span), scale={"type": "utc"})
     y = field("machine:N", sort=names, title=None, axis={"labelLimit": 180, "ticks": False})
     shades = {"domain": names, "range": [colors[name] for name in names]}
     color = field("machine:N", scale=shades, legend=None)

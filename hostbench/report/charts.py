@@ -54,6 +54,8 @@ _SVG_LOOK: Mapping[str, Any] = {
 """So wide that it reads on a telephone."""
 MANY = 150
 """Marks of a chart from which on it is drawn otherwise."""
+_HOURS_MS = 3 * 86_400_000
+"""A shorter time is told in hours."""
 _SPARK_WIDTH, _SPARK_HEIGHT = 96, 22
 
 _TYPES = {"N": "nominal", "Q": "quantitative", "T": "temporal"}
@@ -114,6 +116,12 @@ def layer(rows: Sequence[Mapping[Any, Any]], kind: str, look: Spec, **channels: 
 def _known(cell: Any) -> Any:
     """JSON has no NaN."""
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def time_axis(span_ms: float) -> Spec:
+    """UTC over so long a time; hours are named where they tell points apart."""
+    form = "%Y-%m-%d" if span_ms > _HOURS_MS else "%m-%d %H:%M"
+    return {"format": form, "labelOverlap": True, "tickCount": 6, "grid": False}
 
 
 def field(name: str, **more: Any) -> Spec:

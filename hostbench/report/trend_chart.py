@@ -21,6 +21,7 @@ from hostbench.report.charts import (
     legend,
     on_canvas,
     scale,
+    time_axis,
     titled,
 )
 from hostbench.report.trend import (
@@ -227,11 +228,10 @@ def _domain(points: pd.DataFrame, levels: pd.DataFrame, limits: Mapping[str, flo
 
 
 def _time(points: pd.DataFrame, title: str) -> Spec:
-    """UTC, with room on both sides; hours are named where they tell points apart."""
+    """With room on both sides."""
     first, last = float(points["x"].min()), float(points["x"].max())
     span = last - first
     room = max(span / 40, 60_000) if span else _HALF_DAY_MS
-    form = "%Y-%m-%d" if span > 6 * _HALF_DAY_MS else "%m-%d %H:%M"
-    axis = {"format": form, "labelOverlap": True, "tickCount": 6, "grid": False}
     ends = [pd.Timestamp(at, unit="ms", tz="UTC").isoformat() for at in (first - room, last + room)]
-    return field("x:T", title=title, axis=axis, scale={"type": "utc", "domain": ends})
+    along = {"type": "utc", "domain": ends}
+    return field("x:T", title=title, axis=time_axis(span), scale=along)
