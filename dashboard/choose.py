@@ -45,8 +45,22 @@ def one(
     drops: Sequence[str] = (),
 ) -> str:
     """A select box; its first option is the default. Another choice takes the keys that it `drops`
-    out of the address: what they named may not be there any more. The address, and who types, may
-    name an option by its beginning; one after the first MOST_LISTED has to be typed."""
+    out of the address: what they named may not be there any more."""
+    _set(key, options)
+    changed = _write(key, str, drops)
+    return str(st.selectbox(label, options, key=key, format_func=text, on_change=changed))
+
+
+def one_begun(
+    key: str,
+    label: str,
+    options: Sequence[str],
+    text: Callable[[str], str] = str,
+    *,
+    drops: Sequence[str] = (),
+) -> str:
+    """The same of commits or runs, which are many and may be named by how they begin, in the
+    address and typed; one after the first MOST_LISTED has to be typed."""
     said = st.query_params.get(key) or None
     if said is not None and said not in options:
         said = _begun(key, said, options, text)

@@ -52,8 +52,9 @@ def called(one: str) -> str:
     return said.get(one, one)
 
 
+choose_side = choose.one_begun if kind in ("commit", "run") else choose.one
 with second:
-    b = choose.one("second", "After", known, called)
+    b = choose_side("second", "After", known, called)
 others = [one for one in known if one != b]
 if kind == "machine":
     simulated = data.every_machine(folder).simulated
@@ -61,7 +62,7 @@ if kind == "machine":
 if not others:
     parts.stop(f"No other machine is {'simulated' if b in simulated else 'measured'} as this one.")
 with first:
-    a = choose.one("first", "Before", others, called)
+    a = choose_side("first", "Before", others, called)
 prefix = "" if kind == "commit" else f"{kind}:"
 sides = f"{prefix}{a}", f"{prefix}{b}"
 try:

@@ -84,6 +84,8 @@ def test_commits_beyond_those_that_are_listed_are_found_by_how_they_begin(
     assert "which is not here" in open_page(second="none such").warning[0].value
     app = open_page(kind="run", second="2")
     assert "begin: say more of it" in app.warning[0].value
+    app = open_page(kind="driver", second="58")  # only commits and runs are named so
+    assert "which is not here" in app.warning[0].value
 
 
 def test_names_are_short_where_all_are_of_one_machine() -> None:
