@@ -5,11 +5,13 @@ else.
 """
 
 import argparse
+import gc
 import os
 import sys
 import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -31,7 +33,8 @@ Place: TypeAlias = Path | str
 """A results folder, or the URL of a table."""
 Said: TypeAlias = tuple[Hashable, ...]
 Drawn = TypeVar("Drawn")
-MANY, LOOK_S = 1000, 2.0
+MANY, LOOK_S = 1000, 1.0
+"""A look at more than MANY files counts for LOOK_S for each thousand of them."""
 _looks: dict[Path, tuple[float, int]] = {}
 """Results folder -> until when its last look counts, and what was seen."""
 
@@ -66,6 +69,14 @@ def begin() -> None:
     st.session_state[_DRAWN] = time.monotonic()
 
 
+@cache
+def settle() -> None:
+    """After the first page, once: what is imported by then is never garbage, and is not searched
+    for it after each page that follows."""
+    gc.collect()
+    gc.freeze()
+
+
 def signature(folder: Place) -> int:
     """Changes whenever a stored file comes, goes or is written, or something is published; looked
     at once for each time that a page is drawn."""
@@ -89,7 +100,7 @@ def is_outdated(folder: Place) -> bool:
 
 
 def _looked_at(folder: Place) -> int:
-    """Where there are more than MANY files, as they were up to LOOK_S ago."""
+    """Where there are more than MANY files, as they were at the last look that counts."""
     if isinstance(folder, str):
         return remote.version(folder)
     at = time.monotonic()
@@ -97,7 +108,8 @@ def _looked_at(folder: Place) -> int:
     if at >= until:
         files = _files(folder)
         seen = hash(tuple(sorted(files)))
-        _looks[folder] = at + LOOK_S * (len(files) > MANY), seen
+        counts_s = LOOK_S * len(files) / 1000 if len(files) > MANY else 0.0
+        _looks[folder] = at + counts_s, seen
     return seen
 
 
@@ -148,7 +160,7 @@ def now(folder: Place) -> Said:
 @st.cache_resource(max_entries=16, show_spinner=False)
 def drawn(said: Said, asked: tuple[Hashable, ...], _made: Callable[[], Drawn]) -> Drawn:
     """What `_made` makes of what is stored, or of what was judged, kept while that is the same
-    (`stored_now`, `said_now`); `asked` names it, and all that it depends on besides. Shared, so
+    (`now`, judging.said_now); `asked` names it, and all that it depends on besides. Shared, so
     only read it."""
     return _made()
 

@@ -42,12 +42,12 @@ with right:
 found = parts.caused(folder, axis)
 events, series = found.events, found.series
 with left:
-    machine = choose.one("machine", "Machine", [ANY, *sorted(set(series["machine"]))])
+    machine = choose.one("machine", "Machine", [ANY, *sorted(series["machine"].unique())])
 with second:
-    names = sorted({one for one in events["family"] if one})
+    names = sorted(one for one in events["family"].unique() if one)
     family = choose.one("family", "Family", [ANY, *names])
 with third:
-    cause = choose.one("cause", "Cause", [ANY, *sorted(set(events["cause"]))])
+    cause = choose.one("cause", "Cause", [ANY, *sorted(events["cause"].unique())])
 asked = [None if one == ANY else one for one in (machine, family, cause)]
 events = filtered(events, *asked)
 wanted = ANY

@@ -29,7 +29,7 @@ with left:
     family = choose.one("family", "Family", order, drops=("run", "device", "trace", "question"))
 if family in families.broken():
     parts.stop(plain(families.broken()[family]))
-having = [one for one in machines if family in set(data.newest_of(folder, one)["family"])]
+having = [one for one in machines if (data.newest_of(folder, one)["family"] == family).any()]
 with middle:
     order = [*having, *(one for one in machines if one not in having)]
     machine = choose.one("machine", "Machine", order, drops=("run", "device"))

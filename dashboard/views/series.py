@@ -41,10 +41,10 @@ folder = parts.opened()
 series = parts.caused(folder, AXIS).series
 left, middle, right = st.columns([1, 1, 2])
 with left:
-    machine = choose.one("machine", "Machine", [ANY, *sorted(set(series["machine"]))])
+    machine = choose.one("machine", "Machine", [ANY, *sorted(series["machine"].unique())])
 some = series if machine == ANY else series[series["machine"] == machine]
 with middle:
-    name = choose.one("workload", "Workload", [ANY, *sorted(set(some["workload"]))])
+    name = choose.one("workload", "Workload", [ANY, *sorted(some["workload"].unique())])
 some = some if name == ANY else some[some["workload"] == name]
 with right:
     text = choose.text("find", "Find", "words of a case, all of which must be there")

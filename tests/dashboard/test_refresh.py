@@ -1,5 +1,6 @@
 """The switch `Refresh by itself`, and what an open page keeps when it is drawn again."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +56,28 @@ def test_many_files_are_not_looked_at_for_each_page(
 
     monkeypatch.setattr(streamlit, "session_state", {})
     monkeypatch.setattr(stored, "MANY", 0)
-    monkeypatch.setattr(stored, "LOOK_S", 600.0)
+    monkeypatch.setattr(stored, "LOOK_S", 1e6)
     stored.begin()
     assert len(data.runs(tree)) == 2
     archive.write(tree, dashboard_tree.gpu_run(2))
     stored.begin()
     assert len(data.runs(tree)) == 2
-    stored._looks.clear()  # as after LOOK_S
+    stored._looks.clear()  # as when they count no more
     stored.begin()
     assert len(data.runs(tree)) == 3
+
+
+def test_what_is_imported_is_set_apart_from_garbage_once(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import stored
+
+    frozen: list[str] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("all that is there"))
+    stored.settle.cache_clear()
+    dashboard_page.opened(monkeypatch, "runs", tree)
+    dashboard_page.opened(monkeypatch, "machines", tree)
+    assert len(frozen) == 1
 
 
 def test_it_is_off_and_what_is_chosen_stays_chosen(
