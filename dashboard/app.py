@@ -10,7 +10,8 @@ import streamlit as st
 
 st.set_page_config(page_icon="⏱️", layout="wide", initial_sidebar_state=200)
 stored.begin()
-ours: Literal["visible", "hidden"] = "visible" if data.has_own() else "hidden"
+with st.spinner("Reading what is stored: the first time takes long ..."):
+    ours: Literal["visible", "hidden"] = "visible" if data.has_own() else "hidden"
 page = st.navigation(
     {
         "Watch": [
@@ -38,4 +39,3 @@ with st.sidebar:
 parts.run(page)
 with st.sidebar.popover("Link", icon=":material/link:", type="tertiary"):
     st.code(choose.link(), language=None, wrap_lines=True)
-stored.settle()

@@ -181,7 +181,9 @@ def has_own() -> bool:
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _has_own(folder: str, signature: int) -> bool:
     place = stored.place_of(folder)
-    names = machines(place)
+    found = _runs(folder, signature)
+    asv_alone = set(found["machine"]) - set(found["machine"][found["source"] != "asv"])
+    names = sorted(machines(place), key=asv_alone.__contains__)
     return not names or any(len(newest_of(place, name)) for name in names)
 
 

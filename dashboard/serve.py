@@ -53,9 +53,17 @@ def routes() -> list[Route]:
     return [*pages, Route(f"{start}{FIRST}", first)]
 
 
+def read_ahead() -> None:
+    """Its imports take as long as Streamlit's own: the server need not wait for them."""
+    import ahead
+
+    ahead.read()
+
+
 @asynccontextmanager
 async def opened(_: st.App) -> AsyncIterator[None]:
     """In a browser, unless the server is headless, and as soon as it answers."""
+    threading.Thread(target=read_ahead, daemon=True).start()
     if not config.get_option("server.headless"):
         address = server_util.get_display_address(config.get_option("server.address"))
         threading.Timer(SOON_S, cli_util.open_browser, [server_util.get_url(address)]).start()

@@ -5,18 +5,17 @@ else.
 """
 
 import argparse
-import gc
 import os
 import sys
 import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import pandas as pd
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
@@ -69,18 +68,11 @@ def begin() -> None:
     st.session_state[_DRAWN] = time.monotonic()
 
 
-@cache
-def settle() -> None:
-    """After the first page, once: what is imported by then is never garbage, and is not searched
-    for it after each page that follows."""
-    gc.collect()
-    gc.freeze()
-
-
 def signature(folder: Place) -> int:
     """Changes whenever a stored file comes, goes or is written, or something is published; looked
-    at once for each time that a page is drawn."""
-    seen: dict[str, int] | None = st.session_state.get(_SEEN)
+    at once for each time that a page is drawn, and outside of a page each time."""
+    is_page = get_script_run_ctx(suppress_warning=True) is not None
+    seen: dict[str, int] | None = st.session_state.get(_SEEN) if is_page else None
     if seen is None:
         return _looked_at(folder)
     if str(folder) not in seen:
@@ -131,7 +123,7 @@ def _files(folder: Path) -> list[tuple[str, int, int]]:
     return found
 
 
-@st.cache_resource(max_entries=4, show_spinner="Reading the results ...")
+@st.cache_resource(max_entries=4, show_spinner=False)
 def history(folder: str, signature: int) -> History:
     return History(place_of(folder))
 

@@ -4,12 +4,12 @@ Pure functions of grids and judgements.
 """
 
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hostbench.core.noise import Floats
 from hostbench.judge.change import Change, Judgement
@@ -20,6 +20,7 @@ from hostbench.judge.lines import MACHINE
 from hostbench.judge.machine import JudgedMachine, judge_machine
 from hostbench.store.triage import EventName
 
+Places: TypeAlias = NDArray[np.intp]
 EventStatus = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
 """recovered: a later level is back. ended: a baseline reset followed, so nobody can tell now."""
 
@@ -47,8 +48,8 @@ class DetectedEvent:
     grid: Grid
     series: int | None
     """Row of the grid; None for the machine itself."""
-    points: tuple[int, ...]
-    """Columns that the series has points in."""
+    points: Places = field(compare=False, repr=False)
+    """Columns that the series has points in; all events of a series share it."""
     place: int
     """Which of `points` is the first at the new level."""
     slack: int
@@ -71,12 +72,12 @@ class DetectedEvent:
     @property
     def first(self) -> GridColumn:
         """The first point at the new level."""
-        return self.grid.columns[self.points[self.place]]
+        return self.grid.columns[int(self.points[self.place])]
 
     @property
     def last(self) -> GridColumn:
         """The last point at the old level."""
-        return self.grid.columns[self.points[self.place - 1]]
+        return self.grid.columns[int(self.points[self.place - 1])]
 
     def around(self) -> list[GridColumn]:
         """The points that the step lies among for sure: the last certain old one comes first."""
@@ -85,7 +86,9 @@ class DetectedEvent:
     def places_around(self) -> list[int]:
         """Their columns in the grid."""
         first, last = self.bounds
-        return list(self.points[bisect_left(self.points, first) : bisect_right(self.points, last)])
+        start, end = np.searchsorted(self.points, [first, last + 1])
+        found: list[int] = self.points[start:end].tolist()
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +132,12 @@ def _events(grid: Grid, judgement: Judgement, series: int | None) -> Iterator[De
         before, after = (None, None) if is_machine else _levels(logs[0, points], place, edges)
         low, high = _interval(change, judgement, edges, place)
         yield DetectedEvent(
-            event=_event(grid, id, change, points.tolist(), place, slack),
+            event=_event(grid, id, change, points, place, slack),
             change=change,
             status=_status(judgement.changes, number),
             grid=grid,
             series=series,
-            points=tuple(points.tolist()),
+            points=points,
             place=place,
             slack=slack,
             bounds=(
@@ -152,12 +155,11 @@ def _events(grid: Grid, judgement: Judgement, series: int | None) -> Iterator[De
 
 
 def _event(
-    grid: Grid, id: str, change: Change, points: Sequence[int], place: int, slack: int
+    grid: Grid, id: str, change: Change, points: Places, place: int, slack: int
 ) -> EventName:
-    columns = [grid.columns[i] for i in points]
-    first = columns[place]
-    is_rerun = place > 0 and columns[place - 1].commit == first.commit
-    near = columns[max(0, place - slack) : place + slack + 1]
+    first = grid.columns[int(points[place])]
+    is_rerun = place > 0 and grid.columns[int(points[place - 1])].commit == first.commit
+    near = [grid.columns[i] for i in points[max(0, place - slack) : place + slack + 1]]
     names = {column.run_id for column in near} | {column.commit for column in near}
     return EventName(
         id=id,
@@ -178,7 +180,7 @@ def _slack(change: Change, noise: float | None) -> int:
     return min(FURTHEST, max(1, change.slack, int(MISPLACED * ratio**2 + 0.5)))
 
 
-def _edges(changes: Sequence[Change], number: int, points: np.ndarray) -> tuple[int, int]:
+def _edges(changes: Sequence[Change], number: int, points: Places) -> tuple[int, int]:
     """Places of the event before this one and of the one after it, among the points."""
     before = changes[number - 1] if number else None
     start = 0 if before is None else before.until or before.index

@@ -63,7 +63,8 @@ def subject(row: EventRow) -> str:
 
 def with_causes(events: pd.DataFrame) -> pd.DataFrame:
     """The events with their `state`, `what` did it, and a `key` that names that in an address."""
-    rows = events[_OF_CAUSE].to_dict("records")
+    each = zip(*(events[name].tolist() for name in _OF_CAUSE), strict=True)
+    rows: list[EventRow] = [dict(zip(_OF_CAUSE, row, strict=True)) for row in each]
     names = [what(row) for row in rows]
     found = events.assign(state=[state(row) for row in rows], what=names)
     return found.assign(
@@ -85,8 +86,9 @@ def causes(events: pd.DataFrame, series: pd.DataFrame) -> pd.DataFrame:
     ranked = _worst_first(events)
     worst = ranked.drop_duplicates("key")
     of_key = events.groupby("key")
-    own = events[events["case"] != ""].groupby("key")["id"].nunique()
-    along = events.groupby(["key", "group"])["moved"].max().groupby("key").sum()
+    own = events[events["case"] != ""].groupby("key")["id"].nunique().to_dict()
+    along = events.groupby(["key", "group"])["moved"].max().groupby("key").sum().to_dict()
+    places = events[["key", "machine"]].drop_duplicates().groupby("key")["machine"]
     sparks = dict(zip(series["id"], series["sparkline"], strict=True))
     drawn = ranked[ranked["id"].isin(sparks.keys())].drop_duplicates("key")
     ids = dict(zip(drawn["key"], drawn["id"], strict=True))
@@ -97,7 +99,7 @@ def causes(events: pd.DataFrame, series: pd.DataFrame) -> pd.DataFrame:
             "change": worst["effect"].map(in_words),
             "size": worst["effect"],
             "since": worst["key"].map(of_key["first_committed_at"].min()),
-            "machines": worst["key"].map(of_key["machine"].unique().map(", ".join)),
+            "machines": worst["key"].map(places.agg(", ".join)),
             "series": [int(max(own.get(key, 0), along[key])) for key in worst["key"]],
             "cause": worst["cause"],
             "what": [_titled(row) for row in worst[["what", "evidence"]].to_dict("records")],

@@ -132,7 +132,7 @@ def plain(entry: Entry) -> dict[str, Any]:
 def _column(one: DetectedEvent, place: int) -> dict[str, str] | None:
     if place < 0:
         return None
-    column = one.grid.columns[one.points[place]]
+    column = one.grid.columns[int(one.points[place])]
     return {
         "run_id": column.run_id,
         "commit": column.commit,

@@ -5,6 +5,7 @@ hostbench.report.judging makes it, in a process of its own.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import pandas as pd
 
@@ -15,6 +16,9 @@ from hostbench.report.judging import EVENTS, MACHINES, SERIES, KeptSets
 from hostbench.store import kept
 from hostbench.store import triage as stored
 from hostbench.store.triage import EventName, Triage, entry_for
+
+Said: TypeAlias = tuple[str | None, str | None, str]
+"""State, words, and why it counts no more."""
 
 
 class NotJudgedError(Exception):
@@ -94,9 +98,10 @@ class JudgedTable:
         """
         found = self._read(EVENTS, machine=_one(machine), id=ids)
         recent = found["from_end"] <= RECENT
-        about = found[list(_OF_TRIAGE)].itertuples(index=False)
-        has_any = bool(self._triage.entries)
-        said = [self._said(*one) if has_any else (None, None, "") for one in about]
+        said: list[Said] = [(None, None, "")] * len(found)
+        if self._triage.entries:
+            about = found[list(_OF_TRIAGE)].itertuples(index=False)
+            said = [self._said(*one) for one in about]
         named = pd.DataFrame(said, columns=["triage", "triage_said", "lapsed"], dtype=object)
         stayed = (found["status"] == "confirmed") & (found["effect"] > 0) & recent
         counts = named["triage"].notna() & (named["lapsed"] == "")
@@ -104,7 +109,7 @@ class JudgedTable:
 
     def _said(
         self, id: str, commit: str, direction: str, effect: float, near: Sequence[str]
-    ) -> tuple[str | None, str | None, str]:
+    ) -> Said:
         name = EventName(
             id=id, commit=commit, direction=direction, effect=effect, near=frozenset(near)
         )

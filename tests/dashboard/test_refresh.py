@@ -1,6 +1,5 @@
 """The switch `Refresh by itself`, and what an open page keeps when it is drawn again."""
 
-import gc
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ def test_a_page_is_outdated_when_files_have_changed_or_its_ages_have(
         raise UsageError("no table answers")
 
     monkeypatch.setattr(streamlit, "session_state", {})
+    monkeypatch.setattr(stored, "get_script_run_ctx", lambda **_: "a page's")
     draw()
     assert not stored.is_outdated(tree)
     archive.write(tree, dashboard_tree.gpu_run(2))
@@ -55,6 +55,7 @@ def test_many_files_are_not_looked_at_for_each_page(
     import stored
 
     monkeypatch.setattr(streamlit, "session_state", {})
+    monkeypatch.setattr(stored, "get_script_run_ctx", lambda **_: "a page's")
     monkeypatch.setattr(stored, "MANY", 0)
     monkeypatch.setattr(stored, "LOOK_S", 1e6)
     stored.begin()
@@ -65,19 +66,6 @@ def test_many_files_are_not_looked_at_for_each_page(
     stored._looks.clear()  # as when they count no more
     stored.begin()
     assert len(data.runs(tree)) == 3
-
-
-def test_what_is_imported_is_set_apart_from_garbage_once(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import stored
-
-    frozen: list[str] = []
-    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("all that is there"))
-    stored.settle.cache_clear()
-    dashboard_page.opened(monkeypatch, "runs", tree)
-    dashboard_page.opened(monkeypatch, "machines", tree)
-    assert len(frozen) == 1
 
 
 def test_it_is_off_and_what_is_chosen_stays_chosen(
