@@ -24,5 +24,6 @@ def read() -> None:
         data.has_own()
         folder = stored.results_folder()
         judging.caused(folder, AXIS, judging.judged_table(folder, AXIS))
+    stored.end()
     gc.collect()
     gc.freeze()

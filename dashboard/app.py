@@ -39,3 +39,4 @@ with st.sidebar:
 parts.run(page)
 with st.sidebar.popover("Link", icon=":material/link:", type="tertiary"):
     st.code(choose.link(), language=None, wrap_lines=True)
+stored.end()

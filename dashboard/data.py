@@ -417,7 +417,7 @@ def comparison(folder: stored.Place, names: tuple[str, str], machine: str | None
     return _comparison(str(folder), names, machine, stored.signature(folder))
 
 
-@st.cache_resource(max_entries=8, show_spinner="Comparing ...")
+@st.cache_resource(max_entries=4, show_spinner="Comparing ...")
 def _comparison(
     folder: str, names: tuple[str, str], machine: str | None, signature: int
 ) -> ComparedSides:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import pandas as pd
+import pyarrow
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
@@ -66,6 +67,11 @@ def begin() -> None:
     """Before a page is drawn: it shows the files as they are now, all of it the same ones."""
     st.session_state[_SEEN] = {}
     st.session_state[_DRAWN] = time.monotonic()
+
+
+def end() -> None:
+    """After what was read: memory that Arrow keeps for its next read goes back to the system."""
+    pyarrow.default_memory_pool().release_unused()
 
 
 def signature(folder: Place) -> int:
