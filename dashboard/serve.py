@@ -8,12 +8,14 @@ first, finds nothing there, and waits for a tenth of a second until it looks abo
 looks as before, as with `streamlit run dashboard/app.py`.
 """
 
+import os
 import signal
 import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import streamlit as st
@@ -60,6 +62,13 @@ def read_ahead() -> None:
     ahead.read()
 
 
+def end_now(code: int) -> NoReturn:
+    """A thread that still reads would crash in an interpreter that is taken down beneath it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 @asynccontextmanager
 async def opened(_: st.App) -> AsyncIterator[None]:
     """In a browser, unless the server is headless, and as soon as it answers."""
@@ -72,7 +81,14 @@ async def opened(_: st.App) -> AsyncIterator[None]:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # once the server has stopped
-    with suppress(KeyboardInterrupt, click.Abort):  # Ctrl-C is how it ends
-        main(["run", __file__, *sys.argv[1:]], standalone_mode=False)
+    code = 0
+    try:
+        with suppress(KeyboardInterrupt, click.Abort):  # Ctrl-C is how it ends
+            main(["run", __file__, *sys.argv[1:]], standalone_mode=False)
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        code = ended.code
+    end_now(code)
 else:  # streamlit imports it
     app = st.App(HERE / "app.py", routes=routes(), lifespan=opened)
