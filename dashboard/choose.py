@@ -5,6 +5,7 @@ What is not in the address is the default: a page that is visited is one entry o
 history, and each choice one more.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
@@ -18,6 +19,7 @@ _LOW, _HIGH, _OF_ROW = 330, 600, 36
 """Pixels of a table and of its row."""
 _CHOSEN = "all that is chosen on this page"
 _DAYS = "days"
+_COMMIT, _PART_OF_COMMIT = re.compile("[0-9a-f]{40}"), re.compile("[0-9a-f]{1,39}")
 MOST_LISTED = 500
 """Options of a select box, the first ones: the browser takes long for thousands."""
 
@@ -51,7 +53,7 @@ def one(
     return str(st.selectbox(label, options, key=key, format_func=text, on_change=changed))
 
 
-def one_begun(
+def one_of_many(
     key: str,
     label: str,
     options: Sequence[str],
@@ -59,38 +61,67 @@ def one_begun(
     *,
     drops: Sequence[str] = (),
 ) -> str:
-    """The same of commits or runs, which are many and may be named by how they begin, in the
-    address and typed; one after the first MOST_LISTED has to be typed."""
-    said = st.query_params.get(key) or None
-    if said is not None and said not in options:
-        said = _begun(key, said, options, text)
-    chosen = options[0] if said is None else said
+    """The same of commits or runs, of which the first MOST_LISTED are listed: another one is typed,
+    by a part of its name that no other has. The address may name a commit by its beginning."""
+    said, chosen = st.query_params.get(key), asked(key, options)
+    if said and chosen is None:
+        num = len(_begun(said, options))
+        why = f"is how {num:,} begin: say more of it" if num else "is not here"
+        st.warning(f"The link asks for {plain(key)} {plain(said)}, which {why}.")
+    chosen = chosen or options[0]
     _hold(key, chosen)
     listed = list(dict.fromkeys((*options[:MOST_LISTED], chosen)))
     is_cut = len(listed) < len(options)
-    box = st.selectbox(
+
+    def write() -> None:
+        found = _typed(label, st.session_state[key], options, text)
+        if found is not None:
+            _put(key, found, drops)
+
+    st.selectbox(
         label,
         listed,
         key=key,
         format_func=text,
-        on_change=_write(key, str, drops),
+        on_change=write,
         accept_new_options=is_cut,
         filter_mode="contains" if is_cut else "fuzzy",
-        help=f"The first {len(listed):,} of {len(options):,} are listed. Type how another one "
-        "begins, and press Enter."
+        help=f"The first {len(listed):,} of {len(options):,} are listed. Type a part of another "
+        "one's name (how a commit begins), and press Enter."
         if is_cut
         else None,
     )
-    return str(box)
+    return chosen
 
 
-def _begun(key: str, said: str, options: Sequence[str], text: Callable[[str], str]) -> str | None:
-    """The one option that begins so; None, with a warning, where there is none or several."""
-    alike = [one for one in options if one.startswith(said) or text(one).startswith(said)]
+def asked(key: str, options: Sequence[str]) -> str | None:
+    """The option that the address names; a commit also by its beginning, where no other begins so.
+    The name of a run may be how another one's begins, and says nothing of that."""
+    said = st.query_params.get(key, "")
+    alike = [said] if said in options else _begun(said, options)
+    return alike[0] if len(alike) == 1 else None
+
+
+def _begun(said: str, options: Sequence[str]) -> list[str]:
+    """The commits that begin so."""
+    part = said.strip().lower()
+    if not _PART_OF_COMMIT.fullmatch(part):
+        return []
+    return [one for one in options if one.startswith(part) and _COMMIT.fullmatch(one)]
+
+
+def _typed(label: str, said: str, options: Sequence[str], text: Callable[[str], str]) -> str | None:
+    """The one commit that begins so, or the one run that has it in its name, or in what it is
+    called here; None, with a word, where there is none or several: what was chosen stays."""
+    if said in options:
+        return said
+    part = said.strip().lower()
+    commits = _begun(said, options)
+    alike = commits or [one for one in options if part in one.lower() or part in text(one).lower()]
     if len(alike) == 1:
         return alike[0]
-    why = f"is how {len(alike):,} begin: say more of it" if alike else "is not here"
-    st.warning(f"The link asks for {plain(key)} {plain(said)}, which {why}.")
+    why = f"{len(alike):,} of them are called so, type more of it" if alike else "none is called so"
+    st.toast(f"{label}: {plain(said)}: {why}.", duration="long")
     return None
 
 

@@ -7,6 +7,8 @@ HERE = Path(__file__).parent
 FOLDERS = (HERE.parent / "docs", HERE.parent / "_docs")
 """Of a checkout, and as the wheel has it."""
 FIRST = ("method", "judgement", "benchmarks", "facts", "glossary", "results")
+SHORT = 1000
+"""Signs of what is no page of its own."""
 _LINK = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
 
 
@@ -30,8 +32,8 @@ def title(name: str) -> str:
 
 
 def sections(name: str) -> dict[str, str]:
-    """Heading -> its Markdown; what stands before the first heading is under the page's own. A link
-    to another page of ours is its words alone."""
+    """Heading -> its Markdown; what stands before the first heading is under the page's own, and
+    where that is short, with the first. A link to another page of ours is its words alone."""
     folder = _folder()
     assert folder is not None and name in names()
     whole = (folder / f"{name}.md").read_text(encoding="utf-8").partition("\n")[2]
@@ -40,6 +42,8 @@ def sections(name: str) -> dict[str, str]:
     for line in _LINK.sub(r"\1", whole).splitlines(keepends=True):
         is_code ^= line.startswith("```")
         if line.startswith("## ") and not is_code:
-            heading = line.lstrip("# ").strip()
+            heading = line.lstrip("# ").strip().replace("`", "")
+            if list(found) == [title(name)] and len(found[title(name)]) < SHORT:
+                found = {heading: found[title(name)]}
         found[heading] = found.get(heading, "") + line
     return {heading: text for heading, text in found.items() if text.strip()}

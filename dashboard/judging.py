@@ -1,6 +1,8 @@
 """What was judged, and what was said of it, as the pages see it."""
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +40,8 @@ def how_far(folder: stored.Place, axis: Along) -> Progress:
     process, sets = _process(*state), _sets(*state)
     ended, told = process.poll(), progress(sets)
     if ended == 0 and not sets.whole.is_dir():  # files have changed meanwhile
-        _process.clear()
+        _process.clear(*state)
+        stored.look_again(folder)
     if ended:
         why = f"the process that judges ended with {ended}; `hostbench changes` says more"
         return Progress(said="", error=told.error or why)
@@ -73,10 +76,16 @@ def caused(folder: stored.Place, axis: Along, table: JudgedTable) -> Caused:
 def said_now(folder: stored.Place, axis: Along, table: JudgedTable) -> stored.Said:
     """Changes with the stored files, with what is judged of them, with an entry of triage, and at
     midnight."""
-    own = [] if isinstance(folder, str) else sorted((folder / triage.FOLDER).glob("*"))
-    entries = hash(tuple((str(path), path.stat().st_mtime_ns) for path in own))
+    entries = 0 if isinstance(folder, str) else hash(tuple(_written(folder / triage.FOLDER)))
     day = str(pd.Timestamp.now("UTC").date())
     return *stored.now(folder), axis, table.name, entries, day
+
+
+def _written(folder: Path) -> Iterator[tuple[str, int]]:
+    """Entries of triage, and when each was written; somebody may be at it."""
+    for path in sorted(folder.glob(f"*{triage.SUFFIX}")):
+        with suppress(OSError):
+            yield path.name, path.stat().st_mtime_ns
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

@@ -111,6 +111,12 @@ def _looked_at(folder: Place) -> int:
     return seen
 
 
+def look_again(folder: Place) -> None:
+    """What was seen is known to be old: the next page looks."""
+    if isinstance(folder, Path):
+        _looks.pop(folder, None)
+
+
 def _files(folder: Path) -> list[tuple[str, int, int]]:
     """Folders, and files that may be written again, with size and time: an archive never is, and
     its folder tells that one has come or gone."""

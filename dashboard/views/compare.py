@@ -52,9 +52,15 @@ def called(one: str) -> str:
     return said.get(one, one)
 
 
-choose_side = choose.one_begun if kind in ("commit", "run") else choose.one
+choose_side = choose.one_of_many if kind in ("commit", "run") else choose.one
+before = choose.asked("first", known)
+newest = known  # the default of After is no commit that Before was asked for
+if before in known and "second" not in st.query_params:
+    newest = sorted(known, key=lambda one: one == before)
 with second:
-    b = choose_side("second", "After", known, called)
+    b = choose_side("second", "After", newest, called)
+if before == b:
+    parts.stop(f"Before and After are the same, {called(b)}: choose another After.")
 others = [one for one in known if one != b]
 if kind == "machine":
     simulated = data.every_machine(folder).simulated
@@ -83,7 +89,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     for side in (a, b) if kind == "commit" else ():
         parts.commit_link(folder, side)
 for note in made.notes:
-    st.caption(plain(note))
+    st.caption(plain(note.replace("`", "")))
 verdicts = {CHANGED: ("slower", "faster"), "all": tuple(number)}.get(wanted, (wanted,))
 rows = made.rows
 shown = rows[rows["verdict"].str.removesuffix("?").isin(verdicts)]

@@ -39,7 +39,9 @@ first = [str(one) for one in newest["run_id"][newest["family"] == family]]
 names = named(mine)
 order = [*first, *(name for name in names if name not in first)]
 with right:
-    run_id = choose.one_begun("run", "Run", order, names.__getitem__, drops=("device",))
+    run_id = choose.one_of_many(
+        "run", "Run", order, lambda one: names.get(one, one), drops=("device",)
+    )
 by_device = data.family_run(folder, machine, run_id, family)
 if not by_device:
     st.info(plain(f"This run has no case of {family}."))

@@ -71,14 +71,14 @@ def points(rows: pd.DataFrame, series: str, by: str, unit: str) -> pd.DataFrame:
 
 
 def thinned(found: pd.DataFrame, most: int) -> pd.DataFrame:
-    """About `most` points of a line that has more, none of them made up: it is cut into stretches
-    of equally many, and of each the first, the last, the lowest and the highest of each kind stay,
-    so that its outline is the same (M4: Jugel et al., VLDB 2014)."""
+    """About `most` points of a line that has more, none of them made up: the points of each kind
+    are cut into stretches of equally many, and of each the first, the last, the lowest and the
+    highest stay, so that its outline is the same (M4: Jugel et al., VLDB 2014)."""
     if len(found) <= most:
         return found
-    kinds = found["kind"].nunique()
-    num = max(most // (4 * kinds), 1)
-    stretch = pd.Series(range(len(found)), index=found.index) * num // len(found)
+    of_kind = found.groupby("kind", sort=False)
+    size = of_kind["x"].transform("size")
+    stretch = of_kind.cumcount() * (most * size // (4 * len(found))).clip(lower=1) // size
     of_each = found.groupby([stretch, found["kind"]], sort=False)
     low, high = (of_each["y"].transform(end) for end in ("min", "max"))
     ends = (found["y"] == low) | (found["y"] == high)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import streamlit
 from streamlit.testing.v1 import AppTest
 
 from hostbench.cli.entry import main
@@ -76,16 +77,49 @@ def test_commits_beyond_those_that_are_listed_are_found_by_how_they_begin(
     monkeypatch.setattr(choose, "MOST_LISTED", 3)
     box = open_page().selectbox(key="second")
     assert len(box.options) == 3 and f"The first 3 of {len(known)} " in box.help
-    app = open_page(second=known[5][:6])  # as somebody types it, too
+    app = open_page(second=known[5][:6])
     whole = app.selectbox(key="second").value
     assert not app.warning and len(whole) == 40 and whole.startswith(known[5])
     (link,) = (one.value for one in app.sidebar.code)
     assert f"second={whole}" in link
     assert "which is not here" in open_page(second="none such").warning[0].value
-    app = open_page(kind="run", second="2")
-    assert "begin: say more of it" in app.warning[0].value
+    assert not open_page(second=f" {known[5][:6].upper()}").warning
     app = open_page(kind="driver", second="58")  # only commits and runs are named so
     assert "which is not here" in app.warning[0].value
+
+
+def test_what_is_typed_is_found_by_a_part_of_its_name_or_says_why_not(monkeypatch) -> None:
+    import choose
+
+    runs = {"asv-7b-py3": "2026-11-01, box", "asv-7b-py3-numpy": "2026-11-02, box"}
+    told: list[str] = []
+    monkeypatch.setattr(streamlit, "toast", lambda said, **_: told.append(said))
+
+    def typed(said: str) -> str | None:
+        return choose._typed("After", said, list(runs), runs.__getitem__)
+
+    assert typed("asv-7b-py3") == "asv-7b-py3"  # a whole name, though another one begins so
+    assert typed(" NUMPY") == "asv-7b-py3-numpy" and typed("11-01") == "asv-7b-py3"
+    commits = ["0" * 38 + "ab", "ab" + "0" * 38]
+    assert choose._typed("After", "ab", commits, lambda one: one[:8]) == commits[1]
+    assert not told
+    assert typed("box") is None and typed("zzz") is None
+    assert "2 of them are called so" in told[0] and "zzz: none is called so" in told[1]
+
+
+def test_a_run_that_is_gone_is_not_taken_for_one_whose_name_begins_so(open_page) -> None:
+    whole = open_page(kind="run").selectbox(key="second").value
+    app = open_page(kind="run", second=whole[:-1])
+    assert "which is not here" in app.warning[0].value
+
+
+def test_before_and_after_are_two(open_page) -> None:
+    newest = open_page().selectbox(key="second").value
+    app = open_page(first=newest[:7])  # After is another one then
+    assert app.selectbox(key="first").value == newest and not app.warning
+    assert app.selectbox(key="second").value != newest
+    app = open_page(first=newest, second=newest)
+    assert "Before and After are the same" in app.info[0].value
 
 
 def test_names_are_short_where_all_are_of_one_machine() -> None:

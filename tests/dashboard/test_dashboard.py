@@ -255,6 +255,8 @@ def test_a_line_of_very_many_points_keeps_its_outline() -> None:
     assert drawn["x"].is_monotonic_increasing
     assert drawn["y"].agg(["min", "max"]).tolist() == found["y"].agg(["min", "max"]).tolist()
     assert len(trend.thinned(found.head(400), 400)) == 400
+    one_odd = found.assign(kind=["failed", *["measured"] * (len(found) - 1)])
+    assert abs(len(trend.thinned(one_odd, 400)) - len(trend.thinned(one_odd.tail(-1), 400))) < 8
 
 
 def test_a_new_version_breaks_the_line(rows: pd.DataFrame) -> None:

@@ -42,3 +42,31 @@ def test_a_page_has_it_judged_and_says_why_it_cannot_be(
     judging._process.clear()
     app.run()
     assert "What is stored cannot be judged: the process that judges ended with 1; " in said(app)
+
+
+def test_files_that_come_while_it_is_judged_are_looked_at_before_it_is_judged_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import judging
+    import stored
+
+    class Ended:
+        def poll(self) -> int:
+            return 0
+
+    results = tmp_path / "results"
+    write(results, nightly(12), cases=CASES[:2], machine="box")
+    monkeypatch.setattr(stored, "MANY", 0)
+    monkeypatch.setattr(stored, "LOOK_S", 1e6)
+    started = []
+
+    def start(*about: object) -> Ended:
+        started.append(about)
+        return Ended()
+
+    monkeypatch.setattr(judging, "start", start)
+    seen = stored.signature(results)
+    (results / "later.json").write_text("{}")
+    assert stored.signature(results) == seen  # the last look counts still
+    judging.how_far(results, "commit")
+    assert len(started) == 1 and stored.signature(results) != seen

@@ -75,6 +75,8 @@ def test_the_method_shows_one_section_or_the_whole_page(
         app.selectbox(key="section").set_value(asked).run()
         assert "## The delay probe" in said(app) and asked in app.query_params["section"]
     assert all(f"## {one}" in said(app) for one in headings[:-1])
+    app.selectbox(key="doc").set_value("judgement").run()
+    assert not any("`" in one for one in app.selectbox(key="section").options)
     app.selectbox(key="doc").set_value("glossary").run()
     assert "section" not in app.query_params and not app.warning
     assert not any(one.key == "section" for one in app.selectbox)
