@@ -257,9 +257,9 @@ def fail_and_reset() -> None:
         os.kill(max(workers), signal.SIGKILL)
         for _ in range(1000):
             prepared.step()
-    except RuntimeError as error:
+    except (RuntimeError, OSError, EOFError):  # torch's; the others' where a batch was on its way
         device.reset()
-        print(len(workers) >= 2, len(workers & children()), error)
+        print(len(workers) >= 2, len(workers & children()))
 
 
 def test_a_failing_case_leaves_no_worker(scratch: str) -> None:
@@ -273,7 +273,7 @@ def test_a_failing_case_leaves_no_worker(scratch: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("True 0 DataLoader worker"), done.stdout
+    assert done.stdout == "True 0\n", done.stdout
 
 
 def test_workers_die_with_the_process_that_measures(scratch: str) -> None:
