@@ -10,15 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hostbench.testing.histories import tree
-from hostbench.testing.histories.story import (
+from tests import asv_project
+from tests.fakes.histories import tree
+from tests.fakes.histories.story import (
     MOST_COMMITS,
     HistoryNoise,
     Story,
     StoryEvent,
     StoryMachine,
 )
-from tests import asv_project
 
 MACHINES = 5
 SERIES = sum(map(asv_project.series_of, range(asv_project.NUM_BENCHMARKS)))

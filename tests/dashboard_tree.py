@@ -15,9 +15,9 @@ from hostbench.core.records import CaseRecord, Finish, Measurement, Run
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.store import archive, peers
-from hostbench.testing import builders
-from hostbench.testing.histories import tree
-from hostbench.testing.histories.story import HistoryNoise, Story, StoryEvent, StoryMachine
+from tests.fakes import builders
+from tests.fakes.histories import tree
+from tests.fakes.histories.story import HistoryNoise, Story, StoryEvent, StoryMachine
 
 HOSTILE = "<script>alert(1)</script>"
 MARKUP = "[click](javascript:alert(1)) **bold** $x$ :red[x] <img src=x onerror=alert(1)>"

@@ -37,7 +37,6 @@ LAYERS = (
     "idle",
     "recipes",
     "notify",
-    "testing",
     "cli __main__",
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}

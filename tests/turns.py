@@ -15,8 +15,8 @@ from hostbench.cli import ab, bisecting, measuring
 from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
-from hostbench.testing.builders import InProcess, copy_case
 from hostbench.vcs import side
+from tests.fakes.builders import InProcess, copy_case
 
 CASE = copy_case(device="cuda", nbytes=65536, memory="pinned")
 WORKS = load(("transfer",)).values()

@@ -451,29 +451,6 @@ _command(
     options.results,
 )
 _command(
-    "simulate-history",
-    "Write results whose changes are known.",
-    click.option(
-        "-o",
-        "output",
-        type=options.OUTPUT,
-        metavar="DIR",
-        required=True,
-        help="new or empty folder: DIR/results, and DIR/truth.json with what really happened",
-    ),
-    click.option(
-        "--story",
-        type=options.PATH,
-        metavar="FILE",
-        help="TOML, see docs/simulation.md (default: a story that the seed makes up)",
-    ),
-    click.option("--machines", type=int, metavar="N", help="3 unless given"),
-    click.option("--commits", type=int, metavar="N", help="one a day (120)"),
-    click.option("--series", type=int, metavar="N", help="cases of each machine (24)"),
-    click.option("--seed", type=int, metavar="N", help="the same, the same bytes (0)"),
-    click.option("--git", is_flag=True, help="make DIR a git repository that has the commits"),
-)
-_command(
     "init",
     "Write what this git repository lacks to have its own code measured: asv.conf.json, a "
     "workload, benchmarks/, results/, a nightly workflow. What is there is left as it is.",

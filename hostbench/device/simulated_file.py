@@ -1,6 +1,6 @@
 """HOSTBENCH_SIMULATION=FILE.toml: what the simulated device pretends to be.
 
-docs/simulation.md explains every key. Histories (`hostbench.testing.histories`) share its tables.
+docs/simulation.md explains every key.
 """
 
 import os

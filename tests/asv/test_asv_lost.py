@@ -10,7 +10,7 @@ from hostbench import suite
 from hostbench.core.errors import DeviceLost
 from hostbench.core.records import CaseRecord
 from hostbench.facts.hardware import Hardware
-from hostbench.testing.builders import record
+from tests.fakes.builders import record
 
 
 def test_cases_that_were_not_reached_are_failures_with_the_reason(

@@ -9,7 +9,7 @@ from hostbench.cli import budget
 from hostbench.cli.budget import Budget
 from hostbench.core.case import Case
 from hostbench.judge.sequential import LOOKS
-from hostbench.testing.builders import copy_case, failed, record
+from tests.fakes.builders import copy_case, failed, record
 
 QUIET, NOISY, WILD, SLOWER = (copy_case(nbytes=1 << place) for place in range(10, 14))
 CASES = (QUIET, NOISY, WILD, SLOWER)

@@ -40,7 +40,8 @@ from hostbench.families import load
 from hostbench.runner import journal, plan
 from hostbench.store import archive
 from hostbench.store.runs import WholeRun
-from hostbench.testing.builders import (
+from hostbench.vcs.repo import Checkout
+from tests.fakes.builders import (
     COMMIT,
     FACTS,
     InProcess,
@@ -49,7 +50,6 @@ from hostbench.testing.builders import (
     run,
     write_journal,
 )
-from hostbench.vcs.repo import Checkout
 from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent

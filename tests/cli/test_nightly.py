@@ -35,8 +35,8 @@ from hostbench.notify.webhook import Notified
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.lock import only_one
 from hostbench.store import history, nights
-from hostbench.testing.builders import InProcess
 from tests import own_project
+from tests.fakes.builders import InProcess
 from tests.turns import git
 
 MACHINE = "simulated-box"

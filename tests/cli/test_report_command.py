@@ -13,8 +13,8 @@ from hostbench.cli.results import results_folder
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.facts.torch_probe import TorchState
 from hostbench.store import archive
-from hostbench.testing.builders import copy_case, record, run
 from tests import asv_project
+from tests.fakes.builders import copy_case, record, run
 
 TWO = Path(__file__).parent.parent / "data" / "nvbandwidth" / "two_gpus.json"
 

@@ -26,9 +26,9 @@ from hostbench.core.errors import (
 from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.store import check, traces
-from hostbench.testing.builders import InProcess
 from hostbench.timeline import read_trace
-from tests.gpu_stand_in import on_machine
+from tests.fakes.builders import InProcess
+from tests.gpu_stand_in import cuda_machine
 
 ROOT = Path(__file__).parent.parent.parent
 CASE = "overlap.pipeline[batch_bytes=4MiB,memory=pinned,schedule=copy_stream]"
@@ -214,7 +214,7 @@ def test_ranks_on_gpus_have_their_hosts_and_streams(
     works = TorchState(installed=True, importable=True, cuda_works=True)
     monkeypatch.setattr(facts, "probe_torch", lambda *_: works)
     case = "collectives.all_reduce_queued[num_ranks=2,nbytes=64KiB]"
-    with on_machine("2_gpus"):
+    with cuda_machine(num_gpus=2):
         assert main(["trace", case, "--format", "json"]) == EXIT_OK
     lanes = json.loads(capsys.readouterr().out)["lanes"]
     assert [lane["place"] for lane in lanes] == ["rank 0", "rank 0", "rank 1", "rank 1"]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hostbench.core.case import Case, parse_selector, parse_series, read_case
 from hostbench.core.errors import UsageError
 from hostbench.families import load
-from hostbench.testing.builders import copy_case, create_case
 from tests.conftest import ODD
+from tests.fakes.builders import copy_case, create_case
 
 CASE = copy_case(nbytes=65536, memory="pageable", blocking=False)
 TEXT = "transfer.host_to_device[device=cpu,nbytes=65536,memory=pageable,blocking=False]"

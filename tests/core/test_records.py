@@ -37,8 +37,8 @@ from hostbench.report.page import page
 from hostbench.runner import journal
 from hostbench.store import archive, frame
 from hostbench.store.runs import WholeRun
-from hostbench.testing.builders import COMMIT, copy_case, record, run, write_journal
 from tests.conftest import examples
+from tests.fakes.builders import COMMIT, copy_case, record, run, write_journal
 from tests.store.test_frame import asv_file
 from tests.stored import Tree, read_tree
 

@@ -17,7 +17,6 @@ from hostbench.core.errors import UsageError
 from hostbench.core.records import Finish
 from hostbench.core.units import MIB
 from hostbench.store import archive
-from hostbench.testing.builders import copy_case, record, run
 from tests import dashboard_page, dashboard_tree
 from tests.dashboard_page import said
 from tests.dashboard_tree import (
@@ -29,6 +28,7 @@ from tests.dashboard_tree import (
     STRUCK,
     TREND,
 )
+from tests.fakes.builders import copy_case, record, run
 
 FAMILIES = ("transfer", "allocation", "synchronization", "overlap", "loading", "collectives")
 ABOUT_ALL = ("status", "series", "changes", "compare", "runs", "machines", "method")

@@ -198,7 +198,7 @@ def test_names_are_quoted_for_the_shell() -> None:
 def test_nothing_to_show_is_a_sentence(open_page, tmp_path: Path) -> None:
     from msgspec.structs import replace
 
-    from hostbench.testing.histories import tree as trees
+    from tests.fakes.histories import tree as trees
 
     quiet = trees.write(
         tmp_path / "q", replace(dashboard_tree.CHANGES, events=(), commits=20), git=False

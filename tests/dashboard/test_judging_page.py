@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from hostbench.testing.history import CASES, nightly, write
 from tests import dashboard_page
 from tests.dashboard_page import APP, said
+from tests.fakes.history import CASES, nightly, write
 
 on_the_path = dashboard_page.on_the_path
 

@@ -13,10 +13,10 @@ from hostbench.core.lanes import Lane, Span
 from hostbench.store import archive, traces
 from hostbench.store.history import History
 from hostbench.store.traces import StoredTrace, TraceAbout
-from hostbench.testing.builders import copy_case, record, run
 from tests import dashboard_page
 from tests.dashboard_page import said
 from tests.dashboard_tree import GPU_MACHINE
+from tests.fakes.builders import copy_case, record, run
 
 on_the_path = dashboard_page.on_the_path
 HOSTILE = '</text><script>alert(1)</script>"&'

@@ -340,7 +340,7 @@ def test_a_profiler_that_sees_no_gpu_is_a_reason() -> None:
 
 def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:
     from hostbench.device.link_counters import LinkCounters
-    from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+    from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
     first = FakeGpu(uuid="GPU-aaaa", field_values={197: 1, 198: 2})
     second = FakeGpu(uuid="GPU-bbbb", field_values={197: 30, 198: 40})

@@ -25,7 +25,7 @@ from hostbench.measure.measure import Prepared
 from hostbench.measure.trace import trace
 from hostbench.measure.workload import prepare
 from hostbench.runner.worker import walk
-from hostbench.testing.fake_nvml import FakeNvml
+from tests.fakes.fake_nvml import FakeNvml
 from tests.gpu_stand_in import Costs, Floor, Refusals, cuda_machine
 
 COSTS = Costs()

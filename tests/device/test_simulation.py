@@ -26,7 +26,7 @@ from hostbench.measure.measure import Settings, measure
 from hostbench.measure.workload import prepare
 from hostbench.store import archive
 from hostbench.store.runs import WholeRun
-from hostbench.testing.builders import InProcess, copy_case, record, run
+from tests.fakes.builders import InProcess, copy_case, record, run
 from tests.stored import read_tree, runs_of
 
 ROOT = Path(__file__).parent.parent.parent

@@ -5,7 +5,7 @@ from hostbench.facts.gpu import ORDER_UNKNOWN, cuda_indices, hash_bare
 from hostbench.facts.nvml import open_nvml
 from hostbench.facts.record import Value, known, unknown
 from hostbench.facts.torch_probe import TorchState
-from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
 A, B = "GPU-aaaa1111-0000", "GPU-bbbb2222-0000"
 M1, M2 = "MIG-cccc3333-0000", "MIG-dddd4444-0000"

@@ -12,8 +12,8 @@ from hostbench.core.errors import DataError
 from hostbench.facts import cgroup, files, host_facts
 from hostbench.facts.causes import differences
 from hostbench.facts.record import Fact, from_json, known, unknown
-from hostbench.testing.fake_nvml import FakeNvml
-from hostbench.testing.nvml_machines import library_missing
+from tests.fakes.fake_nvml import FakeNvml
+from tests.fakes.nvml_machines import library_missing
 
 EPYC = {
     "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654 96-Core Processor\nflags\t: fpu\n",

@@ -11,9 +11,9 @@ from hostbench.facts.causes import differences
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.nvml import bare, field_value, open_nvml
 from hostbench.facts.record import Facts, Group, Value, known, unknown
-from hostbench.testing import fake_nvml as fake
-from hostbench.testing import nvml_machines
-from hostbench.testing.fake_nvml import DEVICE, DRIVER, FakeGpu, FakeNvml
+from tests.fakes import fake_nvml as fake
+from tests.fakes import nvml_machines
+from tests.fakes.fake_nvml import DEVICE, DRIVER, FakeGpu, FakeNvml
 
 NOT_HERE = "not supported by this GPU or VM"
 

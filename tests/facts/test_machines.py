@@ -16,9 +16,9 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.facts.watch import Watch
 from hostbench.limits.verdict import link_verdicts
 from hostbench.report.doctor import Diagnosis, findings
-from hostbench.testing import nvml_machines
-from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
-from hostbench.testing.nvml_machines import MACHINES
+from tests.fakes import nvml_machines
+from tests.fakes.fake_nvml import FakeGpu, FakeNvml
+from tests.fakes.nvml_machines import MACHINES
 
 FILES = {
     "library_missing": {"dev/nvidia0": ""},

@@ -13,9 +13,9 @@ from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
 from hostbench.facts.record import Fact, known, unknown
 from hostbench.facts.spec import GPU, LINK_BYTES
 from hostbench.facts.words import throttle_words
-from hostbench.testing import fake_nvml as fake
-from hostbench.testing import nvml_machines
-from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+from tests.fakes import fake_nvml as fake
+from tests.fakes import nvml_machines
+from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
 IDENTITY = {row.name for row in GPU if row.identity}
 

@@ -16,7 +16,7 @@ from hostbench.facts.nvml import NvmlUnavailable, open_nvml
 from hostbench.facts.record import known, unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.report.doctor import findings
-from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
 WHY = "a call into NVML did not return within 0.05 s: look at `dmesg`"
 
@@ -125,7 +125,7 @@ def test_no_thread_is_left_for_a_fork():
 ENDS = """
 from hostbench.facts import nvml
 from hostbench.facts.gpu import nvml_facts
-from hostbench.testing.fake_nvml import FakeNvml
+from tests.fakes.fake_nvml import FakeNvml
 nvml.PATIENCE_S = 0.05
 library = FakeNvml(hangs="nvmlDeviceGetName")
 print(nvml_facts(library)["gpu0"]["name"].why)

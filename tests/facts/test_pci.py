@@ -5,7 +5,7 @@ import pytest
 from hostbench.facts import pci
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.record import known, unknown
-from hostbench.testing.fake_nvml import FakeNvml
+from tests.fakes.fake_nvml import FakeNvml
 
 ROOT_PORT = "sys/devices/pci0000:17/0000:17:01.0"
 

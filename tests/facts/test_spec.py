@@ -10,7 +10,7 @@ from hostbench import facts as room
 from hostbench.facts import spec
 from hostbench.facts.causes import differences, possible
 from hostbench.facts.record import from_json, is_counter
-from hostbench.testing.fake_nvml import FakeNvml
+from tests.fakes.fake_nvml import FakeNvml
 
 GROUPS = {
     group: [row.name for row in rows]

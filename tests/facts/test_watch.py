@@ -13,8 +13,8 @@ from hostbench.facts import nvml
 from hostbench.facts.gpu import hash_bare, nvml_facts
 from hostbench.facts.record import Facts, Group, Value, from_json, known, unknown
 from hostbench.facts.watch import WATCHED, LoadReadings, Watch
-from hostbench.testing import nvml_machines
-from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+from tests.fakes import nvml_machines
+from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
 SLEEPY = FakeGpu(sleeping_link=(1, 16))
 GPU0: Facts = {"gpu0": {"cuda_index": known(0)}}

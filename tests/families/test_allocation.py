@@ -22,8 +22,8 @@ from hostbench.families.allocation.sequence import demands, peak_bytes
 from hostbench.families.allocation.workloads import SETTINGS, TIGHT
 from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import prepare
-from hostbench.testing.fake_cuda.allocator_settings import AllocatorSettings
-from hostbench.testing.fake_cuda.segments import Piece, Segments
+from tests.fakes.fake_cuda.allocator_settings import AllocatorSettings
+from tests.fakes.fake_cuda.segments import Piece, Segments
 from tests.gpu_stand_in import Costs, Floor, cuda_machine
 
 WORKS = load(("allocation",))

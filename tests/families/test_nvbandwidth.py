@@ -18,7 +18,7 @@ from hostbench.families import load
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from hostbench.store import archive, nvbandwidth, peers
-from hostbench.testing.builders import copy_case, record, run
+from tests.fakes.builders import copy_case, record, run
 from tests.stored import read_tree
 
 DATA = Path(__file__).parent.parent / "data" / "nvbandwidth"

@@ -24,7 +24,7 @@ from hostbench.report.answer import Answer, Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts, Question, Scaling
 from hostbench.report.questions import answers, asked
 from hostbench.report.rows import Row, rows_of
-from hostbench.testing.builders import (
+from tests.fakes.builders import (
     FACTS,
     copy_case,
     failed,

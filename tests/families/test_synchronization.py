@@ -22,7 +22,7 @@ from hostbench.measure.workload import Workload, prepare
 from hostbench.report.answer import Answer
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
-from hostbench.testing.builders import run, simulated_records
+from tests.fakes.builders import run, simulated_records
 from tests.gpu_stand_in import Floor, cuda_machine
 from tests.stored import frame_of
 

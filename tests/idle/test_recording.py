@@ -17,8 +17,8 @@ from hostbench.core.errors import UsageError
 from hostbench.idle.child import RecordedProcess, RecordedRun, processes_of, recorded
 from hostbench.idle.recording import RecordSettings
 from hostbench.idle.trace import Trace, read_trace
-from hostbench.testing.stand_in import python_of
 
+ROOT = Path(__file__).parent.parent.parent
 QUICKLY = """
 import atexit, gc
 gc.disable()
@@ -26,8 +26,10 @@ atexit.register(gc.freeze)
 """
 """A script that imports torch spends a third of its time looking for garbage in it."""
 
-NO_COMPILER = """
-from hostbench.testing.fake_cuda.compiler import no_compiler
+NO_COMPILER = f"""
+import sys
+sys.path.append({str(ROOT)!r})
+from tests.fakes.fake_cuda.compiler import no_compiler
 kept = no_compiler()
 kept.__enter__()
 """
@@ -286,56 +288,3 @@ def test_the_program(tmp_path: Path, script: str) -> None:
     trace = read_trace(path)
     assert trace.steps.shape[1] == 3
     assert trace.ops.shape[1] > 0
-
-
-ON_A_GPU = f"""
-{QUICKLY}
-{NO_COMPILER}
-import sys
-import torch
-
-def log(loss):
-    return loss.item()
-
-def train():
-    weight = torch.nn.Parameter(torch.ones(4))
-    weight.grad = torch.ones(4)
-    optimizer = torch.optim.SGD([weight], lr=0.1)
-    left = torch.ones(512, 512, device="cuda")
-    for _ in range(12):
-        loss = torch.mm(left, left).sum()
-        log(loss)
-        if loss > 3:
-            optimizer.step()
-
-train()
-assert not [name for name in sys.modules if name.startswith("torch._dynamo.")]
-"""
-
-
-def test_a_script_on_a_gpu(tmp_path: Path) -> None:
-    """On the stand-in for CUDA: planted waits are named by file and line. It does without torch's
-    compiler."""
-    script = tmp_path / "on_a_gpu.py"
-    script.write_text(ON_A_GPU)
-    python = python_of(tmp_path / "gpu", "1_gpu")
-    done = subprocess.run(
-        command(
-            "--warmup", "3", "--steps", "4", "--format", "json", "--", str(python), str(script)
-        ),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    assert report["num_steps"] == 4
-    assert 0 < report["devices"][0]["idle_fraction"] < 1
-    lines = ON_A_GPU.splitlines()
-    assert {
-        (Path(each["file"]).name, lines[each["line"] - 1].strip(), each["function"], each["count"])
-        for each in report["syncs"]
-    } == {
-        ("on_a_gpu.py", "return loss.item()", "log", 4),
-        ("on_a_gpu.py", "if loss > 3:", "train", 4),
-    }

@@ -13,7 +13,7 @@ from hostbench.judge.events import DetectedEvent, Judged
 from hostbench.judge.surroundings import Everything, Surroundings
 from hostbench.report.judged import Explainer
 from hostbench.store.runs import AboutRun
-from hostbench.testing.history import NightlyRun, judged, nightly, sha
+from tests.fakes.history import NightlyRun, judged, nightly, sha
 
 DRIVER = Difference(group="nvml", name="driver", before=known("580.1"), after=known("590.2"))
 LANDED = (Commit(commit=sha(60), subject="Copy twice"),)

@@ -4,7 +4,7 @@ import pytest
 
 from hostbench.judge.events import DetectedEvent, Judged
 from hostbench.judge.surroundings import Everything
-from hostbench.testing.history import LevelOf, NightlyRun, judged, nightly, sha
+from tests.fakes.history import LevelOf, NightlyRun, judged, nightly, sha
 
 
 def own(found: Judged) -> list[DetectedEvent]:

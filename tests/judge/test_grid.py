@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hostbench.judge.grid import Grid, grids, marked
-from hostbench.testing.history import CASES, NightlyRun, flat, grid, nightly, rows, sha
+from tests.fakes.history import CASES, NightlyRun, flat, grid, nightly, rows, sha
 
 
 def places(found: Grid) -> list[tuple[int, str]]:

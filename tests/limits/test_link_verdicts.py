@@ -7,8 +7,8 @@ import pytest
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.record import Facts, known
 from hostbench.limits.verdict import link_verdicts
-from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
-from hostbench.testing.nvml_machines import vgpu
+from tests.fakes.fake_nvml import FakeGpu, FakeNvml
+from tests.fakes.nvml_machines import vgpu
 
 
 def facts(*gpus: FakeGpu) -> Facts:

@@ -23,10 +23,12 @@ from hostbench.core.errors import (
     EXIT_USAGE,
 )
 from hostbench.store import archive
-from hostbench.testing import builders
-from hostbench.testing import history as histories
-from hostbench.testing.history import LevelOf, NightlyRun, date, flat, nightly, sha
 from tests import asv_project
+from tests.fakes import builders
+from tests.fakes import history as histories
+from tests.fakes.histories import tree
+from tests.fakes.histories.made_up import made_up
+from tests.fakes.history import LevelOf, NightlyRun, date, flat, nightly, sha
 from tests.store.test_frame import asv_file
 
 NIGHTS = 70
@@ -448,9 +450,7 @@ def test_a_simulated_history_is_told_with_its_causes(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    size = ("--machines", "2", "--commits", "100", "--series", "12", "--seed", "5")
-    assert main(["simulate-history", "-o", str(tmp_path), *size, "--git"]) == EXIT_OK
-    capsys.readouterr()
+    tree.write(tmp_path, made_up(machines=2, commits=100, series=12, seed=5), git=True)
     monkeypatch.chdir(tmp_path)  # git has the commits
     told = json.loads(changes(tmp_path / "results", "--format", "json")[1])
     steps = {(one["id"], one["commit"]): one["cause"] for one in told["events"]}

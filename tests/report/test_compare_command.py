@@ -21,7 +21,7 @@ from hostbench.core.errors import (
 )
 from hostbench.families import load
 from hostbench.store import archive, asv_files
-from hostbench.testing import builders
+from tests.fakes import builders
 
 OLD, NEW = "a" * 40, "b" * 40
 SHELF = str(builders.header().machine)

@@ -19,7 +19,7 @@ from hostbench.core.errors import (
 )
 from hostbench.core.records import CaseRecord
 from hostbench.store import archive
-from hostbench.testing import builders
+from tests.fakes import builders
 from tests.report.test_compare_command import CASES, NEW, OLD, stored
 
 

@@ -15,9 +15,9 @@ from hostbench.families import load
 from hostbench.report.doctor import coverage, findings, is_broken
 from hostbench.report.doctor import page as made
 from hostbench.report.table import text as in_text
-from hostbench.testing import fake_nvml as fake
-from hostbench.testing import nvml_machines
-from hostbench.testing.fake_nvml import FakeGpu, FakeNvml
+from tests.fakes import fake_nvml as fake
+from tests.fakes import nvml_machines
+from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
 NO_GPU = Hardware(num_gpus=0, why="no NVIDIA GPU on the PCI bus, and no NVIDIA driver")
 H200 = Hardware(num_gpus=1, seen_by="nvml", names=("NVIDIA H200",))

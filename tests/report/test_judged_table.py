@@ -23,8 +23,8 @@ from hostbench.report.judged_table import JudgedTable, NotJudgedError
 from hostbench.report.judging import KeptSets
 from hostbench.store import triage
 from hostbench.store.history import History
-from hostbench.testing import builders
-from hostbench.testing.history import CASES, NightlyRun, nightly, slower_and_failing, write
+from tests.fakes import builders
+from tests.fakes.history import CASES, NightlyRun, nightly, slower_and_failing, write
 
 NUM = 60
 LEVEL = slower_and_failing(NUM)

@@ -21,8 +21,8 @@ from hostbench.report.table import markdown, text
 from hostbench.store import archive, nights
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.triage import Entry
-from hostbench.testing.builders import copy_case, record, run
 from hostbench.vcs import repo
+from tests.fakes.builders import copy_case, record, run
 
 CASE = "steps.copies[device=cpu,way=to]"
 

@@ -13,7 +13,7 @@ from hostbench.report.html import html
 from hostbench.report.overview import CauseInDetail, HistoryOverview, overview
 from hostbench.report.table import Heading
 from hostbench.store.history import History
-from hostbench.testing.history import CASES, nightly, slower_and_failing, write
+from tests.fakes.history import CASES, nightly, slower_and_failing, write
 
 NUM = 60
 LEVEL = slower_and_failing(NUM)

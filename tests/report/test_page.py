@@ -12,7 +12,7 @@ from hostbench.families import load
 from hostbench.report.html import html
 from hostbench.report.page import as_json, page
 from hostbench.store import archive
-from hostbench.testing.builders import (
+from tests.fakes.builders import (
     GPU_FACTS,
     copy_case,
     create_case,

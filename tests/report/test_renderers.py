@@ -19,8 +19,8 @@ from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from hostbench.store import archive
 from hostbench.store.runs import WholeRun
-from hostbench.testing.builders import copy_case, create_case, failed, record, run, skipped
 from tests import vega
+from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped
 from tests.stored import read_tree
 
 HOSTILE = (

@@ -14,7 +14,7 @@ from hostbench.core.errors import DataError, UsageError
 from hostbench.core.records import Finish, Run
 from hostbench.runner import journal
 from hostbench.runner.journal import JournalWriter
-from hostbench.testing.builders import (
+from tests.fakes.builders import (
     FACTS,
     copy_case,
     create_case,

@@ -26,7 +26,7 @@ from hostbench.runner.plan import (
     default_device,
 )
 from hostbench.runner.progress import Bar
-from hostbench.testing.builders import InProcess, copy_case, create_case
+from tests.fakes.builders import InProcess, copy_case, create_case
 
 WORKLOADS = load(("transfer", "allocation"))
 

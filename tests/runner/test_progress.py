@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hostbench.runner.progress import Bar
-from hostbench.testing.builders import copy_case, failed, record
+from tests.fakes.builders import copy_case, failed, record
 
 
 class Terminal(io.StringIO):

@@ -10,7 +10,7 @@ from hostbench.core.records import Archived
 from hostbench.runner import journal
 from hostbench.runner.journal import JournalWriter
 from hostbench.store import adopt, archive
-from hostbench.testing.builders import COMMIT, copy_case, record, run, write_journal
+from tests.fakes.builders import COMMIT, copy_case, record, run, write_journal
 from tests.stored import runs_of
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]

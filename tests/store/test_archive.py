@@ -12,7 +12,7 @@ from hostbench.core.errors import DataError, UsageError
 from hostbench.core.records import Run
 from hostbench.core.samples import median_interval
 from hostbench.store import archive
-from hostbench.testing.builders import COMMIT, copy_case, create_case, failed, record, run, skipped
+from tests.fakes.builders import COMMIT, copy_case, create_case, failed, record, run, skipped
 
 CASES = [copy_case(blocking=blocking) for blocking in (True, False)]
 RECORDS = [record(case, n, 0.1 * (n + 1)) for n in range(10) for case in CASES]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED
 from hostbench.store import archive, check, compact, peers, table
-from hostbench.testing.builders import copy_case, create_case, record, run, skipped, write_journal
+from tests.fakes.builders import copy_case, create_case, record, run, skipped, write_journal
 from tests.store.test_frame import H2D, STARTED_MS, asv_file
 from tests.store.test_table import same, same_rows
 from tests.stored import read_tree

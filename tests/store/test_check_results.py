@@ -11,7 +11,7 @@ from hostbench.cli import main
 from hostbench.runner import places
 from hostbench.runner.journal import JournalWriter
 from hostbench.store import archive, check
-from hostbench.testing.builders import copy_case, header, later, record, run, write_journal
+from tests.fakes.builders import copy_case, header, later, record, run, write_journal
 from tests.store.test_frame import H2D, STARTED_MS, asv_file
 
 RUN = run([record(copy_case(), 0), record(copy_case(), 1)], asv_rows=[[H2D, STARTED_MS]])

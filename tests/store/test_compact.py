@@ -14,7 +14,7 @@ from hostbench.core.records import Run
 from hostbench.core.samples import median
 from hostbench.store import archive, compact
 from hostbench.store.thin import quantiles
-from hostbench.testing.builders import copy_case, create_case, failed, record, run, skipped
+from tests.fakes.builders import copy_case, create_case, failed, record, run, skipped
 from tests.store.test_table import same_rows
 from tests.stored import read_tree
 

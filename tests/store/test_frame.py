@@ -15,7 +15,7 @@ from hostbench.core.records import Run
 from hostbench.core.samples import median_interval
 from hostbench.store import archive
 from hostbench.store.columns import COLUMNS
-from hostbench.testing.builders import (
+from tests.fakes.builders import (
     COMMIT,
     GPU_FACTS,
     copy_case,

@@ -9,7 +9,7 @@ import pytest
 from hostbench.core.errors import UsageError
 from hostbench.store import archive, table
 from hostbench.store.history import History
-from hostbench.testing.builders import copy_case, later, record, run
+from tests.fakes.builders import copy_case, later, record, run
 from tests.store.test_frame import asv_file
 
 CASE = copy_case()

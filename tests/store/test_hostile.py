@@ -19,7 +19,7 @@ from hostbench.core.errors import DataError
 from hostbench.judge import lines
 from hostbench.store import adopt, archive, check, nvbandwidth, peers, triage
 from hostbench.store.history import History
-from hostbench.testing.builders import copy_case, record, run, write_journal
+from tests.fakes.builders import copy_case, record, run, write_journal
 from tests.store.test_frame import asv_file
 
 LARGE, MANY, POINTS = 1 << 20, 20_000, 1000

@@ -9,7 +9,7 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from hostbench.store import archive
-from hostbench.testing.builders import GPU_FACTS, copy_case, record, run
+from tests.fakes.builders import GPU_FACTS, copy_case, record, run
 from tests.stored import read_tree
 
 COPY = "transfer.host_to_device"

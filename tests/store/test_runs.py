@@ -9,7 +9,7 @@ from hostbench.core.case import Case
 from hostbench.core.records import CaseRecord, Run
 from hostbench.store import archive, runs
 from hostbench.store.runs import WholeRun
-from hostbench.testing.builders import (
+from tests.fakes.builders import (
     copy_case,
     create_case,
     failed,

@@ -24,7 +24,8 @@ from hostbench.store.columns import ABOUT, COLUMNS, COUNTS, STATUSES
 from hostbench.store.history import History
 from hostbench.store.table import asv_points, files, reading, rows
 from hostbench.store.table.lake import MANY, Lake, _Part, _to_fold
-from hostbench.testing.builders import (
+from tests.conftest import SOAK
+from tests.fakes.builders import (
     GPU_FACTS,
     copy_case,
     create_case,
@@ -35,7 +36,6 @@ from hostbench.testing.builders import (
     skipped,
     write_journal,
 )
-from tests.conftest import SOAK
 from tests.store.test_frame import H2D, STARTED_MS, asv_file
 
 DATA = Path(__file__).parent.parent / "data"

@@ -20,7 +20,7 @@ from hostbench.store import archive, table
 from hostbench.store.history import History
 from hostbench.store.table import remote
 from hostbench.store.table.lake import Lake
-from hostbench.testing.builders import GPU_FACTS, copy_case, later, record, run, write_journal
+from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
 from tests.store.test_frame import asv_file
 from tests.store.test_table import same_rows
 

@@ -12,7 +12,7 @@ from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
 from hostbench.store import check, triage
 from hostbench.store.triage import Entry, EventName, entry_for
-from hostbench.testing.builders import COMMIT, copy_case
+from tests.fakes.builders import COMMIT, copy_case
 
 SERIES = f"{copy_case()}@shelf"
 

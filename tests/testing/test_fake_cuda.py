@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from hostbench.core.units import GIB, KIB, MIB
-from hostbench.testing.fake_cuda.compiler import Known
-from hostbench.testing.fake_cuda.tensors import CudaTensor
-from hostbench.testing.fake_cuda.timeline import DataRace
+from tests.fakes.fake_cuda.compiler import Known
+from tests.fakes.fake_cuda.tensors import CudaTensor
+from tests.fakes.fake_cuda.timeline import DataRace
 from tests.gpu_stand_in import Costs, Floor, Machine, Refusals, cuda_machine
 
 COSTS = Costs()

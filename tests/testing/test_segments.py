@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from hostbench.core.units import GIB, KIB, MIB
-from hostbench.testing.fake_cuda.allocator_settings import AllocatorSettings
-from hostbench.testing.fake_cuda.segments import OutOfMemory, Piece, Segments
+from tests.fakes.fake_cuda.allocator_settings import AllocatorSettings
+from tests.fakes.fake_cuda.segments import OutOfMemory, Piece, Segments
 
 
 def made(text: str = "", total: int = 8 * GIB, limit: int | None = None) -> Segments:

@@ -13,17 +13,16 @@ import numpy as np
 import pytest
 
 from hostbench import facts
-from hostbench.cli import main
-from hostbench.core.errors import EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, UsageError
+from hostbench.core.errors import UsageError
 from hostbench.core.noise_family import FAMILIES, Family
 from hostbench.judge.detector import log_seconds
 from hostbench.judge.machine import judge_machine
 from hostbench.store import runs
 from hostbench.store.check import check
-from hostbench.testing.histories import story, tree
-from hostbench.testing.histories.commits import names
-from hostbench.testing.histories.made_up import made_up
-from hostbench.testing.histories.nights import nights, seconds
+from tests.fakes.histories import story, tree
+from tests.fakes.histories.commits import names
+from tests.fakes.histories.made_up import made_up
+from tests.fakes.histories.nights import nights, seconds
 from tests.stored import Tree, read_tree
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "simulation.md"
@@ -296,52 +295,6 @@ def test_shared_effects_move_all_series_together() -> None:
     plain = story.Story(commits=200, series=6, machines=(machine,))
     values = np.log(seconds(plain, machine, nights(plain, machine), plain.cases()))
     assert np.corrcoef(values.T).min() > 0.95
-
-
-# The command
-
-
-def test_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "story.toml").write_text(SHORT)
-    assert main(["simulate-history", "-o", "made", "--story", "story.toml"]) == EXIT_OK
-    said = capsys.readouterr().out
-    assert said == (
-        "20 simulated runs of 1 machines in made/results; made/truth.json lists 1 events\n"
-    )
-    told = json.loads(Path("made/truth.json").read_text())
-    args = ["compare", told["commits"][9], told["commits"][10], "--results", "made/results"]
-    assert main([*args, "--format", "json"]) == EXIT_REGRESSION
-    slower = {
-        one["series"] for one in json.loads(capsys.readouterr().out)["series"]
-        if one["verdict"] == "slower"
-    }  # fmt: skip
-    (event,) = told["events"]
-    assert slower == {f"{case}@{event['machine']}" for case in event["series"]} != set()
-    assert main(["simulate-history", "-o", "made"]) == EXIT_USAGE
-    assert "made is not an empty folder" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("args", "parts"),
-    [
-        (("--seed", "1", "--story", "s.toml"), ("--seed", "leave one")),
-        (("--series", "1000"), ("--series 1000 is not within 1 to ",)),
-        (("--commits", "5"), ("--commits 5", "40 to")),
-        (("--machines", "0"), ("--machines 0", "1 to 100")),
-        (("--story", "none.toml"), ("none.toml cannot be read",)),
-    ],
-)
-def test_bad_arguments(
-    args: tuple[str, ...], parts: tuple[str, ...], tmp_path: Path, capsys: Any, monkeypatch: Any
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["simulate-history", "-o", "made", *args]) == EXIT_USAGE
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1 and all(part in err for part in parts), err
-    assert not Path("made").exists()
 
 
 @pytest.mark.parametrize(

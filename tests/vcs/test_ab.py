@@ -31,11 +31,11 @@ from hostbench.judge.compare import MIN_RUNS, compare
 from hostbench.judge.sequential import LOOKS
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store.runs import WholeRun
-from hostbench.testing.builders import InProcess, copy_case, record, skipped
 from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
 from tests import scratch, turns
+from tests.fakes.builders import InProcess, copy_case, record, skipped
 from tests.stored import runs_of
 from tests.turns import CASE, Toy, commit
 

@@ -20,10 +20,10 @@ from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.judge.bisect import half, newest_step, side_of
 from hostbench.judge.compare import Comparison
-from hostbench.testing import history as histories
-from hostbench.testing.builders import copy_case
-from hostbench.testing.history import NightlyRun, nightly
 from tests import turns
+from tests.fakes import history as histories
+from tests.fakes.builders import copy_case
+from tests.fakes.history import NightlyRun, nightly
 from tests.stored import runs_of
 from tests.turns import CASE, commit, git
 

@@ -30,9 +30,9 @@ from hostbench.families import FOLDERS
 from hostbench.runner import server
 from hostbench.runner.launcher import Launcher
 from hostbench.store.runs import WholeRun
-from hostbench.testing.builders import copy_case
 from hostbench.vcs import bisection, own, repo, side
 from tests import own_project
+from tests.fakes.builders import copy_case
 from tests.turns import git
 
 CONFIG = {"version": 1, "project": "mine", "repo": "."}

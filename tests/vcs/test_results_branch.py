@@ -26,10 +26,10 @@ from hostbench.core.errors import (
 )
 from hostbench.core.files import MAX_VALUES
 from hostbench.store import archive, check, union
-from hostbench.testing.builders import copy_case, record, run
 from hostbench.vcs import remote_branch, repo, results_branch
 from hostbench.vcs.remote_branch import TOKEN, Blob, RemoteBranch
 from hostbench.vcs.results_branch import BranchSync, fetch, push
+from tests.fakes.builders import copy_case, record, run
 from tests.store.test_frame import STARTED_MS, asv_file
 from tests.turns import git
 

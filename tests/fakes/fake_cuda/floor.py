@@ -15,11 +15,11 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from hostbench.core.units import MIB
-from hostbench.testing.fake_cuda.compiler import no_compiler
-from hostbench.testing.fake_cuda.copies import copy
-from hostbench.testing.fake_cuda.gpu import Gpu
-from hostbench.testing.fake_cuda.memory import Backed, DeviceMemory, PinnedMemory
-from hostbench.testing.fake_cuda.tensors import (
+from tests.fakes.fake_cuda.compiler import no_compiler
+from tests.fakes.fake_cuda.copies import copy
+from tests.fakes.fake_cuda.gpu import Gpu
+from tests.fakes.fake_cuda.memory import Backed, DeviceMemory, PinnedMemory
+from tests.fakes.fake_cuda.tensors import (
     CudaTensor,
     Late,
     byte_range,
@@ -29,7 +29,7 @@ from hostbench.testing.fake_cuda.tensors import (
     touched_bytes,
     writes,
 )
-from hostbench.testing.fake_cuda.timeline import Machine
+from tests.fakes.fake_cuda.timeline import Machine
 
 WORKSPACE_BYTES = 32 * MIB
 """Of cuBLAS on Hopper, for each stream that multiplies matrices."""
@@ -228,7 +228,7 @@ class Mode(TorchDispatchMode):
     """Sends every operation of this thread to one floor."""
 
     def __init__(self, floor: Floor) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.floor = floor
 
 

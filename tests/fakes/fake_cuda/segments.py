@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hostbench.core.units import MIB
-from hostbench.testing.fake_cuda.allocator_settings import (
+from tests.fakes.fake_cuda.allocator_settings import (
     LARGE_SEGMENT,
     MIN_BLOCK,
     NO_LIMIT,

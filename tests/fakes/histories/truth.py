@@ -5,8 +5,8 @@ from typing import Any
 from msgspec import to_builtins
 
 from hostbench.core.case import Case
-from hostbench.testing.histories.nights import Night, facts_of, shows
-from hostbench.testing.histories.story import Story, StoryEvent, StoryMachine
+from tests.fakes.histories.nights import Night, facts_of, shows
+from tests.fakes.histories.story import Story, StoryEvent, StoryMachine
 
 
 def truth(story: Story, commits: list[str], of_machines: dict[str, list[tuple[Night, str]]]) -> Any:

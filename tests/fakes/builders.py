@@ -2,7 +2,7 @@
 
 Every builder gives something valid as it is, and takes what a test is about as keywords:
 `run([record(copy_case(), launch) for launch in range(10)])` is a run of ten launches of a copy.
-`hostbench.testing.history` makes many of them.
+`tests.fakes.history` makes many of them.
 """
 
 from collections.abc import Iterator, Sequence

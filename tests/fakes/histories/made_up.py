@@ -8,7 +8,7 @@ from hostbench.core.errors import UsageError
 from hostbench.core.noise_family import FAMILIES
 from hostbench.core.pcie import Lanes
 from hostbench.device.simulated_file import MARK, LinkTable
-from hostbench.testing.histories.story import (
+from tests.fakes.histories.story import (
     MOST_COMMITS,
     MOST_MACHINES,
     ChangeKind,

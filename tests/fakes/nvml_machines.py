@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from hostbench.core.units import MIB
-from hostbench.testing.fake_nvml import (
+from tests.fakes.fake_nvml import (
     DEVICE,
     FUNCTION_NOT_FOUND,
     LIBRARY_NOT_FOUND,

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostbench.core.units import GIB
-from hostbench.testing.fake_cuda.costs import Costs, Refusals
-from hostbench.testing.fake_cuda.gpu import (
+from tests.fakes.fake_cuda.costs import Costs, Refusals
+from tests.fakes.fake_cuda.gpu import (
     Access,
     Gpu,
     GpuWork,

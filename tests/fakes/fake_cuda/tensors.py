@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from hostbench.testing.fake_cuda.gpu import Gpu, Queue
-from hostbench.testing.fake_cuda.memory import Backed
-from hostbench.testing.fake_cuda.timeline import Touch
+from tests.fakes.fake_cuda.gpu import Gpu, Queue
+from tests.fakes.fake_cuda.memory import Backed
+from tests.fakes.fake_cuda.timeline import Touch
 
 Dispatch = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """Does one operation of ATen: the operation, its arguments, those by name."""

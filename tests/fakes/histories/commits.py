@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 from hostbench.core.errors import UsageError
-from hostbench.testing.histories.story import DAY_S, Story
 from hostbench.vcs.repo import GitError, run_git
+from tests.fakes.histories.story import DAY_S, Story
 
 _WHO = "A Story <story@example.org>"
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch.distributed as dist
 
-from hostbench.testing.fake_cuda.floor import Floor
-from hostbench.testing.fake_cuda.tensors import CudaTensor, Late, writes
+from tests.fakes.fake_cuda.floor import Floor
+from tests.fakes.fake_cuda.tensors import CudaTensor, Late, writes
 
 _KERNEL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 _dist: Any = dist

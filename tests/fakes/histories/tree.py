@@ -23,8 +23,8 @@ from hostbench.facts import Facts, asv_machine_entry, to_json
 from hostbench.measure.workload import Workload
 from hostbench.runner.places import run_id
 from hostbench.store import archive, asv_files
-from hostbench.testing.histories import commits
-from hostbench.testing.histories.nights import (
+from tests.fakes.histories import commits
+from tests.fakes.histories.nights import (
     Night,
     facts_of,
     launches,
@@ -32,8 +32,8 @@ from hostbench.testing.histories.nights import (
     seconds,
     shows,
 )
-from hostbench.testing.histories.story import Story, StoryMachine
-from hostbench.testing.histories.truth import truth
+from tests.fakes.histories.story import Story, StoryMachine
+from tests.fakes.histories.truth import truth
 
 TRUTH = "truth.json"
 RESULTS = "results"

@@ -16,15 +16,15 @@ import numpy as np
 import torch
 
 from hostbench.core.units import MIB
-from hostbench.testing.fake_cuda.allocator_settings import AllocatorSettings
-from hostbench.testing.fake_cuda.gpu import Gpu, Queue
-from hostbench.testing.fake_cuda.segments import (
+from tests.fakes.fake_cuda.allocator_settings import AllocatorSettings
+from tests.fakes.fake_cuda.gpu import Gpu, Queue
+from tests.fakes.fake_cuda.segments import (
     OutOfMemory,
     Piece,
     Segments,
     Stats,
 )
-from hostbench.testing.fake_cuda.timeline import Block, Capture, Machine
+from tests.fakes.fake_cuda.timeline import Block, Capture, Machine
 
 _POISON, _POISONED_BYTES = 0xA5, 4096
 

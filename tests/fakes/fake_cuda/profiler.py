@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostbench.testing.fake_cuda.gpu import GpuWork, Operation, RuntimeCall
-from hostbench.testing.fake_cuda.timeline import Machine
+from tests.fakes.fake_cuda.gpu import GpuWork, Operation, RuntimeCall
+from tests.fakes.fake_cuda.timeline import Machine
 
 _COPIES = {
     "H2D pinned": "Memcpy HtoD (Pinned -> Device)",

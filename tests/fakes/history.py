@@ -2,7 +2,7 @@
 
 A history is a list of `NightlyRun` and a level: a function of the case's place and of the run that
 gives how often 1 ms the case took. `rows` makes the frame that the judge reads, `write` the
-archives that commands read. `hostbench.testing.histories` makes whole trees of many
+archives that commands read. `tests.fakes.histories` makes whole trees of many
 machines, with noise and facts; here a test says every number itself.
 """
 
@@ -19,7 +19,7 @@ from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.judge.events import Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Along, Grid, HardwareOf, grids
 from hostbench.store import archive
-from hostbench.testing import builders
+from tests.fakes import builders
 
 START = pd.Timestamp("2026-01-01", tz="UTC")
 CASES = tuple(sorted((builders.copy_case(nbytes=1 << n) for n in range(10, 20)), key=str))

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import torch
 
 from hostbench.core.units import KIB
-from hostbench.testing.fake_cuda.memory import Backed, copy_bytes
-from hostbench.testing.fake_cuda.tensors import CudaTensor, Late, byte_range, on_host, reads, writes
-from hostbench.testing.fake_cuda.timeline import Machine
+from tests.fakes.fake_cuda.memory import Backed, copy_bytes
+from tests.fakes.fake_cuda.tensors import CudaTensor, Late, byte_range, on_host, reads, writes
+from tests.fakes.fake_cuda.timeline import Machine
 
 _aten: Any = torch.ops.aten
 

@@ -10,7 +10,7 @@ from hostbench.core.noise import Floats, noise, sessions, throttled
 from hostbench.device.simulated_file import FactsTable
 from hostbench.device.simulated_parts import Link
 from hostbench.measure.workload import Workload
-from hostbench.testing.histories.story import DAY_S, Story, StoryEvent, StoryMachine
+from tests.fakes.histories.story import DAY_S, Story, StoryEvent, StoryMachine
 
 NIGHT_S = 8 * 3600.0
 """From a commit to the run that measures it."""

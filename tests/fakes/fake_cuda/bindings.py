@@ -15,12 +15,12 @@ from unittest import mock
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from hostbench.testing.fake_cuda import profiler
-from hostbench.testing.fake_cuda.floor import Floor, Mode
-from hostbench.testing.fake_cuda.gpu import Mark, Queue
-from hostbench.testing.fake_cuda.ranks import Nccl
-from hostbench.testing.fake_cuda.tensors import CudaTensor
-from hostbench.testing.fake_cuda.timeline import Capture, Machine
+from tests.fakes.fake_cuda import profiler
+from tests.fakes.fake_cuda.floor import Floor, Mode
+from tests.fakes.fake_cuda.gpu import Mark, Queue
+from tests.fakes.fake_cuda.ranks import Nccl
+from tests.fakes.fake_cuda.tensors import CudaTensor
+from tests.fakes.fake_cuda.timeline import Capture, Machine
 
 CUDA_VERSION = "12.8"
 _CUDA_TYPE = 1

@@ -1,1 +1,0 @@
-"""What ships for tests and demonstrations: fake hardware, histories whose changes are known."""
