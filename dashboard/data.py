@@ -36,11 +36,9 @@ from hostbench.report.setups import changes
 from hostbench.report.side_runs import SideRuns
 from hostbench.report.sides import both
 from hostbench.report.table import markdown
-from hostbench.store import traces as stored_traces
 from hostbench.store.columns import ABOUT, STATUSES
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun
-from hostbench.store.traces import StoredTrace
 
 _HOW = dict.fromkeys(ABOUT, "first") | dict.fromkeys((*STATUSES, "unexpected"), "sum")
 _LATER, _LAST = 6, 12
@@ -214,13 +212,6 @@ def _trend(folder: str, group: str, case: str, signature: int) -> pd.DataFrame:
     machine, _, setting = group.partition("/")
     rows = marked(stored.history(folder, signature).trend(_named(machine), case))
     return rows[settings(rows) == setting] if setting else rows
-
-
-def traces(folder: stored.Place, machine: str, family: str) -> tuple[list[StoredTrace], list[str]]:
-    """The newest trace of each case of a family, and what could not be read; none in a table."""
-    if isinstance(folder, str):
-        return [], []
-    return _traces(str(folder), machine, family, stored.signature(folder))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,11 +443,3 @@ def _left_out(asked: Sequence[SideRuns], read: Sequence[SideRuns]) -> Iterator[s
 
 def _named(machine: str) -> str | None:
     return None if machine == NO_MACHINE else machine
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _traces(
-    folder: str, machine: str, family: str, signature: int
-) -> tuple[list[StoredTrace], list[str]]:
-    said: list[str] = []
-    return stored_traces.of_family(Path(folder), machine, family, said.append), said

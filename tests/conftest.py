@@ -22,7 +22,7 @@ if MEMORY.is_dir() and not SOAK:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 MUST_RUN_IN_CI = ("browser", "namespace", "asv")
 GPU_TESTS = Path(__file__).parent / "gpu"
-QUICK = ("core", "device", "facts", "judge", "limits", "measure", "timeline")
+QUICK = ("core", "device", "facts", "judge", "limits", "measure")
 """Folders without a file that takes long. They come last, so that no core waits for another."""
 
 ODD = "".join(map(chr, range(0x180))) + "\u0660\u2028\u202e\u6f22\ufeff\U0001f600"

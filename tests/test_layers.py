@@ -21,7 +21,6 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 # Lowest first. A module imports from its own room or from rooms of lines above it.
 LAYERS = (
     "core",
-    "timeline",
     "facts",
     "device",
     "limits",
@@ -41,7 +40,7 @@ LAYERS = (
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
 NOBODY_IMPORTS = ("cli", "__main__", "_benchmarks", "_dashboard")
-FOR_THE_DASHBOARD = set("core timeline families limits store judge report _dashboard".split())
+FOR_THE_DASHBOARD = set("core families limits store judge report _dashboard".split())
 # Third-party package -> the only rooms that may import it.
 OWNERS = {
     "pynvml": {"facts"},

@@ -5,7 +5,6 @@ import answers
 import choose
 import data
 import parts
-import pictures
 import streamlit as st
 from derive import hover
 from words import LEGEND, device, hardware, named, only, plain, when
@@ -74,7 +73,6 @@ if told:
         with columns[number % 2]:
             answers.whole(answers.with_peers(one, peers), about, machine)
 answers.not_answered(untold)
-pictures.of_time(folder, machine, rows)
 parts.beside_the_numbers(rows, family)
 
 

@@ -5,7 +5,6 @@ from functools import partial
 import choose
 import data
 import parts
-import pictures
 import streamlit as st
 from derive import without_number
 from words import plain
@@ -68,11 +67,6 @@ parts.folded(
     partial(parts.table, one.facts, "run-facts"),
 )
 parts.folded("Proofs", "the proofs", partial(parts.table, one.proofs, "run-proofs"))
-if not pictures.of_time(folder, name, rows):
-    st.caption(
-        "No picture of time of these cases is stored here: a run keeps none, "
-        "`hostbench trace CASE` makes one."
-    )
 st.subheader("The run as a file")
 with st.container(horizontal=True):
     st.download_button(

@@ -122,33 +122,24 @@ _command(
 )
 _command(
     "trace",
-    "One reading of a case, lane by lane: a trace for Perfetto and chrome://tracing, and a picture "
-    "(SVG) of the host's calls and of each stream. CASE is family.workload[axis=value,...]. With "
-    "--trace the same of a stretch of a trace of PyTorch's profiler.",
-    click.argument("case", nargs=-1, metavar="[CASE]", shell_complete=options.complete_cases),
-    click.option(
-        "--trace",
-        type=options.PATH,
-        metavar="FILE",
-        multiple=True,
-        help="in place of a case: a trace that somebody recorded, .json or .json.gz, or a folder "
-        "of them; once for each rank",
+    "One reading of a case, lane by lane, as a Chrome trace: the host's calls, and what each "
+    "stream did meanwhile. CASE is family.workload[axis=value,...].",
+    click.argument(
+        "case",
+        metavar="CASE",
+        shell_complete=options.complete_cases,
+        callback=lambda context, param, value: (value,),
     ),
-    click.option(
-        "--from", "from_s", type=Number(0), metavar="S", help="of FILE: seconds since its start"
-    ),
-    click.option("--to", "to_s", type=Number(0), metavar="S", help="up to there"),
-    click.option("--step", type=int, metavar="N", help="of FILE: the step ProfilerStep#N"),
     click.option(
         "-o",
         "output",
         type=options.OUTPUT,
         metavar="FILE",
-        help="write FILE.json (FILE.json.gz where it ends so) and FILE.svg",
+        required=True,
+        help="FILE.json, or FILE.json.gz: open it in https://ui.perfetto.dev",
     ),
     options.device,
     options.deadline,
-    formats(),
     options.machine,
     options.results,
 )
@@ -326,34 +317,13 @@ _command(
         metavar="S",
         help="record no longer than that (30)",
     ),
-    click.option(
-        "--after",
-        type=Number(0),
-        default=20,
-        metavar="S",
-        help="where no optimizer steps: begin so long after CUDA was started (20)",
-    ),
-    click.option("--stacks", is_flag=True, help="record Python's stacks too, which slows the host"),
     click.option("--stop", is_flag=True, help="end the command once all is recorded"),
     click.option(
-        "-o",
-        "output",
+        "--keep",
         type=options.OUTPUT,
-        metavar="FILE",
-        help="draw a stretch of the trace, as SVG: a step in its middle",
+        metavar="DIR",
+        help="keep the traces in that folder, for https://ui.perfetto.dev",
     ),
-    click.option(
-        "--from",
-        "start",
-        type=Number(0),
-        metavar="S",
-        help="where the stretch begins, in seconds from the first event",
-    ),
-    click.option("--to", "end", type=Number(0), metavar="S", help="where it ends"),
-    click.option(
-        "--keep", type=options.OUTPUT, metavar="DIR", help="keep the traces in that folder"
-    ),
-    click.option("--all", "all", is_flag=True, help="list what costs little, too"),
     formats(),
     context={"allow_interspersed_args": False},
 )

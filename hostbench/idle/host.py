@@ -8,7 +8,7 @@ import numpy as np
 
 from hostbench.core.noise import Floats
 from hostbench.idle.intervals import Intervals, Ints, union
-from hostbench.idle.marks import CodeLine
+from hostbench.idle.lines import CodeLine
 from hostbench.idle.trace import COPY, KERNEL, NONE, Trace, is_installed
 
 _SYNC = re.compile(

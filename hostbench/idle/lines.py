@@ -1,5 +1,8 @@
 """The line of the user's code at each wait, written into the trace while the profiler runs.
 
+The profiler itself names Python functions by the line where they begin, and only with stacks on,
+which slow the host down. A mark is an annotation without length, just behind the wait.
+
 torch tells of most waits by its debug mode of synchronizations, as a warning that is raised when
 the operation is done (c10/cuda/CUDAFunctions.h). It is silent about waits for an event or for the
 whole device, and about copies from pageable memory that are called non_blocking: these calls are
@@ -14,15 +17,38 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-from hostbench.idle.marks import mark
+MARK = "hostbench line "
+"""Begins the annotation without length that is written behind a wait."""
+BORDER = "hostbench step"
+"""Where one step ends and the next begins: a step that is under way at the end is none."""
 
 _SAYS = "called a synchronizing CUDA operation"
 _NOT_ALL = "Synchronization debug mode is a prototype"
 _STDLIB = Path(sysconfig.get_path("stdlib"))
 _PACKAGES = ("site-packages", "dist-packages")
 _OURS = Path(__file__).parent.parent
+
+
+class CodeLine(NamedTuple):
+    """A line of a user's code."""
+
+    file: str
+    line: int
+    function: str
+    is_exact: bool = True
+    """It is the line of the call, and not the one where its function begins."""
+
+
+def mark(file: str, line: int, function: str) -> str:
+    return f"{MARK}{line} {function} {file}"
+
+
+def read_mark(text: str) -> CodeLine | None:
+    line, _, rest = text.removeprefix(MARK).partition(" ")
+    function, _, file = rest.partition(" ")
+    return CodeLine(file, int(line), function) if line.isdecimal() and file else None
 
 
 @contextmanager

@@ -23,8 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from hostbench.idle.lines import marked
-from hostbench.idle.marks import BORDER
+from hostbench.idle.lines import BORDER, marked
 
 VARIABLE = "HOSTBENCH_IDLE"
 """Holds the Settings, as JSON, for every process that `hostbench idle` starts."""
@@ -45,9 +44,8 @@ class RecordSettings(NamedTuple):
     """At most so many are recorded."""
     seconds: float
     """And at most so long."""
-    after_s: float
+    after_s: float = 20.0
     """Where nothing steps: how long after CUDA was started recording begins."""
-    stacks: bool
 
 
 def wait_for_torch() -> None:
@@ -86,7 +84,7 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
 class Session:
     """The profiler between two moments. `step` marks where a step ends and the next begins."""
 
-    def __init__(self, *, stacks: bool) -> None:
+    def __init__(self) -> None:
         """Raises RuntimeError where a profiler runs already: two at once may crash torch."""
         import torch
 
@@ -97,7 +95,7 @@ class Session:
         if torch.cuda.is_available():
             kinds.append(torch.profiler.ProfilerActivity.CUDA)
         with _quiet():
-            self._profile = _profiler().profile(activities=kinds, with_stack=stacks)
+            self._profile = _profiler().profile(activities=kinds)
             self._profile.prepare_trace()
         self._stack = ExitStack()
 
@@ -202,7 +200,7 @@ class Recorder:
         """What goes wrong is told, and is no business of the script's."""
         self._folder.joinpath(f"{self._process}.{BEGUN}").touch()
         try:
-            session = Session(stacks=self._settings.stacks)
+            session = Session()
             session.start()
         except Exception as error:  # as where the script has a profiler of its own
             self._error = f"torch's profiler does not start: {error}"

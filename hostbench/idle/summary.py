@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hostbench.core.errors import UsageError
+from hostbench.core.noise import Floats
 from hostbench.core.units import about_bytes, format_seconds, number_of
 from hostbench.idle.causes import (
     COPY_NOT_HIDDEN,
@@ -23,8 +24,8 @@ from hostbench.idle.causes import (
     device_times,
 )
 from hostbench.idle.host import Host, host_of
-from hostbench.idle.intervals import Intervals, union
-from hostbench.idle.marks import CodeLine
+from hostbench.idle.intervals import Intervals, Ints, union
+from hostbench.idle.lines import CodeLine
 from hostbench.idle.report import (
     Advice,
     CopyWay,
@@ -41,7 +42,7 @@ _WAYS = re.compile(r"(HtoD|DtoH|PtoP)(?: \((\w+) -> (\w+)\))?")
 _SHORT = {"HtoD": "H2D", "DtoH": "D2H", "PtoP": "P2P"}
 MOSTLY = 0.9
 """Of the time: if the steps take less, what a step costs is not told."""
-COLLECTIVE = re.compile("^(nccl|rccl)", re.IGNORECASE)
+_COLLECTIVE = re.compile("^(nccl|rccl)", re.IGNORECASE)
 
 _SPOKEN = dict.fromkeys(("aten::item", "aten::_local_scalar_dense"), ".item()")
 """Operations by what a program calls."""
@@ -86,6 +87,9 @@ _NO_CALLS = "record with torch.profiler, ProfilerActivity.CPU and CUDA: the call
 _BEFORE = "it was launched before the trace began, or the writer left it out: record more steps"
 _ALONE = "collectives ran and nothing else did: overlap them with backward (buckets, async_op)"
 
+_Costly = tuple[float, str, str]
+"""Seconds that something costs, what it is, and what helps."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
@@ -109,12 +113,9 @@ class _Traced:
         return before.length, float(loading.within(*before).sum())
 
 
-def idle_report(
-    paths: Iterable[Path], told: Callable[[Path], None] = lambda path: None
-) -> IdleReport:
-    """Of one trace or of several ranks'; `told` hears of each before it is read. Raises UsageError,
-    DataError."""
-    return summary([read_trace(path, told) for path in paths])
+def idle_report(paths: Iterable[Path]) -> IdleReport:
+    """Of one trace or of several ranks'. Raises UsageError, DataError."""
+    return summary([read_trace(path) for path in paths])
 
 
 def summary(traces: Sequence[Trace]) -> IdleReport:
@@ -150,10 +151,15 @@ class _Summary:
         alone_s = self._alone_s()
         before = (part.before_first_work_s() for part in self._parts)
         before_s, loading_s = max(before, default=(0.0, 0.0))
-        advice = [*self._about_waits(lines), *self._about_copies(copies)]
-        advice += self._about_host(causes, loader_s, allocation_s)
-        advice += self._about_kernels(causes, tiny, alone_s)
-        advice += self._about_the_trace()
+        seconds = {each.cause: each.seconds for each in causes}
+        advice = [
+            *map(self._about_wait, lines),
+            *map(_about_copy, copies),
+            *_about_host(seconds[HOST_LATE], loader_s, allocation_s),
+            *self._about_kernels(seconds, tiny),
+            (alone_s, "collectives not hidden", _ALONE),
+            *self._about_the_trace(),
+        ]
         return IdleReport(
             devices=tuple(self._devices()),
             num_steps=self._num_device_steps,
@@ -169,7 +175,17 @@ class _Summary:
             host_late_in_loader_s=loader_s,
             host_late_in_allocation_s=allocation_s,
             collectives_alone_s=alone_s,
-            advice=tuple(sorted(advice, key=lambda each: -each.seconds)),
+            advice=tuple(
+                Advice(
+                    what=what,
+                    remedy=remedy,
+                    seconds=cost_s,
+                    ms_per_step=self._ms_per_step(cost_s),
+                    share=self._share(cost_s),
+                )
+                for cost_s, what, remedy in sorted(advice, key=lambda each: -each[0])
+                if cost_s > 0
+            ),
             num_host_operations=sum(part.trace.ops.shape[1] for part in self._all),
             warnings=tuple(text for part in self._all for text in part.trace.warnings),
         )
@@ -215,45 +231,55 @@ class _Summary:
 
     def _waits(self) -> list[WaitingLine]:
         """By line and call, the costliest first."""
-        sums: dict[tuple[CodeLine | None, str, bool], list[float]] = {}
+        sums: dict[tuple[CodeLine | None, str, bool], Floats] = {}
         for part in self._parts:
             in_step = part.steps.have(np.array([wait.start_s for wait in part.host.waits]))
             for number, wait in enumerate(part.host.waits):
-                own = sums.setdefault((wait.line, wait.call, wait.nbytes > 0), [0, 0, 0.0, 0.0, 0])
                 idle_s = sum(time.wait_idle_s.get(number, 0.0) for time in part.times)
-                more = (1, in_step[number], wait.end_s - wait.start_s, idle_s, wait.nbytes)
-                for at, each in enumerate(more):
-                    own[at] += each
-        lines = [_waiting_line(*key, *values) for key, values in sums.items()]
+                long_s = wait.end_s - wait.start_s
+                key = (wait.line, wait.call, wait.nbytes > 0)
+                sums.setdefault(key, np.zeros(5))
+                sums[key] += (1, in_step[number], long_s, idle_s, wait.nbytes)
+        lines = []
+        for (line, call, _), row in sums.items():
+            count, num_in_steps, seconds, idle_s, nbytes = row.tolist()
+            lines.append(
+                WaitingLine(
+                    file=line.file if line else None,
+                    line=line.line if line else None,
+                    function=line.function if line else None,
+                    line_of=("call" if line.is_exact else "function") if line else None,
+                    call=call,
+                    count=int(count),
+                    num_in_steps=int(num_in_steps),
+                    seconds=seconds,
+                    idle_s=idle_s,
+                    nbytes=int(nbytes),
+                )
+            )
         return sorted(lines, key=lambda line: (-line.idle_s, -line.seconds))
 
     def _copies(self) -> Iterator[CopyWay]:
-        sums: dict[str, list[float]] = {}
+        sums: dict[str, Floats] = {}
         for trace, own, computing in self._each_device():
-            rows = own[trace.work[2, own] == COPY]
-            starts, ends = trace.work[:2, rows]
-            bare_s = ends - starts - computing.within(starts, ends)
-            names = trace.work[3, rows].astype(int).tolist()
-            for name, long_s, not_hidden_s, nbytes in zip(
-                names,
-                (ends - starts).tolist(),
-                bare_s.tolist(),
-                trace.work[7, rows].tolist(),
-                strict=True,
-            ):
-                way = sums.setdefault(_way(trace.names.texts[name]), [0, 0, 0.0, 0.0])
-                for at, more in enumerate((1, nbytes, long_s, not_hidden_s)):
-                    way[at] += more
-        for name, (count, nbytes, seconds, not_hidden_s) in sums.items():
+            rows = trace.work[:, own[trace.work[2, own] == COPY]]
+            long_s = rows[1] - rows[0]
+            bare_s = long_s - computing.within(rows[0], rows[1])
+            for name in dict.fromkeys(rows[3].tolist()):
+                of_name = rows[3] == name
+                way = sums.setdefault(_way(trace.names.texts[int(name)]), np.zeros(4))
+                way += [each[of_name].sum() for each in (of_name, rows[7], long_s, bare_s)]
+        for name_of_way, row in sums.items():
+            count, nbytes, seconds, not_hidden_s = row.tolist()
             yield CopyWay(
-                way=name,
+                way=name_of_way,
                 count=int(count),
                 nbytes=int(nbytes),
                 seconds=seconds,
                 not_hidden_s=not_hidden_s,
             )
 
-    def _each_device(self) -> Iterator[tuple[Trace, np.ndarray, Intervals]]:
+    def _each_device(self) -> Iterator[tuple[Trace, Ints, Intervals]]:
         """A trace, the rows of one device's work in it, and when that computed."""
         for part in self._parts:
             work = part.trace.work
@@ -272,7 +298,7 @@ class _Summary:
             median_s=float(np.median(long_s)) if len(long_s) else None,
         )
 
-    def _late_in(self, spans: Callable[[_Traced], np.ndarray]) -> float:
+    def _late_in(self, spans: Callable[[_Traced], Floats]) -> float:
         """How much of the time in which a device waited for a late host these spans cover."""
         total_s = 0.0
         for part in self._parts:
@@ -282,9 +308,10 @@ class _Summary:
         return total_s
 
     def _alone_s(self) -> float:
+        """In which collectives ran and no other kernel did."""
         total_s = 0.0
         for trace, own, _ in self._each_device():
-            collective = np.isin(trace.work[3, own], trace.names.matching(COLLECTIVE))
+            collective = np.isin(trace.work[3, own], trace.names.matching(_COLLECTIVE))
             others = own[~collective & (trace.work[2, own] == KERNEL)]
             among = own[collective]
             talking, _ = union(trace.work[0, among], trace.work[1, among])
@@ -293,115 +320,61 @@ class _Summary:
             total_s -= float(computing.within(talking.starts, talking.ends).sum())
         return total_s
 
-    # ---- advice -----------------------------------------------------------------------------
-
-    def _advice(self, seconds: float, what: str, remedy: str) -> Iterator[Advice]:
-        if seconds > 0:
-            yield Advice(
-                what=what,
-                remedy=remedy,
-                seconds=seconds,
-                ms_per_step=self._ms_per_step(seconds),
-                share=self._share(seconds),
-            )
-
-    def _about_waits(self, lines: Iterable[WaitingLine]) -> Iterator[Advice]:
-        for line in lines:
-            times = self._times_of(line)
-            where = f"{line.file}:{line.line}" if line.file else "a line that the trace lacks"
-            where += f" ({line.function})" if line.function else ""
-            call = _SPOKEN.get(line.call, line.call)
-            if line.nbytes:
-                size = about_bytes(line.nbytes / line.count)
-                what = f"{where}: {call}, non_blocking from pageable memory, {size}, {times}"
-            else:
-                what = f"{where}: {call} waits for the device, {times}"
-            yield from self._advice(line.idle_s, what, _PIN if line.nbytes else _remedy(line.call))
+    def _about_wait(self, line: WaitingLine) -> _Costly:
+        where = f"{line.file}:{line.line}" if line.file else "a line that the trace lacks"
+        where += f" ({line.function})" if line.function else ""
+        call = _SPOKEN.get(line.call, line.call)
+        times = self._times_of(line)
+        if line.nbytes:
+            size = about_bytes(line.nbytes / line.count)
+            what = f"{where}: {call}, non_blocking from pageable memory, {size}, {times}"
+            return line.idle_s, what, _PIN
+        remedies = (text for pattern, text in _REMEDIES if re.search(pattern, line.call))
+        return line.idle_s, f"{where}: {call} waits for the device, {times}", next(remedies, _WAIT)
 
     def _times_of(self, line: WaitingLine) -> str:
         if not self._num_steps:
             return number_of(line.count, "time", "times")
         inside, outside = line.num_in_steps, line.count - line.num_in_steps
-        said = [f"{inside / self._num_steps:.3g} a step"] if inside else []
-        said += [f"{number_of(outside, 'time', 'times')} outside the steps"] if outside else []
-        return " and ".join(said)
+        counts = [f"{inside / self._num_steps:.3g} a step"] if inside else []
+        counts += [f"{number_of(outside, 'time', 'times')} outside the steps"] if outside else []
+        return " and ".join(counts)
 
-    def _about_copies(self, copies: Iterable[CopyWay]) -> Iterator[Advice]:
-        for copy in copies:
-            size = f"{about_bytes(copy.nbytes / copy.count)} on average"
-            of_size = size if copy.nbytes else "a size that the trace lacks"
-            what = f"copies not hidden: {copy.way}, {copy.count:,} of {of_size}"
-            remedy = _READ_LATER if copy.way.startswith("D2H") else _OVERLAP
-            yield from self._advice(copy.not_hidden_s, what, remedy)
-
-    def _about_host(
-        self, causes: Iterable[IdleCause], loader_s: float, allocation_s: float
-    ) -> Iterator[Advice]:
-        late_s = next(each.seconds for each in causes if each.cause == HOST_LATE)
-        loader_s = min(loader_s, late_s)
-        allocation_s = min(allocation_s, late_s - loader_s)
-        rest_s = late_s - loader_s - allocation_s
-        yield from self._advice(loader_s, "host late: waiting for the DataLoader", _LOADER)
-        yield from self._advice(allocation_s, "host late: allocating memory", _ALLOCATION)
-        yield from self._advice(
-            rest_s, "host late: the launch came after the queue was empty", _LATE
-        )
-
-    def _about_kernels(
-        self, causes: Iterable[IdleCause], tiny: TinyKernels, alone_s: float
-    ) -> Iterator[Advice]:
-        seconds = {each.cause: each.seconds for each in causes}
+    def _about_kernels(self, seconds: dict[str, float], tiny: TinyKernels) -> Iterator[_Costly]:
         size = f"median kernel {format_seconds(tiny.median_s)}" if tiny.median_s else "no kernels"
         share = f"{tiny.count / max(1, tiny.num_kernels):.0%} under {format_seconds(TINY_S)}"
         what = f"launch-bound: the device waits for each launch; {size}, {share}"
-        yield from self._advice(seconds[LAUNCH_BOUND], what, _LAUNCHES)
+        yield seconds[LAUNCH_BOUND], what, _LAUNCHES
         long = f"longer than {format_seconds(LAUNCH_S)}"
-        what = f"slow launch: launch calls of {long}"
-        yield from self._advice(seconds[SLOW_LAUNCH], what, _SLOW_LAUNCH)
+        yield seconds[SLOW_LAUNCH], f"slow launch: launch calls of {long}", _SLOW_LAUNCH
         held_s = sum(time.long_queued_s for time in self._times)
         what = f"queued {long}: the launch had returned, and the work did not begin"
-        yield from self._advice(held_s, what, _HELD_UP)
-        what = f"between kernels that were queued; {size}"
-        yield from self._advice(seconds[QUEUED] - held_s, what, _QUEUED)
-        yield from self._advice(alone_s, "collectives not hidden", _ALONE)
+        yield held_s, what, _HELD_UP
+        yield seconds[QUEUED] - held_s, f"between kernels that were queued; {size}", _QUEUED
 
-    def _about_the_trace(self) -> Iterator[Advice]:
+    def _about_the_trace(self) -> Iterator[_Costly]:
         lacks_s = {True: 0.0, False: 0.0}
         for part in self._parts:
             has_calls = bool((part.host.launch != NONE).any())
             lacks_s[has_calls] += sum(time.idle_s[OTHER] for time in part.times)
-        what = "other: the trace lacks the calls of CUDA's runtime"
-        yield from self._advice(lacks_s[False], what, _NO_CALLS)
-        what = "other: the trace lacks the launch of some work"
-        yield from self._advice(lacks_s[True], what, _BEFORE)
+        yield lacks_s[False], "other: the trace lacks the calls of CUDA's runtime", _NO_CALLS
+        yield lacks_s[True], "other: the trace lacks the launch of some work", _BEFORE
 
 
-def _waiting_line(
-    line: CodeLine | None,
-    call: str,
-    is_pageable: bool,
-    count: float,
-    num_in_steps: float,
-    seconds: float,
-    idle_s: float,
-    nbytes: float,
-) -> WaitingLine:
-    return WaitingLine(
-        file=line.file if line else None,
-        line=line.line if line else None,
-        function=line.function if line else None,
-        line_of=("call" if line.is_exact else "function") if line else None,
-        call=call,
-        count=int(count),
-        num_in_steps=int(num_in_steps),
-        seconds=seconds,
-        idle_s=idle_s,
-        nbytes=int(nbytes) if is_pageable else 0,
-    )
+def _about_copy(copy: CopyWay) -> _Costly:
+    size = f"{about_bytes(copy.nbytes / copy.count)} on average"
+    of_size = size if copy.nbytes else "a size that the trace lacks"
+    what = f"copies not hidden: {copy.way}, {copy.count:,} of {of_size}"
+    return copy.not_hidden_s, what, _READ_LATER if copy.way.startswith("D2H") else _OVERLAP
 
 
-def _remedy(call: str) -> str:
-    return next((text for pattern, text in _REMEDIES if re.search(pattern, call)), _WAIT)
+def _about_host(late_s: float, loader_s: float, allocation_s: float) -> Iterator[_Costly]:
+    loader_s = min(loader_s, late_s)
+    allocation_s = min(allocation_s, late_s - loader_s)
+    yield loader_s, "host late: waiting for the DataLoader", _LOADER
+    yield allocation_s, "host late: allocating memory", _ALLOCATION
+    rest_s = late_s - loader_s - allocation_s
+    yield rest_s, "host late: the launch came after the queue was empty", _LATE
 
 
 def _way(name: str) -> str:

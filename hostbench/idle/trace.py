@@ -1,6 +1,5 @@
 """What counts of a trace, as columns of numbers: some 50 bytes for each event that counts."""
 
-import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,15 +7,14 @@ from functools import cache
 from pathlib import Path
 from sys import stdlib_module_names
 from sysconfig import get_path
-from typing import Any
 
 import numpy as np
 
 from hostbench.core.noise import Floats
 from hostbench.core.units import number_of
 from hostbench.idle.intervals import Ints
-from hostbench.idle.marks import BORDER, MARK, CodeLine, read_mark
-from hostbench.idle.reading import TraceEvent, TraceFile
+from hostbench.idle.lines import BORDER, MARK, CodeLine, read_mark
+from hostbench.idle.reading import EventArgs, TraceEvent, TraceFile
 
 NONE = -1
 """In a column of numbers: there is none."""
@@ -24,9 +22,8 @@ KERNEL, COPY, INSIDE = 0, 1, 2
 """What a device did: a kernel, a copy from or to elsewhere, a memset or a copy inside it."""
 
 STEP = "ProfilerStep#"
-_FAR_US = 1e18
-"""No clock shows as much: 30,000 years."""
-_LARGEST = 2.0**63
+_LARGEST = 1e18
+"""No clock shows as many microseconds, and no correlation id or size is as large."""
 _ROCM_COPY = re.compile(r"Copy(D|H)\w+To(D|H)\w+")
 """`CopyDeviceToHost`, which is CUDA's `Memcpy DtoH`."""
 _LOADER = "enumerate(DataLoader)"
@@ -65,10 +62,6 @@ class Trace:
 
     file: str
     rank: int | None
-    start_us: float
-    """The first event, on the clock of the trace, from which its `baseTimeNanoseconds` is counted
-    too."""
-    num_bytes: int
     warnings: tuple[str, ...]
     names: Names
     threads: Names
@@ -95,9 +88,9 @@ class _Reader:
     def __init__(self) -> None:
         self.names, self.threads = Names(), Names()
         self.lines: dict[CodeLine, int] = {}
-        self.base_us: float | None = None
         self.num_left_out = 0
         """Events that would count, with times or numbers that are none, or in two halves."""
+        self._base_us: float | None = None
         self._rows: dict[str, list[tuple[float, ...]]] = {}
         self._pieces: dict[str, list[Floats]] = {}
         self._frame_line = cache(self._line_of_frame)
@@ -114,28 +107,20 @@ class _Reader:
     def take(self, events: Iterable[TraceEvent]) -> None:
         for event in events:
             add = self._kinds.get(event.cat)
-            if add is None:
+            if add is None or event.ph not in ("X", "B"):
                 continue
-            if event.ph != "X":
-                self.num_left_out += event.ph == "B"
-                continue
-            try:
-                self._take(event, add)
-            except (TypeError, ValueError):
+            ts, dur = event.ts, event.dur or 0.0
+            if event.ph == "B" or ts is None or not all(map(_is_number, (ts, dur))):
                 self.num_left_out += 1
+                continue
+            if self._base_us is None:
+                self._base_us = ts
+            start_ns = round((ts - self._base_us) * 1e3)  # so that what touches does so exactly
+            end_ns = start_ns + round(max(dur, 0) * 1e3)
+            add(event, str(event.name), start_ns / 1e9, end_ns / 1e9)
         for kind, rows in self._rows.items():
             self._pieces.setdefault(kind, []).append(np.array(rows))
         self._rows = {}
-
-    def _take(
-        self, event: TraceEvent, add: Callable[[TraceEvent, str, float, float], None]
-    ) -> None:
-        ts, dur = _microseconds(event.ts), _microseconds(event.dur or 0)
-        if self.base_us is None:
-            self.base_us = ts
-        start_ns = round((ts - self.base_us) * 1e3)  # so that what touches does so exactly
-        long_ns = round(max(dur, 0) * 1e3)
-        add(event, str(event.name), start_ns / 1e9, (start_ns + long_ns) / 1e9)
 
     def columns(self, kind: str, num: int) -> Floats:
         pieces = self._pieces.pop(kind, [])
@@ -162,31 +147,29 @@ class _Reader:
         self._work(event, name, INSIDE, start_s, end_s)
 
     def _work(self, event: TraceEvent, name: str, what: int, start_s: float, end_s: float) -> None:
-        args = event.args
-        device, stream = (args.device, args.stream) if args else (None, None)
-        number = _number(event.pid, 0) if device is None else _number(device, math.nan)
-        if math.isnan(number):
-            raise ValueError
+        args = event.args or EventArgs()
+        device = args.device if args.device is not None else event.pid
         self._add(
             "work",
             start_s,
             end_s,
             what,
             self.names.number(name),
-            number,
-            self.threads.number(f"stream {event.tid if stream is None else stream}"),
-            _number(args and args.correlation),
-            _number(args and args.nbytes, 0),
+            device if isinstance(device, int) else 0,
+            self.threads.number(f"stream {event.tid if args.stream is None else args.stream}"),
+            _number(args.correlation, NONE),
+            _number(args.nbytes, 0),
         )
 
     def _call(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
-        correlation = _number(event.args and event.args.correlation)
+        correlation = _number((event.args or EventArgs()).correlation, NONE)
         thread = self.threads.number(f"{event.pid}/{event.tid}")
         self._add("calls", start_s, end_s, self.names.number(name), thread, correlation)
 
     def _op(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
         if name.startswith(STEP):
-            self._add("steps", start_s, end_s, _number(name.removeprefix(STEP)))
+            number = name.removeprefix(STEP)
+            self._add("steps", start_s, end_s, int(number) if number.isdecimal() else NONE)
             return
         if name == BORDER:
             self._add("borders", start_s)
@@ -200,7 +183,7 @@ class _Reader:
                 self._add("marks", start_s, thread, self._line(line))
         elif event.cat != "user_annotation":
             stack = event.args.call_stack if event.args else None
-            line_number = self._stack_line(stack) if isinstance(stack, str) else NONE
+            line_number = NONE if stack is None else self._stack_line(stack)
             self._add("ops", start_s, end_s, self.names.number(name), thread, line_number)
 
     def _frame(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
@@ -226,24 +209,20 @@ class _Reader:
         return self._line((own or users)[0]) if users else NONE
 
 
-def read_trace(path: Path, told: Callable[[Path], None] = lambda path: None) -> Trace:
-    """One file; `told` hears of it first. Raises UsageError, DataError."""
-    told(path)
+def read_trace(path: Path) -> Trace:
+    """One file. Raises UsageError, DataError."""
     file, reader = TraceFile(path), _Reader()
     for events in file.events():
         reader.take(events)
-    left_out = []
-    if reader.num_left_out:
-        left_out = [
-            f"{path.name}: {number_of(reader.num_left_out, 'event')} left out: times or numbers "
-            "that are none, or a beginning and an end apart (ph B)"
-        ]
+    num_left_out = file.num_left_out + reader.num_left_out
+    warning = (
+        f"{path.name}: {number_of(num_left_out, 'event')} left out: times or numbers that are "
+        "none, or a beginning and an end apart (ph B)"
+    )
     return Trace(
         file=path.name,
         rank=file.rank,
-        start_us=(reader.base_us or 0.0) + file.base_ns / 1e3,
-        num_bytes=file.num_bytes,
-        warnings=(*file.warnings, *left_out),
+        warnings=(warning,) if num_left_out else (),
         names=reader.names,
         threads=reader.threads,
         lines=tuple(reader.lines),
@@ -262,21 +241,12 @@ def is_installed(line: CodeLine) -> bool:
     return _PACKAGE.search(line.file) is not None
 
 
-def _microseconds(value: Any) -> float:
-    """Raises TypeError or ValueError for what is no time."""
-    number: float = float(value) if isinstance(value, str) else value
-    if not -_FAR_US < number < _FAR_US:
-        raise ValueError
-    return number
+def _is_number(value: float) -> bool:
+    return -_LARGEST < value < _LARGEST
 
 
-def _number(value: Any, other: float = NONE) -> float:
-    """Another for what is no number, or none that anything here can be."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return other
-    return number if abs(number) < _LARGEST else other
+def _number(value: int | None, other: int) -> int:
+    return value if value is not None and _is_number(value) else other
 
 
 def _code_line(text: str, *, is_exact: bool) -> CodeLine | None:

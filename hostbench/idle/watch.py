@@ -21,17 +21,14 @@ class watch:
         watched.report.devices[0].idle_fraction
 
     A step is one of the optimizer that steps first; `watched.step()` marks one where none does.
-    `show=False` prints nothing, `trace=FILE` keeps the trace, `stacks=True` records Python's
-    stacks too, which slows the host.
+    `show=False` prints nothing, `trace=FILE` keeps the trace.
     """
 
     report: IdleReport
     """Once the block has ended without an error."""
 
-    def __init__(
-        self, *, show: bool = True, trace: str | Path | None = None, stacks: bool = False
-    ) -> None:
-        self._show, self._trace, self._stacks = show, trace, stacks
+    def __init__(self, *, show: bool = True, trace: str | Path | None = None) -> None:
+        self._show, self._trace = show, trace
 
     def __enter__(self) -> "watch":
         """Raises UsageError where a profiler runs already, and where the trace cannot be kept."""
@@ -40,7 +37,7 @@ class watch:
         if self._trace is not None:
             _try_to_write(Path(self._trace))
         try:
-            self._session = Session(stacks=self._stacks)
+            self._session = Session()
             self._session.start()
         except RuntimeError as error:
             raise UsageError(f"torch's profiler does not start: {error}") from error

@@ -14,7 +14,7 @@ from hostbench.idle.causes import (
     SLOW_LAUNCH,
     SYNCHRONIZATION,
 )
-from hostbench.idle.report import Advice, IdleDevice, IdleReport
+from hostbench.idle.report import Advice, IdleCause, IdleDevice, IdleReport
 from hostbench.idle.summary import MOSTLY
 from hostbench.report.table import Cell, Column, Heading, Part, Table
 
@@ -35,7 +35,7 @@ _CAUSES = {
 }
 
 
-def page(report: IdleReport, *, every: bool = False) -> list[Part]:
+def page(report: IdleReport) -> list[Part]:
     if not report.devices:
         return [*report.warnings, *_nothing(report)]
     return [
@@ -47,7 +47,7 @@ def page(report: IdleReport, *, every: bool = False) -> list[Part]:
         causes_table(report),
         "",
         Heading("What to do, the worst first"),
-        *_advice_parts(report, every),
+        *_advice_parts(report),
         *_notes(report),
     ]
 
@@ -77,21 +77,15 @@ def _nothing(report: IdleReport) -> Iterator[str]:
         )
 
 
-def headline(report: IdleReport) -> str:
-    """One sentence: how much of the time the devices were idle."""
-    if not report.devices:
-        return "No work of a GPU is in the trace"
+def _headlines(report: IdleReport) -> Iterator[Part]:
+    """How much of the time the devices were idle."""
     if len(report.devices) == 1:
-        return _headline(report.devices[0], report)
+        yield _headline(report.devices[0], report)
+        return
     idle_s = sum(each.span_s - each.busy_s for each in report.devices)
     share = idle_s / sum(each.span_s for each in report.devices)
-    return f"{len(report.devices)} GPUs: idle {share:.1%} of their time."
-
-
-def _headlines(report: IdleReport) -> Iterator[Part]:
-    yield headline(report)
-    if len(report.devices) > 1:
-        yield Table(columns=_DEVICE_COLUMNS, rows=tuple(map(_device_row, report.devices)))
+    yield f"{len(report.devices)} GPUs: idle {share:.1%} of their time."
+    yield Table(columns=_DEVICE_COLUMNS, rows=tuple(map(_device_row, report.devices)))
 
 
 def _headline(device: IdleDevice, report: IdleReport) -> str:
@@ -140,59 +134,45 @@ def _device_row(device: IdleDevice) -> tuple[str | Cell, ...]:
     )
 
 
-def _cost(per_step_ms: float | None, seconds: float) -> str:
-    if per_step_ms is None:
-        return format_seconds(seconds)
-    return f"{format_seconds(per_step_ms / 1e3)}/step"
+_COST_COLUMNS = (
+    Column(title="cost", keys=("seconds", "ms_per_step"), right=True),
+    Column(title="share", keys=("share",), right=True),
+)
 
 
 def causes_table(report: IdleReport) -> Table:
-    columns = (
-        Column(title="cost", keys=("seconds", "ms_per_step"), right=True),
-        Column(title="share", keys=("share",), right=True),
-        Column(title="cause", keys=("cause",)),
-    )
     rows = tuple(
-        (
-            Cell(_cost(each.ms_per_step, each.seconds), (each.seconds, each.ms_per_step)),
-            Cell(f"{each.share:.1%}", (each.share,)),
-            Cell(_CAUSES[each.cause], (each.cause,)),
-        )
+        (*_cost_and_share(each), Cell(_CAUSES[each.cause], (each.cause,)))
         for each in report.causes
         if each.seconds > 0
     )
-    return Table(columns=columns, rows=rows)
+    return Table(columns=(*_COST_COLUMNS, Column(title="cause", keys=("cause",))), rows=rows)
 
 
 def advice_table(advice: tuple[Advice, ...]) -> Table:
-    columns = (
-        Column(title="cost", keys=("seconds", "ms_per_step"), right=True),
-        Column(title="share", keys=("share",), right=True),
-        Column(title="what", keys=("what",)),
-        Column(title="what to do", keys=("remedy",), below=True),
-    )
-    rows = tuple(
-        (
-            Cell(_cost(each.ms_per_step, each.seconds), (each.seconds, each.ms_per_step)),
-            Cell(f"{each.share:.1%}", (each.share,)),
-            each.what,
-            each.remedy,
-        )
-        for each in advice
-    )
-    return Table(columns=columns, rows=rows)
+    what = Column(title="what", keys=("what",))
+    remedy = Column(title="what to do", keys=("remedy",), below=True)
+    rows = tuple((*_cost_and_share(each), each.what, each.remedy) for each in advice)
+    return Table(columns=(*_COST_COLUMNS, what, remedy), rows=rows)
 
 
-def _advice_parts(report: IdleReport, every: bool) -> Iterator[Part]:
-    worth = [each for each in report.advice if each.share >= _WORTH][:_SHOWN]
-    chosen = report.advice if every else tuple(worth)
-    if chosen:
-        yield advice_table(chosen)
+def _cost_and_share(each: IdleCause | Advice) -> tuple[Cell, Cell]:
+    """Per step where that is known."""
+    cost = format_seconds(each.seconds)
+    if each.ms_per_step is not None:
+        cost = f"{format_seconds(each.ms_per_step / 1e3)}/step"
+    return Cell(cost, (each.seconds, each.ms_per_step)), Cell(f"{each.share:.1%}", (each.share,))
+
+
+def _advice_parts(report: IdleReport) -> Iterator[Part]:
+    shown = tuple(each for each in report.advice if each.share >= _WORTH)[:_SHOWN]
+    if shown:
+        yield advice_table(shown)
     else:
         yield f"Nothing costs {_WORTH:.1%} of the time."
-    left = len(report.advice) - len(chosen)
-    if left:
-        yield f"{left} more that cost less; --all lists them"
+    num_left = len(report.advice) - len(shown)
+    if num_left:
+        yield f"{num_left} more that cost less; --format json lists them"
 
 
 def _notes(report: IdleReport) -> Iterator[str]:

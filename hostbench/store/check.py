@@ -13,7 +13,7 @@ from hostbench.core.records import Run
 from hostbench.core.units import number_of
 from hostbench.limits import published
 from hostbench.runner import journal
-from hostbench.store import archive, check_asv, frame, nights, peers, traces, triage
+from hostbench.store import archive, check_asv, frame, nights, peers, triage
 from hostbench.store.asv_tree import Tell, untold
 from hostbench.store.check_asv import FROM_GIT, Damage, as_damage
 from hostbench.store.runs import put_together
@@ -220,12 +220,10 @@ def _is_known(parts: tuple[str, ...]) -> bool:
         return len(parts) == 2 and name.endswith(SENT_SUFFIX)
     if len(parts) == 2:
         return name.endswith(".json") and not name.startswith(".")
-    endings: dict[str, str | tuple[str, ...]]
     endings = {
         "runs": archive.SUFFIX,
         "peers": peers.SUFFIX,
         nights.FOLDER: nights.SUFFIX,
-        traces.FOLDER: (traces.SUFFIX, traces.PICTURE),
     }
     known = endings.get(parts[1], "\0")
     return len(parts) == 3 and name.endswith(known) and not name.startswith(".")

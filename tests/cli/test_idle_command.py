@@ -95,50 +95,14 @@ def test_a_folder_of_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     assert "recommender-rank-3.json.gz" in out
 
 
-def test_a_trace_that_is_named_twice_is_read_once(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = run(capsys, "--trace", trace, "--trace", trace.parent)
-    assert (code, out[:12]) == (EXIT_OK, "GPU 0: idle ")
-    assert "trace.json is named twice: it is read once" in err
-
-
-def test_another_file_in_a_folder_is_left_out(
+def test_a_folder_is_the_traces_in_it_each_once(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (trace.parent / "config.json").write_text('{"lr": 0.1}')
-    code, out, err = run(capsys, "--trace", trace.parent)
+    (trace.parent / "notes.txt").write_text("no trace")
+    code, out, err = run(capsys, "--trace", trace, "--trace", trace.parent)
     assert (code, out[:12]) == (EXIT_OK, "GPU 0: idle ")
-    assert "left out: " in err
-    assert "config.json is no trace" in err
-    trace.unlink()
-    code, out, err = run(capsys, "--trace", trace.parent)
-    assert (code, out) == (EXIT_FAILED, "")
-    assert "no trace of PyTorch's profiler is in" in err
-
-
-def test_a_trace_where_a_command_is_meant(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, trace)
-    assert code == EXIT_USAGE
-    assert f"hostbench idle --trace {trace}" in err
-    code, _, err = run(capsys, "--trace", "a.json", "b.json.gz")
-    assert code == EXIT_USAGE
-    assert "hostbench idle --trace a.json --trace b.json.gz" in err
-
-
-def test_what_cannot_be_drawn_is_told_behind_the_answer(
-    trace: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--trace", str(trace), "--from", "50"]
-    code, out, err = run(capsys, *words, "-o", trace.with_suffix(".svg"))
-    assert (code, out[:12]) == (EXIT_USAGE, "GPU 0: idle ")
-    assert "--from 50 is behind the end" in err
-    code, out, err = run(capsys, *words)
-    assert (code, out) == (EXIT_USAGE, "")
-    assert "add -o FILE.svg" in err
-    code, out, err = run(capsys, "--trace", trace, "-o", trace.with_suffix(".png"))
-    assert (code, out) == (EXIT_USAGE, "")
-    assert f"-o {trace.with_suffix('.svg')}" in err
+    assert "left out: " in err and "config.json is no trace" in err and "notes" not in err
 
 
 def test_without_work_of_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,7 +119,9 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "--trace", tmp_path / "none.json")
     assert (code, "none.json" in err) == (EXIT_USAGE, True)
     code, _, err = run(capsys, "--trace", tmp_path)
-    assert (code, "has no traces" in err) == (EXIT_USAGE, True)
+    assert (code, "no trace of PyTorch's profiler" in err) == (EXIT_USAGE, True)
+    code, _, err = run(capsys, "a.json")
+    assert (code, "hostbench idle --trace a.json" in err) == (EXIT_USAGE, True)
     other = tmp_path / "other.json"
     other.write_text("{}")
     code, _, err = run(capsys, "--trace", other)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from msgspec.structs import replace
@@ -25,8 +24,6 @@ from hostbench.core.errors import (
 )
 from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
-from hostbench.store import check, traces
-from hostbench.timeline import read_trace
 from tests.fakes.builders import InProcess
 from tests.gpu_stand_in import cuda_machine
 
@@ -49,88 +46,54 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def kept(stage: Path, machine: str = "simulated-shelf") -> list[traces.StoredTrace]:
-    said: list[str] = []
-    found = traces.of_family(stage / "results", machine, "overlap", said.append)
-    assert not said
-    return found
+def lanes(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Of a trace the spans of each thread, as `process: thread`."""
+    data = path.read_bytes()
+    document = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+    events = document["traceEvents"]
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    return {
+        f"{processes[thread['pid']]}: {thread['args']['name']}": [
+            event for event in events if event["ph"] == "X" and event["tid"] == thread["tid"]
+        ]
+        for thread in events
+        if thread["name"] == "thread_name"
+    }
 
 
-def test_the_trace_is_kept_and_drawn(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(SIMULATED) == EXIT_OK
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz"])
+def test_the_trace_is_written(stage: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main([*SIMULATED, "-o", name]) == EXIT_OK
+    seen = lanes(stage / name)
+    assert {lane: len(spans) for lane, spans in seen.items()} == {
+        "hostbench: host": 17,
+        "hostbench: stream 1": 8,
+        "hostbench: stream 2": 8,
+    }
+    assert {span["args"]["bytes"] for span in seen["hostbench: stream 1"]} == {4 << 20}
     out = capsys.readouterr().out
-    (trace,) = kept(stage)
-    assert [lane.name for lane in trace.lanes] == ["host", "stream 1", "stream 2"]
-    assert [len(lane.spans) for lane in trace.lanes] == [17, 8, 8]
-    assert "schedule=copy_stream" in trace.about.case
-    assert trace.about.hardware.startswith("Simulated, on ")
-    (picture,) = (stage / "results").rglob("*.svg")
-    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
-    assert f"picture: {picture}" in out
-    assert "copy to the device" in out
-    assert "https://ui.perfetto.dev" in out
-    assert check.check(stage / "results").findings == []
+    assert "on the simulated device of simulated-shelf" in out
+    assert f"trace: {name} (open it in https://ui.perfetto.dev)" in out
+    assert not (stage / "results").exists()
 
 
-def test_the_steps_are_told(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    case = "synchronization.loop[step_us=1000,trap=item]"
-    assert main(["trace", case, "--device", "simulated"]) == EXIT_OK
-    out = capsys.readouterr().out
-    assert "10 steps: 10.1 ms" in out and "1.01 ms a step)" in out
-
-
-def test_one_reading_of_the_simulated_device_is_its_median(stage: Path) -> None:
-    main(SIMULATED)
-    (trace,) = kept(stage)
-    last = max(span.end_s for lane in trace.lanes for span in lane.spans)
-    assert trace.about.median_s == pytest.approx(last, abs=2e-9)  # a trace is kept in nanoseconds
-
-
-@pytest.mark.parametrize(
-    ("named", "wanted"),
-    [
-        ("a.json", "a.json"),
-        ("a.json.gz", "a.json.gz"),
-        ("a.svg", "a.json"),
-        ("a", "a.json"),
-        ("v1.2", "v1.2.json"),
-    ],
-)
-def test_files_go_where_they_are_wanted(stage: Path, named: str, wanted: str) -> None:
-    assert main([*SIMULATED, "-o", named]) == EXIT_OK
-    data = (stage / wanted).read_bytes()
-    lanes, about = read_trace(json.loads(gzip.decompress(data) if "gz" in wanted else data))
-    (trace,) = kept(stage)
-    assert (lanes, about["case"]) == (trace.lanes, trace.about.case)
-    picture = stage / f"{wanted.removesuffix('.gz').removesuffix('.json')}.svg"
-    assert picture.read_text().startswith("<svg")
-    assert not list((stage / "results").rglob("*.svg"))
-
-
-def test_json_has_the_lanes_and_csv_a_row_for_each_kind(
+def test_one_reading_of_the_simulated_device_is_its_median(
     stage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*SIMULATED, "--format", "json"]) == EXIT_OK
-    said = json.loads(capsys.readouterr().out)
-    assert [lane["name"] for lane in said["lanes"]] == ["host", "stream 1", "stream 2"]
-    assert said["lanes"][1]["spans"][0]["nbytes"] == 4 << 20
-    assert Path(said["trace"]).exists() and Path(said["picture"]).exists()
-    assert main([*SIMULATED, "--format", "csv"]) == EXIT_OK
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "lane,kind,spans,seconds,share"
-    assert [line.split(",")[:3] for line in lines[1:]] == [
-        ["host", "call", "16"],
-        ["host", "wait", "1"],
-        ["stream 1", "H2D", "8"],
-        ["stream 2", "compute", "8"],
-    ]
+    case = "synchronization.loop[step_us=1000,trap=item]"
+    assert main(["trace", case, "--device", "simulated", "-o", "a.json"]) == EXIT_OK
+    out = capsys.readouterr().out
+    assert "10 steps: 10.1 ms (median without a trace: 1.01 ms a step)" in out
+    about = json.loads((stage / "a.json").read_text())["otherData"]
+    last_us = max(s["ts"] + s["dur"] for spans in lanes(stage / "a.json").values() for s in spans)
+    assert about["median_s"] * about["num_steps"] == pytest.approx(last_us / 1e6, abs=2e-9)
+    assert about["case"].startswith("synchronization.loop[")
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ((), "name one case, not 0"),
-        (("a.b", "c.d"), "name one case, not 2"),
+        ((CASE, "-o", "a.svg"), "the trace is JSON: -o a.svg.json"),
         (("overlap[schedule=copy_stram]",), "did you mean 'copy_stream'?"),
         (("overlap",), "name one of overlap.pipeline, overlap.ratio"),
         (("overlap.pipeline[memory=pinned,schedule=serial]",), "batch_bytes is 512KiB, 4MiB, 32"),
@@ -141,16 +104,18 @@ def test_json_has_the_lanes_and_csv_a_row_for_each_kind(
 def test_a_mistake_is_one_line_with_the_remedy(
     stage: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], said: str
 ) -> None:
-    assert main(["trace", "--device", "simulated", *args]) == EXIT_USAGE
+    output = () if "-o" in args else ("-o", "a.json")
+    assert main(["trace", "--device", "simulated", *args, *output]) == EXIT_USAGE
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
-    assert not (stage / "results").exists()
+    assert not list(stage.iterdir())
 
 
 def test_a_case_that_cannot_run_says_why(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trace", CASE, "--device", "cpu"]) == EXIT_NOTHING_MEASURED
+    words = ["trace", CASE, "--device", "cpu", "-o", "a.json"]
+    assert main(words) == EXIT_NOTHING_MEASURED
     assert "cannot be traced here: the cpu device has no pinned memory" in capsys.readouterr().err
-    assert not (stage / "results").exists()
+    assert not list(stage.iterdir())
 
 
 class Failing(InProcess):
@@ -173,15 +138,16 @@ def test_a_case_that_failed_shows_how_where_it_can(
 ) -> None:
     monkeypatch.setattr(command, "Launcher", Failing)
     monkeypatch.setattr(Failing, "has_lanes", has_lanes)
-    assert main(SIMULATED) == EXIT_FAILED
+    assert main([*SIMULATED, "-o", "a.json"]) == EXIT_FAILED
     assert "failed: data failed: torn" in capsys.readouterr().err
-    assert [one.about.wrong for one in kept(stage)] == ["data failed: torn"] * has_lanes
+    assert (stage / "a.json").exists() == has_lanes
 
 
-def program(stage: Path, *args: str) -> dict[str, Any]:
-    """What the real program says in JSON, with real processes."""
+def test_ranks_have_a_lane_each_on_one_clock(stage: Path) -> None:
+    """The real program, with real processes."""
+    case = "collectives.all_reduce_queued[num_ranks=2,nbytes=4KiB]"
     done = subprocess.run(
-        [sys.executable, "-m", "hostbench", "trace", *args, "--format", "json"],
+        [sys.executable, "-m", "hostbench", "trace", case, "--device", "cpu", "-o", "a.json"],
         cwd=stage,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
@@ -189,21 +155,13 @@ def program(stage: Path, *args: str) -> dict[str, Any]:
         timeout=120,
     )
     assert done.returncode == EXIT_OK, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
-
-
-def test_ranks_have_a_lane_each_on_one_clock(stage: Path) -> None:
-    case = "collectives.all_reduce_queued[num_ranks=2,nbytes=4KiB]"
-    lanes = program(stage, case, "--device", "cpu")["lanes"]
-    assert [(lane["place"], lane["name"]) for lane in lanes] == [
-        ("rank 0", "host"),
-        ("rank 1", "host"),
-    ]
-    sums = [[one for one in lane["spans"] if one["kind"] == "collective"] for lane in lanes]
+    seen = lanes(stage / "a.json")
+    assert list(seen) == ["rank 0: host", "rank 1: host"]
+    sums = [[one for one in spans if one["cat"] == "collective"] for spans in seen.values()]
     assert [len(one) for one in sums] == [20, 20]
     for first, second in zip(*sums, strict=True):  # none ends before all have begun
-        assert first["start_s"] < second["end_s"] and second["start_s"] < first["end_s"]
+        assert first["ts"] < second["ts"] + second["dur"]
+        assert second["ts"] < first["ts"] + first["dur"]
 
 
 def test_ranks_on_gpus_have_their_hosts_and_streams(
@@ -215,10 +173,10 @@ def test_ranks_on_gpus_have_their_hosts_and_streams(
     monkeypatch.setattr(facts, "probe_torch", lambda *_: works)
     case = "collectives.all_reduce_queued[num_ranks=2,nbytes=64KiB]"
     with cuda_machine(num_gpus=2):
-        assert main(["trace", case, "--format", "json"]) == EXIT_OK
-    lanes = json.loads(capsys.readouterr().out)["lanes"]
-    assert [lane["place"] for lane in lanes] == ["rank 0", "rank 0", "rank 1", "rank 1"]
-    for host, stream in (lanes[:2], lanes[2:]):
-        assert host["name"] == "host"
-        assert host["spans"][-1]["name"] == "cudaDeviceSynchronize"
-        assert [one["kind"] for one in stream["spans"]] == ["collective"] * 20
+        assert main(["trace", case, "-o", "a.json"]) == EXIT_OK
+    seen = lanes(stage / "a.json")
+    assert [lane[:7] for lane in seen] == ["rank 0:", "rank 0:", "rank 1:", "rank 1:"]
+    spans = [*seen.values()]
+    for host, stream in (spans[:2], spans[2:]):
+        assert host[-1]["name"] == "cudaDeviceSynchronize"
+        assert [one["cat"] for one in stream] == ["collective"] * 20

@@ -516,5 +516,5 @@ def test_what_is_no_number_is_left_out(made: MadeTrace, folder: Path) -> None:
     made.event("cuda_runtime", "cudaLaunchKernel", (0, 5), args=None)
     made.event("cuda_runtime", "cudaLaunchKernel", (0, 5), args={"correlation": "x"})
     found = report(made, folder)
-    assert "2 events left out" in found.warnings[0]
+    assert "3 events left out" in found.warnings[0]
     assert replace(found, warnings=()) == before

@@ -23,7 +23,7 @@ def command(*words: str) -> Sequence[str]:
 
 
 def settings(folder: str) -> RecordSettings:
-    return RecordSettings(folder, 2, 3, seconds=60.0, after_s=60.0, stacks=False)
+    return RecordSettings(folder, 2, 3, seconds=60.0, after_s=60.0)
 
 
 def is_gone(pid: Path) -> bool:

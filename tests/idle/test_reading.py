@@ -57,9 +57,8 @@ def test_any_cut_gives_the_same_events(
     ):
         found, file = names(written(Path(folder) / "trace.json", document, indent=indent))
     assert found == texts
-    assert not file.warnings
+    assert not file.num_left_out
     assert file.rank == (None if is_list else 3)
-    assert file.num_bytes == len(json.dumps(document, indent=indent).encode())
 
 
 def test_a_packed_file_is_known_by_its_content(tmp_path: Path) -> None:
@@ -70,24 +69,20 @@ def test_a_packed_file_is_known_by_its_content(tmp_path: Path) -> None:
 
 def test_no_events(tmp_path: Path) -> None:
     found, file = names(written(tmp_path / "trace.json", {"traceEvents": []}))
-    assert (found, file.warnings) == ([], [])
+    assert (found, file.num_left_out) == ([], 0)
 
 
 @pytest.mark.parametrize("piece", (64, 4 * MIB))
 @pytest.mark.parametrize("packed", (False, True))
-def test_what_stands_before_the_end_of_a_cut_off_file_is_read(
+def test_a_file_that_is_cut_off_is_an_error(
     tmp_path: Path, piece: int, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "_PIECE_BYTES", piece)
     data = json.dumps({"traceEvents": [event(number) for number in range(5)]}).encode()
-    data = data[: data.index(b"k4")]
     path = tmp_path / "trace.json"
-    path.write_bytes(gzip.compress(data)[:-8] if packed else data)
-    found, file = names(path)
-    assert found[:3] == ["k0", "k1", "k2"]
-    (warning,) = file.warnings
-    assert "cut off" in warning
-    assert "trace.json" in warning
+    path.write_bytes(gzip.compress(data)[:-12] if packed else data[: data.index(b"k4")])
+    with pytest.raises(DataError, match=r"trace\.json is damaged or cut off .* once more"):
+        names(path)
 
 
 def k5(**more: Any) -> str:
@@ -99,15 +94,10 @@ ODD = {
     "a bare nan": k5(args={"speed": 1e99}).replace("1e+99", "-nan"),
     "a bare N/A": k5(args={"speed": 1e99}).replace("1e+99", "N/A"),
     "a line break in a name": k5().replace("k5", "k5\n"),
-    "an escape that is none": k5().replace("k5", "k5\\x"),
     "a byte that is no UTF-8": k5().replace("k5", "k5\udcff"),
-    "args that are a list": k5(args=[{"a": 1}, {"b": 2}]),
-    "args that are a text": k5(args="none"),
-    "a correlation that is true": k5(args={"correlation": True}),
-    "a category that is a number": k5(cat=5),
-    "a number that is too large": k5(dur=1).replace('"dur": 1', '"dur": 1e400'),
+    "a number as text": k5(args={"correlation": "12"}),
 }
-"""Events that writers of traces have written, or might."""
+"""Events that writers of traces have written."""
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
@@ -126,58 +116,17 @@ def test_an_odd_event_is_read(
     read = str(found.pop(place))
     assert read[:2] == "k5"
     assert found == [f"k{number}" for number in range(8)]
-    assert (file.warnings, file.rank) == ([], 2)
+    assert (file.num_left_out, file.rank) == (0, 2)
 
 
 @pytest.mark.parametrize("piece", (64, 4 * MIB))
-@pytest.mark.parametrize("place", (0, 5, 8))
-@pytest.mark.parametrize("wrong", ('"k{}', '"k{}" again"', '"k{}", ['))
-def test_an_event_that_cannot_be_read_is_left_out_and_counted(
-    tmp_path: Path, piece: int, place: int, wrong: str, monkeypatch: pytest.MonkeyPatch
+def test_an_event_of_another_shape_is_left_out_and_counted(
+    tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The two of them, the last too, where it is followed by the facts."""
     monkeypatch.setattr(reading, "_PIECE_BYTES", piece)
-    monkeypatch.setattr(reading, "_LONGEST_BYTES", 4096)
-    text = json.dumps(
-        {"traceEvents": [event(number) for number in range(9)], "baseTimeNanoseconds": 7}
-    )
-    for each in {place, 7}:
-        text = text.replace(f'"k{each}"', wrong.format(each))
-    path = tmp_path / "trace.json"
-    path.write_text(text)
-    found, file = names(path)
-    assert found == [f"k{number}" for number in range(9) if number not in {place, 7}]
-    assert file.base_ns == 7
-    (warning,) = file.warnings
-    at = text.rindex("{", 0, text.index(wrong.format(min(place, 7))))
-    assert f"2 events left out that cannot be read, the first at byte {at:,}" in warning
-
-
-def test_a_cut_off_file_names_the_event_that_was_begun(tmp_path: Path) -> None:
-    text = json.dumps({"traceEvents": [event(number) for number in range(5)]})
-    path = tmp_path / "trace.json"
-    path.write_text(text[: text.index("k4")])
-    (warning,) = names(path)[1].warnings
-    begun = text.rindex("{", 0, text.index("k4"))
-    assert f"cut off or damaged at byte {begun:,}; what stands before that was read" in warning
-
-
-def test_many_odd_events_take_no_longer_than_their_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each is decoded a few times, and not once for each of the others."""
-    num, sizes, one = 2000, list[int](), reading._EVENTS
-
-    class Counting:
-        def decode(self, text: bytes) -> Any:
-            sizes.append(1)
-            return one.decode(text)
-
-    monkeypatch.setattr(reading, "_EVENTS", Counting())
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": [event(n, args=[n]) for n in range(num)]}))
-    assert len(names(path)[0]) == num
-    assert len(sizes) < 3 * num
+    events = [event(1), event(2, args=["a"]), event(3), event(4, cat=4)]
+    found, file = names(written(tmp_path / "trace.json", {"traceEvents": events}))
+    assert (found, file.num_left_out) == (["k1", "k3"], 2)
 
 
 def test_what_follows_the_events_may_be_long(
@@ -187,7 +136,7 @@ def test_what_follows_the_events_may_be_long(
     more = {"other": [{"a": number} for number in range(50)], "distributedInfo": {"rank": 2}}
     path = written(tmp_path / "trace.json", {"traceEvents": [event(1), event(2)], **more})
     found, file = names(path)
-    assert (found, file.rank, file.warnings) == (["k1", "k2"], 2, [])
+    assert (found, file.rank, file.num_left_out) == (["k1", "k2"], 2, 0)
 
 
 def test_facts_that_are_no_json_do_not_matter(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ from hostbench.idle.recording import Recorder, RecordSettings
 
 def record(seconds=60.0, after_s=60.0, **settings):
     Recorder(
-        RecordSettings("kept", seconds=seconds, after_s=after_s, stacks=False, **settings)
+        RecordSettings("kept", seconds=seconds, after_s=after_s, **settings)
     ).install()
 
 for line in sys.stdin:
@@ -120,7 +120,7 @@ def run(
     tmp_path: Path, *command: str, warmup: int = 2, steps: int = 3, stop: bool = False
 ) -> tuple[RecordedRun, list[Trace]]:
     def settings(folder: str) -> RecordSettings:
-        return RecordSettings(folder, warmup, steps, seconds=60.0, after_s=60.0, stacks=False)
+        return RecordSettings(folder, warmup, steps, seconds=60.0, after_s=60.0)
 
     with recorded(command, settings, keep=tmp_path / "kept", stop=stop) as done:
         return done, [read_trace(path) for path in done.traces]

@@ -18,7 +18,7 @@ def made() -> MadeTrace:
 
 def answer(made: MadeTrace, folder: Path) -> tuple[IdleReport, str]:
     report = idle_report([made.write(folder / "trace.json")])
-    return report, text(page(report, every=True))
+    return report, text(page(report))
 
 
 def test_one_process_with_several_devices(made: MadeTrace, tmp_path: Path) -> None:

@@ -23,21 +23,17 @@ def made(**more: Any) -> MadeTrace:
     return trace
 
 
-FAR = 10**400
 LEFT_OUT: dict[str, dict[str, Any]] = {
-    "a time beyond all": {"ts": FAR},
-    "a time of 300 digits": {"ts": 1e300},
+    "a time beyond all": {"ts": 1e300},
     "a time that is none": {"ts": "soon"},
     "no time": {"ts": None},
-    "a length without end": {"dur": "inf"},
-    "a length beyond all": {"dur": FAR},
     "a device that is none": {"args": {"device": "nan"}},
     "the first of two halves": {"ph": "B"},
 }
 
 
 @pytest.mark.parametrize("more", LEFT_OUT.values(), ids=LEFT_OUT)
-def test_an_event_that_is_left_out_is_told(tmp_path: Path, more: dict[str, Any]) -> None:
+def test_an_event_that_is_left_out_is_named(tmp_path: Path, more: dict[str, Any]) -> None:
     trace = read_trace(made(**more).write(tmp_path / "odd.json"))
     assert trace.work.shape[1] == 3
     (warning,) = trace.warnings
@@ -50,8 +46,8 @@ def test_an_event_that_is_left_out_is_told(tmp_path: Path, more: dict[str, Any])
 
 READ: dict[str, dict[str, Any]] = {
     "a time as text": {"ts": "55", "dur": "1"},
-    "a correlation beyond all": {"args": {"device": 0, "stream": 7, "correlation": FAR}},
-    "bytes without end": {"cat": "gpu_memcpy", "args": {"device": 0, "stream": 7, "bytes": "inf"}},
+    "a correlation beyond all": {"args": {"device": 0, "stream": 7, "correlation": 10**400}},
+    "no size": {"cat": "gpu_memcpy", "args": {"device": 0, "stream": 7, "bytes": float("nan")}},
 }
 
 
@@ -62,12 +58,3 @@ def test_an_event_of_which_one_number_is_none_is_read(tmp_path: Path, more: dict
     assert (device.span_s, device.busy_s) == pytest.approx((50e-6, 30e-6))
     assert report.warnings == ()
     assert sum(copy.nbytes for copy in report.copies) == 64
-
-
-def test_times_count_from_the_base_that_the_trace_names(tmp_path: Path) -> None:
-    one = MadeTrace()
-    one.kernel((0, 5), (10, 20))
-    early = read_trace(one.write(tmp_path / "early.json"))
-    one.facts["baseTimeNanoseconds"] = 5_000_000_000
-    late = read_trace(one.write(tmp_path / "late.json"))
-    assert late.start_us - early.start_us == 5e6

@@ -1,11 +1,12 @@
 """Collectives of simulated ranks: to the last digit."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from hostbench.core.case import AxisValue, Case
-from hostbench.core.lanes import Lane, busy_s
+from hostbench.core.lanes import Lane, Span, length, union
 from hostbench.core.records import Launch, Outcome
 from hostbench.device.simulated import SimulatedDevice
 from hostbench.families import load
@@ -17,6 +18,10 @@ from tests.device.test_simulated import LATENCY, LAUNCH, WAIT, link
 
 KIB = 1 << 10
 SETTINGS = Settings(warmup_s=0.0, max_samples=3)
+
+
+def busy_s(spans: Iterable[Span]) -> float:
+    return length(union((one.start_s, one.end_s) for one in spans))
 
 
 def case(workload: str, num_ranks: int, nbytes: int = 4 * KIB) -> Case:
