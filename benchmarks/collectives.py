@@ -1,4 +1,4 @@
-"""asv's view of the family `collectives`, written by `hostbench sync-benchmarks`.
+"""asv's view of the family `collectives`, written by hostbench from its workloads.
 
 The literals stay literal: asv runs these classes from HEAD against the code of each commit.
 """

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
 import data
 import judging
@@ -146,13 +145,6 @@ def run(page: StreamlitPage) -> None:
         st.warning("What was judged cannot be read: load the page again, and it is made anew.")
     except UsageError as error:  # since the page began
         st.error(f"Nothing to show: {plain(error)}")
-
-
-def commit_link(folder: stored.Place, commit: object) -> None:
-    """To the commit's page on its forge; nothing where none is known."""
-    if url := stored.commit_url(folder, commit):
-        label = f"commit {str(commit)[:8]} on {urlsplit(url).hostname}"
-        st.page_link(url, label=label, icon=":material/open_in_new:")
 
 
 def in_brief(causes: pd.DataFrame) -> pd.DataFrame:

@@ -20,7 +20,6 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
-from hostbench.report.forge import commit_page, commit_prefix
 from hostbench.store.history import History
 from hostbench.store.table import remote
 
@@ -167,14 +166,3 @@ def drawn(said: Said, asked: tuple[Hashable, ...], _made: Callable[[], Drawn]) -
     (`now`, judging.said_now); `asked` names it, and all that it depends on besides. Shared, so
     only read it."""
     return _made()
-
-
-def commit_url(folder: Place, commit: object) -> str | None:
-    """The commit's page on its forge; None where none is known."""
-    return commit_page(_commit_prefix(folder), commit)
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _commit_prefix(folder: Place) -> str | None:
-    """As configured when it is first asked for."""
-    return commit_prefix(folder if isinstance(folder, Path) else None, Path.cwd())

@@ -81,7 +81,7 @@ class Scratch:
         self.edit("hostbench/runner/session.py", "device=plan.stand_in,", 'device="simulated",')
 
     def only_families(self, *names: str) -> None:
-        """Leave these families; `hostbench sync-benchmarks` writes their asv classes."""
+        """Leave these families, and write their asv classes."""
         for path in (self.root / "hostbench/families").iterdir():
             if path.stem not in (*names, "__init__"):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -90,7 +90,7 @@ class Scratch:
         self.sync()
 
     def sync(self) -> None:
-        done = self.hostbench("sync-benchmarks")
+        done = self.python("-c", "from hostbench.cli.sync import main; main()")
         assert done.returncode == 0, done.stdout
 
     def keep_bytecode(self) -> None:

@@ -34,8 +34,6 @@ LAYERS = (
     "judge",
     "report questions",
     "idle",
-    "recipes",
-    "notify",
     "cli __main__",
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}

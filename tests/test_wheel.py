@@ -65,7 +65,9 @@ if SOAK:  # to build and to install it, and to compare as the page does, takes a
         assert found.count("\nfaster ") == 2, found
         assert "steps.train" in said(project, "hostbench run steps --quick --launches 1")
         assert "What does the DataLoader cost?" in said(project, "hostbench report")
-        assert "hostbench nightly" in said(project, "hostbench recipe github-nightly.yml")
+        said(project, "hostbench init")
+        workflow = project.root / ".github" / "workflows" / "hostbench-nightly.yml"
+        assert "hostbench nightly" in workflow.read_text()
 
     @pytest.mark.soak
     def test_a_newcomer_has_a_dashboard(project: Scratch, programs: Path) -> None:

@@ -81,8 +81,6 @@ since = f"since {about['since']:%Y-%m-%d}"
 st.subheader(plain(f"{about['state']}: {about['change']}, {about['what']}, {since}"))
 worst = worst_of(own)
 st.markdown("\n".join(f"- {plain(line)}" for line in worst["evidence"]))
-if str(worst["what"]).startswith("commit "):
-    parts.commit_link(folder, worst["first_commit"])
 for said in dict.fromkeys(own["triage_said"].dropna()):
     st.markdown(f"Triage: {plain(said)}")
 if worst["case"]:

@@ -86,8 +86,6 @@ wanted = choose.counted("verdict", "Verdict", both)
 with st.container(horizontal=True, vertical_alignment="center"):
     if mean is not None:
         st.markdown(f"geometric mean of after / before **{mean:.3f}**", width="content")
-    for side in (a, b) if kind == "commit" else ():
-        parts.commit_link(folder, side)
 for note in made.notes:
     st.caption(plain(note.replace("`", "")))
 verdicts = {CHANGED: ("slower", "faster"), "all": tuple(number)}.get(wanted, (wanted,))

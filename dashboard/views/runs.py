@@ -41,7 +41,6 @@ if one is not None:
                 f"**What differs from the run before** ({plain(one.before)})\n\n"
                 + (said or "No fact that may explain a change.")
             )
-parts.commit_link(folder, here["commit"])
 rows = data.rows_of(folder, name, run_id)
 gaps = without_number(rows)
 if len(gaps):

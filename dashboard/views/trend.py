@@ -167,7 +167,6 @@ if row:
         if each:
             said = ", ".join(format_seconds(one) for one in sorted(each))
             st.caption(f"{number_of(len(each), 'launch', 'launches')}, the fastest first: {said}")
-        parts.commit_link(folder, row["commit"])
         st.page_link(
             "views/runs.py",
             label="this run",

@@ -95,11 +95,6 @@ _command(
     click.option(
         "--page", type=options.OUTPUT, metavar="FILE", help="write summary and report, as HTML"
     ),
-    click.option(
-        "--push",
-        metavar="REMOTE/BRANCH",
-        help="fetch the results branch first, and push what was measured, as origin/results",
-    ),
     formats(),
     options.measuring,
 )
@@ -378,35 +373,6 @@ _command(
     click.argument("url", metavar="URL"),
     options.results,
 )
-_branch = click.argument("branch", metavar="REMOTE/BRANCH")
-_command(
-    "fetch",
-    "Bring what a results branch has and results/ lacks. It holds the results of many machines, "
-    "as `hostbench push` makes it; the checkout stays as it is.",
-    _branch,
-    options.results,
-)
-_command(
-    "push",
-    "Commit what results/ has and a results branch lacks, and push that. Whatever other machines "
-    "pushed stays; the checkout stays as it is.",
-    _branch,
-    click.option("-m", "--message", metavar="TEXT", help="of the commit"),
-    options.results,
-)
-_command(
-    "comment",
-    "Post FILE, as `hostbench ab --comment FILE` writes it, on a pull request of GitHub or a merge "
-    "request of GitLab; the comment that is there is updated. Which one, the CI job tells.",
-    click.argument("file", type=options.PATH, metavar="FILE"),
-    click.option("--pull", type=click.IntRange(1), metavar="N", help="the number of the request"),
-)
-_command(
-    "recipe",
-    "Print a recipe for CI, cron, systemd or a container, to be copied into your repository; "
-    "without NAME, which there are. docs/ci.md explains them.",
-    click.argument("name", nargs=-1, metavar="[NAME]"),
-)
 _command("check-results", "Find and explain damage in results/.", formats(), options.results)
 _command(
     "dashboard",
@@ -424,10 +390,4 @@ _command(
     "init",
     "Write what this git repository lacks to have its own code measured: asv.conf.json, a "
     "workload, benchmarks/, results/, a nightly workflow. What is there is left as it is.",
-)
-_command(
-    "sync-benchmarks",
-    "Write benchmarks/*.py from the registry.",
-    click.option("--check", is_flag=True, help="write nothing; exit 2 if any differs"),
-    module="sync",
 )

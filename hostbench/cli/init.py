@@ -1,8 +1,9 @@
-"""`hostbench init`: what a git repository needs to measure its own commits, beside what it has."""
+"""`hostbench init`: what a git repository needs to have its own commits measured. What is there
+stays as it is; called again, it brings asv's view of the workloads up to date."""
 
 import contextlib
+import json
 import keyword
-import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -10,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostbench import recipes
-from hostbench.cli import init_files as init_files
+import hostbench
 from hostbench.cli import sync
 from hostbench.cli.output import warn
 from hostbench.cli.program import program
@@ -23,19 +23,19 @@ from hostbench.families import broken_of_project
 from hostbench.runner.places import asv_benchmarks, asv_results
 from hostbench.vcs import repo
 from hostbench.vcs.own import BESIDE
-from hostbench.vcs.repo import GitError, is_ours
+from hostbench.vcs.repo import GitError
 
 PYPROJECT = "pyproject.toml"
-_FOLDERS = ("bench", "workloads")
-"""Of the workloads, where pyproject.toml names none: the first that holds no other Python files,
-which would be imported as workloads are."""
-_NIGHTLY = "github-nightly.yml"
-_PURE = ("setuptools", "hatchling", "flit_core", "poetry.core", "pdm.backend", "uv_build")
+WORKFLOW = ".github/workflows/hostbench-nightly.yml"
+RECIPES = {WORKFLOW: "github-nightly.yml", ".github/share-results.sh": "share-results.sh"}
+FOLDERS = ("bench", "workloads")
+"""For the workloads, where pyproject.toml names none: the first without Python files, which would
+be imported as workloads are."""
+_COPYING_BACKENDS = ("setuptools", "hatchling", "flit_core", "poetry.core", "pdm.backend",
+                     "uv_build")  # fmt: skip
 """Build backends that only copy the files of a package of plain Python."""
-_PURE_NEEDS = {re.sub(r"[._]", "-", name) for name in (*_PURE, "wheel")}
+_COPYING_NEEDS = {re.sub(r"[._]", "-", name) for name in (*_COPYING_BACKENDS, "wheel")}
 """What such a build requires; anything else writes files: a version, an extension."""
-_HEADER = re.compile(r"^[ \t]*\[[ \t]*tool[ \t]*\.[ \t]*hostbench[ \t]*\][^\r\n]*(\r?\n|\Z)", re.M)
-_REMEDY = "make it writable, and try again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,246 +47,220 @@ def execute(options: InitOptions) -> int:
     """Write what is lacking. Raises UsageError, before anything is written, where that cannot be
     done without harm. Exit code 4 where asv's view of the workloads could not be written."""
     root = _root()
-    declared = _Declared(root)
-    wanted = dict(_files(root, declared))
-    for path in (*wanted, declared.path, asv_benchmarks(root) / "__init__.py"):
-        _check_place(root, path)
+    project = _Project(root)
+    files = dict(_files(project))
+    for path in (*files, project.pyproject, asv_benchmarks(root) / "__init__.py"):
+        _check_inside(root, path)
     if root != Path.cwd().resolve():
         print(f"in {root}:")
-    if declared.text is None:
-        print(f"left as it is: {PYPROJECT}, which names {declared.workloads[0]}")
-    else:  # first: with it, a call that was interrupted goes on where it was
-        _write(root, declared.path, declared.text)
-    for path, text in wanted.items():
+    if project.addition:  # first: a call that was interrupted goes on where it was
+        with project.pyproject.open("a") as file:
+            file.write(project.addition)
+        print(f"added to: {PYPROJECT}")
+    for path, text in files.items():
         if path.exists() or path.is_symlink():
             print(f"left as it is: {path.relative_to(root)}")
         else:
             _write(root, path, text)
-    is_synced = _write_benchmarks(root)
-    print("\n".join(_next(root)))
+    is_synced = _sync(root)
+    print("\n".join(_next_steps(project)))
     return EXIT_OK if is_synced else EXIT_FAILED
 
 
+def recipe(name: str) -> str:
+    """The text of a file of docs/recipes, in a checkout or as the wheel has it."""
+    package = Path(hostbench.__file__).parent
+    folders = (package.parent / "docs", package / "_docs")
+    paths = (folder / "recipes" / name for folder in folders)
+    return next(path for path in paths if path.is_file()).read_text()
+
+
 def _root() -> Path:
-    """The top of the repository at hand. Raises UsageError where it has no files, or is
-    hostbench's own."""
+    """The top of the repository. Raises UsageError where there is none, and in hostbench's own."""
     here = Path.cwd()
     try:
-        if repo.git(here, "rev-parse", "--is-inside-work-tree") != "true":
-            raise UsageError(f"{here} is in a repository without files (a bare one): clone it")
         root = repo.top_level(here).resolve()
     except GitError as error:
-        raise UsageError(f"{here}: {error}; `git init` makes one") from error
-    if is_ours(root) or (root / "hostbench" / "asv_env.py").is_file():
-        raise UsageError(f"{root} is hostbench's own checkout, or a copy of it: that has all of it")
+        raise UsageError(f"{here}: {error}; `git init` makes a repository") from error
+    if repo.is_ours(root) or (root / "hostbench" / "asv_env.py").is_file():
+        raise UsageError(f"{root} is hostbench's own checkout, or a copy of it: nothing is lacking")
     return root
 
 
-class _Declared:
-    """What pyproject.toml says, and what it is to say of the workloads."""
+class _Project:
+    """What pyproject.toml and the files of a project say of it."""
 
     def __init__(self, root: Path) -> None:
-        """Raises UsageError where it cannot be read, or cannot be added to."""
-        self.path = (root / PYPROJECT).resolve()
-        """Of the file itself, where it is a link."""
-        self.text: str | None = None
-        """With the folder of workloads; None where it names one already."""
-        old = _read(self.path)
-        self.found = _parsed(old, self.path)
-        named = _table(self.found, "tool", "hostbench").get("workloads")
-        if named and not (isinstance(named, list) and all(isinstance(one, str) for one in named)):
-            raise UsageError(
-                f"{self.path}: workloads is {named!r:.60}, no list of folders; mend it"
-            )
-        self.workloads: list[str] = named or [_folder(root)]
-        if not named:
-            self.text = _added(old, self.found, self.path, self.workloads[0])
+        """Raises UsageError where pyproject.toml cannot be read or added to."""
+        self.root = root
+        self.pyproject = root / PYPROJECT
+        text = ""
+        try:
+            if self.pyproject.exists():
+                text = read_stored(self.pyproject).decode()
+            self.table = tomllib.loads(text)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot read {self.pyproject}: {error}; mend it") from error
+        workloads = _table(self.table, "tool", "hostbench").get("workloads")
+        self.addition = ""
+        """What pyproject.toml gets; empty where it names a folder of workloads."""
+        if not workloads:
+            workloads = [_new_folder(root)]
+            self.addition = self._added(text, workloads[0])
+        if not isinstance(workloads, list) or not all(isinstance(one, str) for one in workloads):
+            why = f"workloads is {workloads!r:.60}, no list of folders"
+            raise UsageError(f"{self.pyproject}: {why}; mend it")
+        self.folder = root / workloads[0]
+        self.package = self._find_package()
+
+    def _added(self, text: str, folder: str) -> str:
+        gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+        addition = f"{gap}{_TABLE % folder}"
+        with contextlib.suppress(tomllib.TOMLDecodeError):
+            tomllib.loads(text + addition)
+            return addition
+        raise UsageError(
+            f'{self.pyproject}: give its table tool.hostbench workloads = ["{folder}"], and try '
+            "again"
+        )
+
+    def _find_package(self) -> str | None:
+        """The package of the project's name, else the first; no script, for what that does when it
+        is imported nobody knows."""
+        source = asv_config.source_folder(self.root)
+        aside = BESIDE | {asv_benchmarks(self.root).name, *FOLDERS}
+        copy = own_package.unbuilt(source, aside)
+        folder = Path(copy.folders[0])
+        names = [
+            name
+            for name in copy.names
+            if folder != source or (folder / name).is_dir()
+            if all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
+        ]
+        own = _normalized(str(_table(self.table, "project").get("name", "")))
+        return next((name for name in names if _normalized(name) == own), next(iter(names), None))
 
     @property
-    def builds(self) -> bool:
-        return "project" in self.found or "build-system" in self.found
+    def name(self) -> str:
+        return str(_table(self.table, "project").get("name") or self.package or self.root.name)
 
     @property
-    def is_plain(self) -> bool:
-        """What it builds is the files of the package as they are."""
-        system, tool = _table(self.found, "build-system"), _table(self.found, "tool")
-        backend = str(system.get("build-backend", "setuptools"))
+    def is_built(self) -> bool:
+        """Whether a commit's package is more than its files as they are."""
+        if self.package is None:
+            return False
+        if (self.root / "setup.py").exists():
+            return True
+        if not {"project", "build-system"} & {*self.table}:
+            return False
+        system, tool = _table(self.table, "build-system"), _table(self.table, "tool")
         requires = re.findall(r"'([\w.-]+)", str(system.get("requires", [])))
-        needs = {re.sub(r"[._]+", "-", name).lower() for name in requires}
-        more = (
+        generates = (
             _table(tool, "setuptools").get("ext-modules"),
             _table(tool, "hatch", "build").get("hooks"),
             _table(tool, "poetry").get("build"),
         )
-        return backend.startswith(_PURE) and needs <= _PURE_NEEDS and not any(more)
-
-    @property
-    def name(self) -> str:
-        return str(_table(self.found, "project").get("name", ""))
+        copies = str(system.get("build-backend", "setuptools")).startswith(_COPYING_BACKENDS)
+        return not copies or any(generates) or not {*map(_normalized, requires)} <= _COPYING_NEEDS
 
 
-def _table(found: dict[str, Any], *names: str) -> dict[str, Any]:
-    """An empty one where there is none."""
+def _normalized(name: str) -> str:
+    return re.sub(r"[-._]+", "-", name).lower()
+
+
+def _table(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    """A table in there; an empty one where there is none."""
     for name in names:
-        inner = found.get(name)
-        found = inner if isinstance(inner, dict) else {}
-    return found
+        inner = values.get(name)
+        values = inner if isinstance(inner, dict) else {}
+    return values
 
 
-def _folder(root: Path) -> str:
-    """`bench/`, or another. Raises UsageError where all are taken."""
-    for name in _FOLDERS:
+def _new_folder(root: Path) -> str:
+    """Raises UsageError where all are taken."""
+    for name in FOLDERS:
         if not any((root / name).rglob("*.py")):
             return f"{name}/"
     raise UsageError(
-        f"{' and '.join(_FOLDERS)} hold Python files that may be no workloads: make a folder for "
+        f"{' and '.join(FOLDERS)} hold Python files that may be no workloads: make a folder for "
         f"these, and name it in {PYPROJECT}: [tool.hostbench] workloads"
     )
 
 
-def _read(path: Path) -> str:
-    if not path.exists():
-        return ""
-    try:
-        return read_stored(path).decode()
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {error}; mend it") from error
-
-
-def _parsed(text: str, path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"cannot read {path}: {error}; mend it") from error
-
-
-def _added(old: str, found: dict[str, Any], path: Path, folder: str) -> str:
-    """The same with the folder of workloads, and nothing else changed: it is parsed to see. Raises
-    UsageError where that cannot be had by adding lines."""
-    end = "\r\n" if "\r\n" in old else "\n"
-    header = _HEADER.search(old)
-    if header:
-        start, rest = old[: header.end()], old[header.end() :]
-        new = f"{start}{'' if start.endswith(end) else end}{init_files.key(folder)}\n{rest}"
-    else:
-        gap = "" if not old else "\n" if old.endswith("\n") else "\n\n"
-        new = f"{old}{gap}{init_files.table(folder)}"
-    new = new.replace("\r\n", "\n").replace("\n", end)
-    tool = _table(found, "tool")
-    table = {**_table(tool, "hostbench"), "workloads": [folder]}
-    with contextlib.suppress(tomllib.TOMLDecodeError):
-        if tomllib.loads(new) == {**found, "tool": {**tool, "hostbench": table}}:
-            return new
-    raise UsageError(
-        f"{path} cannot be added to without changing what it says: give its table tool.hostbench "
-        f'workloads = ["{folder}"] yourself, and try again'
-    )
-
-
-def _files(root: Path, declared: _Declared) -> Iterator[tuple[Path, str]]:
+def _files(project: _Project) -> Iterator[tuple[Path, str]]:
     """What there should be, beside pyproject.toml and asv's view of the workloads."""
-    package = _package(root, declared)
-    is_built = (root / "setup.py").exists() or (
-        declared.builds and not (package and declared.is_plain)
-    )
-    project = declared.name or package or root.name
-    yield root / CONFIG, init_files.asv_config(project, declared.workloads[0], built=is_built)
-    folder = root / declared.workloads[0]
-    if declared.text is not None or not any(folder.rglob("*.py")):
-        if package:
-            yield folder / "startup.py", init_files.startup(package)
+    root = project.root
+    folder = project.folder.relative_to(root).as_posix()
+    build = "" if project.is_built else _NO_BUILD
+    yield root / CONFIG, _ASV % (folder, json.dumps(project.name), build)
+    if project.addition or not any(project.folder.rglob("*.py")):
+        if project.package:
+            about = {"name": project.package, "depth": project.package.count(".")}
+            yield project.folder / "startup.py", STARTUP % about
         else:
-            yield folder / "steps.py", init_files.STEPS
-    yield asv_results(root) / ".gitignore", init_files.RESULTS
-    results = asv_results(root).relative_to(root).as_posix()
-    yield root / ".gitignore", init_files.ignore(results, _ignored(root))
-    yield root / recipes.PLACES[_NIGHTLY], recipes.read(_NIGHTLY)
+            yield asv_config.source_folder(root) / "example_model.py", MODEL
+            yield project.folder / "steps.py", STEPS
+    results = asv_results(root)
+    yield results / ".gitignore", _RESULTS
+    yield root / ".gitignore", _IGNORE % results.relative_to(root).as_posix()
+    for path, name in RECIPES.items():
+        yield root / path, recipe(name)
 
 
-def _package(root: Path, declared: _Declared) -> str | None:
-    """The project's package: the one of its name, else the first. A script beside it is none: what
-    it does when it is imported nobody knows."""
-    without = BESIDE | {asv_benchmarks(root).name, *_FOLDERS}
-    package = own_package.unbuilt(asv_config.source_folder(root), without)
-    folder = Path(package.folders[0])
-    found = [
-        name
-        for name in package.names
-        if folder != root or (folder / name).is_dir()
-        if all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split("."))
-    ]
-    words = {name: re.sub(r"[-.]+", "_", name).lower() for name in (*found, declared.name)}
-    named = words[declared.name]
-    return next((name for name in found if words[name] == named), found[0] if found else None)
-
-
-def _check_place(root: Path, path: Path) -> None:
-    """Raises UsageError for a place that is not in the repository, or cannot be written to."""
+def _check_inside(root: Path, path: Path) -> None:
+    """Raises UsageError for a place that is not in the repository."""
     parent = next(one for one in path.parents if one.exists() or one.is_symlink())
     if not parent.is_dir():
         raise UsageError(f"{parent} is no folder: {path.name} is to be in there; rename it")
-    if not parent.resolve().is_relative_to(root):
+    if not path.resolve().is_relative_to(root):
         raise UsageError(f"{path} is outside {root}, by a link or by a setting: mend that")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise UsageError(f"cannot write to {parent}: {_REMEDY}")
 
 
 def _write(root: Path, path: Path, text: str) -> None:
-    was_there = path.exists()
-    mode = path.stat().st_mode if was_there else None
-    write_atomic(path, text.encode(), _REMEDY)
-    if mode is not None:
-        path.chmod(mode & 0o7777)
-    print(f"{'added to' if was_there else 'wrote'}: {path.relative_to(root)}")
+    write_atomic(path, text.encode(), "make it writable, and try again")
+    print(f"wrote: {path.relative_to(root)}")
 
 
-def _write_benchmarks(root: Path) -> bool:
-    """asv's view of the workloads, as far as it is lacking; whether it could be written."""
+def _sync(root: Path) -> bool:
+    """Write asv's view of the workloads; whether it could be written."""
     try:
-        with contextlib.chdir(root):  # where the project at hand is looked for
-            for path, text in sync.wanted(root).items():
-                if not path.exists():
-                    _write(root, path, text)
-            if wrong := broken_of_project():
-                raise UsageError("; ".join(wrong.values()))
+        with contextlib.chdir(root):  # where the project's workloads are looked for
+            for path, text in sync.outdated(root).items():
+                _write(root, path, text)
+            if broken := broken_of_project():
+                raise UsageError("; ".join(broken.values()))
     except HostbenchError as error:
-        name = asv_benchmarks(root).name
-        warn(f"{error}; mend that, then `{program()} sync-benchmarks` writes {name}/")
+        folder = asv_benchmarks(root).name
+        warn(f"{error}; mend that, then `{program()} init` writes {folder}/")
         return False
     return True
 
 
-def _next(root: Path) -> Iterator[str]:
+def _next_steps(project: _Project) -> Iterator[str]:
     """What is left to do, and the commands to begin with."""
+    root = project.root
     yield ""
     if lacking := asv_config.without_plugin(root):
         yield f"your {lacking}"
-    if kept := [name for name in _ignored(root) if not _is_ignored(root, name)]:
-        yield f"add to .gitignore: {' '.join(kept)}"
+    if visible := [name for name in (".asv/", "__pycache__/") if not _is_ignored(root, name)]:
+        yield f"add to .gitignore: {' '.join(visible)}"
     results = asv_results(root).relative_to(root).as_posix()
     if _is_ignored(root, f"{results}/"):
         yield f"git ignores {results}/: what is measured would stay on this machine; mend that"
-    yield f"set HOSTBENCH in {recipes.PLACES[_NIGHTLY]}: where pip gets hostbench from"
+    yield f"set HOSTBENCH in {WORKFLOW}: where pip gets hostbench from"
     yield "then:"
-    is_built = asv_config.build_commands(root, asv_config.source_folder(root))[1]
+    measured = project.package or "example_model"
     commands = {
-        **({"pip install -e .": "`run` measures what is installed"} if is_built else {}),
         f"{program()} run --quick": "a first measurement of the working tree",
         'git add . && git commit -m "Benchmarks by hostbench"': "what is committed has a history",
-        f"{program()} ab HEAD": "your next change against that commit, interleaved",
+        f"{program()} ab HEAD": f"after a change of {measured}: against that commit",
         f"{program()} dashboard": "what was measured",
     }
+    if asv_config.build_commands(root, asv_config.source_folder(root))[1]:
+        commands = {"pip install -e .": "`run` measures what is installed", **commands}
     width = max(map(len, commands))
-    for command, what in commands.items():
-        yield f"  {command:{width}}  # {what}"
-
-
-def _ignored(root: Path) -> tuple[str, ...]:
-    """What asv and Python make anew, as .gitignore takes it."""
-    if not (root / CONFIG).exists():
-        return (".asv/", "__pycache__/")
-    made = (asv_config.text_of(root, f"{name}_dir", name) for name in ("env", "html"))
-    return (*(f"{name.strip('/')}/" for name in made), "__pycache__/")
+    for command, comment in commands.items():
+        yield f"  {command:{width}}  # {comment}"
 
 
 def _is_ignored(root: Path, name: str) -> bool:
@@ -295,3 +269,132 @@ def _is_ignored(root: Path, name: str) -> bool:
     except GitError:
         return False
     return True
+
+
+_ASV = """\
+// How asv and hostbench measure the commits of this project. Results are of the commit that is
+// measured; this file, benchmarks/ and %s/ are those of the working tree.
+{
+    "version": 1,
+    "project": %s,
+    "repo": ".",
+    "branches": ["HEAD"],
+    // The leading dot makes asv load hostbench's plugin: its own torch, each commit's package.
+    "plugins": [".hostbench.asv_env"],
+    "environment_type": "hostbench",
+    "launch_method": "forkserver",
+%s    "benchmark_dir": "benchmarks",
+    "env_dir": ".asv/env",
+    "results_dir": "results",
+    "html_dir": ".asv/html"
+}
+"""
+_NO_BUILD = """\
+    // Nothing is built: each commit's files are put on the path as they are.
+    "build_command": [],
+    "install_command": [],
+"""
+_TABLE = """\
+# hostbench measures the workloads in this folder, on this machine, by commit: `hostbench run`.
+# After a change of a workload's axes or name `hostbench init` tells asv.
+[tool.hostbench]
+workloads = ["%s"]
+"""
+_RESULTS = """\
+# What hostbench and asv measure lies here, a folder for each machine, to be committed: files of
+# many machines and commits merge without conflicts. Nobody edits them.
+# Not kept in git: journals of runs in progress, which end up in runs/.
+*.jsonl
+"""
+_IGNORE = """\
+# asv's working copies and pages, and Python's bytecode: made anew whenever they are needed.
+# What is measured goes to %s/, and is kept.
+.asv/
+__pycache__/
+"""
+STARTUP = '''\
+"""A workload of your own: what `import %(name)s` costs. Each commit's package is measured, by the
+workloads of the working tree. For another one write a function like this, which builds what it
+needs and returns a step that calls your code; only the step is timed.
+
+A launch imports it six times: seconds each where it imports torch, and a run has eight or ten. Then
+put in its place what your package does, for that is measured with torch imported already.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from hostbench import DEVICES, workload
+
+
+@workload(
+    axes={"device": DEVICES},
+    host_only=lambda **_: True,  # it enqueues nothing on a GPU
+    quick=lambda **_: True,
+    version="1",  # another one when the numbers stop being comparable
+)
+def import_package(device):
+    """The import of %(name)s in a new Python. Timed: the process from start to end."""
+    import %(name)s  # the code that is measured
+
+    origin = %(name)s.__spec__.origin
+    folder = Path(origin).parents[%(depth)d + hasattr(%(name)s, "__path__")]
+    code = f"import sys; sys.path.insert(0, {str(folder)!r}); import %(name)s; "
+    code += f"sys.exit(%(name)s.__file__ != {origin!r})"
+    return lambda: subprocess.run([sys.executable, "-c", code], check=True)
+'''
+MODEL = '''\
+"""A step of training, which bench/steps.py measures: an example. `hostbench ab HEAD` compares this
+file as it is with that of the last commit. Put your own code in its place."""
+
+import torch
+
+
+def step_of_training(device, num_examples):
+    """A function that trains one step on the device, and returns the loss."""
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)
+    model = torch.nn.Sequential(*layers).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    examples = torch.randn(num_examples, 256).to(device)
+    labels = torch.randint(0, 10, (num_examples,)).to(device)
+
+    def step():
+        loss = torch.nn.functional.cross_entropy(model(examples), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+'''
+STEPS = '''\
+"""A workload of your own. It measures example_model.py of each commit; this file is always that of
+the working tree. Write what else you want to time the same way: only the step is timed.
+"""
+
+from hostbench import DEVICES, Prepared, workload
+
+
+@workload(
+    axes={"device": DEVICES, "num_examples": (32, 256)},
+    quick=lambda **_: True,
+    version="1",  # another one when the numbers stop being comparable
+)
+def train(device, num_examples):
+    """A step of training on a batch: forward, backward, update. Timed: the step."""
+    import example_model  # here: commands that measure nothing need not load torch
+
+    step = example_model.step_of_training(device.torch_device, num_examples)
+    first = step().item()
+
+    def verify():
+        last = step().item()
+        return None if last < first else f"the loss was {first:.3f}, and is {last:.3f}"
+
+    return Prepared(step=step, verify=verify)
+
+
+PRELOAD = ("torch._dynamo",)  # an optimizer loads it: once, and not anew for each launch
+'''

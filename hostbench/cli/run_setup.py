@@ -36,6 +36,7 @@ from hostbench.runner.plan import (
 )
 from hostbench.store import adopt, runs
 from hostbench.store.runs import WholeRun
+from hostbench.vcs import repo
 from hostbench.vcs.own import another_installed
 from hostbench.vcs.repo import Checkout, checkout
 
@@ -108,7 +109,8 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
     device = _device(options)
     simulation = _simulation_of(device, root, results)
     measured = {case.family for case in _cases(options, workloads, device)}
-    code = partial(look, root, results, simulation, {name: sources(name) for name in measured})
+    here = root or repo.enclosing(Path.cwd())  # a commit is one without asv.conf.json, too
+    code = partial(look, here, results, simulation, {name: sources(name) for name in measured})
     collect: Callable[[], facts.Facts]
     torch_state: TorchState | None = None
     if simulation is None:

@@ -1,11 +1,12 @@
-"""`hostbench sync-benchmarks`: write the literal asv classes of benchmarks/ from the registry."""
+"""asv's view of the workloads: literal classes in benchmarks/, written from the registry.
 
-import sys
-from dataclasses import dataclass
+`hostbench init` writes a project's own, scripts/sync-benchmarks those of hostbench.
+"""
+
 from pathlib import Path
 
 from hostbench.core.asv_names import class_name
-from hostbench.core.errors import EXIT_OK, EXIT_USAGE, UsageError
+from hostbench.core.errors import UsageError
 from hostbench.core.files import write_atomic
 from hostbench.families import load, names, of_project
 from hostbench.measure.workload import Workload
@@ -13,10 +14,11 @@ from hostbench.runner.places import asv_benchmarks, project_root
 from hostbench.vcs.repo import is_ours
 
 _MAX_LINE = 100
-_BY = "written by `hostbench sync-benchmarks`"
+_MARK = "asv's view of the family"
+"""In each file that is ours to write."""
 
 _HEAD = '''\
-"""asv's view of the family `{family}`, written by `hostbench sync-benchmarks`.
+"""asv's view of the family `{family}`, written by hostbench from its workloads.
 
 The literals stay literal: asv runs these classes from HEAD against the code of each commit.
 """
@@ -42,32 +44,20 @@ class {class_name}(suite.Suite):
 '''
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncOptions:
-    check: bool
-
-
-def execute(options: SyncOptions) -> int:
-    """Write the files that differ, or with --check only name them (exit code 2)."""
+def main() -> int:
+    """Write the files that differ, of the project of the working directory."""
     root = project_root(Path.cwd())
     if root is None:
-        raise UsageError("no asv.conf.json here or above; run this inside the checkout")
-    stale = {path: text for path, text in wanted(root).items() if _differs(path, text)}
-    for path, text in stale.items():
-        if not options.check:
-            write_atomic(path, text.encode())
-        print(
-            f"{'differs from the registry' if options.check else 'wrote'}: {path.relative_to(root)}"
-        )
-    if stale and options.check:
-        print("run `hostbench sync-benchmarks`", file=sys.stderr)
-        return EXIT_USAGE
-    return EXIT_OK
+        raise UsageError("no asv.conf.json here or above: run this inside the checkout")
+    for path, text in outdated(root).items():
+        write_atomic(path, text.encode())
+        print(f"wrote: {path.relative_to(root)}")
+    return 0
 
 
-def wanted(root: Path) -> dict[Path, str]:
-    """What the folder of asv's benchmarks should hold. In a project of one's own that is the
-    project's families alone: hostbench's are no code of its commits.
+def outdated(root: Path) -> dict[Path, str]:
+    """The files of asv's benchmarks that are lacking or differ, as they should be. In a project of
+    one's own they are of its families alone: hostbench's are no code of its commits.
 
     Raises UsageError where it has none, or another file by that name.
     """
@@ -79,17 +69,16 @@ def wanted(root: Path) -> dict[Path, str]:
             '[tool.hostbench] workloads = ["bench/"]'
         )
     first = folder / "__init__.py"
-    files = {} if first.is_file() else {first: ""}  # asv needs one, whatever it holds
+    texts = {} if first.is_file() else {first: ""}  # asv needs one, whatever it holds
     for family in families:
         path = folder / f"{family}.py"
-        if path.is_file() and _BY not in path.read_text():
-            raise UsageError(f"{path} is not {_BY}: rename that file or the family {family!r}")
-        files[path] = source(family, load((family,)))
-    return files
-
-
-def _differs(path: Path, text: str) -> bool:
-    return not path.is_file() or path.read_text() != text
+        old = path.read_text() if path.is_file() else None
+        if old is not None and _MARK not in old:
+            raise UsageError(f"{path} is none of hostbench's: rename it or the family {family!r}")
+        text = source(family, load((family,)))
+        if text != old:
+            texts[path] = text
+    return texts
 
 
 def source(family: str, workloads: dict[str, Workload]) -> str:

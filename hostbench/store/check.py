@@ -18,7 +18,6 @@ from hostbench.store.asv_tree import Tell, untold
 from hostbench.store.check_asv import FROM_GIT, Damage, as_damage
 from hostbench.store.runs import put_together
 from hostbench.store.table.scan import is_utf8
-from hostbench.store.union import SENT, SENT_SUFFIX
 
 NEXT_ONE = "the next `hostbench run` or `hostbench ab`"
 _TOP = ("benchmarks.json",)
@@ -216,8 +215,6 @@ def _is_known(parts: tuple[str, ...]) -> bool:
         return name in _TOP or (name.endswith(_TOP_SUFFIXES) and not name.startswith("."))
     if parts[0] == triage.FOLDER and name.endswith(triage.SUFFIX):
         return len(parts) == 2
-    if parts[0] == SENT:
-        return len(parts) == 2 and name.endswith(SENT_SUFFIX)
     if len(parts) == 2:
         return name.endswith(".json") and not name.startswith(".")
     endings = {

@@ -222,6 +222,14 @@ def top_level(root: Path) -> Path:
     return Path(git(root, "rev-parse", "--show-toplevel"))
 
 
+def enclosing(folder: Path) -> Path | None:
+    """The same; None where that is in none."""
+    try:
+        return top_level(folder)
+    except GitError:
+        return None
+
+
 def check_out(root: Path, commit: str, folder: Path) -> None:
     """All files of a commit in a clone of its own, as asv has them. Raises GitError."""
     clone = ("clone", "--quiet", "--shared", "--no-checkout", "--template=")

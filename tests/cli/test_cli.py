@@ -19,7 +19,7 @@ from typing import IO, Any
 import pytest
 from msgspec.structs import replace
 
-from hostbench import facts, families
+from hostbench import facts
 from hostbench.cli import asv_record, main, measuring, run_setup
 from hostbench.cli import run as run_command
 from hostbench.cli.list import ListOptions
@@ -118,7 +118,7 @@ def test_python_m_is_the_same_program() -> None:
     done = python("-m", "hostbench", "--help")
     assert done.returncode == EXIT_OK
     listed = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")}
-    assert listed >= {"run", "report", "doctor", "list", "dashboard", "sync-benchmarks"}
+    assert listed >= {"run", "report", "doctor", "list", "dashboard", "init"}
     assert "exit codes: 0 fine, 1 regression, 2 usage, 3 nothing measured" in done.stdout
 
 
@@ -152,7 +152,6 @@ def test_python_m_is_the_same_program() -> None:
         (("run", "--resume"), ("nothing to resume", "without --resume")),
         (("run", "--resume", "transfer"), ("--resume takes the cases", "leave")),
         (("run", "--resume", "--quick"), ("--resume takes the cases", "leave")),
-        (("sync-benchmarks",), ("asv.conf.json", "checkout")),
     ],
 )
 def test_bad_input(
@@ -886,42 +885,6 @@ def test_list_as_json(cases: bool, capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["workload"] for each in data] == list(load())
     assert all(("cases" in each) is cases for each in data)
     assert data[0]["axes"]["device"] == ["cuda", "cpu"]
-
-
-def test_sync_benchmarks(
-    stage: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (stage / "asv.conf.json").write_text("{}")
-    monkeypatch.setattr("hostbench.cli.sync.is_ours", lambda root: True)
-    assert main(["sync-benchmarks", "--check"]) == EXIT_USAGE
-    assert not (stage / "benchmarks").exists()
-    lines = capsys.readouterr().out.splitlines()
-    named = ("__init__", *families.names())
-    assert lines == [f"differs from the registry: benchmarks/{name}.py" for name in named]
-    assert main(["sync-benchmarks"]) == EXIT_OK
-    assert main(["sync-benchmarks", "--check"]) == EXIT_OK
-    for family in families.names():
-        name = f"benchmarks/{family}.py"
-        assert (stage / name).read_text() == (ROOT / name).read_text()
-
-
-def test_sync_benchmarks_in_a_project_of_ones_own(
-    stage: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """hostbench's families are not written there, nor over the project's files."""
-    (stage / "asv.conf.json").write_text('{"benchmark_dir": "speed"}')
-    assert main(["sync-benchmarks"]) == EXIT_USAGE
-    assert "[tool.hostbench] workloads" in capsys.readouterr().err
-    (stage / "bench").mkdir()
-    (stage / "bench" / "own.py").write_text('"""own: nothing yet."""\n')
-    monkeypatch.setenv("HOSTBENCH_WORKLOADS", str(stage / "bench"))
-    assert main(["sync-benchmarks"]) == EXIT_OK
-    assert {path.name for path in (stage / "speed").iterdir()} == {"__init__.py", "own.py"}
-    (stage / "speed" / "own.py").write_text("class Mine: ...\n")
-    (stage / "speed" / "__init__.py").write_text("# mine\n")
-    assert main(["sync-benchmarks"]) == EXIT_USAGE
-    assert "rename that file or the family 'own'" in capsys.readouterr().err
-    assert (stage / "speed" / "own.py").read_text() == "class Mine: ...\n"
 
 
 def test_dashboard_without_streamlit(

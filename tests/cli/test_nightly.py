@@ -30,8 +30,6 @@ from hostbench.core.errors import (
 from hostbench.core.records import Launch, Outcome
 from hostbench.device import simulated_file
 from hostbench.facts.hardware import Hardware
-from hostbench.notify.change import ConfirmedChange
-from hostbench.notify.webhook import Notified
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.lock import only_one
 from hostbench.store import history, nights
@@ -140,7 +138,7 @@ def story(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Story]:
-    for name in ("HOSTBENCH_MACHINE", "GITHUB_STEP_SUMMARY", "GITLAB_CI", "HOSTBENCH_WEBHOOK"):
+    for name in ("HOSTBENCH_MACHINE", "GITHUB_STEP_SUMMARY", "GITLAB_CI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(simulated_file.VARIABLE, str(tmp_path / "night.toml"))
     monkeypatch.setattr(command, "become_subreaper", lambda: None)
@@ -304,18 +302,6 @@ def test_a_night_interrupted_while_asv_records_it_is_not_judged(
     assert not story.stored()
 
 
-def test_a_night_interrupted_while_it_is_handed_on_says_what_it_was(
-    story: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    story.commit("begin")
-    summary = story.folder / "summary.md"
-    monkeypatch.setattr(handing_on, "notify", _raises(KeyboardInterrupt()))
-    assert story.night(1, "--summary", str(summary)) == EXIT_FAILED
-    assert story.answer.startswith("First night: 2 series measured")
-    assert "; interrupted before page, notifications and push were done" in story.answer
-    assert summary.read_text().startswith("### First night") and len(story.stored()) == 1
-
-
 def test_a_fault_of_our_own_is_told_in_the_summary(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,24 +335,14 @@ def test_a_second_nightly_measures_nothing(story: Story) -> None:
 
 
 def test_what_fails_beside_the_measuring_is_told(
-    story: Story, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The night is measured and judged all the same."""
     story.commit("begin")
-    git(story.root, "remote", "add", "origin", str(tmp_path / "nowhere.git"))
     lost = str(story.folder)
-    assert story.night(1, "--push", "origin/results", "--summary", lost) == EXIT_FAILED
+    assert story.night(1, "--summary", lost) == EXIT_FAILED
     assert f"the summary {lost} could not be written" in story.answer
     assert "First night: 2 series measured" in story.answer
-    assert "results could not be pushed to origin/results: " in story.answer
-
-    git(tmp_path, "init", "-q", "--bare", "nowhere.git")
-    assert story.night(2, "--push", "origin/results") == EXIT_OK
-    files = git(story.root, "ls-remote", "origin", "refs/heads/results")
-    assert files
-    git(story.root, "fetch", "-q", "origin", "results")
-    there = git(story.root, "ls-tree", "-r", "--name-only", "FETCH_HEAD").splitlines()
-    assert sum("/nights/" in name for name in there) == sum("/runs/" in name for name in there) == 2
 
     def full(*_: object) -> None:
         raise UsageError("No space left on device")
@@ -383,8 +359,6 @@ def test_what_fails_before_the_measuring_is_told(story: Story) -> None:
     assert story.answer.startswith("Nothing measured: --case 'steps.nothing' selects no case")
     assert summary.read_text().startswith("### Nothing measured: ")
     assert story.night(1, "--summary", "no/summary.md") == EXIT_USAGE
-    assert story.night(1, "--push", "nowhere/results") == EXIT_USAGE
-    assert story.answer.count("nowhere/results") == 1
 
 
 def test_a_run_that_no_night_concluded_hides_nothing(story: Story) -> None:
@@ -503,29 +477,6 @@ def test_the_rest_of_a_budget_goes_to_what_tells_least(story: Story) -> None:
         in story.said
         and again
     )
-
-
-def test_a_confirmed_change_is_told_outside(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a disturbed night is not."""
-    told: list[list[ConfirmedChange]] = []
-
-    def notify(_: Path, changes: list[ConfirmedChange], machine: str) -> Notified:
-        assert machine == MACHINE
-        told.append(changes)
-        return Notified(warnings=("nobody answers",))
-
-    monkeypatch.setattr("hostbench.cli.nightly.handing_on.notify", notify)
-    story.commit("begin")
-    assert story.night(1) == story.night(2) == EXIT_OK
-    assert story.night(3, throttled="thermal", slower=1.2) == EXIT_OK
-    assert story.night(4, torch="2.13", slower=1.2) == EXIT_REGRESSION
-    assert told[:3] == [[], [], []]
-    assert {one.series for one in told[3]} == {
-        f"steps.copies[device=cuda,way={way}]@{MACHINE}" for way in ("to", "from")
-    }
-    one = told[3][0]
-    assert (one.since, one.direction) == (story.stored()[-1].run_id, "slower")
-    assert one.cause == "environment; torch: 2.12 -> 2.13" and 0.15 < one.effect < 0.25
 
 
 def test_a_machine_that_measures_on_another_device_says_so(

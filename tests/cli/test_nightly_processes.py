@@ -22,7 +22,6 @@ from tests.turns import git
 pytestmark = pytest.mark.soak
 AT_MOST_S = 10.0
 """From the signal to the summary: what is left to a CI job."""
-HOOK = "#!/bin/sh\ntouch '{}'\nsleep 60\n"
 ON_A_SMALL_DISK = "mount -t tmpfs -o size=64k tmpfs {0} && for day in 1 2; do {1}; done"
 
 _ = project
@@ -115,24 +114,6 @@ def test_a_signal_in_any_step_loses_nothing(machine: Machine, number: signal.Sig
     assert machine.summary.exists() == (number == signal.SIGTERM)
     assert machine.night(3) == EXIT_REGRESSION and "(code: " in machine.answer
 
-    remote, pushing = machine.folder / "remote.git", machine.folder / "pushing"
-    git(machine.folder, "init", "-q", "--bare", remote.name)
-    git(machine.root, "remote", "add", number.name, str(remote))
-    hook = remote / "hooks" / "pre-receive"
-    hook.write_text(HOOK.format(pushing))
-    hook.chmod(0o755)
-    branch = ("--push", f"{number.name}/results")
-    assert machine.ended(4, number, pushing, branch) == ends
-    if number == signal.SIGTERM:
-        assert (
-            "No new change: 2 series" in machine.answer and "interrupted before" in machine.answer
-        )
-    hook.unlink()
-    assert machine.night(5, *branch) == EXIT_OK
-    there = git(remote, "ls-tree", "-r", "--name-only", "results").splitlines()
-    # Five nights; of the third also both sides of what was measured again, once or twice.
-    assert sum("/nights/" in name for name in there) == 5
-    assert sum("/runs/" in name for name in there) >= 7
     assert not list((machine.results / ".journals").glob("*.jsonl"))
 
 

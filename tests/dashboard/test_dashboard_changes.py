@@ -215,18 +215,3 @@ def test_nothing_to_show_is_a_sentence(open_page, tmp_path: Path) -> None:
     archive.write(tmp_path / "one", dashboard_tree.gpu_run(7))
     assert "The usual reason: scratch: quick" in said(open_page(results=tmp_path / "one"))
     assert "Not judged: scratch: quick." in said(open_page("trend", tmp_path / "one"))
-
-
-@pytest.mark.parametrize("page", ["changes", "compare"])
-def test_a_commit_leads_to_the_forge_that_is_configured(
-    page: str, open_page, tree: Path, tmp_path: Path
-) -> None:
-    results = shutil.copytree(tree.parent, tmp_path / "copied") / tree.name
-    (results.parent / "asv.conf.json").write_text('{"repo": "git@github.com:o/r.git"}')
-    query = {"change": key_of(tree, "commit f054cbad")} if page == "changes" else {}
-    links = [one.proto.page for one in open_page(page, results, **query).get("page_link")]
-    links = [one for one in links if one.startswith("https:")]
-    assert len(links) == (1 if page == "changes" else 2)
-    assert all(one.startswith("https://github.com/o/r/commit/") for one in links)
-    if page == "changes":
-        assert links[0].startswith("https://github.com/o/r/commit/f054cbad") and len(links[0]) > 60

@@ -241,7 +241,7 @@ def test_a_folder_says_what_it_lacks_and_a_helper_is_no_family(
 @pytest.mark.parametrize("family", families.names())
 def test_benchmarks_equal_the_registry(family: str) -> None:
     text = (ROOT / "benchmarks" / f"{family}.py").read_text()
-    assert text == source(family, load((family,))), "run `hostbench sync-benchmarks`"
+    assert text == source(family, load((family,))), "run scripts/sync-benchmarks"
 
 
 def test_every_family_has_a_file_and_no_other() -> None:

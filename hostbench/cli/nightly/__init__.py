@@ -5,7 +5,6 @@ import shutil
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 from hostbench import facts
 from hostbench.cli import again
@@ -39,7 +38,6 @@ from hostbench.runner.plan import Plan
 from hostbench.store import nights, runs
 from hostbench.store.columns import STATUSES
 from hostbench.store.runs import WholeRun, launches_in_words
-from hostbench.vcs import remote_branch, results_branch
 
 __all__ = ["NightlyOptions", "execute"]
 
@@ -71,7 +69,7 @@ def execute(options: NightlyOptions) -> int:
         try:
             hand_on(tonight)
         except KeyboardInterrupt:
-            cut = "interrupted before page, notifications and push were done (`hostbench push`)"
+            cut = "interrupted before the page was written"
             tonight.note(broken=(*tonight.report.broken, cut))
     tell(tonight)
     return exit_code(tonight.report)
@@ -91,7 +89,6 @@ def _night(tonight: Tonight) -> None:
     tonight.is_ours = False
     with only_one(f"{setup.machine} in {setup.results}" if is_simulated else "this machine"):
         tonight.is_ours = True
-        _fetch(tonight, setup)
         tonight.is_underway = True
         start_s = time.monotonic()
         kept = _measured(tonight, tonight.within(setup, FOR_THE_RUN))
@@ -118,18 +115,6 @@ def _looks_wrong(setup: Setup) -> tuple[str, ...]:
         for one in found
         if one.level in ("broken", "warn")
     )
-
-
-def _fetch(tonight: Tonight, setup: Setup) -> None:
-    """What other machines have pushed; a branch that does not answer keeps nobody from measuring,
-    a name that is wrong does."""
-    push = tonight.options.push
-    if push is None:
-        return
-    remote, branch = remote_branch.split_name(Path.cwd(), push)
-    with tonight.beside(f"nothing could be fetched from {push}"):
-        for text in results_branch.fetch(Path.cwd(), setup.results, remote, branch).left:
-            warn(text)
 
 
 def _measured(tonight: Tonight, setup: Setup) -> Kept:

@@ -1,4 +1,4 @@
-"""What becomes of a night: kept, drawn, sent, pushed, and said in each place's own form."""
+"""What becomes of a night: kept, drawn, and said in each place's own form."""
 
 import os
 import time
@@ -12,14 +12,11 @@ from hostbench.cli.page import show_page
 from hostbench.cli.program import given, program
 from hostbench.core.errors import EXIT_USAGE
 from hostbench.judge.night import CONFIRMED
-from hostbench.notify.change import ConfirmedChange, of_event
-from hostbench.notify.webhook import notify
 from hostbench.report import html as static
 from hostbench.report.nightly import (
     NightReport,
     answer,
     as_json,
-    evidence,
     page,
     table,
     to_store,
@@ -27,7 +24,6 @@ from hostbench.report.nightly import (
 from hostbench.report.overview import overview
 from hostbench.report.table import markdown
 from hostbench.store import frame, nights
-from hostbench.vcs import remote_branch, results_branch
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """Names the file that GitHub shows on a job's page."""
@@ -35,8 +31,8 @@ _SECTION = "hostbench_nightly[collapsed=true]"
 
 
 def hand_on(tonight: Tonight) -> None:
-    """Keep what was concluded, write the page, notify, push. After an interrupt a CI job has
-    seconds left: then nothing of that is done, and the night stays open for another try."""
+    """Keep what was concluded and write the page. After an interrupt a CI job has seconds left:
+    then neither is done, and the night stays open for another try."""
     night, options, setup = tonight.report, tonight.options, tonight.setup
     if night.interrupted or night.ended == "interrupted" or night.error_code == EXIT_USAGE:
         return
@@ -52,37 +48,6 @@ def hand_on(tonight: Tonight) -> None:
             head = page(tonight.report)
             document = static.html(rows, tonight.run, head=head, history=history)
             write_file(options.page, document.encode(), "--page")
-    with tonight.beside("nobody could be notified"):
-        for text in notify(setup.results, _changes(night), machine=night.machine).warnings:
-            warn(text)
-    if options.push is not None:
-        with tonight.beside(f"results could not be pushed to {options.push}"):
-            remote, branch = remote_branch.split_name(Path.cwd(), options.push)
-            message = f"{night.machine} {night.began[:10]}: {answer(night)}"
-            done = results_branch.push(Path.cwd(), setup.results, remote, branch, message)
-            for text in done.left:
-                warn(text)
-
-
-def _changes(night: NightReport) -> list[ConfirmedChange]:
-    """What this night has confirmed, as it is told outside. Where the code is the same, the run is
-    where it began."""
-    moved = [
-        ConfirmedChange(
-            series=f"{one.case}@{night.machine}",
-            machine=night.machine,
-            since=str(night.commit if one.cause == "code" else night.run_id),
-            direction=one.tonight.verdict,
-            effect=one.shown.effect or 0.0,
-            near=frozenset(filter(None, (night.commit, night.run_id))),
-            interval=(one.shown.low, one.shown.high),
-            before_s=one.shown.before,
-            after_s=one.shown.after,
-            cause="; ".join((one.cause, *(evidence(night, one.cause)[:1]))),
-        )
-        for one in night.of(*CONFIRMED)
-    ]
-    return [*moved, *map(of_event, night.events)]
 
 
 def tell(tonight: Tonight) -> None:

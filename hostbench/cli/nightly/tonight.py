@@ -23,7 +23,6 @@ class NightlyOptions(Measuring):
     no_asv: bool = False
     summary: Path | None = None
     page: Path | None = None
-    push: str | None = None
     format: str = "text"
 
 
