@@ -1,7 +1,6 @@
 """Answers on a page: a state, a headline, a chart, and the figures one click away."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 import pandas as pd
@@ -9,9 +8,8 @@ import parts
 import streamlit as st
 from words import plain
 
-from hostbench.core import units
 from hostbench.core.units import number_of
-from hostbench.report.answer import Answer, Chart, Point, Unanswered
+from hostbench.report.answer import Answer, Chart, Unanswered
 from hostbench.report.charts import drawn
 
 BADGES: dict[str, tuple[str, Literal["green", "red", "orange", "blue", "gray"]]] = {
@@ -128,22 +126,3 @@ def not_answered(untold: Unanswered) -> None:
     for why, questions in untold.items():
         with st.expander(f"{len(questions)} not answered: {plain(why)}"):
             st.markdown("\n".join(f"- {plain(text)}" for text in questions))
-
-
-def with_peers(answer: Answer, peers: pd.DataFrame) -> Answer:
-    """The answer with other tools' rates of the same workload on its chart of rates."""
-    chart = answer.chart
-    if chart is None or chart.x.unit != "bytes" or chart.y.unit != "GB/s":
-        return answer
-    mine = peers[peers["workload"] == answer.workload]
-    points = tuple(
-        Point(
-            x=float(row["nbytes"]),
-            y=float(row["gb_per_s"]),
-            series=str(row["source"]),
-            text=f"{row['source']}: {units.format_rate(float(row['gb_per_s']))}",
-        )
-        for row in mine.to_dict("records")
-    )
-    added: Chart = replace(chart, points=(*chart.points, *points))
-    return replace(answer, chart=added)

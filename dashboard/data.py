@@ -191,11 +191,6 @@ def rows_of(folder: stored.Place, machine: str, run_id: str) -> pd.DataFrame:
     return rows.assign(machine=rows["machine"].fillna(NO_MACHINE))
 
 
-def peers_of(folder: stored.Place, machine: str) -> pd.DataFrame:
-    """Other tools' points of a machine, in the frame's columns."""
-    return stored.asked(folder, "of_peers", machine)
-
-
 def series(folder: stored.Place, machine: str) -> pd.DataFrame:
     """A row for each series of a machine, the first measured first: workload, case, has_number."""
     return stored.asked(folder, "series", _named(machine))

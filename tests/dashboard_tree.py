@@ -14,7 +14,7 @@ from hostbench.core.case import Case
 from hostbench.core.records import CaseRecord, Finish, Measurement, Run
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
-from hostbench.store import archive, peers
+from hostbench.store import archive
 from tests.fakes import builders
 from tests.fakes.histories import tree
 from tests.fakes.histories.story import HistoryNoise, Story, StoryEvent, StoryMachine
@@ -48,7 +48,6 @@ STRUCK_LOOP = LOST.replace("streams_4", "streams_2").replace(str(32 << 20), str(
 STRUCK_RANKS = "collectives.all_reduce[device=cuda,num_ranks=4,nbytes=4096]"
 LARGE = 32 << 20
 LARGEST = 256 << 20
-TWO_GPUS = Path(__file__).parent / "data" / "nvbandwidth" / "two_gpus.json"
 PUBLISHED = "".join(
     f"""
 [[figure]]
@@ -103,13 +102,12 @@ new version of another."""
 
 
 def write(results: Path) -> Path:
-    """Nine runs of a toy GPU, one of a CPU, another project's asv tree; figures of others."""
+    """Nine runs of a toy GPU, one of a CPU, another project's asv tree."""
     for day in range(9):
         archive.write(results, gpu_run(day))
     archive.write(results, cpu_run())
     _foreign(results)
     (results / "published.toml").write_text(PUBLISHED)
-    peers.add(results, GPU_MACHINE, TWO_GPUS, LARGEST)
     return results
 
 

@@ -52,7 +52,6 @@ with last:
 
 about = [hardware(rows), f"{machine} · {when(rows['started_at'].iloc[0])}"]
 st.caption(plain(f"{' · '.join(about)} · torch {only(rows, 'torch')}"))
-peers = data.peers_of(folder, machine)
 listed = answers.listed(told).drop(columns="family")
 questions = list(listed["question"])
 if told:
@@ -71,7 +70,7 @@ if told:
     columns = st.columns(2)
     for number, one in enumerate([one for one in told if one.question in asked][:MOST]):
         with columns[number % 2]:
-            answers.whole(answers.with_peers(one, peers), about, machine)
+            answers.whole(one, about, machine)
 answers.not_answered(untold)
 parts.beside_the_numbers(rows, family)
 

@@ -10,7 +10,7 @@ import click
 
 from hostbench import __version__
 from hostbench.cli import options
-from hostbench.cli.options import SIZE, Decorator, Number, formats, several
+from hostbench.cli.options import Decorator, Number, formats, several
 
 Work = Callable[[], int]
 """A command with its options, still to be done."""
@@ -104,7 +104,6 @@ _command(
     click.option("--run", metavar="RUN_ID", help="default: the newest run"),
     options.machine,
     formats("html", default=None),
-    click.option("--html", is_flag=True, hidden=True),
     click.option(
         "-o",
         "output",
@@ -113,6 +112,12 @@ _command(
         help="write to FILE, in the format of its ending unless --format is given",
     ),
     click.option("--tracebacks", is_flag=True, help="of the failed cases, instead"),
+    click.option(
+        "--nvbandwidth",
+        type=options.PATH,
+        metavar="FILE",
+        help="add what `nvbandwidth -j > FILE` measured, beside the run's figures",
+    ),
     options.results,
 )
 _command(
@@ -330,50 +335,11 @@ _command(
     formats(),
 )
 _command(
-    "import",
-    "Bring in other results. PATH is a results tree of asv or hostbench (or a checkout with "
-    "one), or the file that `nvbandwidth -j` printed.",
-    click.argument("file", type=options.PATH, metavar="PATH"),
-    click.option(
-        "--buffer-size",
-        type=SIZE,
-        metavar="SIZE",
-        help="what nvbandwidth was given with -b, as in 512MiB; its file does not tell",
-    ),
-    options.machine,
-    formats(),
-    options.results,
-    module="import_results",
-)
-_command(
-    "compact",
-    "Make old archives smaller; nothing judged is lost.",
-    click.option(
-        "--older-than", type=Number(0), default=90, metavar="DAYS", help="leave younger runs (90)"
-    ),
-    click.option(
-        "--keep",
-        type=click.IntRange(0),
-        default=20,
-        metavar="N",
-        help="leave each machine's newest N runs (20)",
-    ),
-    click.option(
-        "--median",
-        is_flag=True,
-        help="of each launch's samples keep the median alone, not five quantiles",
-    ),
-    click.option("--dry-run", is_flag=True, help="only say how much it would save"),
-    formats(),
-    options.results,
-)
-_command(
     "publish",
     "Append what the table at a URL lacks of results/.",
     click.argument("url", metavar="URL"),
     options.results,
 )
-_command("check-results", "Find and explain damage in results/.", formats(), options.results)
 _command(
     "dashboard",
     "Open the dashboard over all stored runs.",

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hostbench.core.units import parse_bytes, parse_seconds
+from hostbench.core.units import parse_seconds
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -94,7 +94,6 @@ class Amount(click.ParamType[float]):
 
 
 TIME = Amount("time", parse_seconds, "90, 90s, 9m or 1.5h")
-SIZE = Amount("size", parse_bytes, "it like 512MiB")
 
 
 class _Output(click.Path):

@@ -15,8 +15,10 @@ from hostbench.cli.results import check_machines
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.device.simulated_file import MARK
 from hostbench.report import html as static
+from hostbench.report import nvbandwidth
 from hostbench.report.overview import overview
 from hostbench.report.page import as_json, page, tracebacks
+from hostbench.report.table import Heading, Part, markdown, plain, text
 from hostbench.store.history import History
 from hostbench.store.runs import AboutRun, WholeRun
 
@@ -36,9 +38,9 @@ class ReportOptions:
     run: str | None
     machine: str | None
     format: str | None
-    html: bool
     output: Path | None
     tracebacks: bool
+    nvbandwidth: Path | None
     results: str | None
 
 
@@ -50,11 +52,11 @@ def execute(options: ReportOptions) -> int:
     """
     form = _form(options)
     history = open_history(options.results)
-    text = _asked(form, history, options)
+    answer = _asked(form, history, options)
     if options.output is None:
-        print(text)
+        print(answer)
     else:
-        write_file(options.output, f"{text}\n".encode(errors="replace"))
+        write_file(options.output, f"{answer}\n".encode(errors="replace"))
         print(f"wrote {options.output}")
     return EXIT_OK
 
@@ -70,15 +72,29 @@ def _asked(form: str, history: History, options: ReportOptions) -> str:
         return tracebacks(run)
     if is_html:
         return static.html(rows, run, history=overview(history, Path.cwd())).rstrip("\n")
-    return written(form, rows, run, terminal() if options.output is None else None)
+    live = terminal() if options.output is None else None
+    if options.nvbandwidth is None:
+        return written(form, rows, run, live)
+    return _beside_nvbandwidth(form, rows, run, live, options.nvbandwidth)
+
+
+def _beside_nvbandwidth(
+    form: str, rows: pd.DataFrame, run: WholeRun, live: TextIO | None, file: Path
+) -> str:
+    """The report, then nvbandwidth's figures beside the run's."""
+    if form not in ("text", "md", "json"):
+        raise UsageError("--nvbandwidth goes with --format text, md or json")
+    table = nvbandwidth.beside(nvbandwidth.read(file), rows)
+    if form == "json":
+        return json.dumps({**as_json(rows, run), "nvbandwidth": plain(table)}, indent=2)
+    parts: list[Part] = [Heading(f"nvbandwidth ({file.name}) beside this run"), table]
+    own = markdown(parts) if form == "md" else text(parts, live)
+    return f"{written(form, rows, run, live)}\n\n{own}"
 
 
 def _form(options: ReportOptions) -> str:
     """--format, else what the file's ending says. Raises UsageError where they do not say it."""
-    html = "html" if options.html else None
-    if html and options.format not in (None, html):
-        raise UsageError(f"--html and --format {options.format} are two formats: leave one out")
-    form = html or options.format
+    form = options.format
     if options.output is None:
         if form == "html":
             raise UsageError("html needs a file to write: -o FILE")
@@ -118,12 +134,6 @@ def _choose(history: History, asked: str | None, machine: str | None) -> AboutRu
     machine = facts.machine_name(machine, facts.collect())
     ours = [run for run in runs if run.machine == machine]
     if not ours:
-        peers = sorted({*history.of_peers(machine)["source"]})
-        if peers:
-            raise NothingMeasured(
-                f"{' and '.join(peers)}'s figures are kept for {machine}; no run of hostbench "
-                "yet; `hostbench run --quick` makes one"
-            )
         if not runs:
             of_asv = "; `hostbench report -o FILE.html` shows what asv measured"
             raise NothingMeasured(

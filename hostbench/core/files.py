@@ -23,13 +23,8 @@ memory, whatever few bytes it has in the file."""
 MAX_POINTS = 200_000
 """Of a file: combinations of parameters, cells of matrices."""
 
-KEEP, COPY, COPY_INTO = (
-    "keep it elsewhere",
-    "copy the file there",
-    "copy into one what is to be read",
-)
-REFUSALS = (KEEP, COPY, COPY_INTO)
-"""With one of these remedies a RefusedFileError ends."""
+REPLACE = "restore it from git or delete it"
+"""What to do with a damaged file."""
 _REMEDY = "make the folder writable or name another with --results"
 
 
@@ -52,7 +47,7 @@ def open_stored(path: Path, folder: Path | None = None) -> Iterator[BinaryIO]:
     Never waits, as for the writer of a FIFO. Raises OSError.
     """
     if folder is not None and not path.resolve().is_relative_to(folder.resolve()):
-        raise RefusedFileError(errno.EXDEV, f"it is a link out of {folder}: {COPY}")
+        raise RefusedFileError(errno.EXDEV, f"it is a link out of {folder}: copy the file there")
     _check_regular(path.stat())  # opening a device may do something
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         _check_regular(os.fstat(file.fileno()))
@@ -89,24 +84,32 @@ def unpack(data: bytes) -> bytes:
     return found
 
 
+def damaged(path: Path, error: Exception) -> str:
+    """In one line what is wrong with a stored file, and what to do: one that is refused is whole,
+    and its error says what."""
+    if isinstance(error, RefusedFileError):
+        return f"{path} cannot be read ({error})"
+    return f"{path} is damaged ({error}); {REPLACE}"
+
+
 def _check_regular(found: os.stat_result) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(found.st_mode):
-        raise RefusedFileError(errno.EINVAL, f"it is no regular file: {COPY_INTO}")
+        raise RefusedFileError(errno.EINVAL, "it is no regular file: copy its content into one")
 
 
 def _check_values(data: bytes) -> None:
     marks = (b",", b"[", b"{", b"\n")
     if len(data) > MAX_VALUES and sum(map(data.count, marks)) > MAX_VALUES:
         limit = f"more than {MAX_VALUES:,} values, the most that is read"
-        raise RefusedFileError(errno.EFBIG, f"it has {limit}: {KEEP}")
+        raise RefusedFileError(errno.EFBIG, f"it has {limit}: keep it elsewhere")
 
 
 def _too_large(what: str, limit: int) -> RefusedFileError:
     return RefusedFileError(
         errno.EFBIG,
-        f"{what} larger than {limit / MIB:g} MiB, the most that is read: {KEEP}",
+        f"{what} larger than {limit / MIB:g} MiB, the most that is read: keep it elsewhere",
     )
 
 

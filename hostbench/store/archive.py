@@ -12,18 +12,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import convert, to_builtins
+from msgspec import convert, structs, to_builtins
 
 from hostbench.core.asv_names import asv_name
 from hostbench.core.case import AxisValue
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import DataError
-from hostbench.core.files import MAX_POINTS, RefusedFileError, read_stored, unpack, write_atomic
+from hostbench.core.files import MAX_POINTS, damaged, read_stored, unpack, write_atomic
 from hostbench.core.records import DAMAGE, FORMAT, Archived, CaseRecord, Run
 from hostbench.core.samples import median, median_interval, quantile
 
 SUFFIX = ".json.gz"
-UPDATE = "update hostbench to read it"
 COLUMNS = (
     "result",
     "params",
@@ -68,7 +67,7 @@ def read(path: Path) -> Archived:
     try:
         return parse(path, read_stored(path, path.parents[2]))
     except OSError as error:
-        raise damaged(path, error) from error
+        raise DataError(damaged(path, error)) from error
 
 
 def parse(path: Path, content: bytes) -> Archived:
@@ -78,32 +77,27 @@ def parse(path: Path, content: bytes) -> Archived:
     """
     try:
         data = json.loads(unpack(content))["hostbench"]
-        check_format(path, data["format"], FORMAT)
+        _check_format(path, data["format"])
         return convert(data, Archived)
     except (OSError, *DAMAGE) as error:
-        raise damaged(path, error) from error
+        raise DataError(damaged(path, error)) from error
 
 
-def check_format(path: Path, found: Any, known: int) -> None:
-    """Raises DataError for a format of a newer hostbench, ValueError for any other than `known`."""
-    if isinstance(found, int) and found > known:
+def _check_format(path: Path, found: Any) -> None:
+    """Raises DataError for a format of a newer hostbench, ValueError for any other that is not
+    ours."""
+    if isinstance(found, int) and found > FORMAT:
         raise DataError(
             f"{path} was written by a newer hostbench (format {found!r:.20}, this one reads "
-            f"{known}); {UPDATE}"
+            f"{FORMAT}); update hostbench to read it"
         )
-    if found != known:
-        raise ValueError(f"format {found!r:.20}, this hostbench reads {known}")
-
-
-def damaged(path: Path, error: Exception) -> DataError:
-    """A file of ours that cannot be read; one that is refused is whole, and has its own remedy."""
-    if isinstance(error, RefusedFileError):
-        return DataError(f"{path} cannot be read ({error})")
-    return DataError(f"{path} is damaged ({error}); restore it from git or delete it")
+    if found != FORMAT:
+        raise ValueError(f"format {found!r:.20}, this hostbench reads {FORMAT}")
 
 
 def content_of(run: Run) -> dict[str, Any]:
-    """What an archive holds: asv's layout, with nothing of an environment, and `hostbench`."""
+    """What an archive holds: asv's layout, with nothing of an environment, and `hostbench`. Of a
+    launch's samples five quantiles stay: all figures come from the launches' medians."""
     header = run.header
     committed_ms = int(epoch_s(header.committed_at) * 1000) if header.committed_at else None
     return {
@@ -118,8 +112,12 @@ def content_of(run: Run) -> dict[str, Any]:
         "results": _rows(run.records),
         "durations": {},
         "version": 2,
-        "hostbench": to_builtins(run),
+        "hostbench": to_builtins(structs.replace(run, records=tuple(map(_thinned, run.records)))),
     }
+
+
+def _thinned(record: CaseRecord) -> CaseRecord:
+    return structs.replace(record, measurement=record.measurement.thinned())
 
 
 def _rows(records: Sequence[CaseRecord]) -> dict[str, list[Any]]:

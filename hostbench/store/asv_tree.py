@@ -19,7 +19,7 @@ import msgspec
 
 from hostbench.core.clock import END_S, FIRST_S
 from hostbench.core.errors import Warn
-from hostbench.core.files import read_stored
+from hostbench.core.files import REPLACE, damaged, read_stored
 
 Params = tuple[tuple[str, Any], ...]
 """(parameter name, value) of one combination."""
@@ -37,8 +37,6 @@ NO_RESULTS = ("machine.json", "benchmarks.json")
 
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 _FIRST_MS, _END_MS = FIRST_S * 1000, END_S * 1000
-CORRECT = "shown without it until it is corrected"
-"""How the warning of a date ends that is none: nothing else is wrong with the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +122,10 @@ def load(path: Path, warn: Warn) -> Any:
     try:
         found = _decoded(read_stored(path, path.parents[1]))
     except (OSError, ValueError, RecursionError) as error:
-        warn(f"{path} cannot be read ({error}); left out")
+        warn(damaged(path, error))
         return None
     if found is None:
-        warn(f"{path} cannot be read (it holds null alone); left out")
+        warn(f"{path} is damaged (it holds null alone); {REPLACE}")
     return found
 
 

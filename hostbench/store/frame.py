@@ -27,7 +27,7 @@ link                     what is wrong with the link of the GPU that ran, `fine`
 published_low_gb_per_s, published_high_gb_per_s   what others measured on this GPU
 published, published_kind   that in words, with who; measured, or floor: an operator's demand
 value, unit              another project's number that is not in seconds
-source                   archive, journal, asv, or nvbandwidth: a peer's point, no run of ours
+source                   archive, journal or asv
 scratch                  why the run is never judged; None when it may be
 interleaved_with         run_id of the run whose launches were interleaved with this one's, or None
 flags                    unexpected findings and shortfalls, separated by "; "
@@ -42,6 +42,7 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.errors import Warn
+from hostbench.core.files import REPLACE
 from hostbench.core.records import DAMAGE
 from hostbench.core.samples import median, median_interval, quantile
 from hostbench.limits import published
@@ -62,7 +63,7 @@ def rows_of_run(
             str(path_of(results, part)) if part.archived else f"journal {part.header.run_id}"
             for part in run.parts
         )
-        warn(f"{names} cannot be shown ({type(error).__name__}: {error}); left out")
+        warn(f"{names} cannot be shown ({type(error).__name__}: {error}); {REPLACE}")
         return None
 
 

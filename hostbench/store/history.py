@@ -17,7 +17,6 @@ from hostbench.facts.record import Facts
 from hostbench.store import runs, table
 from hostbench.store.asv_tree import Tell, environment_of, untold
 from hostbench.store.columns import COUNTS, RUN_COUNTS, SIDES, STATUSES
-from hostbench.store.peers import SOURCES
 from hostbench.store.runs import AboutRun, WholeRun
 from hostbench.store.table import lake, remote
 from hostbench.store.table.files import KINDS, digest_of
@@ -132,12 +131,6 @@ class History:
         return self.of_runs([run.run_id], run.machine)
 
     @_question
-    def of_peers(self, machine: str) -> pd.DataFrame:
-        """Other tools' points of one machine."""
-        files = self._of_machine(machine)
-        return self._of_files(machine, files[files["source"].isin(SOURCES)])
-
-    @_question
     def trend(
         self, machine: str | None, case: str, columns: Sequence[str] | None = None
     ) -> pd.DataFrame:
@@ -170,10 +163,9 @@ class History:
         """A row for each series of a machine, the first measured first: `workload`, `case`, and
         whether it ever had a number (`has_number`)."""
         files = self._of_machine(machine)
-        own = files[~files["source"].isin(SOURCES)]
-        where = of_machine(machine) if len(own) else "false"
-        if len(own) and not (self._is_whole and len(own) == len(files)):
-            where += f" and {lake.is_in(own[READING].tolist())}"
+        where = of_machine(machine) if len(files) else "false"
+        if len(files) and not self._is_whole:
+            where += f" and {lake.is_in(files[READING].tolist())}"
         found = lake.ask_sql(self._lake.points, _SERIES.format(where=where))
         names = ["workload", "case", "has_number"]
         rows: pd.DataFrame = found.select(names).to_pandas()
@@ -188,7 +180,7 @@ class History:
 
     def runs_counted(self) -> pd.DataFrame:
         """A row for each run, the oldest first: the columns RUN_COUNTS."""
-        files = self._ours(self._with_rows)
+        files = self._with_rows
         counted = _counted(files)
         simulated = counted["device"].where(counted["device"] == "simulated")
         of_text = counted.assign(device=simulated).groupby("counts", as_index=False)
@@ -203,7 +195,7 @@ class History:
     def counts(self, machine: str | None) -> pd.DataFrame:
         """A row for each run of a machine, family and device, the oldest run first: the columns
         COUNTS."""
-        files = self._ours(self._of_machine(machine))
+        files = self._of_machine(machine)
         return files.merge(_counted(files), on="counts")[list(COUNTS)]
 
     def facts(self, run: AboutRun) -> dict[str, Facts]:
@@ -257,11 +249,6 @@ class History:
         named = self._with_rows["machine"]
         return self._with_rows[named.isna() if machine is None else named == machine]
 
-    @staticmethod
-    def _ours(files: pd.DataFrame) -> pd.DataFrame:
-        """Without other tools'."""
-        return files[~files["source"].isin(SOURCES)]
-
     def _of_files(self, machine: str | None, files: pd.DataFrame) -> pd.DataFrame:
         if files.empty:
             return to_frame(SCHEMA.empty_table())
@@ -296,7 +283,7 @@ class History:
 
 def _by_time(files: pa.Table) -> pd.DataFrame:
     """A row for each Unit, the oldest first, those without a time last. `rank`: its place among
-    those of one moment, runs before peers before asv."""
+    those of one moment, runs before asv."""
     times = files.column("first_at").cast(pa.timestamp("us", tz="UTC"))
     known = files.append_column("started_at", times).to_pandas()
     if not known["key"].is_unique:

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct, convert, to_builtins
 
 from hostbench.core.errors import DataError, Warn
-from hostbench.core.files import read_stored, unpack, write_atomic
+from hostbench.core.files import damaged, read_stored, unpack, write_atomic
 from hostbench.core.records import DAMAGE, Name
 from hostbench.runner.places import JOURNALS
 from hostbench.store.archive import packed
@@ -89,8 +89,7 @@ def read(path: Path) -> StoredNight:
     try:
         return convert(json.loads(unpack(read_stored(path, path.parents[2]))), StoredNight)
     except (*DAMAGE, OSError) as error:
-        said = f"{path} is no night that can be read: {type(error).__name__}: {error}"
-        raise DataError(f"{said}; restore it from git, or delete it") from error
+        raise DataError(damaged(path, error)) from error
 
 
 def of_machine(results: Path, machine: str, warn: Warn) -> list[StoredNight]:

@@ -247,7 +247,7 @@ def test_a_broken_asv_conf(stage: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("hostbench che", {"check-results"}),
+        ("hostbench pub", {"publish"}),
         ("hostbench run --qu", {"--quick"}),
         ("hostbench run allo", {"allocation"}),
         ("hostbench ab main allo", {"allocation"}),
@@ -275,7 +275,7 @@ def test_completion(
     assert set(capsys.readouterr().out.splitlines()[1::3]) == offered
 
 
-@pytest.mark.parametrize("command", ["list", "compact", "check-results", "triage", "report"])
+@pytest.mark.parametrize("command", ["list", "triage", "report"])
 @pytest.mark.parametrize("form", ["text", "md", "json", "csv"])
 def test_every_command_with_a_table_has_the_same_formats(
     command: str, form: str, results: Path, capsys: pytest.CaptureFixture[str]

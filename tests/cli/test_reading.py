@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from hostbench.cli import main, output
-from hostbench.store.table import asv_points
 from tests import asv_project
 
 COMMITS = [f"{number:08x}" * 5 for number in range(3)]
@@ -30,7 +29,6 @@ COPY = "transfer.host_to_device[device=cpu,nbytes=1KiB,memory=pageable,blocking=
 @pytest.mark.parametrize(
     "command",
     [
-        ("check-results",),
         ("changes",),
         ("triage", "set", COPY, "a" * 40, "noise"),
         ("bisect", COPY, "--machine", "shelf"),
@@ -52,7 +50,7 @@ def test_plain_lines_name_the_files_that_are_read(
 def test_a_small_tree_is_read_without_a_word(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["check-results", "--results", str(results)])
+    main(["changes", "--results", str(results)])
     assert "reading" not in capsys.readouterr().err
 
 
@@ -64,15 +62,3 @@ def test_a_terminal_has_one_line_which_goes(monkeypatch: pytest.MonkeyPatch) -> 
         tell._said_s -= 2
         tell(Path("a"))
     assert stream.getvalue() == "\r\x1b[Kreading results: 1 files, now a\r\x1b[K"
-
-
-def test_checking_works_out_a_layout_once(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, make = [], asv_points._layout
-
-    def counted(*arguments: object) -> asv_points.Layout:
-        made.append(1)
-        return make(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(asv_points, "_layout", counted)
-    main(["check-results", "--results", str(results)])
-    assert len(made) == 1

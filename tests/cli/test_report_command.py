@@ -59,7 +59,7 @@ def test_every_format_is_written_to_the_file(
     [
         (["-o", "answer.pdf"], "no format has the ending .pdf"),
         (["-o", "absent/answer.md"], "there is no folder absent"),
-        (["--html", "--format", "md", "-o", "answer"], "--html and --format md are two formats"),
+        (["--nvbandwidth", str(TWO), "-o", "answer.csv"], "goes with --format text, md or json"),
     ],
 )
 def test_a_file_that_cannot_be_written_as_asked(
@@ -82,15 +82,6 @@ def test_a_tree_of_asvs_alone_is_shown_as_html(
     assert "<h1>Nothing is judged yet; 0 of 940 series judged" in text
     assert "the longest piece has 2, 11 are needed; <code>asv run NEW</code>" in text
     assert "The 200 that changed most of 940." in text and text.count('class="spark"') == 200
-
-
-def test_html_as_it_was_asked_for_before(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store(results, 1)
-    assert main(["report", "--html", "-o", "answer"]) == EXIT_OK
-    assert Path("answer").read_text().startswith("<!doctype html>")
-    for how in (("--html",), ("--format", "html")):
-        assert main(["report", *how]) == EXIT_USAGE
-        assert "-o FILE" in capsys.readouterr().err
 
 
 def test_a_link_stays_a_link(results: Path) -> None:
@@ -167,17 +158,3 @@ def test_only_simulated_runs_are_no_measurement(
     assert main(["report"]) == EXIT_NOTHING_MEASURED
     err = capsys.readouterr().err
     assert "only simulated runs" in err and "--run run2" in err
-
-
-@pytest.mark.parametrize("others", [False, True])
-def test_a_machine_with_only_imported_figures_is_told_so(
-    others: bool, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if others:
-        store(results, 1)
-    assert main(["import", str(TWO), "--machine", "m"]) == EXIT_OK
-    assert main(["report", "--machine", "m"]) == EXIT_NOTHING_MEASURED
-    said = "nvbandwidth's figures are kept for m; no run of hostbench yet"
-    assert said in capsys.readouterr().err
-    assert main(["report", "--machine", "n"]) == EXIT_NOTHING_MEASURED
-    assert "nvbandwidth" not in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from hostbench import families
-from hostbench.report.answer import Answer, Axis, Chart, Point
+from hostbench.report.answer import Answer
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from tests import dashboard_page, dashboard_tree
@@ -148,52 +148,6 @@ def test_a_run_without_the_family_says_what_to_run(open_family) -> None:
     assert len(runs) == 9
     assert app.code[0].value == "hostbench run overlap"
     assert drawn(app) == 0
-
-
-# other tools' figures
-
-
-def rates(answer: Answer) -> dict[str, list[tuple[float, float]]]:
-    assert answer.chart is not None
-    found: dict[str, list[tuple[float, float]]] = {}
-    for one in answer.chart.points:
-        found.setdefault(one.series, []).append((float(one.x), one.y))
-    return found
-
-
-def test_other_tools_points_stand_on_the_chart_of_rates(tree: Path, told: list[Answer]) -> None:
-    made = importlib.import_module("answers")
-    data = importlib.import_module("data")
-    theirs = data.peers_of(tree, GPU_MACHINE)
-    question = "What do latency and bandwidth make of a copy, host to device?"
-    (rate,) = (one for one in of_family(told, "transfer") if one.question == question)
-    both = rates(made.with_peers(rate, theirs))
-    (source,) = set(both) - set(rates(rate))
-    mine = theirs[theirs["workload"] == "transfer.host_to_device"]
-    assert source.startswith("nvbandwidth") or source == mine["source"].iloc[0]
-    assert both[source] == list(zip(mine["nbytes"].astype(float), mine["gb_per_s"], strict=True))
-    assert both.items() > rates(rate).items()
-
-
-def test_other_tools_points_stand_on_no_other_chart() -> None:
-    made = importlib.import_module("answers")
-    columns = {"workload": ["a.b"], "nbytes": [1024], "gb_per_s": [9.0], "source": ["nvbandwidth"]}
-    theirs = pd.DataFrame(columns)
-    x, y = Axis(title="n", unit="bytes"), Axis(title="GB/s", unit="GB/s")
-    point = Point(x=1.0, y=1.0)
-    kept = {"family": "a", "workload": "a.b", "question": "?", "verdict": "v", "state": "figure"}
-    line = Chart(mark="line", x=x, y=y, points=(point,))
-    answer = Answer(**kept, chart=line)  # type: ignore[arg-type]
-    assert len(made.with_peers(answer, theirs).chart.points) == 2
-    for chart in (
-        None,
-        Chart(mark="line", x=x, y=Axis(title="s", unit="s"), points=(point,)),
-        Chart(mark="bar", x=Axis(title=""), y=y, points=(point,)),
-    ):
-        other = Answer(**kept, chart=chart)  # type: ignore[arg-type]
-        assert made.with_peers(other, theirs) == other
-    elsewhere = theirs.assign(workload="a.c")
-    assert made.with_peers(answer, elsewhere) == answer
 
 
 def test_a_family_that_cannot_be_imported_says_why(

@@ -15,9 +15,9 @@ import pytest
 
 from hostbench.cli import main
 from hostbench.core import files
-from hostbench.core.errors import DataError
 from hostbench.judge import lines
-from hostbench.store import adopt, archive, check, nvbandwidth, peers, triage
+from hostbench.store import adopt, archive, triage
+from hostbench.store.damage import damage
 from hostbench.store.history import History
 from tests.fakes.builders import copy_case, record, run, write_journal
 from tests.store.test_frame import asv_file
@@ -112,17 +112,6 @@ def many_points(results: Path) -> Path:
     return path
 
 
-def large_matrix(results: Path) -> Path:
-    path = results / "shelf" / "peers" / f"20261101T000000Z{peers.SUFFIX}"
-    path.parent.mkdir()
-    inner = {
-        "testcases": [{"name": "x", "status": "Passed", "bandwidth_matrix": [[1.0] * 40] * 40}]
-    }
-    envelope = {"format": 1, "sha256": "", "content": {"nvbandwidth": inner}}
-    path.write_bytes(gzip.compress(json.dumps(envelope).encode()))
-    return path
-
-
 HOSTILE = (
     bomb,
     link_to_a_device,
@@ -134,7 +123,6 @@ HOSTILE = (
     journal_of_newlines,
     much_json,
     many_points,
-    large_matrix,
 )
 
 
@@ -147,13 +135,10 @@ def test_one_warning_and_the_rest_is_shown(results: Path, make: Callable[[Path],
     assert str(path) in said
     limits = ("1 MiB", f"{MANY:,} values", f"{POINTS:,}", "no regular file", "a link out of")
     assert any(limit in said for limit in limits)
-    assert any(remedy in said for remedy in (": keep it", ": copy", ": give", ": import"))
+    assert any(remedy in said for remedy in (": keep it", ": copy", ": give"))
     assert "restore" not in said  # what is refused is whole
     assert set(history.frame()["case"]) >= before
-    [finding] = check.check(results).findings
-    assert finding.path == path and str(path) not in finding.what
-    refused = [own for own in files.REFUSALS if own in said]
-    assert not refused or ([finding.remedy] == refused and refused[0] not in finding.what)
+    assert damage(results, history) == [said]
 
 
 def test_the_small_benchmark_of_a_file_with_a_huge_one_is_shown(results: Path) -> None:
@@ -191,11 +176,11 @@ def test_ten_thousand_entries_are_compared_with_few_others(results: Path) -> Non
     assert compared == 0
 
 
-@pytest.mark.parametrize("words", [["import"], ["changes", "--input"]])
+@pytest.mark.parametrize("words", [["report", "--nvbandwidth"], ["changes", "--input"]])
 def test_a_device_is_no_file(
     words: list[str], results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ["--results", str(results), "--machine", "m"] if words == ["import"] else []
+    more = ["--results", str(results), "--machine", "shelf"] if words[0] == "report" else []
     assert main([*words, "/dev/zero", *more]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "/dev/zero" in line and ("no regular file" in line or "larger than 1 MiB" in line)
@@ -208,14 +193,6 @@ def test_a_series_of_too_many_values(tmp_path: Path, capsys: pytest.CaptureFixtu
     series, [wrong] = lines.read(path.read_bytes().splitlines(), "series")
     assert [line.id for line in series] == ["short"]
     assert "line 1" in wrong and "at most 20,000" in wrong and "leave the oldest out" in wrong
-
-
-def test_a_matrix_that_is_too_large_is_not_imported(results: Path) -> None:
-    inner = {
-        "testcases": [{"name": "x", "status": "Passed", "bandwidth_matrix": [["1"] * 40] * 40}]
-    }
-    with pytest.raises(DataError, match="more than 1,000 figures"):
-        nvbandwidth.content_of(json.dumps(inner).encode(), "file")
 
 
 def test_a_journal_whose_lines_do_not_fit_each_other(results: Path) -> None:
@@ -244,10 +221,7 @@ COMMANDS = (
     "compare 1a2b3c4d 1a2b3c4d",
     "report",
     "report --machine shelf --format json",
-    "check-results",
-    "check-results --format csv",
     "triage",
-    "compact --older-than 0 --keep 0",
 )
 
 
@@ -266,18 +240,3 @@ def test_a_name_that_is_no_utf8(
         results = results.rename(results.with_name(ODD))
     assert main([*command.split(), "--results", str(results)]) in (0, 3, 4)
     assert "Traceback" not in capsys.readouterr().err
-
-
-def test_a_machine_whose_name_is_no_utf8_is_named_and_left_behind(
-    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(results / "shelf", results / ODD)
-    assert [one.what for one in check.check(results).findings if one.path == results / ODD] == [
-        "its name is no UTF-8, so it is left out"
-    ]
-    assert main(["import", str(results), "--results", str(tmp_path / "ours")]) == 4
-    assert "has a name that is no UTF-8; left behind: rename it" in capsys.readouterr().err
-    assert sorted(path.name for path in (tmp_path / "ours").iterdir()) == [
-        "benchmarks.json",
-        "shelf",
-    ]

@@ -10,7 +10,9 @@ import pytest
 
 from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, UsageError
-from hostbench.store import check, triage
+from hostbench.store import triage
+from hostbench.store.damage import damage
+from hostbench.store.history import History
 from hostbench.store.triage import Entry, EventName, entry_for
 from tests.fakes.builders import COMMIT, copy_case
 
@@ -36,7 +38,6 @@ def test_what_is_put_is_read(tmp_path: Path) -> None:
     (path,) = triage.put(tmp_path, entry)
     found = triage.read(tmp_path)
     assert (found.entries, found.warnings) == ({path: entry}, [])
-    assert check.check(tmp_path).findings == []
     assert triage.clear(tmp_path, replace(ENTRY, since=COMMIT[:8])) == [path]
     assert triage.read(tmp_path).entries == {}
     with pytest.raises(UsageError, match="no triage entry"):
@@ -121,7 +122,7 @@ def test_a_damaged_line_is_named_and_the_rest_counts(tmp_path: Path, line: str, 
     assert [entry.state for entry in found.entries.values()] == ["noise"]
     ((where, text),) = found.warnings
     assert where == path and text.startswith("line 6: ") and said in text and "\x1b" not in text
-    assert [one.path for one in check.check(tmp_path).findings] == [path]
+    assert damage(tmp_path, History(tmp_path)) == [f"{path}: {text}"]
     triage.put(tmp_path, ENTRY)  # the file that is there, whatever it is called
     kept = path.read_text()
     assert kept.startswith("# why\n") and "state: accepted" in kept and "noise" not in kept
@@ -211,8 +212,6 @@ def test_branches_merge_and_a_disagreement_is_a_conflict(tmp_path: Path) -> None
     on("against", replace(ENTRY, state="noise"))
     assert git("merge", "-q", "left") == 1
     assert triage.read(results).entries == {}
-    (finding,) = check.check(results).findings
-    assert finding.what == "a merge left its marks in it"
     git("merge", "--abort")
     git("checkout", "-q", "right")
     assert git("merge", "-q", "left") == 0

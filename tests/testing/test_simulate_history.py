@@ -18,7 +18,8 @@ from hostbench.core.noise_family import FAMILIES, Family
 from hostbench.judge.detector import log_seconds
 from hostbench.judge.machine import judge_machine
 from hostbench.store import runs
-from hostbench.store.check import check
+from hostbench.store.damage import damage
+from hostbench.store.history import History
 from tests.fakes.histories import story, tree
 from tests.fakes.histories.commits import names
 from tests.fakes.histories.made_up import made_up
@@ -224,15 +225,15 @@ def test_gaps_are_what_they_are(tmp_path: Path) -> None:
         "partial": (7, 8),
         "version": (8, None),
     }
-    checked = check(tmp_path / "tree" / "results")
-    assert [str(one) for one in checked.findings] == []
+    results = tmp_path / "tree" / "results"
+    assert damage(results, History(results)) == []
 
 
 # The tree
 
 
 def test_a_seed_gives_the_same_bytes_and_a_whole_tree(tmp_path: Path) -> None:
-    """With all that can happen in it: nothing to complain about for check-results."""
+    """With all that can happen in it: nothing is damaged."""
     prints = []
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
         tree.write(tmp_path / name, made_up(machines=2, commits=40, series=3, seed=seed))
@@ -243,9 +244,9 @@ def test_a_seed_gives_the_same_bytes_and_a_whole_tree(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "a" / "truth.json").read_text())
     kinds = {event["kind"] for event in told["events"]}
     assert kinds == set(story.KINDS) | {"recovered"}
-    checked = check(tmp_path / "a" / "results")
-    assert [str(one) for one in checked.findings] == []
-    assert checked.num_runs > 75
+    results = tmp_path / "a" / "results"
+    history = History(results)
+    assert damage(results, history) == [] and len(history.runs()) > 75
 
 
 def test_asv_has_the_newest_numbers_of_each_commit(tmp_path: Path) -> None:

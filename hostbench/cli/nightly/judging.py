@@ -24,6 +24,7 @@ from hostbench.report import night_history
 from hostbench.report.comparison import detectable
 from hostbench.report.nightly import MovedSeries, to_store
 from hostbench.store import nights, triage
+from hostbench.store.damage import damage
 from hostbench.store.nights import StoredNight
 from hostbench.store.runs import WholeRun
 
@@ -49,6 +50,9 @@ def judge_tonight(tonight: Tonight, setup: Setup, run: WholeRun) -> None:
         _spend_the_rest(tonight, setup, _newest(_launches(earlier, known)))
     now = open_history(str(setup.results))
     tonight.note(events=night_history.new_events(now, Path.cwd(), setup.machine, known))
+    if damaged := damage(setup.results, now):
+        more = f" (and {len(damaged) - 1} more)" if damaged[1:] else ""
+        tonight.note(broken=(*tonight.report.broken, f"{damaged[0]}{more}"))
 
 
 def _launches(earlier: Sequence[WholeRun], known: Sequence[StoredNight]) -> list[LaunchesOf]:

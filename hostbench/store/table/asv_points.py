@@ -20,6 +20,7 @@ from hostbench.core.asv_names import asv_name
 from hostbench.core.case import Case, counts
 from hostbench.core.clock import YEARS
 from hostbench.core.errors import Warn
+from hostbench.core.files import REPLACE
 from hostbench.core.records import DAMAGE
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
@@ -164,12 +165,12 @@ def read(
     try:
         points = _points(data, described, layouts)
     except (*DAMAGE, IndexError, OverflowError) as error:
-        warn(f"{path} is no asv result file ({type(error).__name__}: {error}); left out")
+        warn(f"{path} is no asv result file ({type(error).__name__}: {error}); {REPLACE}")
         return None
     odd = points.odd_times
     if odd:
         more = f" (and {len(odd) - 1} more)" if odd[1:] else ""
-        warn(f"{path} has {odd[0]}, no time in milliseconds of {YEARS}{more}; {asv_tree.CORRECT}")
+        warn(f"{path} has {odd[0]}, no time in milliseconds of {YEARS}{more}; correct it")
     for name, why in points.layout.damaged.items():
         warn(f"{path}: {name} cannot be shown ({why}); left out")
     return points

@@ -1,4 +1,4 @@
-"""What was read: a record for each run, file of asv's and peer's file, and the table of them."""
+"""What was read: a record for each run and file of asv's, and the table of them."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from hostbench.store.table.lake import Lake
 from hostbench.store.table.rows import READING, texts, times
 
 FORMAT = 1
-KINDS = ("run", "peer", "asv", "part")
+KINDS = ("run", "asv", "part")
 """In the order in which the frame holds rows of the same moment. A part of a run, an archive or a
 journal, has no rows of its own."""
 

@@ -1,4 +1,4 @@
-"""Reading what the table does not hold yet: runs, peers' files, asv's files, each once."""
+"""Reading what the table does not hold yet: runs and asv's files, each once."""
 
 import json
 import time
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from msgspec import structs
 
 from hostbench.core.errors import DataError
 from hostbench.core.records import Run
@@ -19,7 +18,7 @@ from hostbench.core.units import number_of
 from hostbench.facts import causes
 from hostbench.facts.record import to_json
 from hostbench.limits import published
-from hostbench.store import adopt, archive, asv_tree, frame, peers, runs
+from hostbench.store import adopt, archive, asv_tree, frame, runs
 from hostbench.store.columns import FrameRow
 from hostbench.store.runs import put_together
 from hostbench.store.table import asv_points
@@ -27,7 +26,6 @@ from hostbench.store.table.files import Unit, describe, digest_of
 from hostbench.store.table.lake import MAX_ROWS
 from hostbench.store.table.rows import FILE, READING, numbered, of_rows, texts
 from hostbench.store.table.scan import Scan, Stat, stat_of
-from hostbench.store.thin import thinned
 
 Claims = dict[str, list[list[Any]]]
 """Commit -> [benchmark, started_at in ms] of the rows of asv's files that runs hold too."""
@@ -65,17 +63,12 @@ class Reader:
 
     def tables(self) -> Iterator[pa.Table]:
         """Rows of what is new, each of one machine, small enough to be sorted in memory."""
-        there = {*self._parts(), *self.found.peers}.union(*self.found.asv.values())
+        there = {*self._parts()}.union(*self.found.asv.values())
         for key, parts in self._runs().items():
             there.add(key)
             self._run(key, parts)
             yield from self._full()
         published.load(self.results, self.warnings.append)
-        for path, stat in self.found.peers.items():
-            if self._differs(path, stat):
-                said: list[str] = []
-                rows = peers.rows_of(self.results / path, said.append)
-                self._add_rows(self._unit(path, "peer", stat, warnings=said), rows)
         for key in [key for key in self.units if key not in there]:
             self._forget(key)
         shared = asv_tree.described(self.results, self.warnings.append)
@@ -126,7 +119,7 @@ class Reader:
             return self._unit(path, "part", stat, depends, warnings=[str(run)])
         key = f"run {run.header.machine} {run.root_id}" if run.records else None
         if key:
-            self._opened[path] = structs.replace(run, records=tuple(map(thinned, run.records)))
+            self._opened[path] = run
         about = {"run": key, "run_id": run.header.run_id}
         return self._unit(path, "part", stat, depends, about=about)
 

@@ -32,7 +32,7 @@ _FEW_ARCHIVES = WriterProperties(compression="UNCOMPRESSED", max_row_group_size=
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What was sent: runs, other files (asv's and peers'), rows."""
+    """What was sent: runs, asv's files, rows."""
 
     runs: int
     files: int

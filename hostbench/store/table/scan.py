@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostbench.runner import journal
-from hostbench.store import archive, asv_tree, peers
+from hostbench.store import archive, asv_tree
 
 Stat = list[int]
 """[size in bytes, time of the last change in ns]: a list, as JSON gives it back."""
@@ -23,7 +23,6 @@ class Scan:
     """By machine."""
     archives: dict[str, Stat] = field(default_factory=dict)
     journals: dict[str, Stat] = field(default_factory=dict)
-    peers: dict[str, Stat] = field(default_factory=dict)
     odd: list[str] = field(default_factory=list)
     """Names that are no UTF-8: what they hold cannot be named, and is left out."""
 
@@ -55,12 +54,11 @@ def scan(results: Path) -> Scan:
             stored.pop(f"{machine}/{name}", None)
         found.asv[machine] = stored
         found.archives |= _files(folder / "runs", f"{machine}/runs", archive.SUFFIX)
-        found.peers |= _files(folder / "peers", f"{machine}/peers", peers.SUFFIX)
     for path in journal.find(results):
         stat = stat_of(path)
         if stat and is_utf8(path.name):
             found.journals[path.relative_to(results).as_posix()] = stat
-    for paths in (*found.asv.values(), found.archives, found.peers):
+    for paths in (*found.asv.values(), found.archives):
         odd = [name for name in paths if not is_utf8(name)]
         found.odd += odd
         for name in odd:

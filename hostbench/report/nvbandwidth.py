@@ -1,0 +1,119 @@
+"""`nvbandwidth -j` beside a run: what it measured, and our rate of the same copy.
+
+Nothing is stored. The layout as in v0.8 (NVIDIA/nvbandwidth, json_output.cpp): `nvbandwidth` holds
+`testcases`, each with `name`, `status`, `bandwidth_description` and `bandwidth_matrix`, whose cells
+are text: a number or `N/A`. A test that fails is listed twice, first as running. A bidirectional
+test between GPUs has the rows of three matrices one after another, the total last.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hostbench.core.case import as_typed
+from hostbench.core.errors import DataError, UsageError
+from hostbench.core.files import read_stored
+from hostbench.core.units import format_bytes
+from hostbench.families import load
+from hostbench.report.table import Cell, Column, Table
+
+_COLUMNS = (
+    Column(title="nvbandwidth's test", keys=("test",)),
+    Column(title="its figure", keys=("lowest", "highest", "unit"), right=True),
+    Column(title="ours", keys=("gb_per_s", "nbytes"), right=True),
+    Column(title="case", keys=("case",), code=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerTest:
+    """One test of nvbandwidth."""
+
+    name: str
+    unit: str
+    """GB/s (10**9 bytes a second), or ns."""
+    values: tuple[float, ...]
+    """One for each GPU or pair of GPUs."""
+    status: str
+    """As nvbandwidth says it: passed, waived, error, ..."""
+
+
+def read(path: Path) -> list[PeerTest]:
+    """Raises UsageError where the file cannot be read, DataError where nvbandwidth did not write
+    it, or it ran no test."""
+    try:
+        found = json.loads(read_stored(path).decode())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        remedy = "write it again with `nvbandwidth -j > FILE`"
+        raise DataError(f"{path} is no JSON, or was cut short ({error}): {remedy}") from error
+    inner = found.get("nvbandwidth", found) if isinstance(found, dict) else None
+    listed = inner.get("testcases") if isinstance(inner, dict) else None
+    named = [t for t in listed or () if isinstance(t, dict) and isinstance(t.get("name"), str)]
+    if not named:
+        why = inner.get("error") if isinstance(inner, dict) else None
+        raise DataError(f"{path} holds no test of nvbandwidth ({why or 'none ran'!s:.200})")
+    ended = {test["name"]: test for test in named}  # of one that is listed again the last
+    return [_test(test) for test in ended.values()]
+
+
+def beside(tests: list[PeerTest], rows: pd.DataFrame) -> Table:
+    """A row for each test, with what the run has of the same copy at its largest size."""
+    return Table(columns=_COLUMNS, rows=tuple(_row(test, rows) for test in tests))
+
+
+def _test(test: dict[str, Any]) -> PeerTest:
+    matrix = test.get("bandwidth_matrix")
+    matrix = matrix if isinstance(matrix, list) and all(isinstance(r, list) for r in matrix) else []
+    width = max(map(len, matrix), default=0)
+    if width > 1 and len(matrix) > width and len(matrix) % width == 0:
+        matrix = matrix[-width:]
+    values = [_number(cell) for cells in matrix for cell in cells]
+    return PeerTest(
+        name=test["name"],
+        unit="ns" if "(ns)" in str(test.get("bandwidth_description")) else "GB/s",
+        values=tuple(value for value in values if value is not None),
+        status=str(test.get("error") or test.get("status") or "no figures").lower(),
+    )
+
+
+def _number(cell: Any) -> float | None:
+    try:
+        number = float(cell) if isinstance(cell, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return number if 0 < number < math.inf and not isinstance(cell, bool) else None
+
+
+def _row(test: PeerTest, rows: pd.DataFrame) -> tuple[str | Cell, ...]:
+    if test.values:
+        low, high = min(test.values), max(test.values)
+        text = f"{low:g} to {high:g} {test.unit}" if high > low else f"{low:g} {test.unit}"
+        figure = Cell(text, (low, high, test.unit))
+    else:
+        figure = Cell(test.status, (None, None, test.unit))
+    ours = _ours(test.name, rows)
+    if ours is None:
+        return test.name, figure, Cell("-", (None, None)), Cell("", (None,))
+    rate, nbytes, case = float(ours["gb_per_s"]), int(ours["nbytes"]), str(ours["case"])
+    said = f"{rate:.4g} GB/s at {format_bytes(nbytes)}"
+    return test.name, figure, Cell(said, (rate, nbytes)), Cell(as_typed(case), (case,))
+
+
+def _ours(test: str, rows: pd.DataFrame) -> Any:
+    """The row of the same copy with the most bytes; None where the run has none."""
+    works = [work for work in load().values() if test in work.nvbandwidth]
+    for work in works:
+        of_work = rows["workload"] == work.name
+        own = rows[of_work & (rows["status"] == "ok") & (rows["device"] == "cuda")]
+        for axis, value in work.nvbandwidth[test].items():
+            own = own[own[axis] == value] if axis in own else own.iloc[:0]
+        own = own[own["gb_per_s"].notna() & own["nbytes"].notna()]
+        if len(own):
+            return own.sort_values("nbytes").iloc[-1]
+    return None
