@@ -22,7 +22,6 @@ from asv import environment, util
 from hostbench.core import own_package
 from hostbench.core.errors import HostbenchError
 from hostbench.families import not_of_the_package
-from hostbench.suite import RECORDED
 from hostbench.vcs.build import package_of
 from hostbench.vcs.own import is_own
 
@@ -132,7 +131,7 @@ class HostbenchEnvironment(environment.Environment):  # type: ignore[misc]
         own = is_own(Path.cwd())
         package = _PACKAGE if own else Path(build_dir) / "hostbench"
         util.check_call(["cp", "-rp", str(package), str(self._site)])
-        if own and RECORDED not in os.environ:  # else nothing is measured
+        if own:
             self._install_own(commit_hash, Path(build_dir))
 
     def _install_own(self, commit: str, tree: Path) -> None:

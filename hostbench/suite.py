@@ -1,7 +1,7 @@
 """Workloads as asv classes. `Suite`'s interface is frozen: benchmarks/ of any later commit uses it.
 
-asv calls `setup_cache` once per family, which measures every launch there (or reads what `hostbench
-run` has just measured), and then reads the cases one by one with `track_seconds`.
+asv calls `setup_cache` once per family, which measures every launch there, and then reads the cases
+one by one with `track_seconds`.
 """
 
 import hashlib
@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from hostbench import __version__
-from hostbench.core.asv_names import asv_name
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.clock import now
 from hostbench.core.errors import DeviceLost, UsageError
 from hostbench.core.processes import become_subreaper, die_with_parent
-from hostbench.core.records import CaseRecord, Run, RunHeader
+from hostbench.core.records import CaseRecord, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.facts import (
     Watch,
@@ -31,7 +30,7 @@ from hostbench.facts import (
 )
 from hostbench.families import FOLDERS, load, names
 from hostbench.runner import places
-from hostbench.runner.journal import JournalWriter, read
+from hostbench.runner.journal import JournalWriter
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import STANDARD, Plan, choose, default_device
 from hostbench.runner.progress import Bar
@@ -39,8 +38,6 @@ from hostbench.runner.session import records
 from hostbench.vcs import own
 from hostbench.vcs.repo import committed_at
 
-RECORDED = "HOSTBENCH_RECORDED"
-"""Names a journal that `hostbench run` has just written: asv then reads instead of measuring."""
 LAUNCHES = "HOSTBENCH_LAUNCHES"
 """Launches of a plain `asv run`; 10 unless set."""
 
@@ -69,10 +66,6 @@ def measure(family: str) -> Cache:
     if family not in names():
         where = f"a folder that [tool.hostbench] workloads in pyproject.toml or {FOLDERS} names"
         return {"records": {}, "unknown": f"no family {family!r} in this hostbench, nor in {where}"}
-    recorded = os.environ.get(RECORDED)
-    if recorded:
-        found: Iterable[CaseRecord] = _recorded(Path(recorded)).records
-        return {"records": summarize(r for r in found if r.case.family == family)}
     measured, left = _measure(family)
     return {"records": summarize(measured) | left}
 
@@ -143,32 +136,9 @@ class Suite:
         return True
 
 
-def selection(cases: Sequence[Case]) -> list[str]:
-    """Regular expressions for `asv run -b` that select these cases and no others."""
-    import re
-
-    patterns = []
-    for workload, group in itertools.groupby(cases, key=lambda case: case.workload):
-        inner = "|".join(
-            re.escape(", ".join(repr(value) for _, value in case.axes)) for case in group
-        )
-        patterns.append(rf"^{re.escape(asv_name(workload))}\(({inner})\)$")
-    return patterns
-
-
 def _key(case: Case) -> str:
     """The case without the order of its axes, which may differ between commits."""
     return str(Case(case.workload, dict(sorted(case.axes))))
-
-
-def _recorded(path: Path) -> Run:
-    journal = read(path)
-    commit = os.environ.get("ASV_COMMIT")
-    if commit and journal.header.commit != commit:
-        raise UsageError(
-            f"{RECORDED} holds commit {journal.header.commit}, asv measures {commit}; unset it"
-        )
-    return journal
 
 
 def _measure(family: str) -> tuple[list[CaseRecord], dict[str, dict[str, Any]]]:

@@ -1,28 +1,24 @@
-"""A run measured into its journal, kept as an archive, and handed to asv."""
+"""A run measured into its journal, written into asv's files, and kept as an archive."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from hostbench import facts
-from hostbench.cli import asv_record
 from hostbench.cli.measuring import End, walk
 from hostbench.cli.output import warn
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup
-from hostbench.core.errors import DataError, HostbenchError, Interrupted
+from hostbench.core.asv_config import without_plugin
+from hostbench.core.errors import HostbenchError, Interrupted
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import Run, RunHeader
 from hostbench.device.simulated_file import MARK
 from hostbench.runner import places
-from hostbench.runner.journal import JournalWriter, find, is_alive, read
+from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.plan import Plan
-from hostbench.store import adopt, runs
+from hostbench.store import adopt, asv_files
 from hostbench.store.runs import WholeRun
-
-Recorded = Literal["done", "failed", "interrupted"]
-"""What became of handing a run to asv; done where there was nothing to hand over, too."""
+from hostbench.vcs.repo import git
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +27,8 @@ class Kept:
 
     run: WholeRun
     ended: End
-    asv: Recorded
     asv_error: str = ""
-    """Why asv has not recorded it."""
+    """Why asv's file lacks it, though it was meant to be there."""
 
 
 def measure_and_keep(
@@ -44,8 +39,8 @@ def measure_and_keep(
     *,
     tells_asv: bool = True,
 ) -> Kept:
-    """Measure the plan and archive it; an interrupt keeps what there is. Where it comes while asv
-    records the run, the journal stays: the next run hands it over.
+    """Measure the plan and archive it; an interrupt keeps what there is. A run that is judged is
+    written into asv's files too.
 
     Raises Interrupted where the interrupt came before the first record, and as `walk`.
     """
@@ -59,74 +54,38 @@ def measure_and_keep(
             scratch = None if unchanged else "the checkout changed during the run"
             status = "complete" if end == "complete" else "interrupted"
             journal.finish(status, setup.now(), scratch)
-            judged = end == "complete" and header.scratch is None and scratch is None
             held = read(path)
             whole = WholeRun(parts=(*earlier, held))
-            recorded, wrong = _record(setup, whole, judged) if tells_asv else ("done", "")
-        if recorded == "interrupted":  # its journal stays
-            warn(
-                "interrupted while asv recorded the run; it is kept, and the next `hostbench run`, "
-                "also with --resume, hands it to asv"
-            )
-            return Kept(run=whole, ended=end, asv=recorded, asv_error="interrupted")
+            judged = end == "complete" and held.header.scratch is None
+            wrong = _record(setup, whole, judged) if tells_asv and setup.device != MARK else ""
         if not held.records:
             path.unlink()
             raise Interrupted("interrupted before the first case was measured: nothing to keep")
         part = adopt.archive_journal(setup.results, path, held, lambda: setup.machine)
-    run = WholeRun(parts=(*earlier, part))
-    return Kept(run=run, ended=end, asv=recorded, asv_error=wrong)
+    return Kept(run=WholeRun(parts=(*earlier, part)), ended=end, asv_error=wrong)
 
 
-def hand_over_left(setup: Setup) -> WholeRun | None:
-    """Hand asv the runs of this machine that it was kept from recording: whole, to be judged, and
-    still in their journals. The last of them."""
-    last = None
-    for path in find(setup.results):
-        try:
-            held = None if is_alive(path) else read(path)
-        except (DataError, FileNotFoundError):
-            continue  # `adopt_left_over` names it
-        if held is None or not held.is_complete or held.header.device == MARK:
-            continue
-        header = held.header
-        if (header.by, header.scratch, header.machine) != ("hostbench run", None, setup.machine):
-            continue
-        archived = runs.of_commit(setup.results, setup.machine, header.commit, warn)
-        parts = [*(part for run in archived for part in run.parts), held]
-        last = next(run for run in runs.put_together(parts) if run.parts[-1] is held)
-        _tell_asv(last, setup, judged=True)
-    return last
-
-
-def _record(setup: Setup, run: WholeRun, judged: bool) -> tuple[Recorded, str]:
-    """Tell asv, while the journal is ours, and say what went wrong. Only a run that is judged has
-    something to hand over."""
-    if setup.device == MARK:
-        return "done", ""
-    try:
-        wrong = _tell_asv(run, setup, judged)
-        return ("failed" if wrong else "done"), wrong
-    except KeyboardInterrupt:
-        return ("interrupted" if judged else "done"), ""
-
-
-def _tell_asv(run: WholeRun, setup: Setup, judged: bool) -> str:
-    """Have asv know the machine, and record a run that is judged: why it has not got that run now,
-    though it was meant to. The archive has it either way."""
+def _record(setup: Setup, run: WholeRun, judged: bool) -> str:
+    """Have asv know the machine, and a run that is judged: why its files lack that run now. The
+    archive has it either way."""
     if setup.root is None:
         return ""
     if places.asv_results(setup.root).resolve() != setup.results.resolve():
         if judged:
             warn("asv is left out: --results is not the folder that asv.conf.json names")
         return ""
+    wrong = ""
     try:
-        facts.register_with_asv(facts.asv_machine_entry(setup.machine, setup.facts))
-        if not judged:
-            return ""
-        print("asv records the run", file=sys.stderr)
-        wrong = asv_record.record(run, setup.root, setup.results)
+        entry = facts.asv_machine_entry(setup.machine, setup.facts)
+        facts.register_with_asv(entry)
+        if judged:
+            wrong = without_plugin(setup.root) or ""
+        if judged and not wrong:
+            commit = str(run.header.commit)
+            authored = git(setup.root, "show", "-s", "--format=%at", names=[commit])
+            asv_files.record(setup.results, entry, run, setup.workloads, int(authored))
     except HostbenchError as error:
         wrong = str(error)
     if wrong:
         warn(f"{wrong}; the run is archived all the same")
-    return str(wrong or "") if judged else ""
+    return wrong if judged else ""

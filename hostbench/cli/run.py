@@ -1,11 +1,11 @@
-"""`hostbench run`: measure in the foreground, keep everything, then have asv record the commit."""
+"""`hostbench run`: measure in the foreground, keep everything, also in asv's file of the commit."""
 
 import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hostbench.cli.keeping import hand_over_left, measure_and_keep
+from hostbench.cli.keeping import measure_and_keep
 from hostbench.cli.measuring import End
 from hostbench.cli.output import warn
 from hostbench.cli.page import terminal
@@ -30,14 +30,11 @@ def execute(options: RunOptions) -> int:
     to."""
     become_subreaper()
     setup = set_up(options)
-    handed_over = None if options.no_asv else hand_over_left(setup)
     adopt_left_over(setup)
-    if options.resume and handed_over is not None:
-        return _answer(options, setup.results, handed_over, "complete")
     header, plan, earlier = resumed(options, setup) if options.resume else fresh(options, setup)
     kept = measure_and_keep(setup, header, plan, earlier, tells_asv=not options.no_asv)
     code = _answer(options, setup.results, kept.run, kept.ended)
-    return EXIT_FAILED if kept.asv in ("failed", "interrupted") else code
+    return EXIT_FAILED if kept.asv_error else code
 
 
 def _answer(options: RunOptions, results: Path, run: WholeRun, end: End) -> int:

@@ -1,56 +1,129 @@
-"""asv's own files, for a tree that no asv makes: a simulation's. Real runs have asv write them."""
+"""asv's own files of a run that hostbench has measured, written by asv's own classes.
 
+`asv show`, `compare` and `publish` find them as if asv had measured: the launch medians of each
+case are its samples. asv is pinned, and imported here alone, where a run is recorded.
+"""
+
+import datetime
+import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from hostbench.core.asv_names import asv_name
-from hostbench.core.files import write_atomic
+from hostbench.core.case import Case
+from hostbench.core.errors import UsageError, install
+from hostbench.core.files import read_stored, write_atomic
 from hostbench.measure.workload import Workload
+from hostbench.store.runs import CaseResult, WholeRun
 
-PYTHON = "3.11"
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 ENVIRONMENT = f"hostbench-py{PYTHON}"
+"""As hostbench.asv_env names it: one for all versions of torch, so that a series goes on."""
 
 
-def write_machine(results: Path, entry: Mapping[str, str]) -> None:
-    """machine.json. `entry` is `hostbench.facts.asv_machine_entry`."""
-    _write(results / entry["machine"] / "machine.json", {**entry, "version": 1}, indent=4)
-
-
-def write_benchmarks(results: Path, works: Iterable[Workload]) -> None:
-    """benchmarks.json: what asv and the frame need to know of each workload."""
-    about: dict[str, Any] = {}
-    for work in works:
-        name = asv_name(work.name)
-        about[name] = {
-            "code": "",
-            "name": name,
-            "param_names": list(work.axes),
-            "params": [[repr(value) for value in values] for values in work.axes.values()],
-            "type": "track",
-            "unit": "seconds",
-            "version": work.version,
-        }
-    _write(results / "benchmarks.json", {**about, "version": 2}, indent=4)
-
-
-def write_commit(
-    results: Path, entry: Mapping[str, str], contents: Sequence[Mapping[str, Any]]
+def record(
+    results: Path,
+    entry: Mapping[str, str],
+    run: WholeRun,
+    works: Mapping[str, Workload],
+    authored_s: int,
 ) -> None:
-    """The file of one commit on one machine. `contents`: what the archives of its runs hold, the
-    oldest first; asv keeps the newest numbers of each benchmark."""
-    newest = {key: value for key, value in contents[-1].items() if key != "hostbench"}
-    commit = newest["commit_hash"]
-    data = {
-        **newest,
-        "env_name": ENVIRONMENT,
-        "params": {**entry, "python": PYTHON},
-        "python": PYTHON,
-        "results": {name: row for one in contents for name, row in one["results"].items()},
+    """Add a run to asv's file of its commit; whatever else is in there stays. `entry`: what asv
+    knows of the machine (`facts.asv_machine_entry`). `authored_s`: the author's date of the commit,
+    asv's date of it, in seconds since the epoch.
+
+    Raises UsageError where asv is missing, or its files cannot be read or written.
+    """
+    try:
+        from asv import util
+        from asv.results import Results
+    except ImportError as error:
+        raise UsageError(f"asv cannot be imported ({error}): {install('bench')}") from error
+    by_workload: dict[str, dict[Case, CaseResult]] = {}
+    for result in run.results():
+        by_workload.setdefault(result.case.workload, {})[result.case] = result
+    params = {**entry, "python": PYTHON}
+    commit = str(run.header.commit)
+    stored = Results(params, {}, commit, authored_s * 1000, PYTHON, ENVIRONMENT, {})
+    try:
+        stored.load_data(str(results))
+        benchmarks = [_described(works[name], cases) for name, cases in by_workload.items()]
+        now = datetime.datetime.now(datetime.UTC)
+        for benchmark, cases in zip(benchmarks, by_workload.values(), strict=True):
+            _add(stored, benchmark, works[next(iter(cases)).workload], cases, now)
+        _describe(results, benchmarks)
+        machine = results / entry["machine"] / "machine.json"
+        write_atomic(machine, json.dumps({**entry, "version": 1}, indent=4).encode() + b"\n")
+        stored.save(str(results))
+    except (util.UserError, OSError, ValueError, KeyError, TypeError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise UsageError(
+            f"asv's files in {results} cannot be read or written ({why:.200})"
+        ) from error
+
+
+def _described(work: Workload, cases: Mapping[Case, CaseResult]) -> dict[str, Any]:
+    """What benchmarks.json says of a workload."""
+    name = asv_name(work.name)
+    return {
+        "code": "",
+        "name": name,
+        "param_names": list(work.axes),
+        "params": [[repr(value) for value in values] for values in work.axes.values()],
+        "type": "track",
+        "unit": "seconds",
+        "version": next(iter(cases.values())).version,
     }
-    _write(results / entry["machine"] / f"{commit[:8]}-{ENVIRONMENT}.json", data)
 
 
-def _write(path: Path, data: Mapping[str, Any], indent: int | None = None) -> None:
-    write_atomic(path, json.dumps(data, indent=indent).encode() + b"\n")
+def _add(
+    stored: Any,
+    benchmark: dict[str, Any],
+    work: Workload,
+    cases: Mapping[Case, CaseResult],
+    at: datetime.datetime,
+) -> None:
+    """A benchmark's cases, where the run has them: numbers, null of a failed and NaN of a skipped
+    one, as asv has it."""
+    from asv.runner import BenchmarkResult
+
+    values: list[float | None] = []
+    samples: list[list[float] | None] = []
+    measured: set[int] = set()
+    for index, combination in enumerate(itertools.product(*work.axes.values())):
+        case = Case.of(work.name, dict(zip(work.axes, combination, strict=True)))
+        result = cases.get(case)
+        if result is not None:
+            measured.add(index)
+        is_ok = result is not None and result.status == "ok" and bool(result.seconds)
+        has_failed = result is not None and result.status != "skipped"
+        samples.append([*result.seconds] if result and is_ok else None)
+        values.append(0.0 if is_ok else None if has_failed else math.nan)
+    number = [1 if own else None for own in samples]
+    result_of_all = BenchmarkResult(values, samples, number, 0, "", None)
+    stored.add_result(benchmark, result_of_all, at, record_samples=True, selected_idx=measured)
+
+
+def _describe(results: Path, benchmarks: list[dict[str, Any]]) -> None:
+    """Put these into benchmarks.json, without which asv shows nothing; one that asv has described
+    the same keeps what asv says besides."""
+    from asv.benchmarks import Benchmarks
+
+    path = results / "benchmarks.json"
+    known = json.loads(read_stored(path)) if path.is_file() else {}
+    known.pop("version", None)
+    for benchmark in benchmarks:
+        known[benchmark["name"]] = {**benchmark, **_same(known.get(benchmark["name"]), benchmark)}
+    conf = SimpleNamespace(benchmark_dir="", results_dir=str(results))
+    Benchmarks(conf, known.values()).save()
+
+
+def _same(known: Any, benchmark: dict[str, Any]) -> dict[str, Any]:
+    keys = ("param_names", "params", "version", "unit")
+    same = isinstance(known, dict) and all(known.get(key) == benchmark[key] for key in keys)
+    return known if same else {}

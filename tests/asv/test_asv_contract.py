@@ -5,6 +5,7 @@ Numbers are constants written into each commit's code, so that expectations are 
 
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -196,18 +197,8 @@ def test_journals_of_plain_asv_runs_are_adopted(two_commits: tuple[Scratch, str,
 
 def test_a_selection_keeps_what_it_does_not_ask_for(two_commits: tuple[Scratch, str, str]) -> None:
     """The last test of the file: it measures one case of head once more."""
-    from hostbench.core.case import AxisValue, Case
-    from hostbench.suite import selection
-
     checkout, _, head = two_commits
-    axes: dict[str, AxisValue] = {
-        "device": "cpu",
-        "nbytes": 65536,
-        "memory": "pageable",
-        "blocking": True,
-    }
-    patterns = selection([Case.of("transfer.host_to_device", axes)])
-    options = [part for pattern in patterns for part in ("-b", pattern)]
+    options = ("-b", re.escape(f"{H2D}('cpu', 65536, 'pageable', True)"))
 
     def started_ms() -> int:
         data = stored(checkout, head)

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,9 @@ from tests.stored import read_tree
 pytestmark = pytest.mark.asv
 
 
-def test_hostbench_run_measures_once_and_asv_records_it(tmp_path: Path) -> None:
-    """Foreground run, archive and asv's own file hold the same points, shown once."""
+def test_hostbench_run_measures_once_and_asv_has_it(tmp_path: Path) -> None:
+    """Foreground run, archive and asv's own file hold the same points, shown once, and asv's
+    commands find them."""
 
     checkout = scratch.make(tmp_path)
     small(checkout, 1.0)
@@ -34,11 +34,24 @@ def test_hostbench_run_measures_once_and_asv_records_it(tmp_path: Path) -> None:
     homes = json.loads((checkout.home / ".asv-machine.json").read_text())
     assert set(homes) == {"scratch", "version"}
 
-    shutil.rmtree(checkout.root / ".asv")
-    (checkout.root / ".asv").write_text("in asv's way")
+    some = checkout.hostbench(*run, "--case", "transfer.host_to_device[nbytes=64KiB]")
+    assert some.returncode == 0, stage_two.stdout
+    assert cells(checkout, commit, H2D)[cpu(1 << 20)]["samples"] == [1.0] * 8  # asked for before
+    checkout.edit(WORKER, "1.0", "2.0")
+    head = checkout.commit("slower")
+    assert checkout.hostbench(*run).returncode == 0
+    compared = checkout.asv("compare", commit, head)
+    assert compared.returncode == 0 and compared.stdout.count("\n| + ") == 8, compared.stdout
+    shown = checkout.asv("show", head)
+    assert shown.returncode == 0 and "2.00" in shown.stdout, shown.stdout
+    published = checkout.asv("publish", "--html-dir", str(tmp_path / "html"))
+    graphs = list((tmp_path / "html" / "graphs").rglob(f"{H2D}.json"))
+    assert published.returncode == 0 and graphs, published.stdout
+
+    (checkout.results / "benchmarks.json").write_text("{")
     failed = checkout.hostbench(*run)
     assert failed.returncode == 4 and "archived all the same" in failed.stdout, failed.stdout
-    assert len(read_tree(checkout.results).runs) == 2
+    assert len(read_tree(checkout.results).runs) == 4
 
 
 def test_the_recipe_of_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:

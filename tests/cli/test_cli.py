@@ -20,7 +20,7 @@ import pytest
 from msgspec.structs import replace
 
 from hostbench import facts
-from hostbench.cli import asv_record, main, measuring, run_setup
+from hostbench.cli import main, measuring, run_setup
 from hostbench.cli import run as run_command
 from hostbench.cli.list import ListOptions
 from hostbench.core.case import as_typed
@@ -62,7 +62,7 @@ EDGES = ("before", "after")
 @pytest.fixture(autouse=True)
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that is no checkout, a home of its own, no GPU, no worker processes."""
-    for name in ("HOSTBENCH_MACHINE", "HOSTBENCH_LAUNCHES", "HOSTBENCH_RECORDED"):
+    for name in ("HOSTBENCH_MACHINE", "HOSTBENCH_LAUNCHES"):
         monkeypatch.delenv(name, raising=False)
     home, here = tmp_path / "home", tmp_path / "here"
     home.mkdir()
@@ -650,32 +650,6 @@ def test_an_orphan_is_archived_by_the_next_run(
     assert not path.exists()
     assert "archived run 20261121T120000Z-1a2b3c4d-0001" in capsys.readouterr().err
     assert len(runs_of(results)) == 2
-
-
-def test_a_run_that_asv_was_kept_from_is_handed_over_later(
-    stage: Path, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (stage / "asv.conf.json").write_text('{"results_dir": "results"}')
-    code = Checkout(commit=COMMIT, committed_at=None, scratch=None)
-    monkeypatch.setattr(run_setup, "look", lambda *_: code)
-    monkeypatch.setattr(run_setup, "_stand_in", lambda device: "simulated")
-    asked: list[str] = []
-
-    def asv(run: WholeRun, *_: Any) -> None:
-        asked.append(run.run_id)
-        if len(asked) == 1:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(asv_record, "record", asv)
-    words = ["run", "--launches", "7", "--case", "transfer[nbytes=64KiB,memory=pageable]"]
-    assert main(words) == EXIT_FAILED
-    said = capsys.readouterr()
-    assert "hands it to asv" in said.err and "host_to_device" in said.out
-    assert len(list(journal.find(results))) == 1
-    assert main(["run", "--resume"]) == EXIT_OK
-    assert asked == [only(results).run_id] * 2
-    assert not list(journal.find(results))
-    assert main(["run", "--resume"]) == EXIT_USAGE and len(asked) == 2
 
 
 def test_what_asv_leaves_is_one_calm_line(

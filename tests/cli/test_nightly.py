@@ -16,7 +16,6 @@ from hostbench import facts
 from hostbench.cli import measuring
 from hostbench.cli import nightly as command
 from hostbench.cli.entry import main
-from hostbench.cli.keeping import Kept, measure_and_keep
 from hostbench.cli.nightly import handing_on, judging
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -285,21 +284,6 @@ def test_a_night_interrupted_while_it_measures_again_ends(
         assert story.night(2, slower=1.2) == EXIT_FAILED
     assert story.answer.startswith("Interrupted after all 2 cases were measured")
     assert len(story.stored()) == 1, "it is judged another time"
-
-
-def test_a_night_interrupted_while_asv_records_it_is_not_judged(
-    story: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    story.commit("begin")
-
-    def cut_off(*args: Any, **more: Any) -> Kept:
-        return replace(measure_and_keep(*args, **more), asv="interrupted", asv_error="interrupted")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(command, "measure_and_keep", cut_off)
-        assert story.night(1) == EXIT_FAILED
-    assert story.answer.startswith("Interrupted after all 2 cases were measured: start it again")
-    assert not story.stored()
 
 
 def test_a_fault_of_our_own_is_told_in_the_summary(

@@ -8,7 +8,8 @@ import pytest
 
 from hostbench.cli.entry import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_REGRESSION
-from hostbench.store import archive, asv_files
+from hostbench.store import archive
+from tests.fakes import asv_files
 from tests.report.test_compare_command import NEW, OLD, SHELF, asv_stored, stored
 
 

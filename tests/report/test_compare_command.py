@@ -20,8 +20,8 @@ from hostbench.core.errors import (
     EXIT_USAGE,
 )
 from hostbench.families import load
-from hostbench.store import archive, asv_files
-from tests.fakes import builders
+from hostbench.store import archive
+from tests.fakes import asv_files, builders
 
 OLD, NEW = "a" * 40, "b" * 40
 SHELF = str(builders.header().machine)

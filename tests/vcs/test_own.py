@@ -17,8 +17,8 @@ from asv import config as asv_conf
 from asv import util as asv_util
 from asv.environment import EnvironmentUnavailable
 
-from hostbench import asv_env, families, suite
-from hostbench.cli import ab, asv_record, run_setup
+from hostbench import asv_env, families
+from hostbench.cli import ab, run_setup
 from hostbench.cli.entry import main
 from hostbench.core import own_package
 from hostbench.core.asv_config import build_commands
@@ -29,7 +29,6 @@ from hostbench.core.records import Launch
 from hostbench.families import FOLDERS
 from hostbench.runner import server
 from hostbench.runner.launcher import Launcher
-from hostbench.store.runs import WholeRun
 from hostbench.vcs import bisection, own, repo, side
 from tests import own_project
 from tests.fakes.builders import copy_case
@@ -404,9 +403,6 @@ def test_asv_has_the_package_of_the_commit_that_it_checked_out(
     plain = tmp_path / "plain.py"  # a benchmark that knows nothing of hostbench
     plain.write_text("import mine; print(mine.__file__)")
     assert environment.run([str(plain)]).strip() == str(tree / "src" / "mine.py")
-    monkeypatch.setenv(suite.RECORDED, "a journal")  # then it only reads
-    environment._install_project(None, "f" * 40, str(tree))
-    assert environment.run(["-c", code]).strip() == str(root / "src" / "mine.py")
 
 
 def test_what_asv_would_have_to_install_is_refused() -> None:
@@ -414,11 +410,6 @@ def test_what_asv_would_have_to_install_is_refused() -> None:
     config = asv_conf.Config.from_json(CONFIG)
     with pytest.raises(EnvironmentUnavailable, match="not with numpy as asv"):
         asv_env.HostbenchEnvironment(config, "same", {"numpy": "1.26"}, {})
-
-
-def test_asv_records_nothing_without_the_plugin_and_that_is_said(root: Path) -> None:
-    said = asv_record.record(WholeRun(parts=()), root, root / "results")
-    assert said is not None and said.startswith('asv.conf.json lacks "plugins": [".hostbench')
 
 
 def test_asv_goes_on_after_a_build_that_fails_and_says_why(

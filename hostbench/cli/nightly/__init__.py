@@ -9,7 +9,7 @@ from dataclasses import replace
 from hostbench import facts
 from hostbench.cli import again
 from hostbench.cli.history import open_history
-from hostbench.cli.keeping import Kept, hand_over_left, measure_and_keep
+from hostbench.cli.keeping import Kept, measure_and_keep
 from hostbench.cli.nightly.handing_on import hand_on, tell
 from hostbench.cli.nightly.judging import judge_tonight
 from hostbench.cli.nightly.tonight import NightlyOptions, Tonight, in_words, say
@@ -99,8 +99,6 @@ def _night(tonight: Tonight) -> None:
         _note_measured(tonight, kept)
         if kept.ended in ("complete", "stopped") and run.header.scratch is None:
             nights.leave_open(setup.results, setup.machine, run.run_id)
-            if kept.asv == "interrupted":
-                raise KeyboardInterrupt
             judge_tonight(tonight, setup, run)
 
 
@@ -120,13 +118,11 @@ def _looks_wrong(setup: Setup) -> tuple[str, ...]:
 def _measured(tonight: Tonight, setup: Setup) -> Kept:
     """Tonight's run: the rest of one that was cut off, or a new one."""
     options = tonight.options
-    if not options.no_asv:
-        hand_over_left(setup)
     adopt_left_over(setup)
     measured = _left_open(setup)
     if measured is not None:
         say(f"run {measured.run_id} is measured, and was not judged")
-        return Kept(run=measured, ended="complete", asv="done")
+        return Kept(run=measured, ended="complete")
     header, plan, earlier = fresh(options, setup)
     partial = partial_run(setup)
     if partial is not None and _is_tonights(partial, header, setup, options):
@@ -185,8 +181,7 @@ def _note_measured(tonight: Tonight, kept: Kept) -> None:
     header, results = kept.run.header, kept.run.results()
     counted = Counter(result.status for result in results)
     failed, _ = night_history.failures(kept.run, ())
-    is_told = kept.asv_error and kept.asv != "interrupted"
-    recorded = (f"asv has not recorded the run: {kept.asv_error}",) if is_told else ()
+    recorded = (f"asv lacks the run: {kept.asv_error}",) if kept.asv_error else ()
     tonight.note(
         run_id=kept.run.run_id,
         began=header.started_at,

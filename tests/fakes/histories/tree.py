@@ -22,7 +22,8 @@ from hostbench.device.simulated_file import MARK, FactsTable
 from hostbench.facts import Facts, asv_machine_entry, to_json
 from hostbench.measure.workload import Workload
 from hostbench.runner.places import run_id
-from hostbench.store import archive, asv_files
+from hostbench.store import archive
+from tests.fakes import asv_files
 from tests.fakes.histories import commits
 from tests.fakes.histories.nights import (
     Night,
