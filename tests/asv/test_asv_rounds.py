@@ -35,7 +35,7 @@ def test_hostbench_run_measures_once_and_asv_has_it(tmp_path: Path) -> None:
     assert set(homes) == {"scratch", "version"}
 
     some = checkout.hostbench(*run, "--case", "transfer.host_to_device[nbytes=64KiB]")
-    assert some.returncode == 0, stage_two.stdout
+    assert some.returncode == 0, some.stdout
     assert cells(checkout, commit, H2D)[cpu(1 << 20)]["samples"] == [1.0] * 8  # asked for before
     checkout.edit(WORKER, "1.0", "2.0")
     head = checkout.commit("slower")
