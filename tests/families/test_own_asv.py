@@ -11,7 +11,7 @@ from hostbench.runner import journal
 from tests import dashboard_page, own_project
 from tests.conftest import SOAK
 from tests.own_project import FIRST, HISTORY
-from tests.scratch import TREE, Scratch
+from tests.scratch import Scratch
 
 pytestmark = [pytest.mark.asv, *([pytest.mark.soak] if SOAK else [])]
 on_the_path = dashboard_page.on_the_path
@@ -83,15 +83,6 @@ def test_asv_records_the_commit(project: Scratch, said: dict[str, str]) -> None:
     values = json.loads(stored.read_text())["results"]["steps.Train.track_seconds"][0]
     num = sum(isinstance(value, float) and value == value for value in values)
     assert num == (4 if SOAK else 2)
-
-
-def test_the_package_is_copied_with_times_that_its_bytecode_goes_by(
-    project: Scratch, said: dict[str, str]
-) -> None:
-    copied = (project.root / ".asv/env").glob("*/site/hostbench/families/*/workloads.py")
-    times = {path.parent.name: path.stat().st_mtime for path in copied}
-    own = (TREE / "hostbench/families").glob("*/workloads.py")
-    assert times == {path.parent.name: path.stat().st_mtime for path in own} != {}
 
 
 def test_its_question_is_answered(said: dict[str, str]) -> None:
