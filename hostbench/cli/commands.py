@@ -64,7 +64,7 @@ def _command(
 
 _command(
     "run",
-    "Measure this machine, keep the run, have asv record it.",
+    "Measure this machine, and keep the run, also in asv's file of the commit.",
     options.families,
     options.selection,
     click.option(
