@@ -5,7 +5,7 @@ promised. Knows only Python's own modules: it is read before anything else is kn
 """
 
 CUDA_START_S = 8.0
-"""One process starts CUDA, at worst: many GPUs, no persistence mode. `cost.Costs` has the usual."""
+"""One process starts CUDA, at worst: many GPUs, no persistence mode."""
 IMPORT_S = 4.0
 """Importing torch from a disk that has not been read yet."""
 SETTLE_S = 2.0

@@ -431,7 +431,7 @@ def launches(rng: random.Random, level: float = 1.0, num: int = 10) -> list[floa
 
 
 def test_ten_interleaved_find_five_percent_and_are_seldom_wrong() -> None:
-    """The bar of the reference: 95 % found, 0.5 % false. scripts/judge-turns has more noises."""
+    """The bar of the reference: 95 % found, 0.5 % false."""
     rng = random.Random(1)
     called = {}
     for level, num in ((1.0, 10_000), (1.05, 3_000)):

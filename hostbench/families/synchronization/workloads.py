@@ -42,7 +42,7 @@ _QUICK: Mapping[str, Mapping[int, tuple[str, ...]]] = {
     ),
     "cuda": {10: ("none", "item", "shape", "graph"), 1_000: ("none", "item")},
 }
-"""Length of a step -> traps. On GPUs there is no room for more: see scripts/gpu-cost."""
+"""Length of a step -> traps. On GPUs a quick run has no time for more."""
 _QUICK_WAYS = {"cpu": ("device", "event", "event_query"), "cuda": ("device", "event_query")}
 SAMPLING = 1 / 4
 """Each reading is the mean of many steps."""

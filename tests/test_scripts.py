@@ -1,0 +1,61 @@
+"""Each script that is kept starts, with its shortest arguments, and prints what it is for."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STORY = 'commits = 12\nseries = 4\n[[machine]]\nname = "one"\n'
+
+
+def script(name: str, *args: str | Path) -> str:
+    """What it prints."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / name), *map(str, args)],
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["lock", "make-env"])
+def test_a_shell_script_can_be_read(name: str) -> None:
+    """`make` starts make-env before any test; lock asks a package index."""
+    subprocess.run(["bash", "-n", ROOT / "scripts" / name], check=True)
+
+
+def test_simulate_history(tmp_path: Path) -> None:
+    story = tmp_path / "story.toml"
+    story.write_text(STORY)
+    said = script("simulate-history", tmp_path / "tree", "--story", story)
+    assert said.startswith("12 simulated runs of 1 machines in ")
+    assert (tmp_path / "tree/truth.json").exists()
+
+
+def test_judge_detectors(tmp_path: Path) -> None:
+    said = script("judge-detectors", "--per-cell", "1", "--only", "synthetic", "shared")
+    (ours,) = (line for line in said.splitlines() if line.startswith("| hostbench |"))
+    precision, recall = map(float, ours.split("|")[2:4])
+    assert precision > 0.8 and recall > 0.6
+    assert "as the machine's own: 2 of 2 suites" in said
+
+
+@pytest.mark.asv
+def test_suite_cost() -> None:
+    said = script("suite-cost", "--launches", "1")
+    assert said.startswith("8 cases, 1 launches") and "ratio 0." in said
+
+
+@pytest.mark.browser
+def test_dashboard_speed() -> None:
+    pytest.importorskip("playwright")
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        pytest.skip("no Chromium is installed")
+    said = script("dashboard-speed", "--commits", "12", "--repeats", "1", "--pages", "Changes")
+    (row,) = (line for line in said.splitlines() if line.startswith("Changes"))
+    assert all(float(word) > 0 for word in row.split()[1:] if word != "s")
