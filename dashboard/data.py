@@ -23,7 +23,7 @@ from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.grid import group_of, marked, settings
 from hostbench.report import side_runs
 from hostbench.report.answer import Answer, Unanswered, by_family
-from hostbench.report.comparison import against_asv, notes
+from hostbench.report.comparison import notes
 from hostbench.report.comparison import page as comparison_page
 from hostbench.report.doctor import Diagnosis, of_stored
 from hostbench.report.night_history import facts_moved
@@ -415,13 +415,12 @@ def _comparison(
     asked = side_runs.chosen(runs, names, lambda _: None)
     first, second = (newest(side, num_rows) for side in asked)
     read = both(first, second, history)
-    found = compare(read.series, read.interleaved, read.confounded, read.shares)
+    found = compare(read.series, read.interleaved, read.confounded)
     again = f"hostbench compare {' '.join(map(quote, names))}"
     said = comparison_page(found, read, (first.called, second.called), again)
-    why = {key: against_asv(one, read.asv.get(key)) for key, one in found.items()}
     return ComparedSides(
         found=found,
-        rows=table(found, read.in_bytes & found.keys(), why),
+        rows=table(found, read.in_bytes & found.keys()),
         notes=(*_left_out(asked, (first, second)), *notes(found, read)),
         markdown=markdown(said),
     )

@@ -12,7 +12,6 @@ from words import case
 from hostbench.core import units
 from hostbench.judge.compare import Comparison
 from hostbench.judge.grid import short_version
-from hostbench.judge.sequential import half_width
 from hostbench.report.charts import BLUE, GREEN, GREY, ORANGE, Spec, field, layer, scale, titled
 from hostbench.report.comparison import in_order, name_of
 from hostbench.report.places import Key
@@ -70,14 +69,11 @@ def geometric_mean(found: Mapping[Key, Comparison]) -> float | None:
     return math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
 
 
-def table(
-    found: Mapping[Key, Comparison], in_bytes: set[Key], against_asv: Mapping[Key, str]
-) -> pd.DataFrame:
+def table(found: Mapping[Key, Comparison], in_bytes: set[Key]) -> pd.DataFrame:
     """A row for each series; shares as numbers, times in seconds; a verdict with a `?` is
-    provisional. A version that is a hash of asv's is told only where a case has several.
-    `against_asv`: why asv compare says otherwise."""
+    provisional. A version that is a hash of asv's is told only where a case has several."""
     order = in_order(found)
-    rows = [_row(key, one, in_bytes, against_asv.get(key, "")) for key, one in order]
+    rows = [_row(key, one, in_bytes) for key, one in order]
     versions = Counter(key[:-1] for key in found)
     for row, (key, _) in zip(rows, order, strict=True):
         if versions[key[:-1]] == 1 and short_version(key[-1]) != key[-1]:
@@ -85,7 +81,7 @@ def table(
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _row(key: Key, one: Comparison, in_bytes: set[Key], against_asv: str) -> TableRow:
+def _row(key: Key, one: Comparison, in_bytes: set[Key]) -> TableRow:
     provisional = one.is_provisional and one.verdict != "undecided"
     return {
         "verdict": f"{one.verdict}{'?' * provisional}",
@@ -93,7 +89,7 @@ def _row(key: Key, one: Comparison, in_bytes: set[Key], against_asv: str) -> Tab
         "change": one.effect,
         "low": one.low,
         "high": one.high,
-        "detectable": half_width(one),
+        "detectable": one.detectable,
         "before": _in_words(one.before, key in in_bytes),
         "after": _in_words(one.after, key in in_bytes),
         "before_value": one.before,
@@ -101,7 +97,7 @@ def _row(key: Key, one: Comparison, in_bytes: set[Key], against_asv: str) -> Tab
         "unit": "bytes" if key in in_bytes else "seconds",
         "observations": f"{one.num[0]} and {one.num[1]} {one.unit}{'es' * (one.unit == 'launch')}"
         f"{'s' * (one.unit != 'launch')}",
-        "note": "; ".join(why for why in (one.why, against_asv) if why),
+        "note": one.why,
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hostbench import facts
-from hostbench.cli import ab, bisecting, measuring
+from hostbench.cli import ab, measuring
 from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
@@ -92,7 +92,6 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch = TorchState(installed=True, importable=True, version="2.13.0+cpu")
     monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
     monkeypatch.setattr(ab, "become_subreaper", lambda: None)
-    monkeypatch.setattr(bisecting, "become_subreaper", lambda: None)
     monkeypatch.setattr(measuring, "Launcher", Toy)
     monkeypatch.setattr(side, "_versions", lambda name, folder: VERSIONS)
     monkeypatch.setattr(Toy, "walked", [], raising=False)

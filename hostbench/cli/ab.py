@@ -1,16 +1,17 @@
 """`hostbench ab A [B]`: two codes, interleaved, and what became slower from A to B."""
 
 import tempfile
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
-from hostbench.cli import compare
+from hostbench.cli import compare as comparing
 from hostbench.cli.measuring import Pair, measure_pair
-from hostbench.cli.output import check_folder, warn, write_file
-from hostbench.cli.program import given
+from hostbench.cli.output import check_folder, show, warn, write_file
+from hostbench.cli.program import given, program
 from hostbench.cli.results import results_folder
 from hostbench.cli.run_setup import (
     Measuring,
@@ -20,23 +21,37 @@ from hostbench.cli.run_setup import (
     planned,
     set_up,
 )
-from hostbench.core.errors import EXIT_FAILED, HostbenchError, NothingMeasured, UsageError
+from hostbench.core.case import Case, as_typed
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    DeviceLost,
+    HostbenchError,
+    Interrupted,
+    NothingMeasured,
+    UsageError,
+)
 from hostbench.core.processes import become_subreaper, terminate_as_interrupt
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.suggest import did_you_mean
+from hostbench.core.units import format_duration, number_of
 from hostbench.families import broken_of_project, of_project
 from hostbench.families import names as known_families
-from hostbench.judge.compare import Comparison
+from hostbench.judge.compare import Comparison, compare, side_of
 from hostbench.report import comment
 from hostbench.report.places import Key
 from hostbench.report.sides import Sides
 from hostbench.runner.places import project_root
-from hostbench.runner.plan import STANDARD, Plan
+from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side
 from hostbench.vcs.own import is_own
 from hostbench.vcs.repo import Checkout, GitError, about, commit_of, working_tree
-from hostbench.vcs.side import WORKING_TREE, Side
-from hostbench.vcs.touched import touched
+from hostbench.vcs.side import WORKING_TREE, NothingDiffers, Side
+
+MOST_LAUNCHES = 20
+"""A side, that `--budget` is spent on."""
+SKIP, STOP = 125, 130
+"""What `git bisect run` takes for: cannot be told; go no further."""
+_FEW = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,46 +59,62 @@ class AbOptions(Measuring):
     a: str
     names: tuple[str, ...] = ()
     """B, then families; either may be left out."""
-    budget: float | None = None
-    """Seconds that the launches may take: each case has as many as it needs. None: ten a side."""
-    changed: bool = False
     comment: Path | None = None
+    bisect: bool = False
+    threshold: float = 0.05
     all: bool = False
     format: str = "text"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Two sides whose launches were interleaved, and a run of each kept."""
+
+    setup: Setup
+    sides: tuple[Side, Side]
+    pair: Pair
+    cases: tuple[Case, ...]
+    notes: tuple[str, ...]
+    """What could not be compared, and why."""
+
+
 def execute(options: AbOptions) -> int:
     """Measure, keep a run of each side, compare them. Exit codes are those of `compare`, but 4
-    where a case failed or the run was interrupted."""
+    where a case failed or the run was interrupted; with --bisect those of `git bisect run`."""
+    if options.bisect:
+        return _bisect_step(options)
     if options.comment is not None:
         check_folder(options.comment, "--comment")
     try:
-        return _execute(options)
+        measured = measure(options)
+        verdict = _compared(options, measured)
     except (HostbenchError, KeyboardInterrupt) as error:  # else the comment before stays, and lies
         why = str(error) or "interrupted before anything was compared"
         nothing = isinstance(error, NothingMeasured | KeyboardInterrupt)
         answer = "Nothing measured" if nothing else "Failed"
-        _write_comment(options, comment.of_nothing(why, _asked(options), answer))
+        _write_comment(options, comment.of_nothing(answer, why, _about(options)))
         raise
+    failed = any(one.status == "failed" for records in measured.pair.records for one in records)
+    cut_off = measured.pair.end in ("interrupted", "device lost")
+    return EXIT_FAILED if failed or cut_off else verdict
 
 
-def _execute(options: AbOptions) -> int:
+def measure(options: AbOptions, scratch: str | None = None) -> Measured:
+    """A run of each side is kept; `scratch`: why no history is judged by them. Raises
+    NothingMeasured where the sides have no case in common, or nothing that is measured differs."""
     become_subreaper()
     check_decides(options)
-    _check_budget(options)
     second, families = _names(options.names)
-    # --quick narrows the cases alone.
-    launches = MIN_LAUNCHES if options.budget else options.launches or STANDARD.launches
-    asked = options
-    options = replace(options, families=families, launches=launches)
     root, code = repository(results_folder(options.results))
-    first = side.known_commit(root, options.a)  # refused before torch is asked
-    last = None if second is None else side.known_commit(root, second)
+    first_commit = side.known_commit(root, options.a)  # refused before torch is asked
+    second_commit = None if second is None else side.known_commit(root, second)
+    # --quick narrows the cases alone; a budget decides itself how many launches there are.
+    launches = MIN_LAUNCHES if options.budget else options.launches or STANDARD.launches
+    most = (options.launches or MOST_LAUNCHES) if options.budget else None
+    options = replace(options, families=families, launches=launches)
     setup = set_up(options)
+    side.check_differ(root, (options.a, second or WORKING_TREE), first_commit, second_commit)
     plan = planned(options, setup)
-    narrowed: tuple[str, ...] = ()
-    if options.changed:
-        plan, narrowed = _narrowed(root, first, last, plan, setup.results)
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
             side.of_commit(root, options.a, Path(folder, "a")),
@@ -94,56 +125,87 @@ def _execute(options: AbOptions) -> int:
         cases, notes = side.comparable(plan.cases, sides)
         if not cases:
             raise NothingMeasured(f"nothing to compare: {'; '.join(notes)}")
-        if sides[0].code == sides[1].code:
-            warn("both sides are the same code: what differs is the noise")
         adopt_left_over(setup)
-        plan = replace(plan, cases=cases)
-        pair = measure_pair(setup, sides, plan, budget_s=options.budget)
-    verdict = _compared(asked, setup, (sides[0], sides[1]), pair, (*narrowed, *notes))
-    failed = any(one.status == "failed" for records in pair.records for one in records)
-    cut_off = pair.end in ("interrupted", "device lost")
-    return EXIT_FAILED if failed or cut_off else verdict
+        pair = measure_pair(setup, sides, replace(plan, cases=cases), scratch, most)
+    return Measured(setup=setup, sides=sides, pair=pair, cases=cases, notes=tuple(notes))
 
 
-def _narrowed(
-    root: Path, first: str, last: str | None, plan: Plan, results: Path
-) -> tuple[Plan, tuple[str, ...]]:
-    """The cases that the change can touch, and what is to be said of the others. Raises
-    NothingMeasured where it can touch none."""
-    found = touched(root, first, last, plan.families(), results)
-    if not found.families:
-        raise NothingMeasured("; ".join(found.remarks))
-    cases = tuple(case for case in plan.cases if case.family in found.families)
-    return replace(plan, cases=cases), found.remarks
+def judged(measured: Measured) -> Comparison:
+    """Of the one case that was measured. Raises HostbenchError where it has no number."""
+    for records in measured.pair.records:
+        if wrong := next((one for one in records if one.status != "ok"), None):
+            raise NothingMeasured(f"{wrong.status}: {wrong.reason}")
+    if measured.pair.end == "interrupted":
+        raise KeyboardInterrupt
+    if measured.pair.end == "device lost":
+        raise DeviceLost("the device is lost: no commit can be measured before it is back")
+    first, second = (
+        [[one.seconds for one in records if one.seconds is not None]]
+        for records in measured.pair.records
+    )
+    both = {"": (first, second)}
+    return compare(both, interleaved=both)[""]
 
 
-def _compared(
-    options: AbOptions, setup: Setup, sides: tuple[Side, Side], pair: Pair, notes: Sequence[str]
-) -> int:
-    """The exit code of `compare`, which prints the page; `notes`: what could not be measured."""
-    called = _called(sides[0]), _called(sides[1])
-    remarks = [*notes, *_remarks(called, pair, options.all)]
-    first, second = (f"run:{run_id}" for run_id in pair.run_ids)
-    asked = compare.CompareOptions(
-        a=first,
-        b=second,
-        all=options.all or options.budget is not None,
-        format=options.format,
-        results=str(setup.results),
+def step_in_words(word: str, measured: Measured, found: Comparison) -> str:
+    """`bad   1a2b3c4d  +20.0% (+19.1% to +20.9%)  2026-11-21 the commit's first line`, and how to
+    see it again."""
+    effect = "without an interval"
+    if found.effect is not None and found.low is not None and found.high is not None:
+        effect = f"{found.effect:+.1%} ({found.low:+.1%} to {found.high:+.1%})"
+    code = measured.sides[1].code
+    first, second = measured.pair.run_ids
+    return (
+        f"{word:4}  {str(code.commit)[:8]}  {effect:26}  {about(Path.cwd(), str(code.commit))}\n"
+        f"      {program()} compare run:{first} run:{second}"
     )
 
-    def write(found: Mapping[Key, Comparison], judged: Sides) -> None:
-        about = _asked(options, sides, setup)
-        _write_comment(options, comment.of_result(found, judged, about, remarks))
+
+def _bisect_step(options: AbOptions) -> int:
+    """A commit that cannot be measured is skipped. Without the device none can be, and any exit
+    code below 128 would call a commit bad: then the bisection stops."""
+    try:
+        measured = measure(options, scratch="bisect")
+        found = judged(measured)
+        word = side_of(found, options.threshold)
+        show(step_in_words("skip" if word == "undecided" else word, measured, found))
+        return {"good": 0, "bad": 1, "undecided": SKIP}[word]
+    except NothingDiffers as error:
+        warn(str(error))
+        return 0
+    except (DeviceLost, Interrupted, KeyboardInterrupt) as error:
+        warn(str(error) or "interrupted")
+        return STOP
+    except HostbenchError as error:
+        warn(str(error))
+        return SKIP
+    except Exception:
+        traceback.print_exc()
+        return STOP
+
+
+def _compared(options: AbOptions, measured: Measured) -> int:
+    """The exit code of `compare`, which prints the page."""
+    first, second = map(_called, measured.sides)
+    remarks = [*measured.notes, *_remarks(options, (first, second), measured.pair, measured.cases)]
+    asked = comparing.CompareOptions(
+        a=f"run:{measured.pair.run_ids[0]}",
+        b=f"run:{measured.pair.run_ids[1]}",
+        all=options.all,
+        format=options.format,
+        results=str(measured.setup.results),
+    )
+
+    def write(found: Mapping[Key, Comparison], sides: Sides) -> None:
+        lines = _about(options, measured)
+        _write_comment(options, comment.of_result(found, sides, remarks, lines))
 
     try:
-        return compare.execute(asked, called, remarks, write)
-    except NothingMeasured as error:
-        _write_comment(options, comment.of_nothing(str(error), _asked(options, sides, setup)))
+        return comparing.execute(asked, (first, second), remarks, write)
+    except NothingMeasured:  # every case was skipped on both sides
         for remark in remarks:
             warn(remark)
-        warn(str(error))
-        return error.exit_code
+        raise
 
 
 def _write_comment(options: AbOptions, text: str) -> None:
@@ -151,40 +213,24 @@ def _write_comment(options: AbOptions, text: str) -> None:
         write_file(options.comment, text.encode(), "--comment")
 
 
-def _asked(
-    options: AbOptions, sides: Sequence[Side] = (), setup: Setup | None = None
-) -> comment.Asked:
-    """Before the sides are known, only how they were called."""
+def _about(options: AbOptions, measured: Measured | None = None) -> list[str]:
+    """What was compared, and how to do it again; as far as it is known."""
     words = [*map(quote, (options.a, *options.names))]
     words += [f"--case {quote(case)}" for case in options.case]
-    times = (("--budget", options.budget), ("--stop-after", options.stop_after))
-    words += [f"{name} {seconds:g}s" for name, seconds in times if seconds is not None]
-    more = given(options, "quick", "changed", "launches", "device", "deadline")
-    second = [name for name in options.names[:1] if name not in known_families()]
-    names = [_called(one) for one in sides] or [options.a, *second, WORKING_TREE]
-    subjects = [_subject(one) for one in sides] or ["", ""]
-    return comment.Asked(
-        names=(names[0], names[1]),
-        subjects=(subjects[0], subjects[1]),
-        machine=setup.machine if setup else "",
-        command=f"hostbench ab {' '.join(words)}{more}",
-    )
-
-
-def _subject(of: Side) -> str:
-    try:
-        return about(Path.cwd(), of.code.commit) if of.code.commit else ""
-    except GitError:
-        return ""
-
-
-def _check_budget(options: AbOptions) -> None:
-    for name, value in (("--launches", options.launches), ("--stop-after", options.stop_after)):
-        if options.budget is not None and value is not None:
-            raise UsageError(
-                f"--budget decides how many launches each case has, and when it ends: leave {name} "
-                "out"
-            )
+    words += [f"--budget {options.budget:g}s"] if options.budget else []
+    more = given(options, "quick", "launches", "device", "deadline")
+    again = f"again: hostbench ab {' '.join(words)}{more}"
+    if measured is None:
+        second = [name for name in options.names[:1] if name not in known_families()]
+        return [f"A: {options.a}", f"B: {[*second, WORKING_TREE][0]}", again]
+    lines = []
+    for letter, one in zip("AB", measured.sides, strict=True):
+        try:
+            subject = f": {about(Path.cwd(), str(one.code.commit))}"
+        except GitError:
+            subject = ""
+        lines.append(f"{letter}: {_called(one)}{subject}")
+    return [*lines, f"machine: {measured.setup.machine}", again]
 
 
 def repository(results: Path) -> tuple[Path, Checkout]:
@@ -210,47 +256,52 @@ def repository(results: Path) -> tuple[Path, Checkout]:
     return root, code
 
 
-def _names(names: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+def _names(names: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
     """(B, families) of what follows A: B may be left out, and no family is taken for it."""
     families = known_families()
+    second = None
     if names and names[0] not in families:
-        if commit_of(Path.cwd(), names[0]) is None:
+        second, *names = names
+        if commit_of(Path.cwd(), second) is None:
             raise UsageError(
-                f"{names[0]!r} is no commit that git knows, and no family"
-                f"{did_you_mean(names[0], families)}; there are: {', '.join(families)}"
+                f"{second!r} is no commit that git knows, and no family"
+                f"{did_you_mean(second, families)}; there are: {', '.join(families)}"
             )
-        return names[0], names[1:]
-    return None, names
+    return second, tuple(names)
 
 
 def _called(side: Side) -> str:
     clean = ", without changes" if side.name == WORKING_TREE else ""
-    mark = f", {side.code.scratch}" if side.code.scratch else clean
-    return f"{side.name} ({str(side.code.commit)[:8]}{mark})"
+    state = f", {side.code.scratch}" if side.code.scratch else clean
+    return f"{side.name} ({str(side.code.commit)[:8]}{state})"
 
 
-def _remarks(called: tuple[str, str], pair: Pair, every: bool = False) -> Iterator[str]:
-    """Where each side is kept, and whether all was measured."""
-    yield from _skipped(pair)
-    if pair.budget is not None:
-        yield from pair.budget.remarks(every)
-    for name, run_id in zip(called, pair.run_ids, strict=True):
-        yield f"{name} is run:{run_id}"
-    if pair.end == "complete" or (pair.budget is not None and pair.end == "stopped"):
-        return
-    num = min(len({one.launch for one in records}) for records in pair.records)
-    enough = "what was measured is kept, and judged"
-    few = f"kept, but a verdict needs {MIN_LAUNCHES} launches a side: more time, or fewer cases"
-    yield f"{pair.end} in launch {num}: {few if num < MIN_LAUNCHES else enough}"
-
-
-def _skipped(pair: Pair) -> Iterator[str]:
-    """How many cases neither side could measure, for each reason."""
-    cases = {one.case for records in pair.records for one in records}
+def _remarks(
+    options: AbOptions, called: tuple[str, str], pair: Pair, cases: Sequence[Case]
+) -> Iterator[str]:
+    """What was not measured, where each side is kept, and whether it came to its end."""
     first, second = (
         {one.case: one.reason for one in records if one.status == "skipped"}
         for records in pair.records
     )
-    reasons = Counter(reason for case, reason in first.items() if case in second)
-    for reason, num in reasons.items():
+    for reason, num in Counter(first[case] for case in first if case in second).items():
         yield f"skipped on both sides: {num} of {len(cases)} cases: {reason}"
+    num_launches = Counter(one.case for one in pair.records[0])
+    without = {one.case for records in pair.records for one in records if one.status != "ok"}
+    few = [
+        as_typed(str(case))
+        for case in cases
+        if num_launches[case] < MIN_LAUNCHES and case not in without
+    ]
+    if options.budget and few:
+        named = few if options.all else few[:_FEW]
+        more = f" and {len(few) - len(named)} more" * (len(few) > len(named))
+        yield (
+            f"{number_of(len(few), 'case')} did not fit into {format_duration(options.budget)} "
+            f"({MIN_LAUNCHES} launches a side): {', '.join(named)}{more}"
+        )
+    for name, run_id in zip(called, pair.run_ids, strict=True):
+        yield f"{name} is run:{run_id}"
+    if pair.end != "complete":
+        num = min(len({one.launch for one in records}) for records in pair.records)
+        yield f"{pair.end} in launch {num}: what was measured is kept, and judged if it is enough"

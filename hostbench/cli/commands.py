@@ -68,9 +68,9 @@ _command(
     options.families,
     options.selection,
     click.option(
-        "--resume", is_flag=True, help="finish this commit's partial run, as --stop-after leaves"
+        "--resume", is_flag=True, help="finish this commit's partial run, as --budget leaves"
     ),
-    options.stop_after,
+    options.budget("stop after so long"),
     click.option("--no-asv", is_flag=True, help="archive only; leave asv out"),
     formats(),
     options.measuring,
@@ -81,13 +81,7 @@ _command(
     "moved, and say in a summary what it was.",
     options.families,
     options.selection,
-    click.option(
-        "--budget",
-        type=options.TIME,
-        metavar="TIME",
-        help="time for all of it (45m, 1.5h); what the run leaves goes to the series that tell "
-        "least",
-    ),
+    options.budget("time for all of it"),
     click.option("--no-asv", is_flag=True, help="archive only; leave asv out"),
     click.option(
         "--summary", type=options.OUTPUT, metavar="FILE", help="write the summary, in Markdown"
@@ -166,19 +160,25 @@ _command(
         shell_complete=options.complete_families,
     ),
     options.selection,
-    click.option(
-        "--changed",
-        is_flag=True,
-        help="only families that import a file which differs between A and B",
-    ),
-    options.budget,
+    options.budget("as many launches, of as many cases, as fit into so long"),
     click.option(
         "--comment",
         metavar="FILE",
         type=options.PATH,
         help="write the answer as Markdown for a pull request",
     ),
-    options.stop_after,
+    click.option(
+        "--bisect",
+        is_flag=True,
+        help="for `git bisect run`, of one case: exit 0 good, 1 bad, 125 cannot tell",
+    ),
+    click.option(
+        "--threshold",
+        type=Number(-1, min_open=True),
+        default=0.05,
+        metavar="EFFECT",
+        help="with --bisect: the change from which B is bad (0.05)",
+    ),
     options.measuring,
     options.every,
     formats(),
@@ -216,22 +216,11 @@ _command(
 )
 _command(
     "bisect",
-    f"Which commit made a series slower. SERIES is {options.SERIES}.",
+    "Which commit made a series slower: `git bisect run` of `hostbench ab`, in a clone. SERIES is "
+    f"{options.SERIES}.",
     options.one_series,
     click.option("--good", metavar="REV", help="last good commit (default: from history)"),
     click.option("--bad", metavar="REV", help="first bad commit (default: from history)"),
-    click.option("--run", is_flag=True, help="do the steps, in a clone, and name the commit"),
-    click.option(
-        "--check",
-        is_flag=True,
-        help="for `git bisect run`: measure HEAD against --good; exit 0 good, 1 bad, 125 skip",
-    ),
-    click.option(
-        "--threshold",
-        type=Number(-1, min_open=True),
-        metavar="EFFECT",
-        help="change from which a commit is bad, as 0.05 or -0.05 (default: half the step)",
-    ),
     options.measuring,
 )
 

@@ -55,7 +55,7 @@ def execute(
     sides = both(first, second, history)
     shown = called or (first.called, second.called)
     typed = " ".join(map(quote, names)) + given(options, "results", "machine")
-    found = compare(sides.series, sides.interleaved, sides.confounded, sides.shares)
+    found = compare(sides.series, sides.interleaved, sides.confounded)
     show_page(
         options.format,
         lambda: page(

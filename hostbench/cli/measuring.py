@@ -1,27 +1,25 @@
 """A plan measured into journals: one code, or two interleaved with a run of each kept."""
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Literal
 
 from msgspec import structs
 
 from hostbench import facts
-from hostbench.cli.budget import Budget
 from hostbench.cli.output import warn
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup, header_of
 from hostbench.core.errors import DeviceLost, Interrupted
 from hostbench.core.records import CaseRecord
 from hostbench.device.simulated_file import SIDE
-from hostbench.judge.sequential import LOOKS
 from hostbench.runner import places, session
 from hostbench.runner.journal import JournalLost, JournalWriter, read
 from hostbench.runner.launcher import Launcher
-from hostbench.runner.plan import Plan
+from hostbench.runner.plan import Plan, fitting
 from hostbench.runner.progress import Bar
 from hostbench.store import adopt
 from hostbench.vcs.side import Side
@@ -38,8 +36,6 @@ class Pair:
     run_ids: tuple[str, str]
     records: tuple[list[CaseRecord], list[CaseRecord]]
     end: End
-    budget: Budget | None = None
-    """What became of each case, where they were measured under one."""
 
 
 def walk(
@@ -47,14 +43,17 @@ def walk(
     plan: Plan,
     journals: Sequence[JournalWriter],
     sides: Sequence[Side] = (),
-    budget: Budget | None = None,
+    most: int | None = None,
 ) -> tuple[End, tuple[list[CaseRecord], ...]]:
     """Measure the plan with the code of this process into one journal, or with those of two sides,
-    interleaved, into two, as many launches as `budget` allows; an interrupt ends it early and keeps
-    the rest. Finishing the journals is left to the caller. Raises JournalLost, which says where the
-    records are, where no more can be kept, and DeviceLost where there was nothing to keep."""
+    interleaved, into two; with `most`, as many launches up to that as the time of the setup allows.
+    An interrupt ends it early and keeps the rest. Finishing the journals is left to the caller.
+
+    Raises JournalLost, which says where the records are, where no more can be kept, and DeviceLost
+    where there was nothing to keep.
+    """
     try:
-        return _walk(setup, plan, journals, sides, budget)
+        return _walk(setup, plan, journals, sides, most)
     except JournalLost as error:
         kept = " and ".join(map(_kept, journals))
         raise JournalLost(
@@ -75,7 +74,7 @@ def _walk(
     plan: Plan,
     journals: Sequence[JournalWriter],
     sides: Sequence[Side],
-    budget: Budget | None,
+    most: int | None,
 ) -> tuple[End, tuple[list[CaseRecord], ...]]:
     bar = Bar()
     records: tuple[list[CaseRecord], ...] = tuple([] for _ in journals)
@@ -86,12 +85,14 @@ def _walk(
 
     tell("before", facts.to_json(setup.facts))
     end: End = "complete"
-    late_s = budget.late_s if budget else time.monotonic() + setup.stop_after_s
+    late_s = time.monotonic() + setup.budget_s
+    if math.isfinite(late_s):
+        bar.until(late_s)
     try:
         with ExitStack() as stack:
             stack.enter_context(bar)
             stack.enter_context(facts.Watch(setup.watched(tell), setup.device, setup.facts))
-            for place, record in _records(setup, plan, sides, bar, stack, budget):
+            for place, record in _records(setup, plan, sides, bar, stack, most):
                 journals[place].case(setup.dated(record))
                 records[place].append(record)
                 if time.monotonic() > late_s and all(records):
@@ -116,9 +117,9 @@ def _records(
     sides: Sequence[Side],
     bar: Bar,
     stack: ExitStack,
-    budget: Budget | None,
+    most: int | None,
 ) -> Iterator[tuple[int, CaseRecord]]:
-    """(place of the journal, record)."""
+    """(index of the journal, record)."""
     if not sides:
         launcher = stack.enter_context(Launcher(bar.tick, bar.started))
         for record in session.records(plan, setup.workloads, launcher, bar):
@@ -128,27 +129,29 @@ def _records(
         stack.enter_context(Launcher(bar.tick, bar.started, side.root, _variables(name, side)))
         for name, side in zip("AB", sides, strict=True)
     )
-    for part in _parts(plan, budget, bar):
-        for place, record in session.interleaved(part, setup.workloads, (first, second), bar):
-            if budget:
-                budget.note(place, record)
-            side = sides[place]
+
+    def measured(part: Plan) -> Iterator[tuple[int, CaseRecord]]:
+        for index, record in session.interleaved(part, setup.workloads, (first, second), bar):
+            side = sides[index]
             reason = record.reason and record.reason.replace(side.folder, "")
             version = side.versions[str(record.case)]
-            yield place, structs.replace(record, version=version, reason=reason)
+            yield index, structs.replace(record, version=version, reason=reason)
 
-
-def _parts(plan: Plan, budget: Budget | None, bar: Bar) -> Iterator[Plan]:
-    """What is measured without a look at it: all, or the next launch of the cases that go on."""
-    if budget is None:
-        yield plan
+    if most is None:
+        yield from measured(plan)
         return
-    bar.until(budget.late_s)
-    for launch in count():
-        cases = budget.next(launch)
-        if not cases:
-            return
-        yield plan.only(cases, launch, budget.goal)
+    began_s = last_s = time.monotonic()
+    costs_s, without_number = dict.fromkeys(plan.cases, 0.0), set()
+    for index, record in measured(plan.first_launch()):
+        costs_s[record.case] += time.monotonic() - last_s
+        last_s = time.monotonic()
+        if record.status != "ok":
+            without_number.add(record.case)
+        yield index, record
+    cheapest = sorted(costs_s.keys() - without_number, key=lambda case: (costs_s[case], str(case)))
+    costs_s = {case: costs_s[case] for case in cheapest}
+    launches, cases = fitting(costs_s, setup.budget_s - (last_s - began_s), most)
+    yield from measured(plan.later_launches(cases, launches))
 
 
 def _variables(name: str, side: Side) -> dict[str, str]:
@@ -160,10 +163,11 @@ def measure_pair(
     sides: tuple[Side, Side],
     plan: Plan,
     scratch: str | None = None,
-    budget_s: float | None = None,
+    most: int | None = None,
 ) -> Pair:
     """Measure the plan on both sides and archive a run of each; an interrupt keeps what there is.
-    With `budget_s` each case has the launches that it needs, as far as the seconds go.
+    With `most` the first launch is timed, and as many launches up to that, of as many cases, follow
+    as the setup's time allows.
 
     `scratch`: why neither run is ever judged in a history. To be called under
     `terminate_as_interrupt`. Raises Interrupted where the interrupt came before both sides had
@@ -178,12 +182,10 @@ def measure_pair(
     paths = [places.journal_path(setup.results, run_id) for run_id in run_ids]
     with ExitStack() as stack:
         journals = []
-        looks = LOOKS if budget_s else ()
         for path, header, other in zip(paths, headers, reversed(run_ids), strict=True):
-            header = structs.replace(header, interleaved_with=other, looks=looks)
+            header = structs.replace(header, interleaved_with=other)
             journals.append(stack.enter_context(JournalWriter(path, header)))
-        budget = Budget(total_s=budget_s, cases=plan.cases) if budget_s else None
-        end, (first, second) = walk(setup, plan, journals, sides, budget)
+        end, (first, second) = walk(setup, plan, journals, sides, most)
         for journal in journals:
             journal.finish("complete" if end == "complete" else "interrupted", setup.now())
     if not (first and second):
@@ -192,6 +194,4 @@ def measure_pair(
         raise Interrupted("interrupted before both sides had a number: nothing to keep")
     for path in paths:
         adopt.archive_journal(setup.results, path, read(path), lambda: setup.machine)
-    if budget and end != "complete":
-        budget.cut_off("the budget ended" if end == "stopped" else end)
-    return Pair(run_ids=run_ids, records=(first, second), end=end, budget=budget)
+    return Pair(run_ids=run_ids, records=(first, second), end=end)

@@ -151,19 +151,11 @@ selection = several(
 )
 """Which cases are measured."""
 
-stop_after = click.option(
-    "--stop-after",
-    type=TIME,
-    metavar="TIME",
-    help="stop after so long (90s, 9m, 1.5h)",
-)
 
-budget = click.option(
-    "--budget",
-    type=TIME,
-    metavar="TIME",
-    help="measure for so long at most (90s, 10m): each case until it is decided, or cannot be",
-)
+def budget(help: str) -> Decorator:
+    """`--budget`: the time that a command may take, whatever it does with it."""
+    return click.option("--budget", type=TIME, metavar="TIME", help=f"{help} (90s, 9m, 1.5h)")
+
 
 device = click.option(
     "--device",

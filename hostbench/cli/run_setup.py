@@ -50,8 +50,8 @@ class Measuring:
     case: tuple[str, ...] = ()
     quick: bool = False
     resume: bool = False
-    stop_after: float | None = None
-    """Seconds."""
+    budget: float | None = None
+    """Seconds, after which it stops."""
     device: str | None = None
     launches: int | None = None
     deadline: float | None = None
@@ -77,7 +77,7 @@ class Setup:
     """The checkout once more."""
     device: str
     workloads: dict[str, Workload]
-    stop_after_s: float = math.inf
+    budget_s: float = math.inf
     torch: TorchState | None = None
     """As it was asked; None where nothing needs it."""
     simulation: Simulation | None = None
@@ -135,7 +135,7 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
         look=code,
         device=device,
         workloads=workloads,
-        stop_after_s=options.stop_after or math.inf,
+        budget_s=options.budget or math.inf,
         torch=torch_state,
         simulation=simulation,
     )

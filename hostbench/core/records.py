@@ -20,7 +20,6 @@ from hostbench.core.samples import quantile
 FORMAT = 1
 """Of journals and archives."""
 MAX_LAUNCHES = 10_000
-MAX_LOOKS = 32
 CLOCKS = ("end_to_end_s", "call_s", "device_s")
 QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Of each clock, that an archive keeps of a launch."""
@@ -32,6 +31,9 @@ Seconds = Annotated[float, Meta(ge=0, le=1e300)]
 Name = Annotated[str, Meta(pattern=r"^(?!\.)[^/\\*?\[\]\x00-\x1f]+\Z")]
 """Fit for one part of a path, and no pattern."""
 CommitId = Annotated[str, Meta(pattern=r"^[0-9a-f]{8,64}\Z")]
+PROOF_FAILED = "proof failed"
+"""How the reason begins of a case whose proof failed: its number is kept, and counts for nothing.
+"""
 Proof = Annotated[str, Meta(pattern=r"^(passed|failed|unavailable)(:|\Z)")]
 FindingValue = bool | int | float | str | None
 Status = Literal["ok", "skipped", "failed"]
@@ -67,9 +69,6 @@ class RunHeader(Struct, frozen=True, kw_only=True):
     """`hostbench run`, `hostbench ab`, or `asv` when asv measured by itself."""
     interleaved_with: Name | None = None
     """run_id of the run of another code whose launches were interleaved with this one's."""
-    looks: Annotated[tuple[Count, ...], Meta(max_length=MAX_LOOKS)] = ()
-    """Launches a side after which a case was judged, and could be measured no more; nothing where
-    every case was to have the same number. `launches` is then the first of them."""
 
     def __post_init__(self) -> None:
         _check_time(self.started_at)

@@ -4,16 +4,15 @@ The logarithm of seconds is compared, so that effects are ratios. What counts as
 the run, where each side has at least MIN_RUNS of them. Fewer runs say nothing about how runs differ
 from each other: then launches are compared, and the verdict is provisional, unless the launches of
 the two sides were interleaved: what both sides of a block share can then only make the test too
-careful. Where such launches were looked at more than once, each look has a share of what may be
-wrong (hostbench.judge.sequential). The share of false alarms in the whole table is held down
-(Benjamini and Hochberg 1995). Pure functions of numbers.
+careful. The share of false alarms in the whole table is held down (Benjamini and Hochberg 1995).
+Pure functions of numbers.
 """
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 from hostbench.core.samples import MIN_LAUNCHES, median
 from hostbench.judge.rank_test import ALPHA, shift
@@ -36,22 +35,6 @@ RunsOfLaunches = Sequence[Sequence[float]]
 """Runs, each the seconds of its launches."""
 
 
-class Shares(NamedTuple):
-    """What one look may take of all that may be wrong over all looks."""
-
-    test: float = 1.0
-    """Of the false alarms."""
-    interval: float = 1.0
-    """Of the intervals that miss."""
-
-    def times(self, other: "Shares") -> "Shares":
-        """Of two runs together, each of which was looked at more than once."""
-        return Shares(self.test * other.test, self.interval * other.interval)
-
-
-WHOLE = Shares()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """What became of one series."""
@@ -63,7 +46,6 @@ class Comparison:
     high: float | None = None
     """99 % interval of the effect; None where there are too few observations for one."""
     p_value: float | None = None
-    """Over all looks, where there may be several."""
     unit: Literal["run", "launch"] = "launch"
     num: tuple[int, int]
     """Observations on each side."""
@@ -73,8 +55,21 @@ class Comparison:
     is_provisional: bool = True
     """Launches of runs made one after the other: what drifts from run to run is not seen. Or sides
     that differ in more than what is compared."""
+    spread: float | None = None
+    """How far the observations of one side lie apart, of the side where they do more: 0.4 is a
+    slowest one that took 40 % longer than the fastest. None without numbers."""
     why: str
     """Why undecided; empty otherwise."""
+
+    @property
+    def has_few(self) -> bool:
+        """Fewer launches than a verdict needs."""
+        return self.unit == "launch" and min(self.num) < MIN_LAUNCHES
+
+    @property
+    def detectable(self) -> float | None:
+        """Half of the interval: about the smallest change that these observations show."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
     def false_discovery_rate(self) -> float:
@@ -87,22 +82,19 @@ def compare(
     sides: Mapping[KeyT, tuple[RunsOfLaunches, RunsOfLaunches]],
     interleaved: Mapping[KeyT, tuple[RunsOfLaunches, RunsOfLaunches]] = MappingProxyType({}),
     confounded: Collection[KeyT] = (),
-    shares: Mapping[KeyT, Shares] = MappingProxyType({}),
 ) -> dict[KeyT, Comparison]:
     """Judge all series together. Seconds that are not positive are left out.
 
     `interleaved`: of the same series, only the runs whose launches were interleaved with those of a
     run on the other side. Where there are too few runs, they alone are judged. `confounded`: series
-    whose sides differ in more than what is compared; their verdicts are provisional. `shares`: of
-    the look at hand, where interleaved launches were looked at more than once.
+    whose sides differ in more than what is compared; their verdicts are provisional.
     """
     found = {}
     for key, both in sides.items():
         by_run = min(len(_positive(side)) for side in both) >= MIN_RUNS
         were_interleaved = key in interleaved and not by_run
         first, second = map(_positive, interleaved[key] if were_interleaved else both)
-        of_look = shares.get(key, WHOLE) if were_interleaved else WHOLE
-        one = _one(first, second, by_run, were_interleaved, of_look)
+        one = _one(first, second, by_run, were_interleaved)
         found[key] = replace(one, is_provisional=one.is_provisional or key in confounded)
     rates = {one.false_discovery_rate for one in found.values()}
     limits = {rate: _limit(found.values(), rate) for rate in rates}
@@ -115,11 +107,7 @@ def _positive(side: RunsOfLaunches) -> list[list[float]]:
 
 
 def _one(
-    first: RunsOfLaunches,
-    second: RunsOfLaunches,
-    by_run: bool,
-    were_interleaved: bool,
-    shares: Shares,
+    first: RunsOfLaunches, second: RunsOfLaunches, by_run: bool, were_interleaved: bool
 ) -> Comparison:
     """Everything but the verdict, which depends on the table."""
     left, right = (
@@ -132,18 +120,19 @@ def _one(
     why = _too_few(num, MIN_RUNS if by_run else MIN_LAUNCHES)
     if not left or not right:
         return Comparison(num=num, why=why)
-    found = shift(left, right, ALPHA * shares.interval)
+    found = shift(left, right, ALPHA)
     known = math.isfinite(found.low)
     return Comparison(
         effect=math.expm1(found.estimate),
         low=math.expm1(found.low) if known else None,
         high=math.expm1(found.high) if known else None,
-        p_value=None if why else min(1.0, found.p_value / shares.test),
+        p_value=None if why else found.p_value,
         unit="run" if by_run else "launch",
         num=num,
         before=math.exp(median(left)),
         after=math.exp(median(right)),
         is_provisional=not (by_run or were_interleaved),
+        spread=max(math.expm1(max(side) - min(side)) for side in (left, right)),
         why=why,
     )
 
@@ -181,5 +170,24 @@ def _decided(one: Comparison, limit: float) -> Comparison:
         far = max(-one.low, one.high)
         if far <= (SAME_WITHIN if one.low <= 0 <= one.high else MIN_EFFECT):
             return replace(one, verdict="same")
-        return replace(one, why=f"from {one.low:+.1%} to {one.high:+.1%} is possible")
+        which = "launches" if one.unit == "launch" else "runs"
+        return replace(one, why=f"{which} differ by {one.spread:.0%}")
     return replace(one, why="too few for an interval")
+
+
+def half(effect: float) -> float:
+    """Half of a step, on the logarithm: what lies beyond it has the step."""
+    return math.expm1(math.log1p(effect) / 2)
+
+
+def side_of(found: Comparison, threshold: float) -> Literal["good", "bad", "undecided"]:
+    """Where a code lies that was compared with a good one, by the 99 % interval of its effect.
+
+    `threshold` is relative: from 0.05 on it is bad, or below -0.05 where faster is what is sought.
+    """
+    if found.low is None or found.high is None:
+        return "undecided"
+    low, high = found.low / threshold, found.high / threshold
+    if min(low, high) > 1:
+        return "bad"
+    return "good" if max(low, high) < 1 else "undecided"

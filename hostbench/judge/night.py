@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Literal
 
-from hostbench.judge.bisect import half, side_of
-from hostbench.judge.compare import Comparison, compare
+from hostbench.judge.compare import Comparison, compare, half, side_of
 
 LOOK_BACK = 2
 """Runs before tonight that a series must have moved against, each of them: one odd night makes no
@@ -83,8 +82,8 @@ def cause(
 ) -> NightCause:
     """Why a series moved. `again`: the code before against tonight's, interleaved; of the
     `same_code` the night before against tonight's second run. It counts as there again where its
-    99 % interval lies beyond half of what was seen (`judge.bisect`). `lasting`, `passing`: whether
-    such facts differ from the night before."""
+    99 % interval lies beyond half of what was seen (`compare.side_of`). `lasting`, `passing`:
+    whether such facts differ from the night before."""
     if again is None or tonight.effect is None:
         return "not measured again"
     lies = side_of(again, half(tonight.effect))

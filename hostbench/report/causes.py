@@ -214,7 +214,7 @@ def commands(row: EventRow, results: Path | str) -> str:
         one = f" --machine {shlex.quote(str(row['machine']))}"
         lines.append(f"hostbench compare {' '.join(sides)}{one}{at}")
     if is_local:
-        lines += [f"hostbench bisect {shlex.quote(id)} --run{at}"] if case and ours else []
+        lines += [f"hostbench bisect {shlex.quote(id)}{at}"] if case and ours else []
         way = " --direction faster" if row["direction"] == "faster" else ""
         about = f"{shlex.quote(id)} {shlex.quote(commit)} investigating{way}"
         lines.append(f"hostbench triage set {about}{at}")

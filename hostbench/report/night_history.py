@@ -15,8 +15,8 @@ from hostbench.core.records import RunHeader
 from hostbench.core.units import number_of
 from hostbench.facts import causes as possible_causes
 from hostbench.facts import spec
-from hostbench.judge.bisect import half
 from hostbench.judge.causes import in_words
+from hostbench.judge.compare import half
 from hostbench.judge.events import DetectedEvent
 from hostbench.judge.night import CONFIRMED
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history

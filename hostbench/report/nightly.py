@@ -125,8 +125,6 @@ class NightReport:
     looks_wrong: tuple[str, ...] = ()
     detectable: float | None = None
     """The smallest change that tonight's launches tell, in half of the series."""
-    bought: tuple[str, ...] = ()
-    """What `--budget` was spent on."""
     again: tuple[str, ...] = ()
     """run_ids of what was measured once more."""
     remarks: tuple[str, ...] = ()
@@ -291,7 +289,6 @@ def page(night: NightReport) -> list[Part]:
     )
     parts += listed("Open from earlier nights", list(map(str, night.still)))
     parts += listed("Looks wrong on this machine", night.looks_wrong)
-    parts += listed("What the budget bought", night.bought)
     if night.again:
         parts += ["", f"  measured again: run {' and run '.join(night.again)}"]
     parts += listed("Failed beside the measuring", night.broken)

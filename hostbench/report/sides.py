@@ -1,19 +1,17 @@
 """The series that both sides of `hostbench compare A B` have, and what one of them lacks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pandas as pd
 
 from hostbench.core.case import as_typed
 from hostbench.core.errors import UsageError
-from hostbench.judge.asv_rule import AsvMark
-from hostbench.judge.compare import WHOLE, RunsOfLaunches, Shares
+from hostbench.core.records import PROOF_FAILED
+from hostbench.facts.record import number_of
+from hostbench.judge.compare import RunsOfLaunches
 from hostbench.judge.grid import of_few_launches
-from hostbench.judge.sequential import last_look
-from hostbench.report.asv_marks import marks
 from hostbench.report.places import Key, Places
 from hostbench.report.side_runs import SideRuns, check
 from hostbench.store.history import History
@@ -21,9 +19,12 @@ from hostbench.store.history import History
 Cells = dict[str, Any]
 """A row of the tidy frame: column -> value."""
 
+LackingStatus = Literal["failed", "proof failed", "skipped", "not measured", "of another version"]
 _LESS_IS_BETTER = {"seconds": "seconds", "bytes": "value"}
 """Unit -> the column of its numbers. Of any other, as a track_ benchmark may have, nobody knows."""
 _FEW = 3
+MOST_FOREIGN = 0.1
+"""Share of the CPU that other programs may take on a quiet machine."""
 _SIDES = {
     "commit": "a commit",
     "run_id": "a run",
@@ -40,7 +41,7 @@ class Lacking:
 
     key: Key
     place: int
-    status: Literal["failed", "skipped", "not measured", "of another version"]
+    status: LackingStatus
     reason: str
     other: bool
     """Whether the other side has one."""
@@ -53,12 +54,7 @@ class Sides:
     series: dict[Key, tuple[RunsOfLaunches, RunsOfLaunches]]
     """Launches of the first and of the second, run by run."""
     interleaved: dict[Key, tuple[RunsOfLaunches, RunsOfLaunches]]
-    """The same of the runs whose launches were interleaved; without a series that has none. Of
-    launches that were looked at more than once, those up to the last look."""
-    shares: dict[Key, Shares]
-    """Of the looks at these; without a series that was to have a fixed number of launches."""
-    asv: dict[Key, AsvMark]
-    """What asv compare says of those that its files have at both commits; of commits alone."""
+    """The same of the runs whose launches were interleaved; without a series that has none."""
     confounded: dict[Key, list[str]]
     """In what else than what is compared the sides of a series differ; without those that do not.
     """
@@ -68,11 +64,13 @@ class Sides:
     """Series of memory; all others are of seconds."""
     remarks: list[str]
     """What else has to be known of the sides."""
+    busy: str = ""
+    """`load 3.8 on 2 cores`: what else ran on the machine; empty where it was quiet."""
 
     @property
     def broke(self) -> bool:
         """Whether a series failed on the second side that has a number on the first."""
-        return any(one.place and one.other and one.status == "failed" for one in self.lacking)
+        return any(one.place and one.other and "failed" in one.status for one in self.lacking)
 
 
 def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
@@ -100,19 +98,34 @@ def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
         why = [*_confounds(columns, left[key], right[key])]
         if why or not alike:
             confounded[key] = why if alike else ["other commits and dates", *why]
-    looks = {(run.machine, run.run_id): run.looks for run in history.runs() if run.looks}
-    turns = {key: _interleaved(left[key], right[key], looks) for key in shared}
-    shares = {key: turn.shares for key, turn in turns.items() if turn and turn.shares != WHOLE}
     return Sides(
-        interleaved={key: turn.sides for key, turn in turns.items() if turn is not None},
-        shares=shares,
+        interleaved={
+            key: pairs for key in shared if (pairs := _interleaved(left[key], right[key]))
+        },
         series={key: (_runs(left[key]), _runs(right[key])) for key in shared},
-        asv=_asv(first, second, history.results, places),
         confounded=confounded,
         lacking=[*_lacking(0, ends, right, left), *_lacking(1, right_ends, left, right)],
         in_bytes={key for key in shared if left[key][0]["unit"] == "bytes"},
         remarks=[*_same_runs(first, second), *places.without_a_common_one(), *_not_judged(odd)],
+        busy=_busy(history, first, second),
     )
+
+
+def _busy(history: History, *sides: SideRuns) -> str:
+    """Of the newest run of each side, the second's last."""
+    newest = {tuple(side.rows.iloc[-1][["machine", "run_id"]]) for side in sides}
+    busy = ""
+    for run in (run for run in history.runs() if (run.machine, run.run_id) in newest):
+        facts = history.facts(run)
+        others = number_of(facts.get("during", {}), "host", "foreign_cpu_share")
+        before = facts.get("before", {})
+        load = number_of(before, "host", "load_average_1min")
+        cores = number_of(before, "host", "num_logical_cores")
+        if others is not None and others > MOST_FOREIGN:
+            busy = f"other programs took {others:.0%} of the CPU"
+        elif load is not None and cores is not None and load > cores:
+            busy = f"load {load:.1f} on {cores:.0f} cores"
+    return busy
 
 
 _READ = [
@@ -181,7 +194,7 @@ def _lacking(
     for key in dict.fromkeys([*failed, *(key for key in other if key not in own)]):
         row = newest.get(key, {})
         if not row and key[:-1] in versions:
-            if place:  # told once
+            if place:  # of two sides once
                 yield Lacking(
                     key=key,
                     place=1,
@@ -190,14 +203,13 @@ def _lacking(
                     other=True,
                 )
             continue
-        told = row.get("status") in ("failed", "skipped")
-        yield Lacking(
-            key=key,
-            place=place,
-            status=row["status"] if told else "not measured",
-            reason=str(row["reason"]) if told else "",
-            other=key in other,
-        )
+        status: LackingStatus = "not measured"
+        reason = ""
+        if row.get("status") in ("failed", "skipped"):
+            status, reason = row["status"], str(row["reason"])
+        if reason.startswith(f"{PROOF_FAILED}: "):
+            status, reason = "proof failed", reason.removeprefix(f"{PROOF_FAILED}: ")
+        yield Lacking(key=key, place=place, status=status, reason=reason, other=key in other)
 
 
 def _same_commits(left: list[Cells], right: list[Cells]) -> tuple[list[Cells], list[Cells], bool]:
@@ -209,44 +221,15 @@ def _same_commits(left: list[Cells], right: list[Cells]) -> tuple[list[Cells], l
     return first, second, True
 
 
-class _Turns(NamedTuple):
-    """Interleaved launches of one series, run by run."""
-
-    sides: tuple[RunsOfLaunches, RunsOfLaunches]
-    shares: Shares
-
-
 def _interleaved(
-    left: list[Cells], right: list[Cells], looks: Mapping[tuple[Any, Any], Sequence[int]]
-) -> _Turns | None:
-    """Of the runs of one series those whose launches were interleaved with the other side's.
-    `looks` by machine and run."""
+    left: list[Cells], right: list[Cells]
+) -> tuple[RunsOfLaunches, RunsOfLaunches] | None:
+    """Of the runs of one series those whose launches were interleaved with the other side's."""
     first, second = (
         [row for row in own if row["interleaved_with"] in {one["run_id"] for one in other}]
         for own, other in ((left, right), (right, left))
     )
-    if not first or not second:
-        return None
-    shares, judged = WHOLE, {}
-    partners = {row["run_id"]: row for row in second}
-    for row in first:
-        other = partners.get(row["interleaved_with"])
-        schedule = looks.get((row["machine"], row["run_id"]))
-        if other is None or schedule is None:
-            continue
-        both = sorted(_launches(row).keys() & _launches(other).keys())
-        look = last_look(len(both), schedule)
-        if look is None:
-            continue
-        shares = shares.times(look.shares)
-        for one in (row, other):
-            own = _launches(one)
-            kept = {number: own[number] for number in both[: look.launches]}
-            judged[one["run_id"]] = {**one, "launches": kept}
-    kept_first, kept_second = (
-        _runs([judged.get(row["run_id"], row) for row in rows]) for rows in (first, second)
-    )
-    return _Turns((kept_first, kept_second), shares)
+    return (_runs(first), _runs(second)) if first and second else None
 
 
 def _is_simulated(side: dict[Key, list[Cells]]) -> bool:
@@ -254,28 +237,16 @@ def _is_simulated(side: dict[Key, list[Cells]]) -> bool:
 
 
 def _runs(rows: list[Cells]) -> RunsOfLaunches:
-    """The launches of each run; of a run that kept none its one number."""
-    return [[*_launches(row).values()] or [row["number"]] for row in rows]
-
-
-def _launches(row: Cells) -> dict[Any, float]:
-    """By their number. asv keeps none; odd ones count as none."""
-    held = row.get("launches")
-    return {key: float(one) for key, one in held.items()} if isinstance(held, dict) else {}
+    """The launches of each run; of a run that kept none, as asv's, its one number."""
+    kept = (row["launches"] if isinstance(row["launches"], dict) else {} for row in rows)
+    return [
+        [*map(float, launches.values())] or [row["number"]]
+        for row, launches in zip(rows, kept, strict=True)
+    ]
 
 
 def _cells(rows: pd.DataFrame) -> list[Cells]:
     return [{str(key): value for key, value in row.items()} for row in rows.to_dict("records")]
-
-
-def _asv(
-    first: SideRuns, second: SideRuns, results: Path | None, places: Places
-) -> dict[Key, AsvMark]:
-    if results is None or not first.column == second.column == "commit":
-        return {}
-    machines = sorted({*first.rows["machine"]} & {*second.rows["machine"]})
-    commits = str(first.rows["commit"].iloc[0]), str(second.rows["commit"].iloc[0])
-    return marks(results, machines, commits, places)
 
 
 def _confounds(

@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from hostbench.core.case import Case, Selector
 from hostbench.core.errors import UsageError
@@ -44,6 +45,11 @@ STANDARD = Profile(name="standard", launches=10)
 QUICK = Profile(name="quick", launches=8, settings=Settings(budget_s=0.06), shares_workers=True)
 """Two minutes. With 3 launches a second run often said otherwise: see docs/judgement.md. Half of
 the sampling time costs little: launches scatter more than the samples inside one."""
+
+
+SPARE = 1.1
+"""Times the seconds that a launch took: what is planned for the next."""
+CaseT = TypeVar("CaseT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,20 +120,40 @@ class Plan:
         first ^= launch % 2
         return first, 1 - first
 
-    def only(self, cases: tuple[Case, ...], launch: int, launches: int) -> "Plan":
-        """One launch of these cases, as it is in a run of so many launches."""
-        others = (number for number in range(launches) if number != launch)
+    def first_launch(self) -> "Plan":
+        return replace(self, profile=replace(self.profile, launches=1))
+
+    def later_launches(self, cases: tuple[Case, ...], launches: int) -> "Plan":
+        """What a run of these cases and so many launches has after the first."""
         return replace(
             self,
             profile=replace(self.profile, launches=launches),
             cases=cases,
-            done=frozenset((case, number) for number in others for case in cases),
+            done=frozenset((case, 0) for case in cases),
         )
 
     def total(self) -> int:
         """Case-launches to measure; the observing pass, a launch beyond the last, is not one."""
         done = sum(launch < self.profile.launches for _, launch in self.done)
         return len(self.cases) * self.profile.launches - done
+
+
+def fitting(
+    costs_s: Mapping[CaseT, float], seconds: float, most: int
+) -> tuple[int, tuple[CaseT, ...]]:
+    """(launches, cases) that fit into that time, where a launch of a case takes so long: all cases
+    with up to `most` launches; where MIN_LAUNCHES of all are too many, as many cases as fit, in
+    this order."""
+    time_s = seconds / SPARE
+    launches = min(most, int(time_s / max(sum(costs_s.values()), 1e-9)))
+    if launches >= MIN_LAUNCHES:
+        return launches, tuple(costs_s)
+    chosen = []
+    for case, cost_s in costs_s.items():
+        time_s -= MIN_LAUNCHES * cost_s
+        if time_s >= 0:
+            chosen.append(case)
+    return MIN_LAUNCHES, tuple(chosen)
 
 
 def default_device(hardware: Hardware) -> str:

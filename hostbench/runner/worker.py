@@ -11,7 +11,16 @@ from msgspec.structs import replace
 
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
-from hostbench.core.records import Launch, Measurement, Message, Opened, Opening, Outcome, Started
+from hostbench.core.records import (
+    PROOF_FAILED,
+    Launch,
+    Measurement,
+    Message,
+    Opened,
+    Opening,
+    Outcome,
+    Started,
+)
 from hostbench.device import open_device
 from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
@@ -81,10 +90,11 @@ def _one(
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # no key reaches a worker
         known = workloads.get(case.workload)
         return outcome(status="failed", **_failure(error, known.raised_at(error) if known else ""))
-    broken = [f"{name} {said}" for name, said in found.proofs.items() if said.startswith("failed")]
+    failed = [text for text in found.proofs.values() if text.startswith("failed")]
+    wrong = "; ".join(text.removeprefix("failed: ") for text in failed)
     return outcome(
-        status="failed" if broken else "ok",
-        reason="; ".join(broken) or None,
+        status="failed" if failed else "ok",
+        reason=f"{PROOF_FAILED}: {wrong}" if failed else None,
         seconds=None if place.launch.observe else measure.summary_s(found),
         measurement=found.rounded(),
         **seen,

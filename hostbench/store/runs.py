@@ -1,7 +1,7 @@
 """Runs as they are read: archives and journals, with the parts of a resumed run put together."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -144,8 +144,6 @@ class AboutRun:
     """What makes it another machine (hostbench.facts.causes.identity)."""
     measured: int | None = None
     """The most launches that any case has; None in tables of before."""
-    looks: Sequence[int] = ()
-    """Of hostbench.core.records.RunHeader; nothing in tables of before."""
 
 
 def about(run: WholeRun) -> AboutRun:
@@ -161,7 +159,6 @@ def about(run: WholeRun) -> AboutRun:
         complete=run.is_whole,
         hardware=causes.identity(facts_of(run.facts)),
         measured=run.measured_launches,
-        looks=header.looks,
     )
 
 

@@ -47,7 +47,7 @@ def scratch(root: Path) -> str | None:
     """Why what the project's workloads measure belongs to no commit, whichever package it is.
     Raises GitError."""
     inside = workload_folders(root)
-    return _CHANGED if inside and repo.differ(root, None, inside) else None
+    return _CHANGED if inside and repo.differ(root, None, None, [*map(str, inside)]) else None
 
 
 def another_installed(root: Path) -> str | None:
@@ -79,7 +79,7 @@ def of_commit(root: Path, name: str, commit: str, folder: Path) -> OwnSide:
     """The package of a commit. Raises UsageError or GitError."""
     side = _made(root, name, commit, folder, lambda tree: repo.check_out(root, commit, tree))
     inside = workload_folders(root)
-    if not (inside and repo.differ(root, commit, inside)):
+    if not (inside and repo.differ(root, commit, None, [*map(str, inside)])):
         return side
     which = ", ".join(f"{path.relative_to(repo.top_level(root).resolve())}/" for path in inside)
     remark = f"{which} is another at {name}: both sides run the workloads of the working tree"

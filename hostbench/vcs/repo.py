@@ -4,11 +4,11 @@ import io
 import os
 import re
 import shutil
+import signal
 import subprocess
 import zipfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import hostbench
@@ -198,20 +198,6 @@ def landed(root: Path, old: str, new: str) -> list[tuple[str, str]] | None:
     return [(commit, subject) for commit, _, subject in pairs]
 
 
-def is_shallow(root: Path) -> bool:
-    """Whether commits were cut off when this clone was made."""
-    return git(root, "rev-parse", "--is-shallow-repository") == "true"
-
-
-def is_ancestor(root: Path, first: str, last: str) -> bool:
-    return not git(root, "rev-list", "--max-count=1", names=[first, f"^{last}"])
-
-
-def num_commits(root: Path, first: str, last: str, paths: Sequence[str]) -> int:
-    """Commits after `first` up to `last` that touch these."""
-    return int(git(root, "rev-list", "--count", names=[f"{first}..{last}"], paths=paths))
-
-
 def about(root: Path, commit: str) -> str:
     """`2026-11-21 the commit's first line`, fit for a terminal."""
     return one_line(git(root, "show", "-s", "--format=%cs %s", names=[commit]))
@@ -263,58 +249,37 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def differ(root: Path, commit: str | None, paths: Sequence[Path]) -> bool:
-    """Whether the working tree's files there are others than the commit's (HEAD's without one);
-    files that git does not track, and does not ignore, count. Raises GitError."""
-    names = [commit or "HEAD"]
-    within = [str(path) for path in paths]
-    if git(root, "diff", "--name-only", names=names, paths=within):
+def differ(root: Path, old: str | None, new: str | None, paths: Sequence[str]) -> bool:
+    """Whether files there differ between two commits; without `new` between `old` (HEAD without
+    one) and the working tree, where files count that git does not track and does not ignore. Raises
+    GitError."""
+    names = [old or "HEAD", *([new] if new else [])]
+    if git(root, "diff", "--name-only", names=names, paths=paths):
         return True
-    return bool(git(root, "ls-files", "--others", "--exclude-standard", paths=within))
+    others = ("ls-files", "--others", "--exclude-standard")
+    return new is None and bool(git(root, *others, paths=paths))
 
 
-def changed_files(top: Path, old: str, new: str | None, without: Iterable[Path] = ()) -> list[str]:
-    """The names of the files that differ between two commits, or a commit and the working tree with
-    what git does not track nor ignore; none below one of `without`. `top` is the repository's.
-    Raises GitError."""
-    paths = [":/", *chain.from_iterable(_left_aside(top, folder) for folder in without)]
-    names = [old] if new is None else [old, new]
-    listed = run_git(top, "diff", "--name-only", "--no-renames", "-z", names=names, paths=paths)
-    if new is None:
-        listed += run_git(top, "ls-files", "-z", "--others", "--exclude-standard", paths=paths)
-    return sorted({os.fsdecode(name) for name in listed.split(b"\0") if name})
-
-
-def files_of(top: Path, commit: str | None) -> list[str]:
-    """The names of all files of a commit; without one, of the working tree. Raises GitError."""
-    if commit is not None:
-        listed = run_git(top, "ls-tree", "-r", "-z", "--name-only", names=[commit])
-    else:
-        listed = run_git(top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    return [os.fsdecode(name) for name in listed.split(b"\0") if name]
-
-
-def links_of(top: Path, commit: str | None) -> list[str]:
-    """Those of them that are symbolic links. Raises GitError."""
-    if commit is None:
-        return [name for name in files_of(top, None) if (top / name).is_symlink()]
-    listed = run_git(top, "ls-tree", "-r", "-z", names=[commit]).split(b"\0")
-    links = [line for line in listed if line.startswith(b"120000 ")]
-    return [os.fsdecode(line.partition(b"\t")[2]) for line in links]
-
-
-def texts(top: Path, commit: str, names: Collection[str]) -> dict[str, str]:
-    """The texts of these files of a commit; without those that it does not have, and those whose
-    name has more than one line. Raises GitError."""
-    asked = [name for name in names if "\n" not in name]
-    given = b"".join(os.fsencode(f"{commit}:{name}\n") for name in asked)
-    said = io.BytesIO(run_git(top, "cat-file", "--batch", given=given))
-    found = {}
-    for name in asked:
-        head = said.readline().rsplit(b" ", 2)
-        if len(head) == 3 and head[2].strip().isdigit():
-            found[name] = said.read(int(head[2]) + 1)[:-1].decode(errors="replace")
-    return found
+def follow_git(root: Path, *command: str) -> Iterator[str]:
+    """The lines that a git command of any length prints, as they come; what it says on stderr goes
+    there. An interrupt ends it, and what it has started, first."""
+    process = subprocess.Popen(
+        ["git", *command],
+        cwd=root,
+        env={**_environ(), "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            yield from (line.rstrip("\n") for line in process.stdout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
 
 
 def export(root: Path, commit: str, name: str, folder: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import hostbench
 from hostbench.core.case import Case
-from hostbench.core.errors import BrokenError, UsageError
+from hostbench.core.errors import BrokenError, NothingMeasured, UsageError
 from hostbench.core.units import number_of
 from hostbench.runner.boot import BOOT, environment
 from hostbench.vcs import own, repo
@@ -32,6 +32,10 @@ _LIST_OWN = BOOT + (
     "cases = {str(case): work.version for work in works for case in work.cases()}; "
     "print('\\n'); print(json.dumps([cases, broken()]))"
 )
+
+
+class NothingDiffers(NothingMeasured):
+    """Both sides would be the same code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,24 @@ def known_commit(checkout: Path, name: str) -> str:
     if commit is None:
         raise UsageError(f"git knows no commit {name!r}; name a branch, a tag or a commit")
     return commit
+
+
+def measured_paths(checkout: Path) -> tuple[str, ...]:
+    """Only what lies there can differ between two sides; as git takes paths."""
+    return own.pathspecs(checkout) if own.is_own(checkout) else (_PACKAGE,)
+
+
+def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str | None) -> None:
+    """Raises NothingDiffers where two commits, or a commit and the working tree, are measured
+    alike."""
+    if repo.differ(checkout, first, second, measured_paths(checkout)):
+        return
+    why = "hostbench/ is the same in both"
+    if own.is_own(checkout):
+        top = repo.top_level(checkout).resolve()
+        folders = (f"{path.relative_to(top)}/" for path in own.workload_folders(checkout))
+        why = f"both sides run the workloads of the working tree ({', '.join(folders)})"
+    raise NothingDiffers(f"nothing that is measured differs between {' and '.join(names)}: {why}")
 
 
 def of_commit(checkout: Path, name: str, folder: Path) -> Side:

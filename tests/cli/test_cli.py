@@ -182,8 +182,8 @@ def test_bad_input(
         ("ab", "HEAD", "--case", "nosuch"),
         ("ab", "HEAD", "--launches", "6"),
         ("bisect", "transfer.nosuch"),
-        ("bisect", COPY, "--run", "--launches", "6"),
-        ("bisect", COPY, "--run", "--good", "nosuch", "--bad", "HEAD"),
+        ("bisect", COPY, "--launches", "6"),
+        ("bisect", COPY, "--good", "nosuch", "--bad", "HEAD"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_torch_is_asked(
@@ -516,11 +516,11 @@ def test_a_run_in_parts_is_whole_in_the_end(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A part ends with the case that the time ran out in, and says how to go on."""
-    assert main([*QUICK, "--stop-after", "0.000001"]) == EXIT_OK
+    assert main([*QUICK, "--budget", "0.000001"]) == EXIT_OK
     first = only(results)
     assert len(first.winners()) == 1 and not first.is_complete
     assert "stopped; what was measured is kept" in capsys.readouterr().err
-    assert main(["run", "--resume", "--stop-after", "0.000001s"]) == EXIT_OK
+    assert main(["run", "--resume", "--budget", "0.000001s"]) == EXIT_OK
     assert main(["run", "--resume"]) == EXIT_OK
     whole = only(results)
     assert whole.is_complete and len(whole.parts) == 3
@@ -534,7 +534,7 @@ def test_a_part_without_a_number_or_with_a_failure_says_so(
     launcher: type, code: int, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measuring, "Launcher", launcher)
-    assert main([*QUICK, "--stop-after", "0.000001"]) == code
+    assert main([*QUICK, "--budget", "0.000001"]) == code
     assert not only(results).is_complete
 
 
@@ -542,7 +542,7 @@ def test_the_remedies_name_the_folder_and_the_machine_that_were_given(
     stage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ("--results", "my results", "--machine", "table")
-    assert main([*QUICK, *where, "--stop-after", "0.000001"]) == EXIT_OK
+    assert main([*QUICK, *where, "--budget", "0.000001"]) == EXIT_OK
     said = capsys.readouterr()
     assert " dashboard --results 'my results'\n" in said.out
     assert " run --resume --machine table --results 'my results'`" in said.err
@@ -550,10 +550,8 @@ def test_the_remedies_name_the_folder_and_the_machine_that_were_given(
 
 @pytest.mark.parametrize("text", ["0", "-1", "inf", "nan", "", "m", "0m", "9 min", "1h30m"])
 def test_a_part_needs_a_time(results: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
-    assert main([*QUICK, "--stop-after", text]) == EXIT_USAGE
-    assert (
-        f"'--stop-after': {text!r} is no time above zero: write 90, 90s," in capsys.readouterr().err
-    )
+    assert main([*QUICK, "--budget", text]) == EXIT_USAGE
+    assert f"'--budget': {text!r} is no time above zero: write 90, 90s," in capsys.readouterr().err
 
 
 def test_resume_finishes_the_run(

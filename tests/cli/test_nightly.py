@@ -448,21 +448,6 @@ def test_each_place_has_its_form(
     assert first.startswith("No new change") and "section_start:" in start and "section_end:" in end
 
 
-def test_the_rest_of_a_budget_goes_to_what_tells_least(story: Story) -> None:
-    story.commit("begin")
-    story.night(1)
-    assert story.night(2, "--budget", "60s") == EXIT_OK
-    assert "What the budget bought" in story.said
-    assert "2 series that told least, 7 launches more of each: half of them" in story.said
-    (again,) = story.stored()[-1].again
-    assert story.night(3) == EXIT_OK
-    assert (
-        f"compared with run {story.stored()[1].run_id} and run {story.stored()[0].run_id}"
-        in story.said
-        and again
-    )
-
-
 def test_a_machine_that_measures_on_another_device_says_so(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:

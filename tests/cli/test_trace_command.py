@@ -126,7 +126,7 @@ class Failing(InProcess):
     def run(self, launch: Launch) -> Iterator[Outcome]:
         for outcome in super().run(launch):
             lanes = outcome.lanes if self.has_lanes else ()
-            yield replace(outcome, status="failed", reason="data failed: torn", lanes=lanes)
+            yield replace(outcome, status="failed", reason="proof failed: torn", lanes=lanes)
 
 
 @pytest.mark.parametrize("has_lanes", [True, False])
@@ -139,7 +139,7 @@ def test_a_case_that_failed_shows_how_where_it_can(
     monkeypatch.setattr(command, "Launcher", Failing)
     monkeypatch.setattr(Failing, "has_lanes", has_lanes)
     assert main([*SIMULATED, "-o", "a.json"]) == EXIT_FAILED
-    assert "failed: data failed: torn" in capsys.readouterr().err
+    assert "failed: proof failed: torn" in capsys.readouterr().err
     assert (stage / "a.json").exists() == has_lanes
 
 

@@ -320,7 +320,7 @@ def test_without_a_commit_a_run_is_scratch_as_any_other(declare: Any) -> None:
 
 def test_a_simulation_is_resumed_as_one(declare: Any) -> None:
     declare(story(1))
-    assert simulate("--stop-after", "0.000001") == EXIT_OK
+    assert simulate("--budget", "0.000001") == EXIT_OK
     assert main(["run", "--resume"]) == EXIT_OK
     (one,) = stored()
     assert one.is_complete and len(one.parts) == 2

@@ -546,7 +546,7 @@ def test_lost_loops_are_named(overlaps: list[CaseRecord], tmp_path: Path) -> Non
         return case.values == {**axes, "schedule": schedule}
 
     broken = [
-        failed(one.case, "data failed: batches [1]", seconds=1.0)
+        failed(one.case, "proof failed: batches [1]", seconds=1.0)
         if is_loop(one.case, "copy_stream")
         else one
         for one in overlaps

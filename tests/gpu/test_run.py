@@ -69,5 +69,5 @@ def test_copies_are_what_the_cases_declare(gpu: None, record: Record, results: P
 def test_every_case_is_measured(gpu: None, record: Record, results: Path) -> None:
     """One launch of every case, then each is observed, as far as the time goes."""
     stop_after_s = run_s(time.monotonic() - BEGAN_S)
-    limits = ("--stop-after", f"{stop_after_s:.0f}", "--deadline", f"{DEADLINE_S:g}")
+    limits = ("--budget", f"{stop_after_s:.0f}", "--deadline", f"{DEADLINE_S:g}")
     record(told(measured(results, "--launches", "1", *limits)))

@@ -170,7 +170,7 @@ def test_each_fault_is_one_failed_case_that_names_the_rank(
     raised = f"rank 2: ValueError: put in on purpose {where['purpose']}"
     assert found["raises"] == ("failed", raised, 0)
     assert found["unbuilt"] == ("failed", f"rank 2: ValueError: two lines {where['two']}", 0)
-    assert found["wrong"] == ("failed", "data failed: rank 2: element 17 is 339, not 338", 1)
+    assert found["wrong"] == ("failed", "proof failed: rank 2: element 17 is 339, not 338", 1)
 
 
 def line_of(text: str) -> int:

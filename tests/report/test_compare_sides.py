@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from hostbench.cli.entry import main
 from hostbench.core.errors import (
@@ -240,39 +239,3 @@ def test_interleaved_launches_stay_sure_unless_facts_differ(
         archive.write(results, builders.run(records, facts={"software": {"torch": "2.12"}}, **pair))
         _, told = said(capsys, results, f"run:{first}", f"run:{second}")
         assert verdicts(told) == {("slower", bool(place))}
-
-
-def test_launches_that_were_looked_at_pay_for_it_in_every_pair(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of two pairs both looks count; between two looks nothing does."""
-
-    def pair(number: int, launches: int, seen: tuple[int, ...]) -> list[str]:
-        ids = [f"2026112{number}T000000Z-{commit[:8]}-{number:04d}" for commit in (OLD, NEW)]
-        for place, commit in enumerate((OLD, NEW)):
-            far = [1.02**place * (1 + (7 * n * n + 3 * place) % 11 / 500) for n in range(launches)]
-            records = [builders.record(CASES[0], n, seconds) for n, seconds in enumerate(far)]
-            about = {"commit": commit, "interleaved_with": ids[1 - place], "looks": seen}
-            part = builders.run(records, run_id=ids[place], launches=7, **about)
-            archive.write(tmp_path, part)
-        return [f"run:{one}" for one in ids]
-
-    def p_value(*sides: str) -> tuple[list[int], float]:
-        _, told = said(capsys, tmp_path, *sides)
-        (series,) = told["series"]
-        return series["num"], series["p_value"]
-
-    looked, at_once, other = pair(1, 9, (7, 10)), pair(2, 7, ()), pair(3, 12, (7, 10, 14))
-    assert p_value(*at_once)[0] == p_value(*looked)[0] == [7, 7]
-    assert p_value(*looked)[1] == pytest.approx(4 * p_value(*at_once)[1])
-    assert p_value(*other)[0] == [10, 10]
-    num, together = p_value(OLD, NEW)
-    assert num == [24, 24]
-    for path in tmp_path.rglob("*.gz"):
-        run = archive.read(path)
-        path.unlink()
-        kept = [one for one in run.records if one.launch < {9: 7, 7: 7, 12: 10}[len(run.records)]]
-        header = replace(run.header, looks=())
-        archive.write(tmp_path, replace(run, header=header, records=tuple(kept)))
-    num, plain = p_value(OLD, NEW)
-    assert num == [24, 24] and together == pytest.approx(plain / (0.25 * 0.6))

@@ -201,7 +201,7 @@ def test_a_rate_is_shown_where_it_is_known() -> None:
 
 
 def test_a_failed_number_is_drawn_and_counts_for_nothing() -> None:
-    stale = copy(0.1, "pinned", status="failed", reason="data failed: stale")
+    stale = copy(0.1, "pinned", status="failed", reason="proof failed: stale")
     answer = only(Compare(text="?", workload=COPY), copy(1.0, "pageable"), stale)
     assert verdicts(answer) == {}
     assert figures(answer)["pinned"].value is None

@@ -145,7 +145,7 @@ def test_each_fault_is_one_failed_case(checkout: Scratch, results: Path) -> None
     assert found["exits"] == ("failed", "the worker process was lost: exit code 7", 0)
     assert found["hangs"] == ("failed", "missed its deadline of 2 s", 0)
     assert found["memory"][0] == "failed" and "no more of it" in str(found["memory"][1])
-    assert found["wrong"] == ("failed", "data failed: the data is wrong", 1)
+    assert found["wrong"] == ("failed", "proof failed: the data is wrong", 1)
     assert str(found["quits"][1]).startswith("SystemExit: enough of it (hostbench/families/faulty")
     assert str(found["asks"][1]).startswith("EOFError: ")
     assert "Expected `bool | int | float | str | null`, got `array`" in str(found["lists"][1])

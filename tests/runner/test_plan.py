@@ -20,10 +20,12 @@ from hostbench.families.collectives.workloads import NUM_RANKS
 from hostbench.runner import session, worker
 from hostbench.runner.plan import (
     QUICK,
+    SPARE,
     STANDARD,
     Plan,
     choose,
     default_device,
+    fitting,
 )
 from hostbench.runner.progress import Bar
 from tests.fakes.builders import InProcess, copy_case, create_case
@@ -119,6 +121,18 @@ def test_what_asv_measures_by_the_way_is_scratch(
     monkeypatch.setattr(suite, "_asv_command", words.split)
     assert suite._scratch(tmp_path, launches, "f" * 40) == scratch
     assert suite._scratch(tmp_path, 10, None) == "asv names no commit"
+
+
+def test_what_fits_into_the_time_is_measured() -> None:
+    """All cases while 7 launches of each fit; else the first ones."""
+    costs_s = dict.fromkeys("abcd", 0.5)
+    launch_s = 0.5 * SPARE
+    for launches, fits in ((90.1, (20, "abcd")), (40.1, (10, "abcd")), (28.1, (7, "abcd"))):
+        assert fitting(costs_s, launches * launch_s, 20) == (fits[0], tuple(fits[1]))
+    assert fitting(costs_s, 27.9 * launch_s, 20) == (7, ("a", "b", "c"))
+    assert fitting({"a": 0.1, "b": 9.0}, 2.0, 20) == (7, ("a",))
+    assert fitting(costs_s, 0.0, 20) == (7, ())
+    assert fitting(dict.fromkeys("ab", 0.0), 1.0, 10) == (10, ("a", "b"))
 
 
 def test_the_order_is_shuffled_and_can_be_had_again() -> None:

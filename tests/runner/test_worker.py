@@ -107,7 +107,7 @@ def test_a_failed_case_leaves_nothing_to_the_next() -> None:
 
 def test_a_failed_proof_fails_the_case_and_keeps_the_number() -> None:
     (wrong,) = outcomes("wrong")
-    assert (wrong.status, wrong.reason) == ("failed", "data failed: stale")
+    assert (wrong.status, wrong.reason) == ("failed", "proof failed: stale")
     assert wrong.seconds == pytest.approx(1e-3 + 5e-6)
 
 
@@ -216,7 +216,7 @@ def test_the_server_imports_torch_for_what_is_not_simulated(
             cases = (Case.of("asking.torch", {"device": "cpu"}),)
             launch = Launch(family="asking", settings={}, device=device, cases=cases)
             (done,) = launcher.run(launch)
-            assert done.reason == f"data failed: imported: {there}"
+            assert done.reason == f"proof failed: imported: {there}"
 
 
 READING = """
@@ -276,9 +276,9 @@ def test_an_environment_is_there_when_the_server_loads_what_reads_it(
     assert all(len(each) == 1 for each in said.values()), "one server for both launches"
     loaded = {name: one.partition(", server")[0] for name, (one,) in said.items()}
     assert loaded == {
-        "as it is": "data failed: {'SETTING': None, 'OTHER': 'there'}",
-        "fast": "data failed: {'SETTING': 'fast', 'OTHER': 'there'}",
-        "none": "data failed: {'SETTING': None, 'OTHER': None}",
+        "as it is": "proof failed: {'SETTING': None, 'OTHER': 'there'}",
+        "fast": "proof failed: {'SETTING': 'fast', 'OTHER': 'there'}",
+        "none": "proof failed: {'SETTING': None, 'OTHER': None}",
     }
 
 

@@ -130,7 +130,7 @@ def test_statuses_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_a_case_that_failed_by_its_proof_keeps_its_number(tmp_path: Path) -> None:
-    (row,) = read(tmp_path, run([failed(OK, "data failed", seconds=0.5)])).to_dict("records")
+    (row,) = read(tmp_path, run([failed(OK, "proof failed", seconds=0.5)])).to_dict("records")
     assert (row["status"], row["seconds"], row["num_samples"]) == ("failed", 0.5, 1)
 
 

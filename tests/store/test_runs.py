@@ -69,7 +69,7 @@ def test_failed_in_one_launch_is_failed_and_the_numbers_are_kept() -> None:
 
 
 def test_failed_by_its_proof_keeps_its_number() -> None:
-    (result,) = whole(run([failed(A, "data failed: stale", seconds=2.0)])).results()
+    (result,) = whole(run([failed(A, "proof failed: stale", seconds=2.0)])).results()
     assert (result.status, result.seconds) == ("failed", (2.0,))
 
 

@@ -278,7 +278,7 @@ def test_the_run_of_every_case_ends_within_its_budget(
     given = dict(zip(words[::2], words[1::2], strict=True))
     assert given == {
         "--launches": "1",
-        "--stop-after": f"{lasts_s:g}",
+        "--budget": f"{lasts_s:g}",
         "--deadline": f"{DEADLINE_S:g}",
     }
 

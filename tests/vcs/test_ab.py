@@ -28,7 +28,6 @@ from hostbench.core.errors import (
 from hostbench.core.records import Launch, Outcome
 from hostbench.device.simulated_file import VARIABLE
 from hostbench.judge.compare import MIN_RUNS, compare
-from hostbench.judge.sequential import LOOKS
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store.runs import WholeRun
 from hostbench.vcs import side
@@ -114,15 +113,6 @@ def test_quick_takes_the_launches_that_a_decision_needs(
     assert "10+10 launches" in capsys.readouterr().out
 
 
-def test_a_part_too_short_for_a_verdict_says_what_it_lacks(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    commit(root, "1.1")
-    assert main([*AB, "HEAD~1", "main", "--stop-after", "0.000001"]) == EXIT_NOTHING_MEASURED
-    said = "".join(capsys.readouterr())
-    assert "stopped in launch 1: kept, but a verdict needs 7 launches a side" in said
-
-
 def test_the_working_tree_is_a_side_as_it_is_now(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,12 +122,10 @@ def test_the_working_tree_is_a_side_as_it_is_now(
     assert first.commit == second.commit
     assert {first.scratch, second.scratch} == {"simulated device"}
     assert turns.git(root, "status", "--porcelain") == "M hostbench/speed"
-    turns.git(root, "checkout", "hostbench/speed")
-    assert main([*AB, "main"]) == EXIT_OK
-    assert (
-        f"working tree ({str(first.commit)[:8]}, without changes): 1 same"
-        in capsys.readouterr().out
-    )
+    commit(root, "1.5")
+    capsys.readouterr()
+    assert main([*AB, "HEAD~1"]) == EXIT_REGRESSION
+    assert ", without changes): 1 slower" in capsys.readouterr().out
 
 
 def test_a_case_that_fails_is_left_out_on_both_sides(
@@ -160,7 +148,7 @@ def test_what_neither_side_can_measure_is_counted() -> None:
     first = [record(CASE), skipped(lacks, "no pinned memory"), skipped(other, "gone")]
     second = [record(CASE), skipped(lacks, "no pinned memory"), record(other)]
     pair = Pair(run_ids=("a", "b"), records=(first, second), end="complete")
-    assert [*ab._remarks(("main", "HEAD"), pair)] == [
+    assert [*ab._remarks(ab.AbOptions(a="main"), ("main", "HEAD"), pair, (CASE, lacks, other))] == [
         "skipped on both sides: 1 of 3 cases: no pinned memory",
         "main is run:a",
         "HEAD is run:b",
@@ -181,81 +169,64 @@ def noisy(monkeypatch: pytest.MonkeyPatch, spread: float) -> None:
     monkeypatch.setattr(Toy, "run", run)
 
 
-def test_a_budget_ends_a_case_when_it_is_decided(
+def test_a_budget_takes_as_many_launches_as_fit(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     commit(root, "1.1", "slow `down`")
     file = root / "results.md"
     words = ("HEAD~1", "main", "--budget", "10m", "--comment", str(file))
     assert main([*AB, *words]) == EXIT_REGRESSION
-    told = file.read_text()
-    assert told.startswith("<!-- hostbench: ab -->\n**Slower:** the one case, `transfer.")
-    assert "slow `down` ``\n" in told and "- `time used: " in told
-    assert (
-        f"- again: `hostbench ab 'HEAD~1' main --case '{CASE}' --budget 600s --device sim" in told
-    )
-    said = capsys.readouterr()
-    assert "7+7 launches" in said.out and "1 slower\n" in said.out
-    assert re.search(
-        r"^time used: 0:0\d of 10:00; the launches, 70% of what ten a side take$", said.out, re.M
-    )
-    assert re.search(r"\] 1/2  at most \S+ left  launch 7/7 transfer", said.err)
-    first, second = (run.header for run in stored(root))
-    assert first.looks == second.looks == LOOKS and first.launches == second.launches == 7
+    written = file.read_text()
+    assert written.startswith("<!-- hostbench: ab -->\n**Slower:** 1 slower\n\n| verdict ")
+    assert "slow `down` ``\n" in written
+    assert f"again: hostbench ab 'HEAD~1' main --case '{CASE}' --budget 600s --dev" in written
+    shown = capsys.readouterr()
+    assert "20+20 launches" in shown.out and "1 slower\n" in shown.out
+    assert re.search(r"\] 1/2  at most \S+ left  launch 1/1 transfer", shown.err)
+    assert main([*AB, *words, "--launches", "9"]) == EXIT_REGRESSION
+    assert "9+9 launches" in capsys.readouterr().out
 
 
-def test_an_undecided_case_goes_on_and_compares_again_the_same(
+def test_what_does_not_fit_is_named(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    noisy(monkeypatch, 0.045)
-    assert main([*AB, "main", "HEAD", "--budget", "10m", "--format", "json"]) == EXIT_OK
-    told = json.loads(capsys.readouterr().out)
-    (series,) = told["series"]
-    assert series["verdict"] == "same" and series["num"][0] in LOOKS[2:]
-    assert series["detectable_effect"] == (series["high"] - series["low"]) / 2
-    assert any(remark.startswith("time used: ") for remark in told["remarks"])
-    ids = [f"run:{run.run_id}" for run in stored(root)]
-    names = ids if told["first"] == ids[0] else ids[::-1]
-    assert main(["compare", *names, "--format", "json"]) == EXIT_OK
-    again = json.loads(capsys.readouterr().out)
-    assert again["series"] == told["series"] and "until they were decided" in again["notes"][0]
+    commit(root, "1.1")
+    other = copy_case(device="cuda", nbytes=65536, memory="pageable")
+    words = [*AB, "HEAD~1", "--case", str(other), "--budget"]
+    monkeypatch.setattr(measuring, "fitting", lambda costs_s, seconds, most: (7, (CASE,)))
+    assert main([*words, "1h"]) == EXIT_REGRESSION
+    shown = capsys.readouterr().out
+    assert f"1 case did not fit into 1:00:00 (7 launches a side): {as_typed(str(other))}\n" in shown
+    assert "1 slower, 1 undecided\n" in shown and "7+7 launches" in shown
+    assert "1 undecided: 1 with fewer than 7 launches a side; more launches (--l" in shown
+    assert main([*words, "0.000001"]) == EXIT_NOTHING_MEASURED
+    shown = "".join(capsys.readouterr())
+    assert "2 cases did not fit into 0:00" in shown and "stopped in launch 1: what was " in shown
 
 
-def test_launches_beyond_the_last_look_are_not_judged(
+def test_what_is_undecided_says_why_and_what_helps(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    noisy(monkeypatch, 0.1)
-
-    def run(self: Toy, launch: Launch) -> Iterator[Outcome]:
-        if launch.number == 8:
-            raise KeyboardInterrupt
-        yield from whole(self, launch)
-
-    whole = Toy.run
-    monkeypatch.setattr(Toy, "run", run)
-    assert main([*AB, "main", "HEAD", "--budget", "1h"]) == EXIT_FAILED
-    said = capsys.readouterr().out
-    assert "7+7 launches" in said and "interrupted in launch 8" in said
-    assert "interrupted after 8 launches a side; the next look is after 10" in said
-    assert [len(run.winners()) for run in stored(root)] == [8, 8]
-
-
-def test_a_budget_that_is_too_short_says_so(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = root / "comment.md"
-    words = ("main", "HEAD", "--budget", "0.000001", "--comment", str(file))
-    assert main([*AB, *words]) == EXIT_NOTHING_MEASURED
-    said = capsys.readouterr().out
-    assert (
-        file.read_text().splitlines()[1].startswith("**Undecided:** the one case, too few launches")
+    commit(root, "1.01")
+    noisy(monkeypatch, 0.2)
+    monkeypatch.setattr("hostbench.report.sides._busy", lambda *_: "load 3.8 on 2 cores")
+    assert main([*AB, "HEAD~1"]) == EXIT_NOTHING_MEASURED
+    _, _, row, _, *lines = capsys.readouterr().out.splitlines()[1:]
+    why = re.search(r"launches differ by (\d+ ?%)", row)
+    assert row.startswith("undecided") and row.endswith(": busy machine, load 3.8 on 2 cores")
+    assert why and lines[0] == (
+        f"1 undecided: 1 whose launches differ by {why[1]}; more launches (--launches 20) or a "
+        "quieter machine (load 3.8 on 2 cores) will help"
     )
-    assert "the budget ended after 1 launch a side; the next look is after 7" in said
 
 
 def test_a_comment_says_that_nothing_was_measured(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    commit(root, "1.1")
     monkeypatch.setattr(side, "_versions", lambda name, folder: {})
-    assert main([*AB, "main", "--comment", "c.md"]) == EXIT_NOTHING_MEASURED
+    words = [*AB, "HEAD~1", "--comment", "c.md"]
+    assert main(words) == EXIT_NOTHING_MEASURED
     first = (root / "c.md").read_text().splitlines()[1]
     assert first.startswith("**Nothing measured:** `nothing to compare: 1 case left out, not in")
     for error, answer in (
@@ -263,7 +234,7 @@ def test_a_comment_says_that_nothing_was_measured(
         (KeyboardInterrupt, "**Nothing measured:** `interrupted before anything was compared`"),
     ):
         monkeypatch.setattr(side, "_versions", Mock(side_effect=error))
-        assert main([*AB, "main", "--comment", "c.md"]) == EXIT_FAILED
+        assert main(words) == EXIT_FAILED
         assert (root / "c.md").read_text().splitlines()[1] == answer
     assert main([*AB, "gone", "--comment", "c.md"]) == EXIT_USAGE
     assert "**Failed:** `git knows no commit 'gone'" in (root / "c.md").read_text()
@@ -271,32 +242,16 @@ def test_a_comment_says_that_nothing_was_measured(
     assert "name another file with --comment" in capsys.readouterr().err
 
 
-def test_only_what_a_change_can_touch_is_measured(
+def test_where_nothing_differs_nothing_is_measured(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["ab", "main", "--changed", "--quick", "--device", "simulated", "--launches", "7"]
-    (root / "hostbench/families/transfer").mkdir(parents=True)
-    (root / "hostbench/families/transfer/workloads.py").write_text("")
-    assert main([*words, "transfer", "overlap"]) == EXIT_OK
-    said = capsys.readouterr().out
-    assert (
-        "import nothing that changed: overlap" in said and "transfer/workloads.py changed" in said
-    )
-    assert {case.family for _, _, cases in Toy.walked for case in cases} == {"transfer"}
-    Toy.walked.clear()
-    assert main([*words, "overlap", "--comment", "c.txt"]) == EXIT_NOTHING_MEASURED
-    assert "--changed: no family imports what changed (1 Python file)" in capsys.readouterr().err
-    written = (root / "c.txt").read_text()
-    assert not Toy.walked and "**Nothing measured:**" in written
-    assert "\n- B: `working tree`\n" in written, "and no family"
-
-
-@pytest.mark.parametrize("more", [("--launches", "9"), ("--stop-after", "1m")])
-def test_a_budget_decides_alone(
-    root: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
-) -> None:
-    assert main([*AB, "main", "--budget", "1m", *more]) == EXIT_USAGE
-    assert f"leave {more[0]} out" in capsys.readouterr().err
+    (root / "notes.txt").write_text("not measured")
+    turns.git(root, "add", "-A")
+    turns.git(root, "commit", "-q", "-m", "notes")
+    for names in (("main",), ("HEAD~1", "main", "transfer")):
+        assert main([*AB, *names]) == EXIT_NOTHING_MEASURED
+        assert "nothing that is measured differs between" in capsys.readouterr().err
+    assert not (root / "results").exists() and not Toy.walked
 
 
 @pytest.mark.parametrize("after", [1, 9])
@@ -323,8 +278,9 @@ def test_a_kill_before_measuring_leaves_nothing(
     seen: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
     turns.terminate(monkeypatch, root.parent / "temporary")
+    commit(root, "2")
     try:
-        assert main([*AB, "HEAD"]) == EXIT_FAILED
+        assert main([*AB, "HEAD~1"]) == EXIT_FAILED
     finally:
         signal.signal(signal.SIGTERM, before)
     assert not seen and "interrupted" in capsys.readouterr().err
@@ -409,16 +365,17 @@ def test_each_side_draws_noise_of_its_own(root: Path, monkeypatch: pytest.Monkey
     (root / "night.toml").write_text(f"commit = '{40 * 'a'}'\nnoise.launch = 0.02")
     monkeypatch.setenv(VARIABLE, "night.toml")
     drawn = []
-    for number, name in enumerate(("main", "main", "HEAD~1")):
-        if name == "HEAD~1":
-            commit(root, "2")
+    commit(root, "2")
+    for number in range(3):
+        if number == 2:
+            commit(root, "3")
         results = root / f"story-{number}"
-        main([*AB, name, "main", "--results", str(results), "--launches", "7"])
+        main([*AB, "HEAD~1", "main", "--results", str(results), "--launches", "7"])
         both = runs_of(results)
         assert {one.header.commit for one in both}.isdisjoint({40 * "a"})
         drawn.append({tuple(one.results()[0].seconds) for one in both})
-    assert [len(both) for both in drawn] == [2, 2, 2], "two sides of one commit differ"
-    assert drawn[0] == drawn[1] and len(drawn[0] | drawn[2]) == 3
+    assert [len(both) for both in drawn] == [2, 2, 2], "each side draws its own"
+    assert drawn[0] == drawn[1] and len(drawn[0] | drawn[2]) == 4
 
 
 # The judge

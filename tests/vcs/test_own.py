@@ -23,13 +23,14 @@ from hostbench.cli.entry import main
 from hostbench.core import own_package
 from hostbench.core.asv_config import build_commands
 from hostbench.core.case import Case
-from hostbench.core.errors import EXIT_OK, EXIT_REGRESSION, BrokenError, UsageError
+from hostbench.core.errors import EXIT_REGRESSION, BrokenError, UsageError
 from hostbench.core.own_package import OwnPackage
 from hostbench.core.records import Launch
 from hostbench.families import FOLDERS
 from hostbench.runner import server
 from hostbench.runner.launcher import Launcher
-from hostbench.vcs import bisection, own, repo, side
+from hostbench.vcs import own, repo, side
+from hostbench.vcs.side import NothingDiffers
 from tests import own_project
 from tests.fakes.builders import copy_case
 from tests.turns import git
@@ -286,14 +287,15 @@ def test_a_package_brings_workloads_of_its_own(root: Path, monkeypatch: pytest.M
     assert "nonesuch" in families.broken() and not families.broken_of_project(), "another package's"
 
 
-def test_only_commits_that_touch_the_package_are_bisected(root: Path) -> None:
+def test_only_what_is_measured_can_differ(root: Path) -> None:
     first = git(root, "rev-parse", "HEAD")
     write(root, bench__sides_py="# other", benchmarks__steps_py="# other")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "workloads")
-    assert bisection.ends(root, first, "HEAD")[2] == 0
+    with pytest.raises(NothingDiffers, match=r"the workloads of the working tree \(bench/\)"):
+        side.check_differ(root, ("A", "B"), first, "HEAD")
     commit(root, 3)
-    assert bisection.ends(root, first, "HEAD")[2] == 1
+    side.check_differ(root, ("A", "B"), first, "HEAD")
 
 
 @pytest.mark.parametrize("text", ['PRELOAD = "mine"', 'PRELOAD = ("mine", "nonesuch")'])
@@ -302,18 +304,6 @@ def test_what_a_workload_names_is_imported_before_the_launches(root: Path, text:
     assert families.preloads()[0] == "mine"
     server._import(families.preloads(), Exception, SystemExit)
     assert sys.modules["mine"].__file__ == str(root / "src" / "mine.py")
-
-
-def test_the_steps_of_a_bisection_name_its_paths_and_its_workloads(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    commit(root, 2)
-    ends = ("--good", "HEAD~1", "--bad", "HEAD", "--threshold", "0.1", "--device", "simulated")
-    assert main(["bisect", CASE, *ends]) == EXIT_OK
-    said = capsys.readouterr().out
-    assert "1 commit touches the project's code" in said
-    assert "-- :/ ':(top,exclude)results' ':(top,exclude)benchmarks' ':(top,exclude)bench'" in said
-    assert f"bisect run env {FOLDERS}={root / 'bench'} " in said
 
 
 # One copy, and no other

@@ -203,8 +203,7 @@ def test_a_hostile_name_is_no_commit_and_does_nothing(root: Path, name: str) -> 
     assert landed(root, name, "HEAD") is None
     asks: list[Callable[[], object]] = [
         lambda: repo.about(root, name),
-        lambda: repo.is_ancestor(root, name, "HEAD"),
-        lambda: repo.num_commits(root, name, "HEAD", ["x"]),
+        lambda: repo.differ(root, name, "HEAD", ["x"]),
         lambda: repo.export(root, name, "hostbench", root / "y"),
     ]
     for ask in asks:

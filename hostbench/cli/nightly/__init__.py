@@ -29,12 +29,11 @@ from hostbench.core.processes import become_subreaper
 from hostbench.core.records import RunHeader
 from hostbench.core.units import number_of
 from hostbench.device.simulated_file import MARK
-from hostbench.judge import budget
 from hostbench.report import night_history
 from hostbench.report.doctor import findings
 from hostbench.report.nightly import exit_code
 from hostbench.runner.lock import only_one
-from hostbench.runner.plan import Plan
+from hostbench.runner.plan import Plan, fitting
 from hostbench.store import nights, runs
 from hostbench.store.columns import STATUSES
 from hostbench.store.runs import WholeRun, launches_in_words
@@ -90,11 +89,8 @@ def _night(tonight: Tonight) -> None:
     with only_one(f"{setup.machine} in {setup.results}" if is_simulated else "this machine"):
         tonight.is_ours = True
         tonight.is_underway = True
-        start_s = time.monotonic()
         kept = _measured(tonight, tonight.within(setup, FOR_THE_RUN))
         run = kept.run
-        num = len(run.parts[-1].records)
-        tonight.launch_s = (time.monotonic() - start_s) / num if num else 0.0
         tonight.run, tonight.launches = run, again.launches_of(run.winners().values())
         _note_measured(tonight, kept)
         if kept.ended in ("complete", "stopped") and run.header.scratch is None:
@@ -153,18 +149,15 @@ def _that_fits(
     earlier = night_history.runs_before(open_history(str(setup.results)), header, known)
     if not earlier:
         return header, plan
-    launches, texts = budget.fitting(
-        header.planned,
-        night_history.measured_at(earlier),
-        FOR_THE_RUN * seconds,
-        night_history.launch_s(earlier[0]),
-        header.launches,
-    )
-    if len(texts) < len(header.planned):
-        num = number_of(len(header.planned) - len(texts), "case")
-        said = f"{num} did not fit and come another night: those that were measured last"
-        tonight.note(bought=(said,))
-    chosen = tuple(case for case in plan.cases if str(case) in texts)
+    measured_at = night_history.measured_at(earlier)
+    oldest_first = sorted(plan.cases, key=lambda case: measured_at.get(str(case), 0.0))
+    costs_s = dict.fromkeys(oldest_first, night_history.launch_s(earlier[0]))
+    launches, cases = fitting(costs_s, FOR_THE_RUN * seconds, header.launches)
+    cases = cases or tuple(oldest_first[:1])
+    if len(cases) < len(plan.cases):
+        num = number_of(len(plan.cases) - len(cases), "case")
+        tonight.remark(f"{num} did not fit into --budget, those that were measured last")
+    chosen = tuple(case for case in plan.cases if case in cases)
     plan = replace(plan, cases=chosen, profile=plan.profile.of(launches))
     return header_of(plan, setup, setup.checkout), plan
 

@@ -87,7 +87,7 @@ def _with_next_steps(options: NightlyOptions, night: NightReport) -> NightReport
     code = night.of("code", verdict="slower")
     if code and len(night.landed) > 1:
         name = f"{code[0].case}@{night.machine}"
-        steps.append(f"which commit it was: `{program()} bisect '{name}' --run{where}`")
+        steps.append(f"which commit it was: `{program()} bisect '{name}'{where}`")
     confirmed = night.of(*CONFIRMED, verdict="slower")
     if confirmed:
         first, each = confirmed[0], " (a command for each series)" * (len(confirmed) > 1)

@@ -2,7 +2,6 @@
 
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -14,9 +13,7 @@ from hostbench.cli.run_setup import Setup
 from hostbench.core.case import Case
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import HostbenchError, Interrupted
-from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.core.units import number_of
-from hostbench.judge import budget
 from hostbench.judge import night as judge
 from hostbench.judge.compare import Comparison, compare
 from hostbench.judge.night import LaunchesOf, SeriesName
@@ -46,8 +43,6 @@ def judge_tonight(tonight: Tonight, setup: Setup, run: WholeRun) -> None:
     said = triage.read(setup.results).entries.values()
     still = night_history.still_slower(known, to_store(tonight.report), said)
     tonight.note(still=still)
-    if tonight.options.budget is not None:
-        _spend_the_rest(tonight, setup, _newest(_launches(earlier, known)))
     now = open_history(str(setup.results))
     tonight.note(events=night_history.new_events(now, Path.cwd(), setup.machine, known))
     if damaged := damage(setup.results, now):
@@ -175,30 +170,3 @@ def _cases(setup: Setup, names: Sequence[SeriesName]) -> list[Case]:
     """Those of the series by name that there are."""
     known = {str(case): case for work in setup.workloads.values() for case in work.cases()}
     return [known[case] for case, _ in names if case in known]
-
-
-def _spend_the_rest(tonight: Tonight, setup: Setup, launches: LaunchesOf) -> None:
-    """More launches of the series that tell least, in the time that the budget leaves."""
-    rest = tonight.within(setup, FOR_MEASURING)
-    before = launches or tonight.launches
-    names = budget.worst(before, tonight.launches, rest.stop_after_s, tonight.launch_s)
-    asked = _cases(setup, names)
-    said = "the run took all of it"
-    if asked:
-        say(f"measuring the {number_of(len(asked), 'case')} that tell least once more")
-        more = again.second_run(
-            rest, replace(tonight.options, launches=MIN_LAUNCHES), before, asked
-        )
-        tonight.note(again=(*tonight.report.again, *more.run_ids))
-        if more.ended == "interrupted":
-            raise KeyboardInterrupt
-        found = budget.bought(before, tonight.launches, more.second)
-        if found is not None:
-            said = (
-                f"{number_of(found.num_series, 'series', 'series')} that told least, "
-                f"{MIN_LAUNCHES} launches more of each: half of them would show a change of "
-                f"{found.after:.1%} now, {found.before:.1%} before"
-            )
-            if found.after >= found.before:
-                said += ", for the second run differs from the first by more than its launches do"
-    tonight.note(bought=(*tonight.report.bought, said))

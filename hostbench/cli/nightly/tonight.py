@@ -18,8 +18,6 @@ from hostbench.store.runs import WholeRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightlyOptions(Measuring):
-    budget: float | None = None
-    """Seconds for all of it."""
     no_asv: bool = False
     summary: Path | None = None
     page: Path | None = None
@@ -38,8 +36,6 @@ class Tonight:
     launches: LaunchesOf = field(default_factory=dict)
     """Of the run: the series that have enough for a verdict."""
     began_s: float = field(default_factory=time.monotonic)
-    launch_s: float = 0.0
-    """Seconds that one launch of one case took."""
     is_underway: bool = False
     """Options and names are right: what goes wrong from here on is none of theirs (a full disk)."""
     is_ours: bool = True
@@ -66,7 +62,7 @@ class Tonight:
         if budget is None:
             return setup
         left_s = share * budget - (time.monotonic() - self.began_s)
-        return replace(setup, stop_after_s=min(setup.stop_after_s, max(left_s, 0.0)))
+        return replace(setup, budget_s=min(setup.budget_s, max(left_s, 0.0)))
 
 
 def in_words(error: Exception) -> str:
