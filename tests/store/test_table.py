@@ -22,7 +22,7 @@ from hostbench.measure import workload
 from hostbench.store import archive, table
 from hostbench.store.columns import ABOUT, COLUMNS, COUNTS, STATUSES
 from hostbench.store.history import History
-from hostbench.store.table import asv_points, files, reading, rows
+from hostbench.store.table import asv_points, files, rows
 from hostbench.store.table.lake import MANY, Lake, _Part, _to_fold
 from tests.conftest import SOAK
 from tests.fakes.builders import (
@@ -127,28 +127,6 @@ def test_every_row_is_the_frames(tree: Path) -> None:
     same(tree)
     assert lake(tree).points.version() == before.points.version()
     assert lake(tree).files.version() == before.files.version()
-
-
-def test_files_of_one_layout_are_made_rows_together(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As each file alone is, whatever differs between them."""
-    changes: list[dict[str, Any]] = [
-        {"date": None},
-        {"requirements": {"torch": "2.6.0"}},
-        {"env_name": "other"},
-    ]
-    [path] = (tree / "shelf").glob("*-hostbench-*.json")
-    for number, change in enumerate(changes):
-        data = json.loads(path.read_text()) | {"commit_hash": f"{number:040x}"} | change
-        for row in data["results"].values():
-            row[0] = [0.25 * number, None]
-            row[2:4] = [str(number), STARTED_MS + number]
-        path.with_name(f"{number:08x}-{data['env_name']}.json").write_text(json.dumps(data))
-    together = fresh(tree).frame()
-    assert set(together["commit"]) > {f"{number:040x}" for number in range(len(changes))}
-    monkeypatch.setattr(reading, "_TOGETHER", 1)
-    same_rows(together, fresh(tree).frame())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from hostbench.cli import main
@@ -18,7 +17,7 @@ from hostbench.core.errors import BrokenError, UsageError
 from hostbench.core.records import Run
 from hostbench.store import archive, table
 from hostbench.store.history import History
-from hostbench.store.table import remote
+from hostbench.store.table import files, remote
 from hostbench.store.table.lake import Lake
 from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
 from tests.store.test_frame import asv_file
@@ -124,17 +123,15 @@ def test_the_same_answers_as_from_the_files(results: Path, url: str) -> None:
     same_rows(there.trend("shelf", str(CASE)), files.trend("shelf", str(CASE)))
 
 
-def test_one_of_before_lacks_a_column_until_something_is_published(
-    results: Path, place: str
+def test_a_table_of_another_format_is_refused(
+    results: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(results, place)
-    assert [len(facts["gpu0"]) for _, facts in History(place).setups("shelf")] == [1]
-    known = Lake(place).read_files().drop_columns(["setup"])
-    write_deltalake(f"{place}/files", known, mode="overwrite", schema_mode="overwrite")
-    assert History(place).setups("shelf") == []
-    archive.write(results, another("attic", 2))
-    assert publish(results, place).runs == 1
-    assert [len(History(place).setups(name)) for name in ("attic", "shelf")] == [1, 0]
+    monkeypatch.setattr(files, "HEAD", "hostbench results, format 9")
+    with pytest.raises(UsageError, match=r"is of another version .* publish to another URL"):
+        History(place)
+    with pytest.raises(UsageError, match="is of another version"):
+        publish(results, place)
 
 
 def test_only_what_is_lacking_is_sent(results: Path, place: str) -> None:

@@ -7,17 +7,11 @@ result. It can be deleted at will. Where it cannot be written, a temporary one s
 import atexit
 import contextlib
 import gc
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-
-# deltalake's allocator keeps what was freed for 10 s, longer than most tables take to build: a
-# fifth more memory. It reads this when it is loaded.
-os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:100")
 
 from hostbench.core.errors import UsageError
 from hostbench.store import kept
@@ -26,13 +20,8 @@ from hostbench.store.table import files
 from hostbench.store.table.files import ResultTable
 from hostbench.store.table.lake import DAMAGE, Lake
 from hostbench.store.table.reading import Reader
-from hostbench.store.table.scan import scan
 
 __all__ = ["DAMAGE", "ResultTable", "elsewhere", "folder_of", "open_table"]
-
-
-_BEFORE = ".index"
-"""What earlier versions kept for the same purpose, inside the results folder."""
 
 
 def folder_of(results: Path) -> Path:
@@ -49,8 +38,6 @@ def open_table(results: Path, rebuild: bool = False, tell: Tell = untold) -> Res
     """
     if not results.is_dir():
         raise UsageError(f"there is no results folder {results}; name one with --results")
-    if (results / _BEFORE / "contents").is_file():
-        shutil.rmtree(results / _BEFORE, ignore_errors=True)
     with contextlib.suppress(*DAMAGE, UnicodeEncodeError):  # a table's path is a URL
         return _opened(results, folder_of(results), rebuild, tell)
     try:
@@ -82,30 +69,20 @@ def _opened(results: Path, folder: Path, rebuild: bool, tell: Tell) -> ResultTab
 
 
 class _OutdatedError(OSError):
-    """Another version of hostbench made the table, or it lacks rows that count."""
+    """Another version of hostbench made the table, or its rows are not those that count."""
 
 
 def _refreshed(results: Path, lake: Lake, tell: Tell) -> ResultTable:
     if lake.description != files.description():
         raise _OutdatedError
-    stored = files.read(lake)
-    units = files.units_of(stored)
+    units = files.units_of(files.read(lake))
     if lake.num_points != sum(unit.rows for unit in units.values()):
-        _sweep(lake, {unit.reading for unit in units.values()})
-        if lake.num_points != sum(unit.rows for unit in units.values()):
-            raise _OutdatedError
-    reader = Reader(results, units, scan(results), tell)
-    with ThreadPoolExecutor(1) as pool:  # one batch is written while the next is read
-        writing = None
-        batches = 0
-        for table in reader.tables():
-            batches += 1
-            if writing is not None:
-                writing.result()
-            writing = pool.submit(lake.append, table)
-            del table  # the pool lets go of it when it is written
-        if writing is not None:
-            writing.result()
+        raise _OutdatedError  # rows were lost, or a writer was killed
+    reader = Reader(results, units, tell)
+    batches = 0
+    for table in reader.tables():
+        lake.append(table)
+        batches += 1
     if reader.fresh or reader.gone:
         gone = [unit.reading for unit in reader.gone]
         lake.replace_files(files.to_table([*reader.fresh.values()]), gone)
@@ -114,14 +91,7 @@ def _refreshed(results: Path, lake: Lake, tell: Tell) -> ResultTable:
         lake.refresh()
         if batches > 1:
             lake.shorten_log()
-        stored = files.updated(stored, gone, reader.fresh.values())
-    return ResultTable(lake=lake, files=stored, warnings=tuple(reader.warnings))
-
-
-def _sweep(lake: Lake, readings: set[int]) -> None:
-    """Delete the points that a writer left who was killed."""
-    written = {*lake.read(["reading"], "true").column("reading").unique().to_pylist()}
-    lake.delete(written - readings)
+    return ResultTable(lake=lake, files=files.read(lake), warnings=tuple(reader.warnings))
 
 
 @contextlib.contextmanager

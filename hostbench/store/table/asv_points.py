@@ -40,8 +40,8 @@ _NUMBERS = {
 _STATUSES = pa.array(["ok", "skipped", "failed"])
 _OK, _SKIPPED, _FAILED = range(3)
 _NUMBER = (int, float)
-_MAX_KNOWN = 300_000
-"""Points of the layouts in one list: about 40 MB."""
+_MOST_LAYOUTS = 16
+"""That are remembered: a suite changes now and then."""
 _NO_TIME = np.iinfo(np.int64).min
 """What numpy takes for no time."""
 
@@ -103,50 +103,44 @@ class Points:
         return layout.is_shown & np.array(is_own, dtype=bool)[layout.benchmark_of]
 
 
-def table(found: Sequence[Points], machine: str, hardware: str | None) -> pa.Table:
-    """The frame's rows of files with one layout, file by file: `len(layout.is_shown)` of each."""
-    layout, num = found[0].layout, len(found)
+def table(points: Points, machine: str, hardware: str | None) -> pa.Table:
+    """The frame's rows of a file, those that cannot be shown too."""
+    layout, of_benchmark = points.layout, points.layout.benchmark_of
     size = len(layout.is_shown)
-    of_file = np.repeat(np.arange(num, dtype=np.int32), size)
-    of_benchmark = np.tile(layout.benchmark_of, num) + of_file * len(layout.shape)
-    of_all = np.zeros(num * size, np.int32)
-    place = pa.array(np.tile(np.arange(size, dtype=np.int32), num))
-    ids = [asv_tree.run_id(one.commit, one.env_name) for one in found]
-    started = [one.committed_ms if ms is None else ms for one in found for ms in one.started_ms]
+    shared = {
+        "machine": machine,
+        "hardware": hardware,
+        "commit": points.commit,
+        "run_id": asv_tree.run_id(points.commit, points.env_name),
+        "torch": points.torch,
+        "source": "asv",
+        "flags": "",
+    }
+    of_file = np.zeros(size, np.int32)
+    started = [points.committed_ms if ms is None else ms for ms in points.started_ms]
     return pa.table(
         {
-            "machine": _spread([machine], of_all),
-            "hardware": _spread([hardware], of_all),
-            "commit": _spread([one.commit for one in found], of_file),
-            "committed_at": _times([one.committed_ms for one in found], of_file),
-            "run_id": _spread(ids, of_file),
+            **{name: _spread([value], of_file) for name, value in shared.items()},
+            "committed_at": _times([points.committed_ms], of_file),
             "started_at": _times(started, of_benchmark),
-            "torch": _spread([one.torch for one in found], of_file),
-            **{name: column.take(place) for name, column in layout.columns.items()},
-            "version": _spread([one for own in found for one in own.versions], of_benchmark),
-            **_numbers(found, layout),
-            "source": _spread(["asv"], of_all),
-            "flags": _spread([""], of_all),
+            **layout.columns,
+            "version": _spread(points.versions, of_benchmark),
+            **_numbers(points),
         }
     )
 
 
-def _numbers(found: Sequence[Points], layout: Layout) -> dict[str, Any]:
+def _numbers(points: Points) -> dict[str, Any]:
     """The columns of numbers, and what became of each point."""
-    numbers = {
-        name: np.concatenate([one.numbers[name] for one in found]) for name in (*_NUMBERS, "value")
-    }
-    in_seconds = np.tile(layout.in_seconds, len(found))
-    value = numbers["value"]
+    layout, value = points.layout, points.numbers["value"]
     is_missing = np.isnan(value)
-    seconds = np.where(in_seconds, value, np.nan)
+    seconds = np.where(layout.in_seconds, value, np.nan)
     rate = np.full(len(value), np.nan)
-    np.divide(np.tile(layout.rate_bytes, len(found)), seconds, out=rate, where=seconds > 0)
-    is_time = in_seconds & ~is_missing
-    numbers = {name: np.where(is_time, own, np.nan) for name, own in numbers.items()}
+    np.divide(layout.rate_bytes, seconds, out=rate, where=seconds > 0)
+    is_time = layout.in_seconds & ~is_missing
+    numbers = {name: np.where(is_time, own, np.nan) for name, own in points.numbers.items()}
     numbers |= {"value": value, "seconds": seconds, "gb_per_s": rate / units.GB}
-    has_failed = np.concatenate([one.has_failed for one in found])
-    status = np.where(is_missing, np.where(has_failed, _FAILED, _SKIPPED), _OK)
+    status = np.where(is_missing, np.where(points.has_failed, _FAILED, _SKIPPED), _OK)
     no_reason = pa.array(np.zeros(len(value), np.int32), mask=~is_missing)
     return {
         "status": pa.DictionaryArray.from_arrays(status.astype(np.int32), _STATUSES),
@@ -184,8 +178,9 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
     nothing = (None,) * len(results)
     shape = list(zip(results, columns.get("params", nothing), strict=True))
     layout = next((one for one in layouts if one.shape == shape), None)
-    layout = layout or _layout(shape, described)
-    _remember(layouts, layout)
+    if layout is None:
+        layout = _layout(shape, described)
+        layouts[:] = [layout, *layouts][:_MOST_LAYOUTS]
     counts = layout.counts.tolist()
     numbers = {}
     for name, key in _NUMBERS.items():
@@ -216,18 +211,6 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
         odd_times=_odd_times(data, started) if has_gaps else (),
         samples=columns.get("samples", nothing),
     )
-
-
-def _remember(layouts: list[Layout], newest: Layout) -> None:
-    """At the front of the list, whose last were not met for longest. It is replaced as a whole:
-    another thread may be reading it."""
-    kept, num = [newest], len(newest.is_shown)
-    for one in [*layouts]:
-        num += 0 if one is newest else len(one.is_shown)
-        if num > _MAX_KNOWN:
-            break
-        kept += [] if one is newest else [one]
-    layouts[:] = kept
 
 
 def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layout:

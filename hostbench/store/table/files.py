@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,9 @@ from hostbench.store.columns import STATUSES
 from hostbench.store.table.lake import Lake
 from hostbench.store.table.rows import READING, texts, times
 
-FORMAT = 1
+FORMAT = 2
+"""To be raised when the columns change, or what is in them: a table of another is made anew."""
+HEAD = f"hostbench results, format {FORMAT}"
 KINDS = ("run", "asv", "part")
 """In the order in which the frame holds rows of the same moment. A part of a run, an archive or a
 journal, has no rows of its own."""
@@ -89,26 +91,13 @@ def to_table(units: Sequence[Unit]) -> pa.Table:
 
 
 def read(lake: Lake) -> pa.Table:
-    """A row for each unit; nothing in columns that a table of before lacks.
-
-    Raises one of DAMAGE.
-    """
-    found = lake.read_files(_NAMES)
-    for name in _NAMES:
-        if name not in found.column_names:
-            found = found.append_column(name, pa.nulls(len(found)))
-    return found.select(_NAMES).cast(SCHEMA)
-
-
-def updated(table: pa.Table, gone: Collection[int], fresh: Iterable[Unit]) -> pa.Table:
-    """Without these readings, and with what was read instead."""
-    kept = ~np.isin(table.column(READING).to_numpy(), [*gone])
-    return pa.concat_tables([table.filter(pa.array(kept)), to_table([*fresh])])
+    """A row for each unit. Raises one of DAMAGE."""
+    return lake.read_files(_NAMES).cast(SCHEMA)
 
 
 def units_of(table: pa.Table) -> dict[str, Unit]:
     """By key; of two readings of one file the later counts."""
-    columns = {name: _listed(table.column(name)) for name in _NAMES}
+    columns = {name: table.column(name).to_pylist() for name in _NAMES}
     for name in _JSON:
         columns[name] = [None if text is None else json.loads(text) for text in columns[name]]
     found: dict[str, Unit] = {}
@@ -116,13 +105,6 @@ def units_of(table: pa.Table) -> dict[str, Unit]:
         if unit.key not in found or found[unit.key].reading < unit.reading:
             found[unit.key] = unit
     return found
-
-
-def _listed(column: pa.ChunkedArray) -> list[Any]:
-    """As to_pylist, faster where there is text, or a number in each row."""
-    is_plain = pa.types.is_string(column.type) or not column.null_count
-    values: list[Any] = column.to_numpy().tolist() if is_plain else column.to_pylist()
-    return values
 
 
 def describe(table: pa.Table, units: Mapping[int, Unit]) -> None:
@@ -190,18 +172,11 @@ def _codes(table: pa.Table, name: str) -> tuple[Any, list[str | None]]:
 
 
 def description() -> str:
-    """Of the code that makes rows, a project's own workloads among it: when it changes, every row
-    may."""
-    digest = hashlib.sha256(_code())
+    """Of a folder's table: what made its rows, a project's own workloads among it."""
+    digest = hashlib.sha256()
     for path in families.files():
         digest.update(path.name.encode() + path.read_bytes())
-    return f"hostbench results, format {FORMAT}, code {digest.hexdigest()[:16]}"
-
-
-@cache
-def _code() -> bytes:
-    rooms = (path.name for path in _ROOT.iterdir())
-    return code_of(*(name for name in sorted(rooms) if name.removesuffix(".py") not in _NO_ROWS))
+    return f"{HEAD}, {hostbench.__version__}, workloads {digest.hexdigest()[:16]}"
 
 
 @cache
@@ -216,7 +191,6 @@ def code_of(*names: str) -> bytes:
 
 
 _ROOT = Path(hostbench.__file__).parent
-_NO_ROWS = ("cli", "device", "judge", "report", "runner", "_benchmarks", "_dashboard")
 
 
 def digest_of(value: Any) -> str:

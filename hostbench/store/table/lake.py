@@ -100,13 +100,12 @@ class Lake:
         """Of all that were written, also those that do not count."""
         return sum(part.rows for part in self._parts())
 
-    def read_files(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Columns that the table lacks are left out."""
-        return ask(self.files, _known(self.files, columns), "true")
+    def read_files(self, columns: Sequence[str]) -> pa.Table:
+        return ask(self.files, columns, "true")
 
     def read(self, columns: Sequence[str] | None, where: str) -> pa.Table:
-        """Points in no order, text as dictionaries. Columns that the table lacks are left out."""
-        return ask(self.points, _known(self.points, columns), where)
+        """Points in no order, text as dictionaries; all columns, or these."""
+        return ask(self.points, columns, where)
 
     def read_column(self, name: str, machine: str | None) -> pa.ChunkedArray:
         """A column of all points of a machine, always in the same order, text as dictionaries: as
@@ -127,7 +126,6 @@ class Lake:
             self.points,
             rows,
             mode="append",
-            schema_mode="merge",
             writer_properties=_WRITER,
         )
 
@@ -136,11 +134,9 @@ class Lake:
         has replaced some of them meanwhile."""
         if gone:
             replaced = is_in({*gone, *table.column(READING).to_pylist()})
-            write_deltalake(
-                self.files, table, mode="overwrite", predicate=replaced, schema_mode="merge"
-            )
+            write_deltalake(self.files, table, mode="overwrite", predicate=replaced)
         elif len(table):
-            write_deltalake(self.files, table, mode="append", schema_mode="merge")
+            write_deltalake(self.files, table, mode="append")
 
     def delete(self, gone: Collection[int]) -> None:
         """The points of these readings."""
@@ -230,11 +226,6 @@ def counting(table: pa.Table, readings: Any) -> pa.Table:
     """Without the points of readings that do not count."""
     keep = np.isin(table.column(READING).to_numpy(), list(readings))
     return table if keep.all() else table.filter(pa.array(keep))
-
-
-def _known(table: DeltaTable, columns: Sequence[str] | None) -> list[str] | None:
-    known = {field.name for field in table.schema().fields}
-    return [name for name in columns if name in known] if columns else None
 
 
 def ask(table: DeltaTable, columns: Sequence[str] | None, where: str) -> pa.Table:

@@ -1,11 +1,12 @@
 """Reading what the table does not hold yet: runs and asv's files, each once."""
 
+import contextlib
 import json
+import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,43 +19,41 @@ from hostbench.core.units import number_of
 from hostbench.facts import causes
 from hostbench.facts.record import to_json
 from hostbench.limits import published
+from hostbench.runner import journal
 from hostbench.store import adopt, archive, asv_tree, frame, runs
-from hostbench.store.columns import FrameRow
 from hostbench.store.runs import put_together
 from hostbench.store.table import asv_points
 from hostbench.store.table.files import Unit, describe, digest_of
 from hostbench.store.table.lake import MAX_ROWS
 from hostbench.store.table.rows import FILE, READING, numbered, of_rows, texts
-from hostbench.store.table.scan import Scan, Stat, stat_of
 
+Stat = list[int]
+"""[size in bytes, time of the last change in ns]: a list, as JSON gives it back."""
 Claims = dict[str, list[list[Any]]]
 """Commit -> [benchmark, started_at in ms] of the rows of asv's files that runs hold too."""
-
-
-_Read = tuple[int, asv_points.Points, Any]
-"""The reading of a file of asv's, its points, and which of them count."""
-_TOGETHER = 8_192
-"""Points of files that are turned into rows at once: each file's alone takes a fifth longer."""
 _NO_STAT = [0, 0]
 """Of a run, which is no file."""
 
 
 class Reader:
-    """Compares a scan with the known units, reads what differs, and notes it in `units`."""
+    """Compares a results folder with the known units, reads what differs, and notes it in
+    `units`."""
 
-    def __init__(
-        self, results: Path, units: dict[str, Unit], found: Scan, tell: asv_tree.Tell
-    ) -> None:
-        self.results, self.units, self.found, self._tell = results, units, found, tell
+    def __init__(self, results: Path, units: dict[str, Unit], tell: asv_tree.Tell) -> None:
+        self.results, self.units, self._tell = results, units, tell
         self.fresh: dict[int, Unit] = {}
         """What was read, by reading."""
         self.gone: list[Unit] = []
         """What counts no more."""
-        self.warnings = [
-            f"{results}/{ascii(name)[1:-1]} has a name that is no UTF-8; left out: rename it"
-            for name in found.odd
-        ]
+        self.warnings: list[str] = []
         """Of files that are no unit: benchmarks.json, published.toml, machine.json."""
+        self._machines = sorted(self._names(results))
+        self._archives: dict[str, Stat] = {}
+        for machine in self._machines:
+            self._archives |= self._stats(f"{machine}/runs", archive.SUFFIX)
+        self._asv = {machine: self._stats(machine, ".json") for machine in self._machines}
+        found = ((path, stat_of(path)) for path in journal.find(results))
+        self._journals = {p.relative_to(results).as_posix(): stat for p, stat in found if stat}
         self._next = max([time.time_ns(), *(unit.reading + 1 for unit in units.values())])
         self._waiting: dict[str | None, list[pa.Table]] = {}
         self._num_waiting: Counter[str | None] = Counter()
@@ -63,7 +62,7 @@ class Reader:
 
     def tables(self) -> Iterator[pa.Table]:
         """Rows of what is new, each of one machine, small enough to be sorted in memory."""
-        there = {*self._parts()}.union(*self.found.asv.values())
+        there = {*self._parts()}.union(*self._asv.values())
         for key, parts in self._runs().items():
             there.add(key)
             self._run(key, parts)
@@ -72,20 +71,39 @@ class Reader:
         for key in [key for key in self.units if key not in there]:
             self._forget(key)
         shared = asv_tree.described(self.results, self.warnings.append)
-        named = _digest_of_names(shared)
         claims = self._claims()
-        for machine in self.found.machines:
-            yield from self._asv(machine, shared, named, claims.get(machine, {}))
+        for machine in self._machines:
+            if self._asv[machine]:
+                yield from self._files_of_asv(machine, shared, claims.get(machine, {}))
         yield from self._full(at_least=1)
+
+    def _names(self, folder: Path, suffix: str = "") -> Iterator[str]:
+        """Of the folders in there, or with `suffix` of files; one that cannot be named is a
+        warning."""
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if not (entry.name.endswith(suffix) if suffix else entry.is_dir()):
+                    continue
+                if entry.name.encode(errors="ignore").decode() == entry.name:
+                    yield entry.name
+                else:
+                    name = ascii(f"{folder}/{entry.name}")[1:-1]
+                    self.warnings.append(f"{name} has a name that is no UTF-8: rename it")
+
+    def _stats(self, folder: str, suffix: str) -> dict[str, Stat]:
+        """Path in the results folder -> what stands for its content, in the order of the names."""
+        names = sorted(self._names(self.results / folder, suffix))
+        found = ((f"{folder}/{name}", stat_of(self.results / folder / name)) for name in names)
+        return {path: stat for path, stat in found if stat}
 
     def _parts(self) -> Iterator[str]:
         """The paths of all archives and journals, each read where it is new."""
-        for path, stat in self.found.archives.items():
+        for path, stat in self._archives.items():
             if self._differs(path, stat):
                 self._part(path, stat, "", self._read(path))
             yield path
-        archived = {(self.units[path].about or {}).get("run_id") for path in self.found.archives}
-        for path, stat in self.found.journals.items():
+        archived = {(self.units[path].about or {}).get("run_id") for path in self._archives}
+        for path, stat in self._journals.items():
             known = self.units.get(path)
             if not self._differs(path, stat, self._of_commit(known.commit if known else None)):
                 yield path
@@ -105,7 +123,16 @@ class Reader:
             yield path
 
     def _of_commit(self, commit: str | None) -> str:
-        return digest_of(self.found.of_commit(commit))
+        """What our environment stored of a commit, on any machine: a journal's rows hang on it."""
+        start = f"{str(commit)[:8]}-hostbench-"
+        return digest_of(
+            [
+                [path, stat]
+                for stored in self._asv.values()
+                for path, stat in stored.items()
+                if path.partition("/")[2].startswith(start)
+            ]
+        )
 
     def _read(self, path: str) -> Run | DataError:
         self._tell(self.results / path)
@@ -126,7 +153,7 @@ class Reader:
     def _runs(self) -> dict[str, list[str]]:
         """Key of each run -> the paths of its parts."""
         found: dict[str, list[str]] = {}
-        for path in (*self.found.archives, *self.found.journals):
+        for path in (*self._archives, *self._journals):
             unit = self.units.get(path)
             key = unit and unit.about and unit.about["run"]
             if key:
@@ -161,7 +188,8 @@ class Reader:
         groups = {when: runs.facts_of(facts) for when, facts in run.parts[0].facts.items()}
         setup = to_json(causes.setup(groups))
         unit.setup = json.dumps(setup) if setup else None
-        self._add_rows(unit, rows)
+        if rows:
+            self._add(numbered(of_rows(rows), unit.reading))
 
     def _claims(self) -> dict[str, Claims]:
         """By machine."""
@@ -171,28 +199,19 @@ class Reader:
                 found.setdefault(str(machine), {}).setdefault(str(commit), []).append(row)
         return found
 
-    def _asv(
-        self, machine: str, shared: Mapping[str, Any], named: str, claims: Claims
+    def _files_of_asv(
+        self, machine: str, shared: Mapping[str, Any], claims: Claims
     ) -> Iterator[pa.Table]:
+        """Rows of what is new; those that a run holds too are left out."""
+        for name in asv_tree.NO_RESULTS:
+            self._asv[machine].pop(f"{machine}/{name}", None)
         entry = asv_tree.load(self.results / machine / "machine.json", self.warnings.append)
         hardware = asv_tree.hardware(entry) if isinstance(entry, dict) else None
         own = asv_tree.described(self.results, self.warnings.append, machine)
         described = {**shared, **own}
-        named = _digest_of_names(described) if own else named
-        about = digest_of([hardware, named])
-        for group in _of_one_layout(self._points(machine, described, named, about, claims)):
-            table = asv_points.table([points for _, points, _ in group], machine, hardware)
-            table = numbered(table, [reading for reading, _, _ in group])
-            wanted = np.concatenate([wanted for _, _, wanted in group])
-            self._add(table if wanted.all() else table.filter(pa.array(wanted)))
-            yield from self._full()
-
-    def _points(
-        self, machine: str, described: Mapping[str, Any], named: str, about: str, claims: Claims
-    ) -> Iterator[_Read]:
-        """Of the files of asv's that are new."""
-        layouts = _layouts(named)
-        for path, stat in self.found.asv[machine].items():
+        about = digest_of([hardware, _names_in(described)])
+        layouts: list[asv_points.Layout] = []
+        for path, stat in self._asv[machine].items():
             unit = self.units.get(path)
             depends = _with_claims(about, claims, unit.commit if unit else None)
             if not self._differs(path, stat, depends):
@@ -202,14 +221,15 @@ class Reader:
             data = asv_tree.load(self.results / path, said.append)
             commit = str(data.get("commit_hash")) if isinstance(data, dict) else ""
             depends = _with_claims(about, claims, commit)
-            unit = self._unit(path, "asv", stat, depends, warnings=said)
-            unit.commit = commit
+            unit = self._unit(path, "asv", stat, depends, commit=commit, warnings=said)
             if data is None:
                 continue
             points = asv_points.read(self.results / path, data, described, layouts, said.append)
             if points is not None:
-                held = {tuple(row) for row in claims.get(commit, ())}
-                yield unit.reading, points, points.is_wanted(held)
+                wanted = points.is_wanted({tuple(row) for row in claims.get(commit, ())})
+                rows = numbered(asv_points.table(points, machine, hardware), unit.reading)
+                self._add(rows if wanted.all() else rows.filter(pa.array(wanted)))
+                yield from self._full()
 
     def _differs(self, key: str, stat: Stat, depends: str = "") -> bool:
         unit = self.units.get(key)
@@ -218,15 +238,9 @@ class Reader:
     def _unit(self, key: str, kind: str, stat: Stat, depends: str = "", **more: Any) -> Unit:
         """A new reading; the one before counts no more."""
         self._forget(key)
-        unit = Unit(
-            key=key,
-            kind=kind,
-            reading=self._next,
-            size=stat[0],
-            changed_ns=stat[1],
-            depends=depends,
-            **{"file": key, **more},
-        )
+        size, changed_ns = stat
+        known = {"file": key, "reading": self._next, "size": size, "changed_ns": changed_ns}
+        unit = Unit(key=key, kind=kind, depends=depends, **{**known, **more})
         self._next += 1
         self.units[key] = self.fresh[unit.reading] = unit
         return unit
@@ -236,67 +250,44 @@ class Reader:
         if unit is not None and self.fresh.pop(unit.reading, None) is None:
             self.gone.append(unit)
 
-    def _add_rows(self, unit: Unit, rows: list[FrameRow]) -> None:
-        if rows:
-            self._add(numbered(of_rows(rows), [unit.reading]))
-
     def _add(self, table: pa.Table) -> None:
         """Rows of one machine."""
         if len(table):
-            machine = (
-                table.column("machine")[0].as_py() if "machine" in table.column_names else None
-            )
+            is_named = "machine" in table.column_names
+            machine = table.column("machine")[0].as_py() if is_named else None
             self._waiting.setdefault(machine, []).append(table)
             self._num_waiting[machine] += len(table)
 
     def _full(self, at_least: int = MAX_ROWS) -> Iterator[pa.Table]:
+        """With the file of each row; what the rows of a reading have in common is noted."""
         for machine, num_rows in list(self._num_waiting.items()):
             if num_rows >= at_least:
                 del self._num_waiting[machine]
-                yield self._finished(_joined(self._waiting.pop(machine)))
-
-    def _finished(self, table: pa.Table) -> pa.Table:
-        """With the file of each row; what the rows of a reading have in common is noted."""
-        describe(table, self.fresh)
-        numbers, codes = np.unique(table.column(READING).to_numpy(), return_inverse=True)
-        files = texts([self.fresh[number].file for number in numbers.tolist()])
-        column = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), files)
-        return table.append_column(FILE, column)
+                tables = self._waiting.pop(machine)
+                table = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+                describe(table, self.fresh)
+                numbers, codes = np.unique(table.column(READING).to_numpy(), return_inverse=True)
+                files = texts([self.fresh[number].file for number in numbers.tolist()])
+                column = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), files)
+                yield table.append_column(FILE, column)
 
 
-def _of_one_layout(found: Iterable[_Read]) -> Iterator[list[_Read]]:
-    """As they come, some together."""
-    group: list[_Read] = []
-    num = 0
-    for one in found:
-        layout = one[1].layout
-        num += len(layout.is_shown)
-        if group and (layout is not group[0][1].layout or num > _TOGETHER):
-            yield group
-            group, num = [], len(layout.is_shown)
-        group.append(one)
-    if group:
-        yield group
+def stat_of(path: Path) -> Stat | None:
+    """None for what is not there (any more)."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return [stat.st_size, stat.st_mtime_ns]
 
 
-def _digest_of_names(described: Mapping[str, Any]) -> str:
-    """Of what the points of asv's files take from benchmarks.json."""
-    names = {
+def _names_in(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What the points of asv's files take from benchmarks.json."""
+    return {
         name: [about.get("param_names"), about.get("unit")]
         for name, about in described.items()
         if isinstance(about, dict)
     }
-    return digest_of(names)
-
-
-@lru_cache(maxsize=2)
-def _layouts(named: str) -> list[asv_points.Layout]:
-    """Those met in this process with this digest: a page reads a new file now and then."""
-    return []
-
-
-def _joined(tables: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
 
 
 def _with_claims(about: str, claims: Claims, commit: str | None) -> str:

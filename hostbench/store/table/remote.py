@@ -53,16 +53,22 @@ def open_remote(url: str) -> ResultTable:
 
 
 def _lake(url: str) -> Lake:
+    scheme = url.partition("://")[0]
     try:
-        return Lake(url)
+        lake = Lake(url)
     except TableNotFoundError as error:
-        if "Unknown scheme" in str(error):
-            scheme = url.partition("://")[0]
-            raise UsageError(
-                f"no table can be at {url}: nothing here knows {scheme}://; begin with s3://, "
-                "gs://, az:// or file://"
-            ) from error
-        raise
+        if "Unknown scheme" not in str(error):
+            raise
+        raise UsageError(
+            f"no table can be at {url}: nothing here knows {scheme}://; begin with s3://, gs://, "
+            "az:// or file://"
+        ) from error
+    if not lake.description.startswith(files.HEAD):
+        raise UsageError(
+            f"the table at {url} is of another version ({lake.description}, this hostbench has "
+            f"format {files.FORMAT}): publish to another URL"
+        )
+    return lake
 
 
 def version(url: str) -> int:
@@ -90,7 +96,7 @@ def publish(results: Path, local: ResultTable, url: str) -> Published:
     try:
         with suppress(TableNotFoundError):
             return _publish(results, local, _lake(url))
-        lake = Lake.create(url, files.SCHEMA, f"hostbench results, format {files.FORMAT}")
+        lake = Lake.create(url, files.SCHEMA, files.HEAD)
         return _publish(results, local, lake)
     except DAMAGE as error:
         raise UsageError(f"cannot write the table at {url}: {short(error)}") from error

@@ -73,12 +73,10 @@ def of_rows(rows: Sequence[FrameRow]) -> pa.Table:
     return pa.table(arrays)
 
 
-def numbered(table: pa.Table, readings: Sequence[int]) -> pa.Table:
-    """With the number of their reading, of which each has as many rows, and each row's place in
-    it."""
-    size = len(table) // len(readings)
-    numbers = np.repeat(np.array(readings, dtype=np.int64), size)
-    places = np.tile(np.arange(size, dtype=np.int32), len(readings))
+def numbered(table: pa.Table, reading: int) -> pa.Table:
+    """With the number of their reading, and each row's place in it."""
+    numbers = np.full(len(table), reading, dtype=np.int64)
+    places = np.arange(len(table), dtype=np.int32)
     return table.append_column(READING, pa.array(numbers)).append_column(PLACE, pa.array(places))
 
 
@@ -132,7 +130,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
     table = table.combine_chunks()
     columns: dict[str, Any] = {}
     for name in COLUMNS:
-        array = _column(table, name)
+        array = table.column(name)
         if _TYPES[name] == TEXT:
             columns[name] = _decoded(array, _from_json(name) if name in JSON else None)
         elif name in INTS or name == "num_samples":
@@ -177,13 +175,6 @@ def as_written(table: pa.Table) -> pa.Table:
     }
     arrays["machine"] = arrays["machine"].cast(pa.string())
     return pa.table(arrays)
-
-
-def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    """Null where a table of another version of hostbench has no such column."""
-    if name in table.column_names:
-        return table.column(name)
-    return pa.chunked_array([pa.nulls(len(table), SCHEMA.field(name).type)])
 
 
 def _decoded(array: pa.ChunkedArray, read: Callable[[str], Any] | None = None) -> Any:
