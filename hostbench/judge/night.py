@@ -23,20 +23,12 @@ LaunchesOf = Mapping[SeriesName, Sequence[float]]
 """Of one run: the seconds of each launch."""
 
 NightCause = Literal[
-    "code",
-    "environment",
-    "disturbed",
-    "recovered",
-    "unexplained",
-    "gone",
-    "undecided",
-    "not measured again",
+    "code", "environment", "disturbed", "unexplained", "gone", "undecided", "not measured again"
 ]
 """What moved a series. `code`: interleaved with the code before, the difference is there.
-`environment`: not the code, and a fact that lasts has changed (torch, a driver). `disturbed`:
-slower, not the code, and a passing fact moved (throttled, other programs). `recovered`: the same to
-faster, for the runs before were disturbed. `unexplained`: none of these. `gone`: the second run of
-tonight does not show it. `undecided`: that lies too close to call."""
+`environment`: not the code, and a fact that lasts has changed (torch, a driver). `disturbed`: not
+the code, and a passing fact moved (throttled, other programs). `unexplained`: none of these.
+`gone`: the second run of tonight does not show it. `undecided`: that lies too close to call."""
 CONFIRMED: tuple[NightCause, ...] = ("code", "environment")
 
 
@@ -50,13 +42,13 @@ def sides(
 def held_against(
     tonight: LaunchesOf, earlier: Sequence[LaunchesOf]
 ) -> dict[SeriesName, tuple[int, ...]]:
-    """The places of the last LOOK_BACK runs that have a series of tonight; `earlier`: the newest
-    first."""
-    places = {
+    """Which of the runs `earlier`, the newest first, each series is compared with: the last
+    LOOK_BACK that have it."""
+    indexes = {
         name: tuple(islice((at for at, run in enumerate(earlier) if name in run), LOOK_BACK))
         for name in tonight
     }
-    return {name: own for name, own in places.items() if own}
+    return {name: own for name, own in indexes.items() if own}
 
 
 def moved(tonight: LaunchesOf, earlier: Sequence[LaunchesOf]) -> dict[SeriesName, Comparison]:
@@ -65,15 +57,15 @@ def moved(tonight: LaunchesOf, earlier: Sequence[LaunchesOf]) -> dict[SeriesName
     tables: list[dict[SeriesName, tuple[list[Sequence[float]], list[Sequence[float]]]]] = [
         {} for _ in range(LOOK_BACK)
     ]
-    for name, places in held_against(tonight, earlier).items():
-        for table, at in zip(tables, places, strict=False):
+    for name, indexes in held_against(tonight, earlier).items():
+        for table, at in zip(tables, indexes, strict=False):
             table[name] = ([earlier[at][name]], [tonight[name]])
-    first, *others = map(compare, tables)
+    last, *others = map(compare, tables)
     return {
-        name: found
-        for name, found in first.items()
-        if found.verdict in ("slower", "faster")
-        and all(name not in more or more[name].verdict == found.verdict for more in others)
+        name: result
+        for name, result in last.items()
+        if result.verdict in ("slower", "faster")
+        and all(name not in other or other[name].verdict == result.verdict for other in others)
     }
 
 
@@ -94,18 +86,18 @@ def cause(
     if lies == "bad" and not same_code:
         return "code"
     if passing:  # it may hide what a fact that lasts has done: the next night tells
-        return "disturbed" if tonight.effect > 0 else "recovered"
+        return "disturbed"
     return "environment" if lasting else "unexplained"
 
 
 def to_measure_again(
-    found: Mapping[SeriesName, Comparison], num_series: int
+    changes: Mapping[SeriesName, Comparison], num_series: int
 ) -> tuple[SeriesName, ...]:
     """The series to measure again, of so many in the run: all, or those that moved furthest where
     they are more than MOST_AGAIN and than SHARE_AGAIN of the run."""
     most = max(MOST_AGAIN, round(SHARE_AGAIN * num_series))
 
     def size(name: SeriesName) -> tuple[float, SeriesName]:
-        return -abs(found[name].effect or 0.0), name
+        return -abs(changes[name].effect or 0.0), name
 
-    return tuple(sorted(found, key=size)[:most])
+    return tuple(sorted(changes, key=size)[:most])

@@ -1,16 +1,12 @@
-"""What a night is held against: the machine's runs before, what earlier nights concluded, the other
-machines."""
+"""What a night is held against: the machine's runs before, and what earlier nights concluded."""
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 
 from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s, today
-from hostbench.core.errors import Warn
 from hostbench.core.records import RunHeader
 from hostbench.core.units import number_of
 from hostbench.facts import causes as possible_causes
@@ -20,44 +16,16 @@ from hostbench.judge.compare import half
 from hostbench.judge.events import DetectedEvent
 from hostbench.judge.night import CONFIRMED
 from hostbench.report.judged import ExplainedEvent, Explainer, judge_history
-from hostbench.store import nights
 from hostbench.store.history import History
 from hostbench.store.nights import NightChange, StoredNight
-from hostbench.store.runs import AboutRun, WholeRun, facts_of
+from hostbench.store.runs import WholeRun, facts_of
 from hostbench.store.triage import Entry, EventName, entry_for
 from hostbench.vcs import repo
 
 MOST_RUNS = 8
 """Runs before tonight that are read: a series may be missing from the newest of them."""
-SILENT_AFTER = 1.5
-"""Times a machine's usual pause between two runs after which it counts as silent."""
-STAYS_AFTER = 2
-"""Disturbed nights in a row after which a fact that passes is taken for one that lasts."""
-RETIRED_AFTER_S = 30 * 86400.0
-"""A machine that was silent for longer is named no more."""
-MOST_OF_SUBJECT = 72
+_LONGEST_SUBJECT = 72
 """Letters of a commit's first line."""
-_NOT_NIGHTS = ("hostbench ab",)
-"""Who made a run of some cases alone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StillSlower:
-    """What one night confirmed as slower, of one cause."""
-
-    since: str
-    """YYYY-MM-DD."""
-    changes: tuple[NightChange, ...]
-    """The worst first."""
-    cause: str
-
-    def __str__(self) -> str:
-        worst = self.changes[0]
-        most = ", most of all" if len(self.changes) > 1 else ","
-        return (
-            f"{self.since}: {number_of(len(self.changes), 'series', 'series')} slower{most} "
-            f"{as_typed(worst.case)} {worst.effect:+.1%} that night ({self.cause})"
-        )
 
 
 def runs_before(
@@ -68,10 +36,10 @@ def runs_before(
     would hide what moved in it: cut off, by hand, or measured once more."""
     concluded = {night.run_id for night in known if not night.disturbed}
     first_s = min((epoch_s(night.started_at) for night in known), default=math.inf)
-    found: list[WholeRun] = []
+    runs: list[WholeRun] = []
     for about in reversed(history.runs()):
         same = (about.machine, about.device) == (header.machine, header.device)
-        if not same or about.by in _NOT_NIGHTS or about.run_id == header.run_id:
+        if not same or about.by == "hostbench ab" or about.run_id == header.run_id:
             continue
         at_s = epoch_s(about.started_at)
         if at_s > epoch_s(header.started_at):
@@ -80,19 +48,10 @@ def runs_before(
             continue
         whole = history.whole(about)
         if whole.header.scratch is None:
-            found.append(whole)
-        if len(found) == MOST_RUNS:
+            runs.append(whole)
+        if len(runs) == MOST_RUNS:
             break
-    return found
-
-
-def passed_over(known: Sequence[StoredNight], compared: Sequence[str]) -> tuple[str, ...]:
-    """run_ids of disturbed nights since the oldest of the runs that a night was `compared` with."""
-    began = {night.run_id: epoch_s(night.started_at) for night in known}
-    oldest = min((began[run_id] for run_id in compared if run_id in began), default=math.inf)
-    return tuple(
-        night.run_id for night in known if night.disturbed and began[night.run_id] > oldest
-    )
+    return runs
 
 
 def confirmed_at(known: Sequence[StoredNight]) -> dict[tuple[str, str], float]:
@@ -116,13 +75,12 @@ def launch_s(run: WholeRun) -> float:
 
 def measured_at(runs: Sequence[WholeRun]) -> dict[str, float]:
     """Case -> when it last had a number; `runs`: the newest first."""
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     for run in runs:
-        at = epoch_s(run.header.started_at)
         for result in run.results():
             if result.status == "ok":
-                found.setdefault(str(result.case), at)
-    return found
+                times.setdefault(str(result.case), epoch_s(run.header.started_at))
+    return times
 
 
 def facts_moved(before: WholeRun, tonight: WholeRun) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -134,105 +92,72 @@ def facts_moved(before: WholeRun, tonight: WholeRun) -> tuple[tuple[str, ...], t
     )
     lasting: list[str] = []
     passing: list[str] = []
-    for one in possible_causes.possible(first, second):
-        row = spec.row(one.name)
-        (passing if row is not None and row.volatile else lasting).append(in_words(one))
+    for difference in possible_causes.possible(first, second):
+        row = spec.row(difference.name)
+        (passing if row is not None and row.volatile else lasting).append(in_words(difference))
     return tuple(lasting), tuple(passing)
-
-
-def staying(known: Sequence[StoredNight], passing: Sequence[str]) -> tuple[str, ...]:
-    """The passing facts, in words, that the last STAYS_AFTER nights have all been disturbed by:
-    a GPU whose cooling is broken does not recover by itself."""
-    before = [
-        {_fact(text) for change in night.changes for text in change.why}
-        for night in known[-STAYS_AFTER:]
-        if night.disturbed
-    ]
-    if len(before) < STAYS_AFTER:
-        return ()
-    return tuple(text for text in passing if all(_fact(text) in names for names in before))
-
-
-def _fact(text: str) -> str:
-    """The name of a fact in words: `gpu0.throttle_reasons: none -> thermal`."""
-    return text.partition(": ")[0]
 
 
 def landed(root: Path, before: str | None, tonight: str | None) -> tuple[str, ...]:
     """The commits between two runs, the newest first: `1a2b3c4d its first line`."""
     if not before or not tonight or before == tonight:
         return ()
-    found = repo.landed(root, before, tonight)
-    if not found:
+    commits = repo.landed(root, before, tonight)
+    if not commits:
         return (f"{before[:8]} -> {tonight[:8]}",)
-    return tuple(f"{commit[:8]} {_short(subject)}" for commit, subject in found)
-
-
-def _short(subject: str) -> str:
-    return subject if len(subject) <= MOST_OF_SUBJECT else f"{subject[: MOST_OF_SUBJECT - 3]}..."
-
-
-def skipped(tonight: WholeRun, earlier: Sequence[WholeRun]) -> tuple[str, ...]:
-    """`case: reason` of what is skipped and had a number in a run before."""
-    had = _had(earlier)
     return tuple(
-        f"{as_typed(str(one.case))}: {one.reason}"
-        for one in tonight.results()
-        if one.status == "skipped" and str(one.case) in had
+        f"{commit[:8]} {subject[:_LONGEST_SUBJECT]}{'...' * (len(subject) > _LONGEST_SUBJECT)}"
+        for commit, subject in commits
     )
 
 
-def _had(runs: Sequence[WholeRun]) -> set[str]:
-    """The cases that had a number."""
-    return {
+def lost(
+    status: str, tonight: WholeRun, earlier: Sequence[WholeRun] = ()
+) -> tuple[tuple[str, ...], int]:
+    """`case: reason` of the cases with that status, `failed` or `skipped`, first those that had a
+    number in a run before; how many had."""
+    had_number = {
         str(record.case)
-        for run in runs
+        for run in earlier
         for record in run.winners().values()
         if record.status == "ok"
     }
-
-
-def failures(tonight: WholeRun, earlier: Sequence[WholeRun]) -> tuple[tuple[str, ...], int]:
-    """`case: reason` of what failed, what had a number in a run before first; how many had."""
-    had = _had(earlier)
-    failed = [one for one in tonight.results() if one.status == "failed"]
-    failed.sort(key=lambda one: str(one.case) not in had)
-    said = tuple(f"{as_typed(str(one.case))}: {one.reason}" for one in failed)
-    return said, sum(str(one.case) in had for one in failed)
+    results = [result for result in tonight.results() if result.status == status]
+    results.sort(key=lambda result: str(result.case) not in had_number)
+    texts = tuple(f"{as_typed(str(result.case))}: {result.reason}" for result in results)
+    return texts, sum(str(result.case) in had_number for result in results)
 
 
 def still_slower(
     known: Sequence[StoredNight], tonight: StoredNight, entries: Iterable[Entry]
-) -> tuple[StillSlower, ...]:
-    """Changes to slower that nights before this one confirmed, the newest first; without those
-    that are in triage, and those of which later changes, also of tonight, took back half."""
+) -> tuple[str, ...]:
+    """A line for each night before this one whose changes to slower are still there, the newest
+    first: without those that are in triage, and those of which later changes, also of tonight,
+    took back half."""
     since: dict[tuple[str, str], list[tuple[NightChange, StoredNight]]] = {}
     for night in (*known, tonight):
         for change in night.changes:
-            own = since.setdefault((change.case, change.version), [])
-            if change.cause in CONFIRMED or (change.cause == "recovered" and own):
+            if change.cause in CONFIRMED:
+                own = since.setdefault((change.case, change.version), [])
                 own.append((change, night))
-                if _is_taken_back([one.effect for one, _ in own]):
+                effects = [each.effect for each, _ in own]
+                if math.prod(1 + effect for effect in effects) - 1 < half(max(effects)):
                     own.clear()
-    said = list(entries)
-    groups: dict[tuple[str, str, tuple[str, ...]], list[NightChange]] = {}
-    for change, one in chain.from_iterable(since.values()):
-        if change.verdict == "slower" and one is not tonight and not _in_triage(change, one, said):
-            key = (one.started_at, change.cause, change.why)
-            groups.setdefault(key, []).append(change)
-    return tuple(
-        StillSlower(
-            since=at[:10],
-            changes=tuple(sorted(own, key=lambda change: -change.effect)),
-            cause=f"{cause}: {why[0]}" if why else cause,
-        )
-        for (at, cause, why), own in sorted(groups.items(), reverse=True)
-    )
+    entries = list(entries)
+    nights: dict[str, list[NightChange]] = {}
+    for change, night in chain.from_iterable(since.values()):
+        if change.verdict == "slower" and night is not tonight:
+            if not _in_triage(change, night, entries):
+                nights.setdefault(night.started_at, []).append(change)
+    return tuple(_still(at, changes) for at, changes in sorted(nights.items(), reverse=True))
 
 
-def _is_taken_back(effects: Sequence[float]) -> bool:
-    """Whether all of these changes together come to less than half of the worst."""
-    return math.prod(1 + effect for effect in effects) - 1 < half(max(effects))
+def _still(at: str, changes: Sequence[NightChange]) -> str:
+    worst = max(changes, key=lambda change: change.effect)
+    most = ", most of all" if len(changes) > 1 else ","
+    why = ": ".join((worst.cause, *worst.why[:1]))
+    num = number_of(len(changes), "series", "series")
+    return f"since {at[:10]} {num}{most} {as_typed(worst.case)} {worst.effect:+.1%} ({why})"
 
 
 def _in_triage(change: NightChange, night: StoredNight, entries: Sequence[Entry]) -> bool:
@@ -247,27 +172,6 @@ def _in_triage(change: NightChange, night: StoredNight, entries: Sequence[Entry]
     return entry is not None and not entry.lapsed(event, today())
 
 
-def silent_machines(
-    history: History, results: Path, machine: str, now: str, warn: Warn
-) -> tuple[str, ...]:
-    """`nothing from box-3 since 2026-11-21 02:00`, of machines that ran more than once: what a
-    night measured once more is the same time."""
-    runs: dict[str, list[AboutRun]] = {}
-    for about in history.runs():
-        if about.machine and about.machine != machine and about.by not in _NOT_NIGHTS:
-            runs.setdefault(about.machine, []).append(about)
-    found = []
-    for name, own in sorted(runs.items()):
-        again = set(chain(*(night.again for night in nights.of_machine(results, name, warn))))
-        began = [one.started_at for one in own if one.run_id not in again]
-        pauses = [epoch_s(later) - epoch_s(earlier) for earlier, later in pairwise(began)]
-        if pauses:
-            age_s = epoch_s(now) - epoch_s(began[-1])
-            if SILENT_AFTER * statistics.median(pauses) < age_s < RETIRED_AFTER_S:
-                found.append(f"nothing from machine {name} since {began[-1][:16]}Z")
-    return tuple(found)
-
-
 def new_events(
     history: History, root: Path, machine: str, known: Sequence[StoredNight]
 ) -> tuple[ExplainedEvent, ...]:
@@ -276,24 +180,24 @@ def new_events(
     judged = judge_history(history, "commit")
     explainer = Explainer(history, judged, root, "commit")
     return tuple(
-        explainer.tell(one, own)
+        explainer.tell(event, own)
         for own in judged
         if own.grid.machine == machine
-        for one in own.found
-        if explainer.fails(one) and not _is_known(one, own.grid.cases, known)
+        for event in own.found
+        if explainer.fails(event) and not _is_known(event, own.grid.cases, known)
     )
 
 
-def key_of(told: ExplainedEvent) -> str:
+def key_of(explained: ExplainedEvent) -> str:
     """As a stored night names it."""
-    return f"{told.found.event.id} {told.found.event.commit}"
+    return f"{explained.found.event.id} {explained.found.event.commit}"
 
 
-def _is_known(one: DetectedEvent, cases: Sequence[str], known: Sequence[StoredNight]) -> bool:
-    near = {one.event.commit, *one.event.near}
-    case = None if one.series is None else cases[one.series]
+def _is_known(detected: DetectedEvent, cases: Sequence[str], known: Sequence[StoredNight]) -> bool:
+    near = {detected.event.commit, *detected.event.near}
+    case = None if detected.series is None else cases[detected.series]
     for night in known:
-        if any(f"{one.event.id} {commit}" in night.events for commit in near):
+        if any(f"{detected.event.id} {commit}" in night.events for commit in near):
             return True
         if not near.isdisjoint({night.commit, night.run_id}) and any(
             change.cause in CONFIRMED and case in (None, change.case) for change in night.changes

@@ -9,7 +9,6 @@ from msgspec import Struct, convert, to_builtins
 from hostbench.core.errors import DataError, Warn
 from hostbench.core.files import damaged, read_stored, unpack, write_atomic
 from hostbench.core.records import DAMAGE, Name
-from hostbench.runner.places import JOURNALS
 from hostbench.store.archive import packed
 
 FOLDER = "nights"
@@ -25,15 +24,10 @@ class NightChange(Struct, frozen=True, kw_only=True):
     """slower or faster."""
     effect: float
     """Relative: 0.1 is 10 % slower. As measured again, where it was."""
-    low: float | None = None
-    high: float | None = None
-    """99 % interval."""
     cause: str
     """`hostbench.judge.night.NightCause`."""
     why: tuple[str, ...] = ()
     """The evidence in words."""
-    before: str
-    """run_id of the night before that it was held against."""
 
 
 class StoredNight(Struct, frozen=True, kw_only=True):
@@ -43,12 +37,8 @@ class StoredNight(Struct, frozen=True, kw_only=True):
     machine: Name
     commit: str | None
     started_at: str
-    answer: str
-    exit_code: int
     disturbed: bool = False
-    """Passing facts moved the figures: the next nights are not held against this one."""
-    again: tuple[Name, ...] = ()
-    """run_ids of what was measured once more."""
+    """Passing facts made it slower: the next nights are not held against this one."""
     changes: tuple[NightChange, ...] = ()
     events: tuple[str, ...] = ()
     """Of `hostbench changes`: the confirmed steps that this night was the first to name."""
@@ -58,30 +48,11 @@ def path_of(results: Path, night: StoredNight) -> Path:
     return results / night.machine / FOLDER / f"{night.run_id}{SUFFIX}"
 
 
-def write(results: Path, night: StoredNight) -> Path:
-    """Keep a night, which is open no more; the same again is left as it is."""
+def write(results: Path, night: StoredNight) -> None:
+    """Keep a night."""
     path = path_of(results, night)
     if not path.exists():
         write_atomic(path, packed(to_builtins(night)))
-    _open(results, night.machine).unlink(missing_ok=True)
-    return path
-
-
-def leave_open(results: Path, machine: str, run_id: str) -> None:
-    """This run is measured, and not yet concluded."""
-    write_atomic(_open(results, machine), f"{run_id}\n".encode())
-
-
-def left_open(results: Path, machine: str) -> str | None:
-    """The run that a night was interrupted after; None where there is none."""
-    try:
-        return read_stored(_open(results, machine), results).decode(errors="replace").strip()
-    except OSError:
-        return None
-
-
-def _open(results: Path, machine: str) -> Path:
-    return results / JOURNALS / f"{machine}.night"
 
 
 def read(path: Path) -> StoredNight:
@@ -94,10 +65,10 @@ def read(path: Path) -> StoredNight:
 
 def of_machine(results: Path, machine: str, warn: Warn) -> list[StoredNight]:
     """The oldest first. What cannot be read is a warning."""
-    found = []
+    nights = []
     for path in sorted((results / machine / FOLDER).glob(f"*{SUFFIX}")):
         try:
-            found.append(read(path))
+            nights.append(read(path))
         except DataError as error:
             warn(str(error))
-    return sorted(found, key=lambda night: night.started_at)
+    return sorted(nights, key=lambda night: night.started_at)

@@ -78,10 +78,8 @@ def test_why_it_moved(
 ) -> None:
     """`again` is a share of what was seen first; the same of what became faster."""
     more = None if again is None else compared(again * effect, 0.02)
-    told = cause(
-        compared(effect, 0.02), more, same_code=same_code, lasting=lasting, passing=passing
-    )
-    assert told == ("recovered" if effect < 0 and expected == "disturbed" else expected)
+    facts = {"same_code": same_code, "lasting": lasting, "passing": passing}
+    assert cause(compared(effect, 0.02), more, **facts) == expected
 
 
 def test_those_that_moved_furthest_are_measured_again() -> None:

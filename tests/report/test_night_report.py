@@ -4,25 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from hostbench.cli.history import open_history
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from hostbench.judge.compare import Comparison
 from hostbench.judge.night import NightCause
-from hostbench.report.night_history import (
-    MOST_OF_SUBJECT,
-    landed,
-    silent_machines,
-    still_slower,
-)
+from hostbench.report.night_history import landed, still_slower
 from hostbench.report.nightly import MovedSeries, NightReport, answer, exit_code, page
 from hostbench.report.table import markdown, text
-from hostbench.store import archive, nights
 from hostbench.store.nights import NightChange, StoredNight
 from hostbench.store.triage import Entry
 from hostbench.vcs import repo
-from tests.fakes.builders import copy_case, record, run
 
 CASE = "steps.copies[device=cpu,way=to]"
 
@@ -34,8 +25,9 @@ def night(**more: Any) -> NightReport:
         "commit": "1a2b3c4d",
         "counts": {"ok": 2},
         "enough": 2,
-        "held": 2,
-        "is_first": False,
+        "device": "cpu",
+        "before": ("20260228T020000Z-1a2b3c4d-0001",),
+        "compared": 2,
         "detectable": 0.01,
     }
     return NightReport(**usual | more)
@@ -56,17 +48,20 @@ def moved(cause: NightCause) -> MovedSeries:
             "No new change: 2 series measured, smallest detectable change 1.0% (median) [box]",
             EXIT_OK,
         ),
-        ({"held": 1}, "No new change: 2 series measured, 1 of them compared, smallest", EXIT_OK),
+        (
+            {"compared": 1},
+            "No new change: 2 series measured, 1 of them compared, smallest",
+            EXIT_OK,
+        ),
         (
             {"counts": {"ok": 2, "not measured": 3}},
             "No new change: 2 series measured, 3 cases not,",
             0,
         ),
-        ({"held": 0}, "2 series measured, nothing to compare with yet [box]", EXIT_OK),
-        ({"held": 0, "is_first": True}, "First night: 2 series measured, nothing", EXIT_OK),
+        ({"compared": 0}, "2 series measured, nothing to compare with yet [box]", EXIT_OK),
         (
-            {"held": 0, "is_first": True, "device": "cpu", "other_devices": ("cuda",)},
-            "First night on cpu, after runs on cuda: 2 series measured, nothing to compare",
+            {"compared": 0, "before": ()},
+            "First night on cpu: 2 series measured, nothing to compare with yet [box]",
             EXIT_OK,
         ),
         ({"enough": 0}, "Not judged (no case has the 7 launches that it ", EXIT_NOTHING_MEASURED),
@@ -96,16 +91,15 @@ def test_the_first_line_is_the_answer(more: dict[str, Any], first: str, code: in
 
 
 def test_text_from_anywhere_is_neither_markup_nor_a_second_line() -> None:
-    odd = "\x1b[31m<img src=x>\n## | `a` \x1b[0Ksection_end:1:hostbench_nightly\r"
+    odd = "\x1b[31m<img src=x>\n## | `a` \x1b[0K\r"
     found = night(
         machine=odd,
         moved=(moved("code"),),
         landed=(odd,),
         skipped=(odd,),
         failed=(odd,),
-        silent=(odd,),
         broken=(odd,),
-        looks_wrong=(odd,),
+        still=(odd,),
     )
     assert answer(found).isprintable()
     lines = markdown(page(found)).split("\n")
@@ -116,25 +110,7 @@ def test_text_from_anywhere_is_neither_markup_nor_a_second_line() -> None:
 def test_a_commits_first_line_is_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(repo, "landed", lambda *_: [("1a2b3c4d5e", "x" * 500)])
     (line,) = landed(tmp_path, "a", "b")
-    assert line == f"1a2b3c4d {'x' * (MOST_OF_SUBJECT - 3)}..."
-
-
-def test_a_machine_is_silent_after_its_usual_pause_between_nights(tmp_path: Path) -> None:
-    """What each night measures once more, half an hour later, is no night of its own."""
-    for day in (1, 2, 3):
-        ids = [f"202603{day:02d}T02{minute}00Z-1a2b3c4d-0001" for minute in ("00", "30")]
-        for run_id, minute in zip(ids, ("00", "30"), strict=True):
-            at = f"2026-03-{day:02d}T02:{minute}:00.000Z"
-            made = run([record(copy_case())], machine="box", run_id=run_id, started_at=at)
-            archive.write(tmp_path, made)
-        nights.write(tmp_path, replace(stored(day), run_id=ids[0], again=ids[1:]))
-    history = open_history(str(tmp_path))
-    for now, said in (
-        ("2026-03-04T02:00:00Z", ()),
-        ("2026-03-04T15:00:00Z", ("nothing from machine box since 2026-03-03T02:00Z",)),
-    ):
-        assert silent_machines(history, tmp_path, "other", now, pytest.fail) == said
-        assert silent_machines(history, tmp_path, "box", now, pytest.fail) == ()
+    assert line == f"1a2b3c4d {'x' * 72}..."
 
 
 def stored(day: int, *effects: float, cause: NightCause = "code") -> StoredNight:
@@ -144,8 +120,6 @@ def stored(day: int, *effects: float, cause: NightCause = "code") -> StoredNight
         machine="box",
         commit=f"{day:08x}",
         started_at=f"2026-03-{day:02d}T02:00:00Z",
-        answer="",
-        exit_code=0,
         changes=tuple(
             NightChange(
                 case=CASE,
@@ -153,7 +127,6 @@ def stored(day: int, *effects: float, cause: NightCause = "code") -> StoredNight
                 verdict="slower" if effect > 0 else "faster",
                 effect=effect,
                 cause=cause,
-                before="none",
             )
             for effect in effects
         ),

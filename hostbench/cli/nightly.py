@@ -1,0 +1,453 @@
+"""`hostbench nightly`: a night of a machine, unattended. Measure, keep, hold against the nights
+before, measure once more what moved, say what it was."""
+
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections import ChainMap, Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from hostbench.cli.ab import repository
+from hostbench.cli.history import open_history
+from hostbench.cli.keeping import Kept, measure_and_keep
+from hostbench.cli.measuring import End, measure_pair
+from hostbench.cli.output import check_folder, warn, write_file
+from hostbench.cli.page import show_page
+from hostbench.cli.program import given, program
+from hostbench.cli.run_setup import (
+    Measuring,
+    Setup,
+    adopt_left_over,
+    fresh,
+    header_of,
+    partial_run,
+    planned,
+    rest_of,
+    set_up,
+)
+from hostbench.core.case import Case
+from hostbench.core.clock import epoch_s
+from hostbench.core.errors import (
+    EXIT_FAILED,
+    HostbenchError,
+    Interrupted,
+    NothingMeasured,
+)
+from hostbench.core.processes import become_subreaper
+from hostbench.core.records import CaseRecord, RunHeader
+from hostbench.core.samples import MIN_LAUNCHES
+from hostbench.core.units import number_of
+from hostbench.device.simulated_file import MARK
+from hostbench.judge import night as judge
+from hostbench.judge.compare import Comparison, compare
+from hostbench.judge.night import CONFIRMED, LaunchesOf, SeriesName
+from hostbench.report import html, night_history
+from hostbench.report.comparison import detectable
+from hostbench.report.nightly import (
+    MovedSeries,
+    NightReport,
+    as_json,
+    exit_code,
+    page,
+    table,
+    to_store,
+)
+from hostbench.report.overview import overview
+from hostbench.report.table import markdown
+from hostbench.runner.lock import only_one
+from hostbench.runner.plan import Plan, fitting
+from hostbench.store import frame, nights, triage
+from hostbench.store.columns import STATUSES
+from hostbench.store.damage import damage
+from hostbench.store.nights import StoredNight
+from hostbench.store.runs import WholeRun, launches_in_words
+from hostbench.vcs import side
+
+FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
+"""Shares of `--budget`: up to there the run goes, and what is measured once more."""
+RESUMED_FOR_S = 20 * 3600.0
+"""A run that was cut off is gone on with for so long; then it is another night."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightlyOptions(Measuring):
+    no_asv: bool = False
+    summary: Path | None = None
+    page: Path | None = None
+    format: str = "text"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Tonight:
+    """The night as far as it has come: an interrupt ends it anywhere, and its summary is due all
+    the same."""
+
+    options: NightlyOptions
+    report: NightReport = field(default_factory=NightReport)
+    run: WholeRun | None = None
+    results: Path | None = None
+    began_s: float = field(default_factory=time.monotonic)
+    is_underway: bool = False
+    """Options and names are right: what goes wrong from here on is none of theirs (a full disk)."""
+    is_ours: bool = True
+    """No other nightly measures here, whose files these would be."""
+
+    def note(self, **known: Any) -> None:
+        """Fields of the report that are known now."""
+        self.report = replace(self.report, **known)
+
+    def remark(self, *texts: str) -> None:
+        self.note(remarks=(*self.report.remarks, *texts))
+
+    def failed_beside(self, text: str) -> None:
+        self.note(broken=(*self.report.broken, text))
+
+    @contextmanager
+    def beside(self, what: str) -> Iterator[None]:
+        """A step beside the measuring: where it fails the night goes on, and says so."""
+        try:
+            yield
+        except Exception as error:
+            self.failed_beside(f"{what}: {_in_words(error)}")
+
+    def within(self, setup: Setup, share: float) -> Setup:
+        """The same, to stop when so much of the budget is used up, where there is one."""
+        if self.options.budget is None:
+            return setup
+        left_s = share * self.options.budget - (time.monotonic() - self.began_s)
+        return replace(setup, budget_s=max(left_s, 0.0))
+
+
+def execute(options: NightlyOptions) -> int:
+    """The summary is written whatever happened. Exit code 2 for a wrong option, 4 where something
+    failed or was cut off, 1 where something is slower, 3 where nothing was measured, else 0."""
+    become_subreaper()
+    for path in (options.summary, options.page):
+        if path is not None:
+            check_folder(path)
+    tonight = _Tonight(options=options)
+    try:
+        _measure_and_judge(tonight)
+    except (KeyboardInterrupt, Interrupted):
+        tonight.note(cut_off="interrupted")
+    except Exception as error:
+        of_usage = isinstance(error, HostbenchError) and not tonight.is_underway
+        code = error.exit_code if of_usage else EXIT_FAILED  # type: ignore[attr-defined]
+        tonight.note(error=_in_words(error), error_code=code)
+    tonight.note(took_s=time.monotonic() - tonight.began_s)
+    if tonight.is_ours:
+        try:
+            _conclude(tonight)
+        except KeyboardInterrupt:
+            tonight.failed_beside("interrupted before the page was written")
+        tonight.remark(*_next_steps(options, tonight.report))
+        _write_summary(tonight)
+    night = tonight.report
+    show_page(options.format, lambda: page(night), lambda: table(night), lambda: as_json(night))
+    return exit_code(night)
+
+
+def _measure_and_judge(tonight: _Tonight) -> None:
+    setup = set_up(tonight.options)
+    tonight.results = setup.results
+    tonight.note(
+        machine=setup.machine,
+        device=setup.device,
+        commit=setup.checkout.commit,
+        began=setup.now(),
+    )
+    is_simulated = setup.device == MARK
+    tonight.is_ours = False
+    with only_one(f"{setup.machine} in {setup.results}" if is_simulated else "this machine"):
+        tonight.is_ours = tonight.is_underway = True
+        kept = _measure(tonight, tonight.within(setup, FOR_THE_RUN))
+        tonight.run = kept.run
+        launches = _launches_of(kept.run.winners().values())
+        _note_measured(tonight, kept, launches)
+        if not tonight.report.cut_off and kept.run.header.scratch is None:
+            _say("judging")
+            _judge(tonight, setup, kept.run, launches)
+
+
+# ---- measuring ----------------------------------------------------------------------------------
+
+
+def _measure(tonight: _Tonight, setup: Setup) -> Kept:
+    """Tonight's run: the rest of one that was cut off, or a new one."""
+    options = tonight.options
+    adopt_left_over(setup)
+    header, plan, earlier = fresh(options, setup)
+    partial = partial_run(setup)
+    if partial is not None and _is_tonights(partial.header, header, setup):
+        _say(f"going on with run {partial.run_id}, which was cut off")
+        header, plan, earlier = rest_of(partial, options, setup)
+    elif options.budget is not None:
+        plan = _that_fits(tonight, setup, header, plan)
+        header = header_of(plan, setup, setup.checkout)
+    return measure_and_keep(setup, header, plan, earlier, tells_asv=not options.no_asv)
+
+
+def _is_tonights(partial: RunHeader, header: RunHeader, setup: Setup) -> bool:
+    """Whether a run that was cut off is this night's: of the same cases, and not too old."""
+    age_s = epoch_s(setup.now()) - epoch_s(partial.started_at)
+    return {*partial.planned} <= {*header.planned} and 0 <= age_s < RESUMED_FOR_S
+
+
+def _that_fits(tonight: _Tonight, setup: Setup, header: RunHeader, plan: Plan) -> Plan:
+    """As many launches and cases as there is time for, going by the last run; all of a first."""
+    if not setup.results.is_dir():
+        return plan
+    known = nights.of_machine(setup.results, setup.machine, warn)
+    earlier = night_history.runs_before(open_history(str(setup.results)), header, known)
+    if not earlier:
+        return plan
+    measured_at = night_history.measured_at(earlier)
+    oldest_first = sorted(plan.cases, key=lambda case: measured_at.get(str(case), 0.0))
+    costs_s = dict.fromkeys(oldest_first, night_history.launch_s(earlier[0]))
+    launches, fit = fitting(costs_s, setup.budget_s, header.launches)
+    cases = tuple(case for case in plan.cases if case in (fit or oldest_first[:1]))
+    if len(cases) < len(plan.cases):
+        num = number_of(len(plan.cases) - len(cases), "case")
+        tonight.remark(f"{num} did not fit into --budget: those that were measured last")
+    return replace(plan, cases=cases, profile=plan.profile.of(launches))
+
+
+def _note_measured(tonight: _Tonight, kept: Kept, launches: LaunchesOf) -> None:
+    run = kept.run
+    counted = Counter(result.status for result in run.results())
+    if kept.asv_error:
+        tonight.failed_beside(f"asv lacks the run: {kept.asv_error}")
+    tonight.note(
+        run_id=run.run_id,
+        began=run.header.started_at,
+        cut_off="" if kept.ended in ("complete", "stopped") else kept.ended,
+        scratch=run.header.scratch,
+        launches=launches_in_words(run.header.launches, run.measured_launches, True),
+        enough=len(launches),
+        counts={status: counted[status] for status in STATUSES if counted[status]},
+        failed=night_history.lost("failed", run)[0],
+    )
+
+
+def _launches_of(records: Iterable[CaseRecord]) -> LaunchesOf:
+    """Of each series that has enough launches for a verdict, without the observing pass."""
+    launches: dict[SeriesName, list[float]] = {}
+    for record in records:
+        if record.status == "ok" and record.seconds is not None:
+            launches.setdefault((str(record.case), record.version), []).append(record.seconds)
+    return {name: own for name, own in launches.items() if len(own) >= MIN_LAUNCHES}
+
+
+# ---- judging ------------------------------------------------------------------------------------
+
+
+def _judge(tonight: _Tonight, setup: Setup, run: WholeRun, launches: LaunchesOf) -> None:
+    """Hold the run against those before, and measure once more what moved."""
+    history = open_history(str(setup.results))
+    known = nights.of_machine(setup.results, setup.machine, warn)
+    earlier = night_history.runs_before(history, run.header, known)
+    if earlier:
+        _hold_against(tonight, setup, run, launches, earlier, known)
+    entries = triage.read(setup.results).entries.values()
+    tonight.note(
+        still=night_history.still_slower(known, to_store(tonight.report), entries),
+        events=night_history.new_events(history, Path.cwd(), setup.machine, known),
+    )
+    if damaged := damage(setup.results, history):
+        more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
+        tonight.failed_beside(f"{damaged[0]}{more}")
+
+
+def _hold_against(
+    tonight: _Tonight,
+    setup: Setup,
+    run: WholeRun,
+    launches: LaunchesOf,
+    earlier: Sequence[WholeRun],
+    known: Sequence[StoredNight],
+) -> None:
+    since = night_history.confirmed_at(known)
+    earlier_launches: list[LaunchesOf] = [
+        {
+            name: own
+            for name, own in _launches_of(other.winners().values()).items()
+            if epoch_s(other.header.started_at) >= since.get(name, 0.0)
+        }
+        for other in earlier
+    ]
+    newest: LaunchesOf = dict(ChainMap(*map(dict, earlier_launches)))
+    held = judge.held_against(launches, earlier_launches)
+    moved = judge.moved(launches, earlier_launches)
+    # Of the runs that what moved was compared with the oldest: all that may have moved it is since.
+    before = earlier[max((held[name][0] for name in moved), default=0)]
+    lasting, passing = night_history.facts_moved(before, run)
+    failed, num_broke = night_history.lost("failed", run, earlier)
+    skipped, num_skipped = night_history.lost("skipped", run, earlier)
+    tonight.note(
+        before=tuple(earlier[at].run_id for at in sorted(set(chain(*held.values()))) or [0]),
+        compared=len(held),
+        same_commit=before.header.commit == run.header.commit,
+        lasting=lasting,
+        passing=passing,
+        landed=night_history.landed(Path.cwd(), before.header.commit, run.header.commit),
+        failed=failed,
+        num_broke=num_broke,
+        skipped=skipped[:num_skipped],
+        detectable=detectable(compare(judge.sides(newest, launches))),
+    )
+    if not moved:
+        return
+    _note_moved(tonight, moved, {})
+    names = judge.to_measure_again(moved, len(launches))
+    works = setup.workloads.values()
+    by_name = {str(case): case for work in works for case in work.cases()}
+    cases = [by_name[case] for case, _ in names if case in by_name]
+    limited = tonight.within(setup, FOR_MEASURING)
+    try:
+        if tonight.report.same_commit:
+            again, end = _second_run(tonight, limited, newest, cases)
+        else:
+            again, end = _interleaved(tonight, limited, str(before.header.commit), cases)
+    except Interrupted:
+        raise
+    except HostbenchError as error:
+        tonight.remark(f"what moved could not be measured again: {error}")
+        return
+    if end == "interrupted":
+        raise KeyboardInterrupt
+    _note_moved(tonight, moved, again)
+
+
+def _note_moved(
+    tonight: _Tonight,
+    moved: Mapping[SeriesName, Comparison],
+    again: Mapping[SeriesName, Comparison],
+) -> None:
+    """Each series that moved with its cause, as far as it was measured `again`."""
+    night = tonight.report
+    known = {
+        "same_code": night.same_commit,
+        "lasting": bool(night.lasting),
+        "passing": bool(night.passing),
+    }
+    tonight.note(
+        moved=tuple(
+            MovedSeries(
+                case=case,
+                version=version,
+                tonight=comparison,
+                again=again.get((case, version)),
+                cause=judge.cause(comparison, again.get((case, version)), **known),
+            )
+            for (case, version), comparison in moved.items()
+        )
+    )
+
+
+def _interleaved(
+    tonight: _Tonight, setup: Setup, before: str, cases: Sequence[Case]
+) -> tuple[Mapping[SeriesName, Comparison], End]:
+    """The commit `before` against the working tree; both runs are kept. Raises HostbenchError where
+    the commit cannot be measured."""
+    _say(f"measuring {number_of(len(cases), 'case')} interleaved with {before[:8]}")
+    root, code = repository(setup.results)
+    with tempfile.TemporaryDirectory(prefix="hostbench-nightly-") as folder:
+        sides = (
+            side.of_commit(root, before, Path(folder, "before")),
+            side.of_working_tree(root, code, Path(folder, "now")),
+        )
+        comparable, notes = side.comparable(tuple(cases), sides)
+        tonight.remark(*notes)
+        if not comparable:
+            raise NothingMeasured("nothing can be compared")
+        pair = measure_pair(setup, sides, _plan_of(tonight, setup, comparable))
+    tonight.note(again=pair.run_ids)
+    both = judge.sides(*map(_launches_of, pair.records))
+    return compare(both, interleaved=both), pair.end
+
+
+def _second_run(
+    tonight: _Tonight, setup: Setup, before: LaunchesOf, cases: Sequence[Case]
+) -> tuple[Mapping[SeriesName, Comparison], End]:
+    """The runs before against a second run of tonight; asv keeps the first."""
+    _say(f"measuring {number_of(len(cases), 'case')} a second time")
+    plan = _plan_of(tonight, setup, tuple(cases))
+    header = header_of(plan, setup, setup.checkout)
+    kept = measure_and_keep(setup, header, plan, tells_asv=False)
+    tonight.note(again=(kept.run.run_id,))
+    second = _launches_of(kept.run.winners().values())
+    return compare(judge.sides(before, second)), kept.ended
+
+
+def _plan_of(tonight: _Tonight, setup: Setup, cases: tuple[Case, ...]) -> Plan:
+    """As the night's, in an order of its own."""
+    seed = random.SystemRandom().getrandbits(32)
+    return replace(planned(tonight.options, setup), cases=cases, seed=seed)
+
+
+# ---- handing on ---------------------------------------------------------------------------------
+
+
+def _conclude(tonight: _Tonight) -> None:
+    """Keep what was concluded and write the page. After an interrupt a CI job has seconds left:
+    then neither, and the night is not concluded."""
+    night, results, path = tonight.report, tonight.results, tonight.options.page
+    if night.cut_off or night.run_id is None or results is None or tonight.run is None:
+        return
+    if night.scratch is None:
+        with tonight.beside("the night could not be kept"):
+            nights.write(results, to_store(night))
+    if path is not None:
+        with tonight.beside(f"the page {path} could not be written"):
+            rows = frame.of_run(results, tonight.run, warn)
+            history = overview(open_history(str(results)), Path.cwd())
+            document = html.html(rows, tonight.run, head=page(night), history=history)
+            write_file(path, document.encode(), "--page")
+
+
+def _write_summary(tonight: _Tonight) -> None:
+    path = tonight.options.summary
+    if path is not None:
+        with tonight.beside(f"the summary {path} could not be written"):
+            text = f"{markdown(page(tonight.report))}\n"
+            write_file(path, text.encode(errors="replace"), "--summary")
+
+
+def _next_steps(options: NightlyOptions, night: NightReport) -> Iterator[str]:
+    """What to type next."""
+    where = given(options, "results")
+    if night.run_id:
+        yield f"see it: `{program()} dashboard{where}`"
+    if night.failed:
+        shown = f"--run {night.run_id} --tracebacks{where}"
+        yield f"why cases failed: `{program()} report {shown}`"
+    code = night.of("code", verdict="slower")
+    if code and len(night.landed) > 1:
+        name = f"{code[0].case}@{night.machine}"
+        yield f"which commit it was: `{program()} bisect '{name}'{where}`"
+    for series in night.of(*CONFIRMED, verdict="slower")[:1]:
+        since = str(night.commit)[:8] if series.cause == "code" else night.run_id
+        name = f"{series.case}@{night.machine}"
+        yield (
+            "if it is intended, accept it, and no night names it any more: "
+            f"`{program()} triage set '{name}' {since} accepted{where}`"
+        )
+
+
+def _in_words(error: Exception) -> str:
+    """A fault of hostbench's own with its traceback on stderr: the summary is due all the same."""
+    if isinstance(error, HostbenchError):
+        return str(error)
+    traceback.print_exception(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def _say(text: str) -> None:
+    print(f"hostbench: {text}", file=sys.stderr, flush=True)
