@@ -31,7 +31,7 @@ from hostbench.vcs.side import known_commit, measured_paths
 _FIRST = re.compile(r"^# first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
 _POSSIBLE = re.compile(r"^# possible first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
 _STEP = re.compile("(good|bad|skip) +[0-9a-f]{8}  ")
-_OPTIONS = ("device", "launches", "deadline", "seed", "identify", "machine", "results")
+_OPTIONS = ("device", "launches", "deadline", "seed", "machine", "results")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -172,9 +172,6 @@ measuring = several(
     ),
     deadline,
     click.option("--seed", type=int, metavar="N", help="of the random order of cases"),
-    click.option(
-        "--identify", is_flag=True, help="store host name, serial numbers, bus ids and UUIDs too"
-    ),
     machine,
     results,
 )

@@ -57,7 +57,6 @@ class Measuring:
     deadline: float | None = None
     """Seconds a case."""
     seed: int | None = None
-    identify: bool = False
     machine: str | None = None
     results: str | None = None
 
@@ -116,7 +115,7 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
     if simulation is None:
         needs_torch = measures and device != MARK
         torch_state = _working(facts.probe_torch(device)) if needs_torch else None
-        collect = partial(facts.collect, torch_state=torch_state, identify=options.identify or None)
+        collect = partial(facts.collect, torch_state=torch_state)
         found = collect()
         if torch_state is not None and device == "cuda" and not torch_state.cuda_works:
             wrong = without_cuda(found, facts.nvidia_hardware(), torch_state)

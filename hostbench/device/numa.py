@@ -3,10 +3,9 @@
 import os
 from pathlib import Path
 
-from hostbench.facts.files import listed, read_text
-from hostbench.facts.pci import DEVICES, numa_node
+from hostbench.facts.files import listed, read_int, read_text
 
-_DEVICES = Path("/") / DEVICES
+_DEVICES = Path("/sys/bus/pci/devices")
 LEAST_CPUS = 2
 LEAST_SHARE = 1 / 8
 """Of the allowed CPUs: two sockets of an EPYC in four nodes each have an eighth on every node."""
@@ -31,4 +30,5 @@ def bind_near(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
 def local_cpus(pci_address: str | None, devices: Path = _DEVICES) -> set[int]:
     """CPUs on the device's node; empty where the node is not known."""
     device = devices / str(pci_address)
-    return set() if numa_node(device) is None else listed(read_text(device / "local_cpulist"))
+    node = read_int(device / "numa_node")
+    return set() if node is None or node < 0 else listed(read_text(device / "local_cpulist"))

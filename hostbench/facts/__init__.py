@@ -4,14 +4,13 @@ Importing this imports none of torch, numpy and pynvml.
 """
 
 import os
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hostbench.facts.causes import differences
 from hostbench.facts.files import read_int, read_text
-from hostbench.facts.gpu import NOT_ASKED, no_driver_facts, nvml_facts, unread_gpu_facts
+from hostbench.facts.gpu import no_driver_facts, nvml_facts, unread_gpu_facts
 from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
 from hostbench.facts.memory import with_memory_copy
@@ -48,34 +47,24 @@ __all__ = [
 ]
 
 
-IDENTIFY = "HOSTBENCH_IDENTIFY"
-
-
 def collect(
     root: Path = Path("/"),
     nvml: Any = None,
     *,
     environ: Mapping[str, str] | None = None,
     torch_state: TorchState | None = None,
-    identify: bool | None = None,
 ) -> Facts:
-    """All facts of now. GPUs that the user hid are left out, with the reason under `nvml`.
-
-    What names the machine is stored only with `identify`, which HOSTBENCH_IDENTIFY=1 stands in for.
-    """
+    """All facts of now. GPUs that the user hid are left out, with the reason under `nvml`."""
     environ = os.environ if environ is None else environ
-    asked = environ.get(IDENTIFY) == "1" if identify is None else identify
     hashes = torch_state.uuid_hashes if torch_state else ()
     hidden = hidden_by_user(environ)
     if hidden:
         read = {"nvml": no_driver_facts(hidden)}
     else:
-        read = nvml_facts(nvml, root=root, identify=asked, uuid_hashes=hashes)
+        read = nvml_facts(nvml, root=root, uuid_hashes=hashes)
     if not hidden and "gpu0" not in read:
         read.update(_gpus_without_nvml(root, nvml, environ))
-    host = host_facts(root)
-    host["hostname"] = _hostname() if asked else NOT_ASKED
-    return {"host": host, "software": software_facts(environ, torch_state), **read}
+    return {"host": host_facts(root), "software": software_facts(environ, torch_state), **read}
 
 
 def host_facts(root: Path = Path("/")) -> Group:
@@ -95,11 +84,6 @@ def _content(path: Path) -> Value:
     """The number that a file holds, or its text."""
     number = read_int(path)
     return read_text(path) if number is None else number
-
-
-def _hostname() -> Fact:
-    name = platform.node()
-    return known(name) if name else unknown("the host has no name")
 
 
 def _gpus_without_nvml(root: Path, nvml: Any, environ: Mapping[str, str] | None) -> Facts:

@@ -1,28 +1,27 @@
 """Facts about NVIDIA GPUs and their driver, read through an opened NVML by the rows of `spec`.
 
 What needs more than one call (NVLink, C2C, other GPUs, the way through PCI) is read here. Bus id,
-serial number and UUID stay out of stored facts unless they are asked for.
+serial number and UUID are no facts: they name the machine.
 """
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostbench.facts import pci
+from hostbench.facts.files import read_int
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, bare, field_value, open_nvml
 from hostbench.facts.record import Fact, Facts, Group, known, unknown
 from hostbench.facts.spec import GPU, LINK_BYTES, NVML, Spec
 from hostbench.facts.words import switch
 
-NOT_ASKED = unknown("not asked for (--identify)")
 ORDER_UNKNOWN = "several GPUs, and torch did not tell which of them is which CUDA device"
 
-_STORED = {row.name: row for row in GPU if row.read and not row.identity}
+_STORED = {row.name: row for row in GPU if row.read}
 _READ = _STORED | {row.name: row for row in LINK_BYTES}
-_IDENTITY = [row for row in GPU if row.identity]
 
 MAX_NVLINKS = 36
 _NVLINK_COUNT, _SPEED_COMMON, _LINK_SPEED = 91, 90, 164
@@ -37,7 +36,6 @@ def nvml_facts(
     library: Any = None,
     *,
     root: Path = Path("/"),
-    identify: bool = False,
     uuid_hashes: Sequence[str] = (),
 ) -> Facts:
     """The group `nvml` and one group per GPU. Opens NVML and closes it; never raises.
@@ -51,7 +49,7 @@ def nvml_facts(
     try:
         facts = {"nvml": {row.name: nvml.read(*_bound(nvml, row)) for row in NVML}}
         for index, place in enumerate(cuda_indices(nvml, uuid_hashes)):
-            facts[f"gpu{index}"] = gpu_facts(nvml, index, root, identify) | {"cuda_index": place}
+            facts[f"gpu{index}"] = gpu_facts(nvml, index, root) | {"cuda_index": place}
         return facts
     finally:
         nvml.close()
@@ -79,18 +77,16 @@ def hash_bare(uuid: str) -> str:
     return hashlib.sha256(bare(uuid).encode()).hexdigest()[:16]
 
 
-def gpu_facts(nvml: Nvml, index: int, root: Path = Path("/"), identify: bool = False) -> Group:
+def gpu_facts(nvml: Nvml, index: int, root: Path = Path("/")) -> Group:
     """Everything about one GPU, but its CUDA index."""
     handle = nvml.handle(index)
     if isinstance(handle, Fact):
-        return _unread(handle, handle if identify else NOT_ASKED)
+        return _unread(handle)
     read = {name: _read(nvml, row, handle) for name, row in _STORED.items()}
     read |= _nvlink(nvml, handle) | _c2c(nvml, handle) | _way_to_the_cpu(nvml, handle, root)
     read["num_mig_devices"] = nvml.num_mig_devices(handle)
     read["num_other_processes"] = _others(nvml, handle)
     read["cuda_index"] = unknown("not asked")
-    for row in _IDENTITY:
-        read[row.name] = _read(nvml, row, handle) if identify else NOT_ASKED
     return {row.name: read[row.name] for row in GPU}
 
 
@@ -108,11 +104,11 @@ def no_driver_facts(why: str) -> Group:
 
 def unread_gpu_facts(name: Fact, why: str) -> Group:
     """A GPU that is there but that NVML does not answer for."""
-    return _unread(unknown(why), NOT_ASKED) | {"name": name}
+    return _unread(unknown(why)) | {"name": name}
 
 
-def _unread(fact: Fact, identity: Fact) -> Group:
-    return {row.name: identity if row.identity else fact for row in GPU}
+def _unread(fact: Fact) -> Group:
+    return {row.name: fact for row in GPU}
 
 
 def _read(nvml: Nvml, row: Spec, handle: Any) -> Fact:
@@ -136,25 +132,25 @@ def _way_to_the_cpu(nvml: Nvml, handle: Any, root: Path) -> Group:
     """`numa_nodes` is a list such as `0` or `0,1`, of NVML or else of sysfs; a virtual machine
     often tells neither."""
     library = nvml.library
-    address = _address(nvml, handle)
     nodes = nvml.read(
         lambda: _bits(library.nvmlDeviceGetMemoryAffinity(handle, _MASK_WORDS, _NODE_SCOPE))
     )
-    slot = None if isinstance(address, Fact) else pci.numa_node(root / pci.DEVICES / address)
-    if nodes.value is None and slot is not None:
-        nodes = known(str(slot))
-    return {**pci.pci_facts(root, address), "numa_nodes": nodes}
+    bus_id = nvml.read(lambda: library.nvmlDeviceGetPciInfo(handle).busId)
+    slot = _slot(root, str(bus_id.value))
+    width = None if slot is None else read_int(slot / "max_link_width")
+    node = None if slot is None else read_int(slot / "numa_node")
+    if nodes.value is None and node is not None and node >= 0:  # virtual machines have -1
+        nodes = known(str(node))
+    why = bus_id.why or "sysfs does not show the GPU's PCI link"
+    return {"pci_device_max_width": known(width) if width else unknown(why), "numa_nodes": nodes}
 
 
-def _address(nvml: Nvml, handle: Any) -> str | Fact:
-    """Where sysfs has the GPU; used to read there, never stored."""
-    fact = nvml.read(lambda: nvml.library.nvmlDeviceGetPciInfo(handle).busId)
-    if not isinstance(fact.value, str):
-        return fact
-    try:
-        return pci.address_of(fact.value)
-    except ValueError:
-        return unknown("NVML's PCI address cannot be read")
+def _slot(root: Path, bus_id: str) -> Path | None:
+    """Where sysfs has a device, whose address NVML writes as `00000000:18:00.0`."""
+    match = re.fullmatch(r"([0-9a-f]{4,}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", bus_id.lower())
+    if match is None:
+        return None
+    return root / f"sys/bus/pci/devices/{int(match[1], 16):04x}:{match[2]}"
 
 
 def _bits(mask: Iterable[int]) -> str | None:

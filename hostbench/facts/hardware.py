@@ -13,11 +13,6 @@ from hostbench.facts.record import Fact
 
 _NVIDIA, _DISPLAY_CLASS = "0x10de", "0x03"
 UNNAMED = "NVIDIA GPU"
-_OTHER_SIGNS = {
-    "wsl": ("usr/lib/wsl/lib/libcuda.so.1",),
-    "tegra": ("dev/nvgpu", "dev/nvhost-gpu"),
-}
-"""What Windows' driver shows to WSL2, and a Jetson's before JetPack 6: neither device nor slot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +21,7 @@ class Hardware:
 
     num_gpus: int
     seen_by: str | None = None
-    """`nvml`, `proc`, `dev`, `wsl`, `tegra` or `pci`; None where none is visible."""
+    """`nvml`, `proc`, `dev` or `pci`; None where none is visible."""
     names: tuple[str, ...] = ()
     """Model names where the source tells them."""
     why: str | None = None
@@ -89,9 +84,6 @@ def _from_kernel(root: Path, why: str) -> Hardware:
     if nodes:
         names = (UNNAMED,) * len(nodes)
         return Hardware(num_gpus=len(nodes), seen_by="dev", names=names, why=why)
-    for seen_by, signs in _OTHER_SIGNS.items():
-        if any((root / sign).exists() for sign in signs):
-            return Hardware(num_gpus=1, seen_by=seen_by, names=(UNNAMED,), why=why)
     num_pci = sum(_is_ours(device) for device in entries(root / "sys/bus/pci/devices", "*"))
     if num_pci:
         return Hardware(num_gpus=num_pci, seen_by="pci", why=why)

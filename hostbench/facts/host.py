@@ -139,8 +139,6 @@ def hypervisor(root: Path) -> Fact:
     xen = read_text(root / "sys/hypervisor/type")
     if xen:
         return known(xen)
-    if "microsoft" in (read_text(root / "proc/sys/kernel/osrelease") or "").lower():
-        return known("wsl")
     if "hypervisor" not in read_fields(root / "proc/cpuinfo").get("flags", "hypervisor").split():
         return unknown("not a virtual machine")
     firmware = root / "sys/class/dmi/id"

@@ -9,7 +9,7 @@ from hostbench.facts.record import Fact, Group, known, unknown
 from hostbench.facts.spec import SOFTWARE
 from hostbench.facts.torch_probe import TorchState
 
-PACKAGES = ("torch", "numpy", "asv")
+PACKAGES = ("torch", "asv")
 _TORCH = ("cuda_runtime", "cudnn", "nccl", "allocator_backend")
 
 

@@ -11,10 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import hostbench
 from hostbench.facts import cgroup, cpu_time, host, words
 from hostbench.facts.environment import hash_uuid
-from hostbench.facts.files import entries
 from hostbench.facts.nvml import field_value
 from hostbench.facts.record import Value, is_counter
 from hostbench.facts.words import switch, throttle_words, word
@@ -52,8 +50,6 @@ class Spec:
     """How the readings of one run add up; None: not read while it runs."""
     absent_counts: bool = False
     """No value means that there is no such limit, which is a state like any other."""
-    identity: bool = False
-    """Names the machine: stored only if asked for, and never compared."""
 
 
 def by(absolute: float = 0.0, relative: float = 0.0) -> HasMoved:
@@ -100,11 +96,6 @@ HOST = (
         cause=7,
         absent_counts=True,
     ),
-    _fact(
-        "num_numa_nodes",
-        lambda root: len(entries(root / "sys/devices/system/node", "node[0-9]*")) or None,
-        why="the kernel shows no NUMA nodes",
-    ),
     _fact("memory_bytes", host.memory_bytes, why="/proc/meminfo has no MemTotal"),
     _fact(
         "memory_limit_bytes",
@@ -135,11 +126,6 @@ HOST = (
         cause=59,
     ),
     _fact(
-        "clocksource",
-        "sys/devices/system/clocksource/clocksource0/current_clocksource",
-        why=_SILENT,
-    ),
-    _fact(
         "pcie_aspm_policy",
         lambda root: host.chosen(root / "sys/module/pcie_aspm/parameters/policy"),
         why=_SILENT,
@@ -163,15 +149,12 @@ HOST = (
     _fact("memory_copy_all_cores_bytes_per_s", volatile=True),
     _fact("foreign_cpu_share", volatile=True, moved=by(absolute=0.1), cause=74),
     _fact("steal_share", volatile=True, moved=by(absolute=0.05), cause=75),
-    _fact("hostname", identity=True),
 )
 
 SOFTWARE = (
     _fact("python", platform.python_version, cause=30),
-    _fact("hostbench", lambda: hostbench.__version__, cause=NEVER),
     # read together by software
     _fact("torch", cause=21),
-    _fact("numpy"),
     _fact("asv", cause=NEVER),
     _fact("torch_cuda_runtime", cause=22),
     _fact("torch_cudnn", cause=25),
@@ -232,7 +215,6 @@ GPU = (
     _fact("pcie_max_width", "nvmlDeviceGetMaxPcieLinkWidth", cause=43),
     _fact("pcie_gpu_max_generation", "nvmlDeviceGetGpuMaxPcieLinkGeneration"),
     _fact("pci_device_max_width"),
-    _fact("pci_iommu"),
     _fact("numa_nodes", cause=9),
     _fact("nvlink_links"),
     _fact("nvlink_mb_per_s"),
@@ -303,10 +285,6 @@ GPU = (
     _fact(
         "ecc_uncorrected_lifetime_total", lambda n, h: int(n.nvmlDeviceGetTotalEccErrors(h, 1, 1))
     ),
-    # names of the machine
-    _fact("serial", "nvmlDeviceGetSerial", identity=True),
-    _fact("pci_bus_id", lambda n, h: n.nvmlDeviceGetPciInfo(h).busId, identity=True),
-    _fact("uuid", "nvmlDeviceGetUUID", identity=True),
 )
 
 LINK_BYTES = (
@@ -323,10 +301,12 @@ RETIRED = frozenset(
     "power_average_w graphics_clock_mhz performance_state pcie_speed_mbps_per_lane "
     "pcie_tx_kb_per_s pcie_rx_kb_per_s gpu_utilization_percent memory_utilization_percent "
     "memory_reserved_bytes asv_runner nvidia_ml_py nvml_version cuda_device_order gpm_supported "
-    "mig_pending ecc_pending".split()
+    "mig_pending ecc_pending hostname serial pci_bus_id uuid num_numa_nodes clocksource hostbench "
+    "numpy pci_iommu".split()
 )
-"""Of archives from before: facts that moved from minute to minute, or only watched, and that are
-read no more. Every other fact that has no row is compared, as the least likely cause."""
+"""Facts of older archives that are not collected any more and never compared: they moved from
+minute to minute, named the machine, or explained nothing. Every other fact that has no row is
+compared, as the least likely cause."""
 
 
 def row(name: str) -> Spec | None:
@@ -337,7 +317,7 @@ def row(name: str) -> Spec | None:
 def cause(name: str) -> int:
     """Its place among the causes, 1 the likeliest; NEVER for none."""
     found = row(name)
-    if name in RETIRED or is_counter(name) or (found and found.identity):
+    if name in RETIRED or is_counter(name):
         return NEVER
     if found is None:
         return LAST
@@ -345,10 +325,9 @@ def cause(name: str) -> int:
 
 
 def is_steady(name: str) -> bool:
-    """Whether a difference says that something was changed: not of what always moves, nor of what
-    is stored only if asked for."""
+    """Whether a difference says that something was changed: not of what always moves."""
     found = row(name)
-    moves = found is not None and (found.volatile or found.identity)
+    moves = found is not None and found.volatile
     return not (moves or name in RETIRED or is_counter(name))
 
 

@@ -1,14 +1,13 @@
 """The ceiling of a case on a machine: which link it is held against, and what that can carry."""
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hostbench.core import pcie
 from hostbench.core.units import GB, MIB, format_rate
 from hostbench.device.simulated_parts import Link as SimulatedLink
-from hostbench.facts.record import Facts, cuda_group, number_of, second_group, text_of, value_of
+from hostbench.facts.record import Facts, cuda_group, number_of, second_group, value_of
 from hostbench.limits import links
 from hostbench.limits.links import LinkName
 
@@ -21,10 +20,6 @@ WHICH = "cannot be told which GPU ran"
 MAX_CACHED_BYTES = 128 * MIB
 """Source and target of a copy in a GPU's memory that are smaller together may stay in its cache:
 the largest of today hold 128 MB."""
-
-NO_LINK = "no link: an integrated GPU shares the host's memory"
-INTEGRATED = frozenset({"nvgpu", "tegra", "jetson", "xavier", "orin", "thor"})
-"""Words in the names of such GPUs, small letters."""
 
 HOST_LINKS = ("host_to_device", "device_to_host", "both_ways", "through_host")
 
@@ -109,8 +104,6 @@ def host_link(facts: Facts, loaded: Facts, group: str) -> Ceiling | str:
         if not rate:
             return f"the rate of NVLink-C2C is unknown{_why(facts, group, 'c2c_max_mb_per_s')}"
         return Ceiling(gb_per_s=links.c2c_bytes_per_s(rate) / GB, text="NVLink-C2C")
-    if INTEGRATED.intersection(re.findall(r"\w+", (text_of(facts, group, "name") or "").lower())):
-        return NO_LINK
     for found, prefix, mark in (
         (loaded, "pcie_", ""),
         (facts, "pcie_max_", " (its maximum: not read under load)"),

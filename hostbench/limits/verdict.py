@@ -9,7 +9,7 @@ from typing import Literal
 
 from hostbench.core.units import format_rate
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
-from hostbench.limits.ceiling import NO_LINK, Ceiling, host_link, is_on
+from hostbench.limits.ceiling import Ceiling, host_link, is_on
 
 VerdictKind = Literal[
     "fine",
@@ -20,7 +20,6 @@ VerdictKind = Literal[
     "slow",
     "throttled",
     "virtualized",
-    "integrated",
     "unknown",
 ]
 Level = Literal["warn", "note", "ok"]
@@ -91,8 +90,6 @@ def _unreadable(facts: Facts, group: str, virtual: bool, why: str) -> Iterator[_
         text = "a virtual GPU; link and counters stay unknown"
         remedy = "ask who runs the host for PCIe generation and width; compare measured rates"
         yield "virtualized", "note", text, remedy
-    elif why == NO_LINK:
-        yield "integrated", "ok", why, ""
     elif text_of(facts, group, "name") is not None:
         remedy = "compare the measured rates with those published for this GPU"
         yield "unknown", "note", why, remedy

@@ -10,7 +10,7 @@ from typing import Literal
 from hostbench.core.case import Case
 from hostbench.core.errors import install
 from hostbench.core.units import GB, format_bytes, format_rate
-from hostbench.facts.hardware import UNNAMED, Hardware
+from hostbench.facts.hardware import Hardware
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of, value_of
 from hostbench.facts.torch_probe import TorchState
 from hostbench.limits.ceiling import ALL_CORES, ONE_THREAD
@@ -104,11 +104,7 @@ def _torch(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diag
 
 def _cuda_remedy(facts: Facts, hardware: Hardware, torch: TorchState) -> str:
     mute = [why for group in gpu_groups(facts) if (why := _why_mute(facts, group))]
-    if hardware.seen_by == "wsl":
-        remedy = "update the NVIDIA driver in Windows; none belongs into WSL"
-    elif hardware.seen_by == "tegra" and torch.cuda_runtime is None:
-        remedy = "install NVIDIA's build of torch for Jetson"
-    elif torch.cuda_runtime is None:
+    if torch.cuda_runtime is None:
         remedy = "install a CUDA build of torch (https://pytorch.org/get-started/locally)"
     elif mute:
         remedy = mute[0]
@@ -150,8 +146,6 @@ def _host(facts: Facts) -> Iterator[Diagnosis]:
     if value_of(facts, "host", "virtualized"):
         name = text_of(facts, "host", "hypervisor")
         text = f"a virtual machine{f' ({name})' if name else ''}: neighbours may show in figures"
-        if name == "wsl":
-            text = "WSL2: Windows' driver has the GPU, and pinned memory may be scarce"
         yield Diagnosis("note", text)
 
 
@@ -167,10 +161,6 @@ def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Dia
     if text_of(facts, "nvml", "confidential_computing") == "on":
         text = "confidential computing is on: every copy is encrypted through a bounce buffer"
         yield Diagnosis("warn", text, "compare only with machines like it")
-    models = {text_of(facts, group, "name") for group in gpu_groups(facts)}
-    if torch.cuda_works and models and models <= {None, UNNAMED}:
-        text = "nobody tells the GPU's model: another machine of such GPUs would have the same name"
-        yield Diagnosis("note", text, "name it: HOSTBENCH_MACHINE=NAME, or --machine NAME")
     if not hardware.visible:
         yield Diagnosis("note", f"no NVIDIA GPU is used: {hardware.why}")
 
@@ -204,9 +194,6 @@ def _state(facts: Facts, group: str, torch: TorchState) -> Iterator[Diagnosis]:
             yield Diagnosis("warn", text, why)
         else:
             yield Diagnosis("broken", f"{group} does not answer", why)
-    if any("driver is too old" in (fact.why or "") for fact in facts[group].values()):
-        text = f"{group}: the driver is too old for some facts"
-        yield Diagnosis("note", text, "upgrade the NVIDIA driver")
 
 
 def _why_mute(facts: Facts, group: str) -> str | None:

@@ -894,20 +894,6 @@ def test_facts_are_kept_before_during_and_after(results: Path) -> None:
     assert list(sets) == ["before", "during", "after"]
     assert list(sets["during"]) == ["host"]  # a simulated run uses no GPU
     assert 0 <= sets["during"]["host"]["foreign_cpu_share"] <= 1
-    assert sets["before"]["host"]["hostname"]["why"] == "not asked for (--identify)"
-
-
-def test_the_host_is_named_only_where_asked(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.node", lambda: "lab-7")
-    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
-    assert main([*SIMULATED, "--case", ONE, "--identify"]) == EXIT_OK
-    monkeypatch.setenv("HOSTBENCH_IDENTIFY", "1")
-    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
-    names = [
-        {facts.from_json(each.parts[0].facts[when])["host"]["hostname"].value for when in EDGES}
-        for each in runs_of(results)
-    ]
-    assert sorted(map(str, names)) == ["{'lab-7'}", "{'lab-7'}", "{None}"]
 
 
 COMMAND = """

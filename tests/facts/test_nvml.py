@@ -6,18 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from hostbench.facts import pci
 from hostbench.facts.gpu import gpu_facts, gpu_reads, nvml_facts
 from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
 from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
 from hostbench.facts.record import Fact, known, unknown
-from hostbench.facts.spec import GPU, LINK_BYTES
+from hostbench.facts.spec import LINK_BYTES
 from hostbench.facts.words import throttle_words
 from tests.fakes import fake_nvml as fake
 from tests.fakes import nvml_machines
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml
-
-IDENTITY = {row.name for row in GPU if row.identity}
 
 
 def why(fact: Fact) -> str:
@@ -32,8 +29,7 @@ def test_a_healthy_gpu():
     assert facts["nvml"]["confidential_computing"] == known("off")
     gpu = {name: fact.value for name, fact in facts["gpu0"].items()}
     unread = {name for name, fact in facts["gpu0"].items() if fact.value is None}
-    no_c2c_no_sysfs = {"c2c_max_mb_per_s", *pci.NAMES}
-    assert unread == no_c2c_no_sysfs | IDENTITY
+    assert unread == {"c2c_max_mb_per_s", "pci_device_max_width"}
     expected = {
         "name": "NVIDIA H200",
         "memory_bytes": 150_754_820_096,
@@ -111,7 +107,7 @@ def test_mig_and_confidential_computing():
 
 def test_a_lost_gpu_leaves_the_other_readable():
     facts = nvml_facts(FakeNvml(gpus=(FakeGpu(lost=True), FakeGpu())))
-    lost = {name: why(fact) for name, fact in facts["gpu0"].items() if name not in IDENTITY}
+    lost = {name: why(fact) for name, fact in facts["gpu0"].items()}
     lost.pop("cuda_index")
     assert {reason[:15] for reason in lost.values()} == {"the GPU is lost"}
     assert list(facts["gpu0"]) == list(facts["gpu1"])
@@ -238,20 +234,6 @@ def test_hardware_by_the_kernel(tmp_path):
     by_proc = nvidia_hardware(tmp_path, missing, {})
     assert (by_proc.seen_by, by_proc.names) == ("proc", ("NVIDIA H200",))
     assert "libnvidia-ml" in (by_proc.why or "")
-
-
-@pytest.mark.parametrize(
-    ("sign", "seen_by"),
-    [
-        ("usr/lib/wsl/lib/libcuda.so.1", "wsl"),
-        ("dev/nvhost-gpu", "tegra"),
-        ("dev/nvgpu/igpu0/ctrl", "tegra"),
-    ],
-)
-def test_a_gpu_without_a_slot_is_seen(tmp_path, sign, seen_by):
-    put(tmp_path / sign)
-    found = nvidia_hardware(tmp_path, nvml_machines.library_missing(), {})
-    assert (found.num_gpus, found.seen_by) == (1, seen_by)
 
 
 @pytest.mark.parametrize("value", ["", "-1", " -1 ", "-1,0"])

@@ -302,7 +302,6 @@ DRIVER: dict[str, Callable[..., Any]] = {
 DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetName": lambda load, gpu: gpu.name,
     "nvmlDeviceGetUUID": lambda load, gpu: gpu.uuid,
-    "nvmlDeviceGetSerial": lambda load, gpu: "1654000000000",
     "nvmlDeviceGetPciInfo": lambda load, gpu: SimpleNamespace(busId="00000000:18:00.0"),
     "nvmlDeviceGetVbiosVersion": lambda load, gpu: "96.00.A5.00.01",
     "nvmlDeviceGetMemoryInfo": lambda load, gpu, version=0: SimpleNamespace(total=gpu.memory_bytes),

@@ -4,14 +4,12 @@ from collections.abc import Callable
 
 from hostbench.core.units import MIB
 from tests.fakes.fake_nvml import (
-    DEVICE,
     FUNCTION_NOT_FOUND,
     LIBRARY_NOT_FOUND,
     NO_PERMISSION,
     NOT_SUPPORTED,
     RX,
     TX,
-    UNKNOWN,
     FakeGpu,
     FakeNvml,
 )
@@ -31,7 +29,6 @@ NEWER_CALLS = (
 """What a driver from before CUDA 12 lacks."""
 
 VGPU_REFUSES = (
-    "nvmlDeviceGetSerial",
     "nvmlDeviceGetCurrPcieLinkGeneration",
     "nvmlDeviceGetCurrPcieLinkWidth",
     "nvmlDeviceGetMaxPcieLinkGeneration",
@@ -54,35 +51,10 @@ MIG_FORBIDS = (
 )
 """Of the whole GPU, to a container with a slice."""
 
-WSL2_REFUSES = (
-    "nvmlDeviceGetComputeRunningProcesses",
-    "nvmlDeviceGetComputeRunningProcesses_v2",
-    "nvmlDeviceGetComputeMode",
-    "nvmlDeviceGetEccMode",
-    "nvmlDeviceGetTotalEccErrors",
-    "nvmlDeviceGetPersistenceMode",
-    "nvmlDeviceGetMigMode",
-    "nvmlDeviceGetMaxMigDeviceCount",
-    "nvmlDeviceGetGspFirmwareMode",
-    "nvmlDeviceGetGspFirmwareVersion",
-    "nvmlDeviceGetAddressingMode",
-    "nvmlDeviceGetMemoryAffinity",
-    "nvmlDeviceGetSerial",
-)
-"""What the driver of Windows does not tell Linux."""
-
 
 def library_missing() -> FakeNvml:
     """No libnvidia-ml.so.1: no driver, or a container without GPUs."""
     return FakeNvml(gpus=(), init_error=LIBRARY_NOT_FOUND)
-
-
-def cut_off() -> FakeNvml:
-    """A container that ran while systemd reloaded its units: NVML starts no more.
-
-    https://github.com/NVIDIA/nvidia-container-toolkit/issues/48
-    """
-    return FakeNvml(gpus=(), init_error=UNKNOWN)
 
 
 def no_permission() -> FakeNvml:
@@ -120,34 +92,6 @@ def mig_slice() -> FakeNvml:
     return FakeNvml(gpus=(gpu,))
 
 
-def wsl2() -> FakeNvml:
-    """Linux in Windows, whose driver keeps processes and modes to itself.
-
-    "Features not yet supported" in https://docs.nvidia.com/cuda/wsl-user-guide
-    """
-    gpu = FakeGpu(
-        name="NVIDIA GeForce RTX 4090",
-        link=(4, 16),
-        sleeping_link=(1, 16),
-        max_link=(4, 16),
-        own_generation=4,
-        nvlinks=0,
-        errors=dict.fromkeys(WSL2_REFUSES, NOT_SUPPORTED),
-        field_errors=dict.fromkeys((TX, RX), NOT_SUPPORTED),
-    )
-    return FakeNvml(gpus=(gpu,))
-
-
-def jetson() -> FakeNvml:
-    """A Jetson Orin with JetPack 6: the GPU has a name, and hardly more.
-
-    https://github.com/XuehaiPan/nvitop/issues/168
-    """
-    known = {"nvmlDeviceGetName", "nvmlDeviceGetUUID"}
-    gpu = FakeGpu(name="Orin (nvgpu)", errors=dict.fromkeys(set(DEVICE) - known, NOT_SUPPORTED))
-    return FakeNvml(gpus=(gpu,), driver="540.4.0", cuda_driver=12060)
-
-
 def lost_midway() -> FakeNvml:
     """A GPU that falls off the bus once 1 MiB was copied."""
     return FakeNvml(gpus=(FakeGpu(lost_after_bytes=MIB),))
@@ -167,13 +111,10 @@ MACHINES: dict[str, Callable[[], FakeNvml]] = {
     machine.__name__: machine
     for machine in (
         library_missing,
-        cut_off,
         no_permission,
         old_driver,
         vgpu,
         mig_slice,
-        wsl2,
-        jetson,
         lost_midway,
         needs_reset,
         one_lost,
