@@ -94,7 +94,8 @@ _command(
 )
 _command(
     "report",
-    "The answer of a run, in words and a table.",
+    "All answers of a run with their figures, then its cases. Families: all unless given.",
+    options.families,
     click.option("--run", metavar="RUN_ID", help="default: the newest run"),
     options.machine,
     formats("html", default=None),

@@ -11,11 +11,11 @@ def program() -> str:
     """`hostbench` where that is on PATH, else the path or `python -m hostbench` that was used."""
     started = Path(sys.argv[0])
     if started.name == "__main__.py":
-        return f"{_short(Path(sys.executable))} -m hostbench"
+        return f"{short(Path(sys.executable))} -m hostbench"
     found = shutil.which("hostbench")
     if found and Path(found).resolve() == started.resolve():
         return "hostbench"
-    return _short(started)
+    return short(started)
 
 
 def given(options: object, *names: str) -> str:
@@ -28,6 +28,6 @@ def given(options: object, *names: str) -> str:
     )
 
 
-def _short(path: Path) -> str:
+def short(path: Path) -> str:
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative

@@ -35,6 +35,7 @@ _ENDINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
+    families: tuple[str, ...]
     run: str | None
     machine: str | None
     format: str | None
@@ -67,7 +68,7 @@ def _asked(form: str, history: History, options: ReportOptions) -> str:
     if is_html and not history.runs() and history.machines() and not options.machine:
         return static.html_of_history(overview(history, Path.cwd())).rstrip("\n")
     about = _choose(history, options.run, options.machine)
-    rows, run = history.rows_of(about), history.whole(about)
+    rows, run = _of_families(history.rows_of(about), options.families), history.whole(about)
     if options.tracebacks:
         return tracebacks(run)
     if is_html:
@@ -90,6 +91,15 @@ def _beside_nvbandwidth(
     parts: list[Part] = [Heading(f"nvbandwidth ({file.name}) beside this run"), table]
     own = markdown(parts) if form == "md" else text(parts, live)
     return f"{written(form, rows, run, live)}\n\n{own}"
+
+
+def _of_families(rows: pd.DataFrame, families: tuple[str, ...]) -> pd.DataFrame:
+    """The rows of these families; all without any. Raises UsageError for one that the run lacks."""
+    known = rows["family"].unique()
+    for name in families:
+        if name not in known:
+            raise UsageError(f"this run has no family {name!r}; it has: {', '.join(known)}")
+    return rows[rows["family"].isin(families)] if families else rows
 
 
 def _form(options: ReportOptions) -> str:

@@ -2,19 +2,20 @@
 
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from hostbench.cli.keeping import measure_and_keep
 from hostbench.cli.measuring import End
 from hostbench.cli.output import warn
 from hostbench.cli.page import terminal
-from hostbench.cli.program import given, program
+from hostbench.cli.program import given, program, short
 from hostbench.cli.report import written
 from hostbench.cli.run_setup import Measuring, adopt_left_over, fresh, resumed, set_up
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK
 from hostbench.core.processes import become_subreaper
+from hostbench.report.screen import screen
 from hostbench.store import frame
+from hostbench.store.archive import path_of
 from hostbench.store.runs import WholeRun
 
 
@@ -38,19 +39,29 @@ def execute(options: RunOptions) -> int:
 
 
 def _answer(options: RunOptions, results: Path, run: WholeRun, end: End) -> int:
-    print(written(options.format, frame.of_run(results, run, warn), run, terminal()))
-    tell = partial(print, file=sys.stdout if options.format == "text" else sys.stderr)
-    folder = results / str(run.header.machine) / "runs"
-    tell(f"kept in {folder}; see it: {program()} dashboard{given(options, 'results')}")
-    if run.header.commit is None:
-        tell(f"compare two runs that belong to no commit: {program()} compare run:ID run:ID")
+    rows = frame.of_run(results, run, warn)
+    footer = _footer(options, results, run)
+    if options.format == "text":
+        print(screen(run, rows, footer, terminal()))
+    else:
+        print(written(options.format, rows, run, None))
+        print(*(f"{label}: {text}" for label, text in footer), sep="\n", file=sys.stderr)
     statuses = [result.status for result in run.results()]
-    if any(record.measurement.traceback for record in run.winners().values()):
-        shown = f"--run {run.run_id} --tracebacks{given(options, 'results')}"
-        tell(f"why cases failed: {program()} report {shown}")
     if end != "complete":
         rest = f"{program()} run --resume{given(options, 'machine', 'results')}"
         warn(f"{end}; what was measured is kept, `{rest}` does the rest")
     if end in ("interrupted", "device lost") or "failed" in statuses:
         return EXIT_FAILED
     return EXIT_OK if "ok" in statuses else EXIT_NOTHING_MEASURED
+
+
+def _footer(options: RunOptions, results: Path, run: WholeRun) -> list[tuple[str, str]]:
+    """Where the run is kept, and the next commands."""
+    where = given(options, "results")
+    archive = path_of(results, run.parts[-1])
+    pairs = [("kept", short(archive))]
+    if any(record.measurement.traceback for record in run.winners().values()):
+        shown = f"{program()} report --run {run.run_id} --tracebacks{where}"
+        pairs.append(("why it failed", shown))
+    shown = f"{program()} report{where} (everything) · {program()} dashboard{where} (pictures)"
+    return [*pairs, ("next", shown)]

@@ -35,10 +35,20 @@ class Conclusion:
     """Interval of the factor; None where there are too few launches for one."""
     is_few: bool = False
     """Fewer than MIN_LAUNCHES launches on a side: undecided says that more would tell more."""
+    spread: float = 0.0
+    """How far launches of the same code differ, as a share of their median; of the noisier side."""
 
     @property
     def is_different(self) -> bool:
         return self.verdict in ("faster", "slower")
+
+    @property
+    def possible(self) -> float:
+        """The largest relative difference, either way, that the interval leaves possible; infinite
+        where there is no interval."""
+        if self.low is None or self.high is None or self.low <= 0:
+            return math.inf
+        return max(1 / self.low, self.high) - 1
 
 
 def conclude(this: Launches, other: Launches) -> Conclusion:
@@ -65,6 +75,7 @@ def conclude(this: Launches, other: Launches) -> Conclusion:
         low=_exp(ends[0]),
         high=_exp(ends[1]),
         is_few=is_few,
+        spread=max(_spread(mine), _spread(theirs)),
     )
 
 
@@ -75,6 +86,10 @@ def _verdict(effect: float, low: float, high: float, sure: bool, least: float) -
     if sure and agrees and abs(effect) >= math.log1p(least):
         return "faster" if effect > 0 else "slower"
     return "same" if max(-low, high) <= math.log1p(SAME_WITHIN) else "undecided"
+
+
+def _spread(times: Launches) -> float:
+    return (max(times.values()) - min(times.values())) / median([*times.values()])
 
 
 def _exp(value: float) -> float | None:

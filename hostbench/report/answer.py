@@ -1,5 +1,6 @@
 """The answer to one question about one run: a verdict, figures, a chart. Records; no pandas."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,6 +12,58 @@ from hostbench.judge.conclude import Conclusion
 
 State = Literal["yes", "no", "partly", "figure", "undecided", "unavailable"]
 FigureUnit = Literal["s", "GB/s", "items/s", "bytes", "share", "x", ""]
+
+
+CLOSE = 0.25
+"""An undecided comparison that leaves less than this possible is worth its bound; beyond it what
+matters is why the launches do not tell."""
+
+
+def difference(conclusion: Conclusion, name: str = "") -> str:
+    """A conclusion in a few words: `direct 2.6x faster`, `same within 3 %`, or how large a
+    difference may still be, or why the launches do not tell."""
+    if conclusion.is_different:
+        factor = conclusion.factor
+        factor = factor if conclusion.verdict == "faster" else 1 / factor
+        return f"{name} {times(factor)} {conclusion.verdict}".strip()
+    if conclusion.verdict == "same":
+        return f"same within {_percent(conclusion.possible)}"
+    if conclusion.is_few:
+        return "too few launches to tell"
+    if conclusion.possible <= CLOSE:
+        return f"no difference seen (<{_percent(conclusion.possible)})"
+    return f"launches differ by {_percent(conclusion.spread)}"
+
+
+def interval(conclusion: Conclusion) -> str:
+    """Of an established factor: `1.9-25`; nothing of another conclusion."""
+    low, high = conclusion.low, conclusion.high
+    if not (conclusion.is_different and low and high):
+        return ""
+    ends = (low, high) if conclusion.verdict == "faster" else (1 / high, 1 / low)
+    return "-".join(times(end)[:-1] for end in ends)
+
+
+def times(factor: float) -> str:
+    """A factor to the digits that anybody compares: `1.05x`, `2.6x`, `25x`."""
+    return f"{factor:.{2 if factor < 1.2 else 1 if factor < 10 else 0}f}x"
+
+
+def _percent(share: float) -> str:
+    return f"{math.ceil(100 * share)} %" if math.isfinite(share) else "any factor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenLine:
+    """What the first screen says of one question: at most 100 characters in three columns."""
+
+    what: str
+    figures: str
+    verdict: str
+    conclusion: Conclusion | None = None
+    """What the verdict rests on, where it names a difference."""
+    learnt: str = ""
+    """How the summary on top calls it, where the difference is established."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +87,7 @@ class Ratio:
             return f"{units.format_factor(1 / factor)} slower than {self.to}"
         if self.conclusion.verdict == "same":
             return f"the same as {self.to}"
-        few = self.conclusion.is_few
-        return f"undecided beside {self.to}" if few else f"no difference seen from {self.to}"
+        return f"undecided beside {self.to}: {difference(self.conclusion)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +183,8 @@ class Answer:
     notes: tuple[str, ...] = ()
     """Sentences that explain the figures."""
     chart: Chart | None = None
+    lines: tuple[ScreenLine, ...] = ()
+    """Of the first screen; none for a question that only the full report answers."""
     launches: int | None = None
     """The fewest of any case of its workload that has a number; None where none is stored."""
 

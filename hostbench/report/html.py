@@ -11,7 +11,16 @@ from hostbench.report import charts
 from hostbench.report.answer import by_family
 from hostbench.report.causes import FAILS
 from hostbench.report.overview import HistoryOverview, series_table
-from hostbench.report.page import DEVICES, about, asked_of, counts, not_proven, table, title
+from hostbench.report.page import (
+    DEVICES,
+    about,
+    asked_of,
+    counts,
+    in_a_full_run,
+    not_proven,
+    table,
+    title,
+)
 from hostbench.report.table import Column, Heading, Part, Table
 from hostbench.store.runs import WholeRun
 
@@ -158,8 +167,7 @@ def _answers(rows: pd.DataFrame, run: WholeRun) -> list[str]:
             inner = "".join(f"<li>{escape(text)}</li>" for text in questions)
             lines.append(f"<p>Not answered ({escape(why)}):</p><ul>{inner}</ul>")
         if family in lacking:
-            asks = f"Not in a quick run (<code>hostbench run {escape(family)}</code> asks):"
-            lines.append(f"<p>{asks} {escape(' '.join(lacking[family]))}</p>")
+            lines.append(f"<p>{escape(in_a_full_run(family, lacking))}</p>")
     return lines
 
 

@@ -32,7 +32,7 @@ _FOLDED = ("skipped", "not measured")
 """Statuses of rows without any figure: told by their reason."""
 NONE: Mapping[str, list[str]] = {}
 WIDTH = 100
-DEVICES = {"cpu": "cpu [no GPU]", "simulated": "simulated"}
+DEVICES = {"cpu": "cpu (no GPU: this says nothing about CUDA)", "simulated": "simulated"}
 """Said once, over all figures: numbers that are no accelerator's."""
 _FIGURES = ("time", "rate", "async", "spread")
 _COLUMNS = (
@@ -79,13 +79,13 @@ def text_answers(found: Sequence[Answer], lacking: Mapping[str, list[str]] = NON
             lines += _wrapped(f"Not answered ({why}):", 2)
             lines += [line for text in questions for line in _wrapped(text, 6)]
         if family in lacking:
-            lines += _wrapped(f"Not in a quick run ({_whole(family)} asks):", 2)
-            lines += _wrapped(" ".join(lacking[family]), 6)
+            lines.append(f"  {in_a_full_run(family, lacking)}")
     return lines
 
 
-def _whole(family: str) -> str:
-    return f"hostbench run {family}"
+def in_a_full_run(family: str, lacking: Mapping[str, list[str]]) -> str:
+    num = number_of(len(lacking[family]), "question")
+    return f"{num} more in a full run: hostbench run {family}"
 
 
 def _adds(figure: Figure, verdict: str) -> bool:
@@ -107,8 +107,7 @@ def markdown_answers(found: Sequence[Answer], lacking: Mapping[str, list[str]] =
         for why, questions in untold.items():
             lines.append(f"- Not answered ({shown(why, True)}): {shown(' '.join(questions), True)}")
         if family in lacking:
-            asks = f"- Not in a quick run (`{_whole(family)}` asks):"
-            lines.append(f"{asks} {shown(' '.join(lacking[family]), True)}")
+            lines.append(f"- {shown(in_a_full_run(family, lacking), True)}")
     return lines
 
 

@@ -15,10 +15,6 @@ UNKNOWN = (
     "no such family is known here; ask in its own project, or name the folder of its workloads in "
     f"{families.FOLDERS}"
 )
-ON_CPU = (
-    "On the cpu device a stream is a worker thread and a copy stays in the host's memory: this "
-    "says nothing about CUDA."
-)
 
 
 def answers(rows: Sequence[Row]) -> list[Answer]:
@@ -29,8 +25,7 @@ def answers(rows: Sequence[Row]) -> list[Answer]:
         mine = [row for row in rows if row.family == family]
         if any(row.status != "not measured" for row in mine):
             own = _of_family(family, mine) if family in known else [_unasked(family, mine, UNKNOWN)]
-            is_cpu = {row.device for row in valid(mine)} == {"cpu"}
-            found += _counted(_on_cpu(own) if is_cpu else own, mine)
+            found += _counted(own, mine)
     return found
 
 
@@ -72,23 +67,6 @@ def _counted(found: Iterable[Answer], rows: Sequence[Row]) -> Iterator[Answer]:
     for one in found:
         own = [len(row.launches) for row in valid(rows) if row.workload == one.workload]
         yield replace(one, launches=min(filter(None, own), default=None))
-
-
-def _on_cpu(found: Iterable[Answer]) -> Iterator[Answer]:
-    """A verdict travels alone: one that could be taken for CUDA's says that it is not. Why is said
-    once."""
-    notes: tuple[str, ...] = (ON_CPU,)
-    for one in found:
-        if not one.is_told:
-            yield one
-            continue
-        ratios = [figure.ratio for figure in one.figures if figure.ratio is not None]
-        may_name_one = one.state in ("figure", "undecided")
-        names_one = may_name_one and any(ratio.conclusion.is_different for ratio in ratios)
-        is_claim = names_one or one.state in ("yes", "no", "partly")
-        verdict = f"on the cpu device, {one.verdict}" if is_claim else one.verdict
-        yield replace(one, verdict=verdict, notes=(*one.notes, *notes))
-        notes = ()
 
 
 def _default(work: Workload) -> str:

@@ -25,7 +25,7 @@ class Bar:
         self._out = out or sys.stderr
         live = self._out.isatty() and os.environ.get("TERM") != "dumb"
         self._drawn = _Drawn(self._out) if live else None
-        self._total = self._done = self._telling = 0
+        self._total = self._done = self._min_for_eta = 0
         self._launch = self._what = ""
         self._began_s = self._said_s = time.monotonic()
         self._late_s: float | None = None
@@ -36,10 +36,11 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def begin(self, total: int, telling: int = 1) -> None:
-        """`telling`: case-launches after which the rest can be told from the time they took: a
-        launch of every family, for one family's cases take far longer than another's."""
-        self._total, self._telling, self._done = total, telling, 0
+    def begin(self, total: int, min_for_eta: int = 1) -> None:
+        """`total`: cases times launches. `min_for_eta`: how many of them tell the time that the
+        rest takes: a launch of every family, for one family's cases take far longer than
+        another's."""
+        self._total, self._min_for_eta, self._done = total, min_for_eta, 0
         self._began_s = time.monotonic()
 
     def until(self, late_s: float) -> None:
@@ -50,7 +51,7 @@ class Bar:
     def walk(self, what: str, families: Sequence[str]) -> None:
         """A worker is about to walk the cases of these families."""
         self._launch = what
-        self._what = f"{what} {', '.join(families)}"
+        self._what = f"{what}, {', '.join(families)}"
         self._say(always=True)
 
     def started(self, case: Case) -> None:
@@ -58,7 +59,7 @@ class Bar:
         if not self._done:
             self._began_s = time.monotonic()  # the worker's start is paid once
         axes = ",".join(typed_value(name, value) for name, value in case.axes)
-        self._what = f"{self._launch} {case.workload}[{axes}]"
+        self._what = f"{self._launch}, {case.workload}[{axes}]"
         self._say()
 
     def case(self, record: CaseRecord) -> None:
@@ -68,7 +69,7 @@ class Bar:
         self._say()
 
     def dropped(self, count: int) -> None:
-        """So many case-launches will not run: their case was skipped or failed."""
+        """So many readings will not be taken: their case was skipped or failed."""
         self._done += count
 
     def tick(self) -> None:
@@ -85,12 +86,11 @@ class Bar:
         now_s = time.monotonic()
         left = self._left(now_s)
         if self._drawn:
-            self._drawn.draw(self._done, self._total, left, self._what)
+            self._drawn.draw(self._share(), left, self._what)
         elif always or now_s - self._said_s >= _LINE_EVERY_S:
             filled = round(_BAR * self._share())
             bar = "#" * filled + "." * (_BAR - filled)
-            said = (f"[{bar}] {self._done}/{self._total}", left, self._what)
-            self._line("  ".join(filter(None, said)))
+            self._line(", ".join(filter(None, (f"[{bar}] {self._what}", left))))
             self._said_s = now_s
 
     def _line(self, text: str) -> None:
@@ -107,7 +107,7 @@ class Bar:
     def _left(self, now_s: float) -> str:
         if self._late_s is not None:
             return f"at most {units.format_duration(self._late_s - now_s)} left"
-        if not self._done or self._done < self._telling:
+        if not self._done or self._done < self._min_for_eta:
             return ""
         share, spent_s = self._share(), now_s - self._began_s
         return f"{units.format_duration(spent_s / share - spent_s)} left"
@@ -126,7 +126,6 @@ class _Drawn:
 
         self._progress = Progress(
             BarColumn(bar_width=_BAR),
-            text("{task.fields[done]}"),
             text("{task.fields[left]}"),
             text("{task.description}", overflow="ellipsis"),
             console=Console(file=out, highlight=False),
@@ -135,17 +134,10 @@ class _Drawn:
             redirect_stdout=out is sys.stdout,
             redirect_stderr=out is sys.stderr,
         )
-        self._task = self._progress.add_task("", done="", left="")
+        self._task = self._progress.add_task("", total=1.0, left="")
 
-    def draw(self, done: int, total: int, left: str, what: str) -> None:
-        self._progress.update(
-            self._task,
-            completed=done,
-            total=total,
-            done=f"{done}/{total}",
-            left=left,
-            description=what,
-        )
+    def draw(self, share: float, left: str, what: str) -> None:
+        self._progress.update(self._task, completed=share, left=left, description=what)
         self._progress.start()
         self._progress.refresh()
 

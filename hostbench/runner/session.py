@@ -74,7 +74,7 @@ def _timed(
                 continue
             asked = _launch(plan, launch, cases, variables=variables)
             for side in plan.turns(families[0], launch) if len(launchers) > 1 else (0,):
-                progress.walk(f"launch {launch + 1}/{plan.profile.launches}", families)
+                progress.walk(f"launch {launch + 1} of {plan.profile.launches}", families)
                 for outcome in launchers[side].run(asked):
                     record = _record(workloads[outcome.case.workload], launch, outcome)
                     if record.status != "ok":

@@ -336,7 +336,7 @@ def test_sigterm_while_the_answer_is_given(
     def terminated(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("hostbench.cli.run.written", terminated)
+    monkeypatch.setattr("hostbench.cli.run.screen", terminated)
     assert main(QUICK) == EXIT_FAILED
     assert only(results).results()
     assert capsys.readouterr().err.endswith("hostbench: interrupted\n")
@@ -451,7 +451,7 @@ def test_exit_codes_of_a_run(
     assert one.results()
     said = capsys.readouterr()
     assert one.run_id in said.out
-    assert "kept in" in said.out
+    assert "kept  " in said.out
     assert not list(results.rglob("*.jsonl"))
     assert ("--resume" in said.err) is (launcher is Interrupted)
 
@@ -470,7 +470,7 @@ def test_a_run_is_answered_in_the_format_that_is_asked_for(
     monkeypatch.setattr(measuring, "Launcher", InProcess)
     assert main((*QUICK, "--format", form)) == EXIT_OK
     said = capsys.readouterr()
-    assert "kept in" in said.err
+    assert "kept: " in said.err
     assert main(["report", "--run", only(results).run_id, "--format", form]) == EXIT_OK
     assert read(said.out) == read(capsys.readouterr().out)
 
@@ -544,7 +544,7 @@ def test_the_remedies_name_the_folder_and_the_machine_that_were_given(
     where = ("--results", "my results", "--machine", "table")
     assert main([*QUICK, *where, "--budget", "0.000001"]) == EXIT_OK
     said = capsys.readouterr()
-    assert " dashboard --results 'my results'\n" in said.out
+    assert " dashboard --results 'my results' (pictures)\n" in said.out
     assert " run --resume --machine table --results 'my results'`" in said.err
 
 
@@ -587,7 +587,7 @@ def test_a_run_opens_no_archive_but_those_it_may_resume(
     monkeypatch.setattr(archive, "parse", noted)
     monkeypatch.setattr(measuring, "Launcher", Interrupted)
     assert main(QUICK) == EXIT_FAILED
-    assert not opened and "see it: " in capsys.readouterr().out
+    assert not opened and " dashboard" in capsys.readouterr().out
     monkeypatch.setattr(measuring, "Launcher", InProcess)
     assert main(["run", "--resume"]) == EXIT_OK
     assert len(opened) == 1 and "-nogit-" in opened[0].name
@@ -723,9 +723,9 @@ def test_end_to_end(whole_run: tuple[Path, Any]) -> None:
     pinned = copy_case(device="cuda", nbytes=1 << 28, memory="pinned", blocking=False)
     (seconds,) = next(r.seconds for r in one.results() if r.case == pinned)
     assert seconds == pytest.approx(10e-6 + (1 << 28) / 50e9, rel=1e-6)
-    assert "Does pinned memory pay?" in done.stdout
+    assert "pageable or pinned, sync  " in done.stdout
     assert "pinned 5.38 ms" in done.stdout
-    assert "Create randn on the CPU" in done.stdout
+    assert "randn 16 MiB, moved or direct" in done.stdout
     assert str(results / "simulated-shelf" / "runs") in done.stdout
     assert str(results) not in str(one)
     assert list(results.rglob("*.jsonl")) == []
@@ -882,8 +882,8 @@ def test_plain_progress_goes_to_stderr(
     assert not isinstance(sys.stderr, io.TextIOWrapper) or not sys.stderr.isatty()
     assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
     said = capsys.readouterr()
-    assert "launch 1/1 transfer" in said.err
-    assert "launch 1/1" not in said.out
+    assert "launch 1 of 1, transfer" in said.err
+    assert "launch 1 of 1" not in said.out
 
 
 def test_facts_are_kept_before_during_and_after(results: Path) -> None:
@@ -942,8 +942,8 @@ def test_a_closed_stderr_costs_no_measurement(tmp_path: Path) -> None:
         text=True,
         timeout=120,
     )
-    assert done.returncode == EXIT_OK and "1 ok" in done.stdout
-    assert "launch 1/1" not in done.stdout
+    assert done.returncode == EXIT_OK and "kept  " in done.stdout
+    assert "launch 1 of 1" not in done.stdout
     assert len(only(tmp_path / "results").results()) == 1
 
 

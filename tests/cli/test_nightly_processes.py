@@ -121,7 +121,7 @@ def test_two_at_once_are_one(machine: Machine) -> None:
     machine.commit(1)
     first = machine.start(1)
     assert first.stderr is not None
-    assert any("launch 1/10" in line for line in first.stderr)
+    assert any("launch 1 of 10" in line for line in first.stderr)
     first.send_signal(signal.SIGSTOP)
     assert machine.night(1) == EXIT_NOTHING_MEASURED and "another nightly" in machine.said
     assert f"(process {first.pid})" in machine.said

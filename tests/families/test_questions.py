@@ -434,7 +434,7 @@ def test_a_direction_without_a_number_is_named(
 def test_a_quick_run_answers_what_it_can(
     transfers: list[CaseRecord], overlaps: list[CaseRecord], tmp_path: Path
 ) -> None:
-    """No curve through one size; no serial loop from pageable memory, so no share of anything."""
+    """A curve to the device, none back; no serial loop from pageable memory, so no share of it."""
     works = families.load()
     quick = [one for one in transfers + overlaps if works[one.case.workload].is_quick(one.case)]
     assert set(asked_of(tmp_path, repeated(quick, 3))) == {
@@ -444,6 +444,8 @@ def test_a_quick_run_answers_what_it_can(
         ASYNC.format("pinned"),
         PAYS,
         LINK,
+        "What do latency and bandwidth make of a copy, host to device?",
+        "From which size on is pinned memory faster, host to device?",
         PINNED,
         SNIPPET,
     }
@@ -971,24 +973,6 @@ def test_a_direction_that_failed_is_named(tmp_path: Path) -> None:
         assert (back.status, back.reason) == ("failed", "it broke")
 
 
-def test_the_cpu_device_has_no_link(tmp_path: Path) -> None:
-    host = {"memory_copy_bytes_per_s": 10e9, "memory_copy_all_cores_bytes_per_s": 16e9}
-    records = link_copies({"host_to_device": 8, "device_to_host": 9}, "cpu", "pageable")
-    records.append(skipped(link_copy("host_to_device", "cpu")))
-    for number, (facts, note) in enumerate(
-        (
-            ({**FACTS, "host": host}, "by 1 thread 10 GB/s and by all cores 16 GB/s"),
-            (FACTS, "memory copy was not measured"),
-        )
-    ):
-        folder = tmp_path / str(number)
-        answer = asked_of(folder, records, facts=facts, device="cpu")[LINK]
-        assert answer.state == "unavailable"
-        assert [one.value for one in answer.figures] == pytest.approx([8, 9])
-        (said, *_) = answer.notes
-        assert note in said and not any(one.note for one in answer.figures)
-
-
 def test_nothing_pinned_was_measured(tmp_path: Path) -> None:
     records = [skipped(link_copy("host_to_device"), "out of pages")]
     answer = asked_of(tmp_path, records, device="cuda")[LINK]
@@ -1066,8 +1050,8 @@ def test_the_batch_size_by_items_per_second(feeding: dict[str, Answer]) -> None:
 
 def test_what_starting_workers_costs(feeding: dict[str, Answer]) -> None:
     one = feeding["What does starting 4 workers cost each epoch?"]
-    assert one.verdict == "starting them each epoch is 4.44x slower than persistent workers"
-    assert value(one, "starting them each epoch") - value(one, "persistent workers") == (
+    assert one.verdict == "new is 4.44x slower than persistent"
+    assert value(one, "new") - value(one, "persistent") == (
         pytest.approx(4 * Link().start_worker_s)
     )
 

@@ -282,13 +282,6 @@ def test_a_claim_is_as_sure_as_the_launches(item: list[float], state: str, said:
     assert found[DEAR].verdict.startswith(said)
 
 
-@pytest.mark.parametrize("item", [[30e-6], [15e-6, 15.1e-6, 14.9e-6], [10e-6]])
-def test_a_factor_of_the_cpu_device_is_not_taken_for_cudas(item: list[float]) -> None:
-    """Also where the claim itself is undecided."""
-    records = launched({(10, "none"): [10e-6], (10, "item"): item}, device="cpu")
-    assert told(records, "cpu")[DEAR].verdict.startswith("on the cpu device, ")
-
-
 def test_what_is_not_told_stands_behind_what_is() -> None:
     times = {(10, "none"): [10e-6], (10, "item"): [30e-6], (100, "none"): [1e-4]}
     found = told(launched({**times, (100, "item"): [1e-4, 2e-4]}))
@@ -315,6 +308,6 @@ def test_idle_shares_are_told_at_the_shortest_steps(simulated: dict[str, Answer]
         "in the one loop observed, at steps of 10 us: "
         "0% with nothing, 25% with .item() and 5% with .item() every 10 steps"
     )
-    (one,) = (one for one in answer.figures if one.label == "a device-wide synchronize")
+    (one,) = (one for one in answer.figures if one.label == "device synchronize")
     assert one.value == pytest.approx(99 * 5 / (1000 + 99 * 5))
     assert one.note == "1 wait a step"

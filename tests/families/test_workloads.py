@@ -63,14 +63,14 @@ def test_cases_are_unique_and_whole(work: Workload) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("family", families.names())
 def test_a_quick_run_has_a_few_cases(family: str, device: str) -> None:
-    """Of 8 whole times for samples in all: those that take less may be more."""
+    """In two minutes for all families: so many whole times for samples, or more that take less."""
     shares = [
         work.sampling
         for work in load((family,)).values()
         for case in work.cases()
         if work.is_quick(case) and case.values["device"] == device
     ]
-    assert 3 <= len(shares) and sum(shares) <= 8
+    assert 3 <= len(shares) and sum(shares) <= (20 if family == "transfer" else 10)
 
 
 REFUSED = ("allocation.mixed", "allocation.batch")

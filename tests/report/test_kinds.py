@@ -645,7 +645,7 @@ def test_values_that_cannot_be_told_apart_are_named_together() -> None:
     assert (answer.state, says_no_factor(answer)) == ("undecided", True)
     saved = [one for one in answer.figures if "saved" in one.label]
     assert [(one.value, one.status) for one in saved] == [(None, "undecided")] * 2
-    assert all(one.reason == "undecided beside serial" for one in saved)
+    assert all("undecided beside serial: " in str(one.reason) for one in saved)
 
 
 def test_one_value_is_no_sweep() -> None:
@@ -699,7 +699,9 @@ def test_launches_that_scatter_establish_no_share_of_a_rate() -> None:
     rows = [ranks(n, 16 * MIB, median([*s.values()]), launches=s) for n, s in ((2, two), (4, four))]
     answer = only(BUS, *rows)
     assert (answer.state, verdicts(answer)) == ("undecided", {"4 ranks": "undecided"})
-    assert str(figures(answer)["4 ranks"]) == "4 ranks 0.377 GB/s (undecided beside 2 ranks)"
+    assert str(figures(answer)["4 ranks"]) == (
+        "4 ranks 0.377 GB/s (undecided beside 2 ranks: too few launches to tell)"
+    )
     assert answer.verdict == (
         "16 MiB, bus bandwidth: 0.567 GB/s over 2 ranks, 0.377 GB/s over 4 ranks; whether they "
         "differ is undecided (3 launches tell only large differences; 7 tell more: hostbench run "
@@ -749,30 +751,6 @@ def test_times_at_the_smallest_size_and_over_workers_without_a_size() -> None:
     ]
     answer = only(Scaling(text="?", workload="loading.batches", over="num_workers"), *rows)
     assert answer.verdict == "1 s over 1 worker, 500 ms over 2 workers"
-
-
-# on the cpu device
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_what_the_cpu_device_says_is_said_to_be_of_it(device: str) -> None:
-    """In the verdict itself, which travels alone; why, once for the family."""
-    early = {"call_s": 0.1, "findings": {"asynchronous": True}}
-    rows = [
-        copy(seconds, memory, blocking=blocking, device=device, **({} if blocking else early))
-        for memory, seconds in (("pageable", 2.0), ("pinned", 1.0))
-        for blocking in (True, False)
-    ]
-    found = answers([*rows, row(1.0, workload="transfer.on_device", device=device)])
-    claims = [one for one in found if one.state in ("yes", "no", "partly")]
-    winners = [one for one in found if one.state == "figure" and "faster" in one.verdict]
-    assert len(claims) >= 3 and winners
-    is_cpu = device == "cpu"
-    for one in (*claims, *winners):
-        assert one.verdict.startswith("on the cpu device, ") is is_cpu
-    told = [one.notes for one in found if one.is_told]
-    notes = [note for said in told for note in said if "nothing about CUDA" in note]
-    assert len(notes) == is_cpu and (not is_cpu or notes[0] in told[0])
 
 
 # whatever is stored

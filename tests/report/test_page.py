@@ -71,7 +71,8 @@ def line_of(text: str, case: object) -> str:
 def test_the_page_says_what_the_run_is(tmp_path: Path) -> None:
     text = made(tmp_path, mixed(scratch="quick", facts=GPU_FACTS))
     first, second, third, *_ = text.splitlines()
-    assert first == "shelf (NVIDIA H200), device cpu [no GPU], 2026-11-21T12:00Z"
+    what = "shelf (NVIDIA H200), device cpu (no GPU: this says nothing about CUDA)"
+    assert first == f"{what}, 2026-11-21T12:00Z"
     assert second == (
         "commit 1a2b3c4d, torch 2.13.0+cpu, driver 580.1, 2 launches, partial, "
         "run 20261121T120000Z-1a2b3c4d-0001"

@@ -75,7 +75,7 @@ def test_nothing_left_says_what_left_nothing() -> None:
     with pytest.raises(UsageError, match="cases of device cuda alone, and this run"):
         chosen("transfer[device=cuda]")
     with pytest.raises(UsageError, match="among the quick ones"):
-        chosen("transfer[nbytes=64KiB]", quick=True)
+        chosen("transfer[nbytes=16MiB]", quick=True)
 
 
 def test_the_default_device() -> None:

@@ -141,8 +141,12 @@ def _share(label: str, shares: Launches, note: str) -> Figure:
     if not values:
         why = "no launch holds both"
         return Figure(label=label, value=None, unit="share", status="undecided", reason=why)
+    share = median(values)
+    if not 0 <= share <= 1:  # caches differ between a part alone and inside the whole
+        why = f"alone {note.removesuffix(' alone')}, longer than the whole" if note else "none left"
+        return Figure(label=label, value=None, unit="share", status="refused", reason=why)
     low, high = launch_interval(values) if len(values) >= MIN_FOR_INTERVAL else (None, None)
-    return Figure(label=label, value=median(values), unit="share", low=low, high=high, note=note)
+    return Figure(label=label, value=share, unit="share", low=low, high=high, note=note)
 
 
 def _counted(row: Row, name: str) -> int | None:
@@ -275,6 +279,9 @@ QUESTIONS = (
         where={"fill": ("zeros", "randn", "full", "arange")},
         each=("fill",),
         note=_peak,
+        screen="{fill} {nbytes}, moved or direct",
+        both_ends=True,
+        learnt="{fill} {nbytes} {choice}",
     ),
     Compare(
         text="What does an empty tensor cost, created on the CPU and moved, and on the device?",
@@ -312,5 +319,6 @@ QUESTIONS = (
         workload=BATCH,
         over="num_examples",
         per_item=True,
+        screen="training step by batch",
     ),
 )

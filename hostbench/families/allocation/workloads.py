@@ -33,8 +33,8 @@ def _one_size(nbytes: int, fill: str, **_: AxisValue) -> bool:
 
 
 def _quick(device: str, nbytes: int, fill: str, **_: AxisValue) -> bool:
-    """The middle size in both places: random numbers, and on the cpu device a cheap fill."""
-    return nbytes == MIDDLE and (fill == "randn" or (device == "cpu" and fill == "zeros"))
+    """Two sizes in both places of a cheap fill; random numbers at one of them."""
+    return (fill == "zeros" and nbytes in SIZES[:2]) or (fill == "randn" and nbytes == MIDDLE)
 
 
 def _host_only(fill: str, place: str, **_: AxisValue) -> bool:

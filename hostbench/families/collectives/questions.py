@@ -57,6 +57,8 @@ QUESTIONS = (
         rate_name="bus bandwidth",
         undefined="not defined for one rank, which sends nothing",
         about=_backend_and_queue,
+        screen="all-reduce, {nbytes}, bus rate",
+        by_size="all-reduce, {ranks}, bus rate",
     ),
     Scaling(
         text="What does a small all-reduce cost?",
@@ -64,6 +66,7 @@ QUESTIONS = (
         select=lambda rows: [row for row in rows if _is_small(row)],
         smallest=True,
         about=_backend,
+        screen="all-reduce, {nbytes}",
     ),
     Compare(
         text=f"What do {QUEUED} small all-reduces before one synchronize save?",

@@ -29,12 +29,11 @@ def _crosses(num_ranks: int, nbytes: int, **_: AxisValue) -> float:
 
 
 def _quick(device: str, nbytes: int, num_ranks: int, **_: AxisValue) -> bool:
-    """A middle and a large size over 1, 2 and 4 ranks. On GPUs each number of ranks takes every
-    launch seconds to start: there over 2 alone, which each machine with several has, at more sizes.
-    """
+    """Three sizes over 1, 2 and 4 ranks. On GPUs each number of ranks takes every launch seconds to
+    start: there over 2 alone, which each machine with several has."""
     if device == "cpu":
-        return nbytes in (MIB, 16 * MIB) and num_ranks in (1, 2, 4)
-    return nbytes in (64 * KIB, MIB, 64 * MIB) and num_ranks == 2
+        return nbytes in (4 * KIB, MIB, 16 * MIB) and num_ranks in (1, 2, 4)
+    return nbytes in (4 * KIB, MIB, 64 * MIB) and num_ranks == 2
 
 
 def _ranks(num_ranks: int, **_: AxisValue) -> int:

@@ -23,7 +23,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "prefetch_factor": {number: f"prefetch_factor {number}" for number in (1, 2, 4)},
     "batch_size": {size: f"batches of {size}" for size in (1, 4, 16, 64)},
     "item_bytes": {size: f"{units.format_bytes(size)} an item" for size in ITEM_BYTES.values()},
-    "persistent": {True: "persistent workers", False: "starting them each epoch"},
+    "persistent": {True: "persistent", False: "new"},
 }
 
 
@@ -65,6 +65,7 @@ QUESTIONS = (
         over="num_workers",
         beside={"way": "on_device"},
         note=_fed,
+        screen="DataLoader, {memory}",
     ),
     Varied(
         text="Does pin_memory=True help, with {way}?",
@@ -74,6 +75,8 @@ QUESTIONS = (
         claim={"memory": "pinned"},
         baseline={"memory": "pageable"},
         note=_fed,
+        screen="pin_memory=True",
+        short={"memory": {"pageable": "without", "pinned": "with"}},
     ),
     Varied(
         text="Does a side-stream prefetcher help beyond non_blocking, with {memory}?",
@@ -83,6 +86,8 @@ QUESTIONS = (
         claim={"way": "side_stream"},
         baseline={"way": "non_blocking"},
         note=_fed,
+        screen="prefetch on a side stream",
+        short={"way": {"non_blocking": "without", "side_stream": "with"}},
     ),
     Varied(
         text="What does prefetch_factor change?",
@@ -106,5 +111,7 @@ QUESTIONS = (
         workload="loading.epoch",
         each=("num_workers",),
         baseline={"persistent": True},
+        screen="an epoch with {num_workers}",
+        learnt="{choice} workers each epoch",
     ),
 )

@@ -102,6 +102,7 @@ QUESTIONS = (
         control=ONE_STREAM,
         parts=("copy_only", "compute_only"),
         efficiency=_efficiency,
+        screen="copy beside compute, {memory}",
     ),
     Finding(
         text="What does a copy stream with non_blocking=True do from pageable memory?",

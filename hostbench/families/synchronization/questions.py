@@ -33,7 +33,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
         "tolist": ".tolist()",
         "nonzero": "nonzero",
         "mask": "t[t > 0]",
-        "synchronize": "a device-wide synchronize",
+        "synchronize": "device synchronize",
         "shape": "t.shape",
         "graph": "a CUDA graph",
     },
@@ -43,11 +43,11 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
         **{num: f"every {num} steps" for num in (2, 5, 10, 50)},
     },
     "way": {
-        "device": "a device-wide synchronize",
-        "stream": "a stream's synchronize",
-        "event": "an event's synchronize",
-        "event_query": "asking an event until it is reached",
-        "blocking_event": "an event that lets the host sleep",
+        "device": "device",
+        "stream": "stream",
+        "event": "event",
+        "event_query": "polling",
+        "blocking_event": "blocking event",
     },
 }
 
@@ -268,6 +268,11 @@ QUESTIONS = (
         where={"step_us": (10, 100, 1_000)},
         each=("step_us",),
         note=waits,
+        screen="{choice} per {step_us} step",
+        screen_each=(
+            {"step_us": 10, "trap": ("item", "print", "bool", "shape", "graph")},
+            {"step_us": 1_000, "trap": "item"},
+        ),
     ),
     Idle(text="How much of the time does the device idle?", workload=LOOP),
     Slowdown(
@@ -278,7 +283,11 @@ QUESTIONS = (
         workload="synchronization.queued",
         note=waits,
     ),
-    Compare(text="Which way to wait costs least?", workload="synchronization.wait"),
+    Compare(
+        text="Which way to wait costs least?",
+        workload="synchronization.wait",
+        screen="100 us wait",
+    ),
     Compare(
         text="Does a CUDA graph save a loop of steps of {step_us} its launches?",
         workload=LOOP,

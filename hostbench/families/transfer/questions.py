@@ -12,13 +12,14 @@ from hostbench.core.efficiency import Launches, by_launch
 from hostbench.core.latency import break_even
 from hostbench.core.samples import launch_interval, median
 from hostbench.judge.conclude import Conclusion, conclude
-from hostbench.report.answer import Answer, Figure, Ratio, State
+from hostbench.report.answer import Answer, Figure, Ratio, ScreenLine, State
 from hostbench.report.kinds import Compare, Curve, Finding, Question
 from hostbench.report.kinds.question import ABOVE, NOT_ASKED, beside_limit, few_launches, why
-from hostbench.report.rows import Row, Rows, distinct, first, valid, where
+from hostbench.report.rows import Row, Rows, first, valid, where
 
 H2D, D2H = "transfer.host_to_device", "transfer.device_to_host"
 DIRECTIONS = {H2D: "host to device", D2H: "device to host"}
+SHORT = {H2D: "copy to device", D2H: "copy to host"}
 WORDS: Mapping[str, Mapping[AxisValue, str]] = {
     "workload": {H2D: DIRECTIONS[H2D], D2H: DIRECTIONS[D2H]},
     "blocking": {True: "sync", False: "async"},
@@ -89,28 +90,26 @@ class LinkHealth(Question):
     """Is the link between host and device well? What was measured against what it can carry."""
 
     def answers(self, rows: Rows) -> Iterator[Answer]:
-        copies = [row for row in rows if row.workload in DIRECTIONS]
-        is_host = {row.device for row in valid(copies) or copies} == {"cpu"}
-        asked = copies if is_host else where(copies, memory="pinned")
-        best = _fastest(asked)
+        copies = [row for row in rows if row.workload in DIRECTIONS and row.device != "cpu"]
+        pinned = where(copies, memory="pinned")
+        best = _fastest(pinned)
         if best:
             lacking = [way for way in DIRECTIONS if way not in {row.workload for row in best}]
-            state, verdict, notes = _no_link(best) if is_host else _judged(best, lacking)
+            state, verdict, notes = _judged(best, lacking)
             figures = [*map(_share_of_limit, best)]
-            if not is_host:
-                figures += [_not_measured(way, where(copies, way)) for way in lacking]
-            yield self.made(self.text, state, verdict, figures=tuple(figures), notes=notes)
+            rates = ", ".join(units.format_rate(row.gb_per_s or 0.0) for row in best)
+            short = verdict.partition(":")[0]
+            line = ScreenLine(what="my link, both directions", figures=rates, verdict=short)
+            figures += [_not_measured(way, where(copies, way)) for way in lacking]
+            yield self.made(
+                self.text, state, verdict, figures=tuple(figures), notes=notes, lines=(line,)
+            )
         elif copies:
-            yield self.unavailable(self.text, asked or copies)
+            yield self.unavailable(self.text, pinned or copies)
 
 
 _Judged = tuple[State, str, tuple[str, ...]]
 """State, verdict and notes of an answer."""
-
-
-def _no_link(best: Rows) -> _Judged:
-    notes = tuple(f"Its limit: {why}." for why in distinct(best, lambda row: row.ceiling))
-    return "unavailable", "there is no link here: a copy is one of the host's memory", notes
 
 
 def _judged(best: Rows, lacking: Sequence[str]) -> _Judged:
@@ -130,7 +129,7 @@ def _judged(best: Rows, lacking: Sequence[str]) -> _Judged:
     if lacking:
         only = " and ".join(DIRECTIONS[row.workload] for row in best)
         return "partly", f"only {only} could be judged, and is fine", said
-    return "yes", "yes", said
+    return "yes", "fine", said
 
 
 def _fastest(rows: Rows) -> list[Row]:
@@ -175,9 +174,8 @@ def _reaches(row: Row, gb_per_s: float) -> bool | None:
 
 def _share_of_limit(row: Row) -> Figure:
     """One direction: the rate, its share of both limits, and what is published."""
-    rate, said = row.gb_per_s or 0.0, []
-    if row.device != "cpu":  # the same for both, and said once
-        said.append(beside_limit(row) or f"its limit: {row.ceiling}")
+    rate = row.gb_per_s or 0.0
+    said = [beside_limit(row) or f"its limit: {row.ceiling}"]
     if row.encoded_gb_per_s is not None and rate < ABOVE * row.encoded_gb_per_s:
         encoded = units.format_rate(row.encoded_gb_per_s)
         said.append(f"{rate / row.encoded_gb_per_s:.0%} of the encoded {encoded}")
@@ -288,7 +286,13 @@ def _at_both_rates(alone: Sequence[Launches]) -> Launches:
 
 QUESTIONS = (
     *(
-        Compare(text=f"How fast is a copy, {name}?", workload=way, show="rate", note=_waits)
+        Compare(
+            text=f"How fast is a copy, {name}?",
+            workload=way,
+            show="rate",
+            note=_waits,
+            screen=f"{SHORT[way]}, {{nbytes}}",
+        )
         for way, name in DIRECTIONS.items()
     ),
     Finding(
@@ -299,12 +303,14 @@ QUESTIONS = (
         where={"blocking": False},
         each=("memory",),
         stretch={True: "async", False: "not async", None: "not to be told"},
+        screen="non_blocking=True, {memory}",
     ),
     Compare(
         text="Does pinned memory pay?",
         workload=H2D,
         where={"memory": ("pageable", "pinned"), "blocking": True},
         claim={"memory": "pinned"},
+        screen="pageable or pinned, sync",
     ),
     LinkHealth(text="Is my link fine?", workload=H2D),
     *(
@@ -315,6 +321,7 @@ QUESTIONS = (
                 {"blocking": False, "memory": "pinned"},
                 {"blocking": True, "memory": "pageable"},
             ),
+            screen=f"{SHORT[way]}, {{sizes}}",
         )
         for way, name in DIRECTIONS.items()
     ),

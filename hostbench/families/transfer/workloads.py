@@ -25,8 +25,8 @@ FEW_SIZES = (64 * KIB, MIB, 16 * MIB, 64 * MIB)
 """For everything but the plain copies: below, at and above the knee."""
 UNCACHED = 512 * MIB
 """Inside a GPU's memory: no cache holds it, and the launch is below a hundredth of its time."""
-LARGE = 256 * MIB
-"""The plain copies' size for the quick profile, where the link and not the launch is the limit."""
+QUICK_SIZES = (4 * KIB, 64 * KIB, MIB, 64 * MIB)
+"""The curve of the quick profile, from where the launch is the limit to where the link is."""
 TOTALS = (1000 * 4 * KIB, 1000 * 64 * KIB)
 """Bytes of a thousand small tensors."""
 MEMORY = ("pageable", "pinned")
@@ -73,17 +73,21 @@ def _cast_crosses(nbytes: int, direction: str, blocking: bool, **_: AxisValue) -
 
 
 def _quick(nbytes: int, memory: str, **_: AxisValue) -> bool:
-    return nbytes == LARGE and memory != "registered"
+    return nbytes in QUICK_SIZES and memory != "registered"
 
 
-def _one_way(link: LinkName) -> Callable[[Build], Build]:
+def _quick_back(nbytes: int, memory: str, **_: AxisValue) -> bool:
+    return nbytes == QUICK_SIZES[-1] and memory != "registered"
+
+
+def _one_way(link: LinkName, quick: Callable[..., bool]) -> Callable[[Build], Build]:
     """What the plain copies of both directions declare."""
     return workload(
         axes=AXES,
         moves=_moves,
         expects=expectations.plain,
         only=_plain,
-        quick=_quick,
+        quick=quick,
         needs=memory_and_cache,
         baseline=SYNC_PAGEABLE,
         link=link,
@@ -93,7 +97,7 @@ def _one_way(link: LinkName) -> Callable[[Build], Build]:
     )
 
 
-@_one_way("host_to_device")
+@_one_way("host_to_device", _quick)
 def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One host-to-device copy into a preallocated buffer. Timed: the copy, not the allocation."""
     source = host_memory(device, nbytes, memory)
@@ -103,7 +107,7 @@ def host_to_device(device: Device, nbytes: int, memory: str, blocking: bool) -> 
     )
 
 
-@_one_way("device_to_host")
+@_one_way("device_to_host", _quick_back)
 def device_to_host(device: Device, nbytes: int, memory: str, blocking: bool) -> Prepared:
     """One device-to-host copy into a preallocated buffer. Timed: the copy, not the allocation."""
     target = host_memory(device, nbytes, memory)

@@ -1,13 +1,23 @@
 """compare: what the choices on some axes cost or gain beside a baseline."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hostbench.core.case import AxisValue
 from hostbench.families import declared
 from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Chart, Figure, Ratio, State, in_unit, joined
+from hostbench.report.answer import (
+    Answer,
+    Chart,
+    Figure,
+    Ratio,
+    ScreenLine,
+    State,
+    difference,
+    in_unit,
+    joined,
+)
 from hostbench.report.kinds.question import (
     LANES,
     LOG_TIME,
@@ -20,9 +30,11 @@ from hostbench.report.kinds.question import (
     few_launches,
     figure,
     rate_point,
+    side_by_side,
     sizes_axis,
     time_point,
     varying,
+    weight,
     without_number,
 )
 from hostbench.report.rows import Row, Rows, first, size_axis, valid, where
@@ -47,6 +59,13 @@ class Compare(Question):
     claim: Mapping[str, AxisValue] | None = None
     note: Callable[[Row], str] | None = None
     """What else is said of a figure."""
+    screen_each: tuple[Mapping[str, Any], ...] = ()
+    """The cases that have a line each on the first screen, `{choice}` in `screen`; without any one
+    line has all choices."""
+    learnt: str = "{what}: {choice}"
+    """How the summary on top names a difference."""
+    both_ends: bool = False
+    """The first screen has a line for the smallest size too, not for the largest alone."""
 
     def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
         yield from Question.names(self)
@@ -69,6 +88,55 @@ class Compare(Question):
             notes=self.at(here, [axis for axis in varying(group) if axis not in axes]),
             chart=self._chart(group, here, axes),
         )
+
+    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        size = size_axis(group)
+        if size is None or not self.both_ends:
+            yield from self._lines(self._here(group, rows), rows)
+            return
+        sizes = sorted({int(row.axes[size]) for row in valid(group)})
+        for nbytes in dict.fromkeys((sizes[0], sizes[-1])):
+            yield from self._lines(where(group, **{size: nbytes}), rows)
+
+    def _lines(self, here: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        """A line for each choice beside its reference, or one for all of one size."""
+        axes, measured = varying(valid(here)), valid(here)
+        held = [
+            (row, reference, conclude(row.by_launch, reference.by_launch))
+            for row in measured
+            if (reference := self._reference(row, rows, here)) and reference.case != row.case
+        ]
+        if self.screen_each:
+            for row, reference, conclusion in held:
+                if any(row.has(chosen) for chosen in self.screen_each):
+                    both = [replace(figure("", one), label="") for one in (reference, row)]
+                    what = self.on_screen(row, choice=self.name(row, axes))
+                    yield ScreenLine(
+                        what=what,
+                        figures=side_by_side(both, " -> "),
+                        verdict=difference(conclusion),
+                        conclusion=conclusion,
+                        learnt=what,
+                    )
+        elif held:
+            row, reference, conclusion = max(held, key=lambda one: weight(one[2]))
+            is_pair = len(measured) > 3 or self.beside is not None
+            shown = [reference, row] if is_pair else measured
+            names = {one.case: self.name(one, axes, self.short) for one in measured}
+            if self.beside is not None:
+                names[reference.case] = self.beside_name
+            what, name = self.on_screen(row), names[row.case]
+            rate = self.show == "rate"
+            yield ScreenLine(
+                what=what,
+                figures=side_by_side(
+                    [figure(names[one.case], one, rate=rate) for one in shown],
+                    " -> " if is_pair else ", ",
+                ),
+                verdict=difference(conclusion, "" if is_pair else name),
+                conclusion=conclusion,
+                learnt=self.learnt.format(what=what, choice=name, **self.words_of(row)),
+            )
 
     def _here(self, group: Rows, rows: Rows) -> list[Row]:
         """The rows of the largest size at which a case can be held against another."""
@@ -134,7 +202,7 @@ class Compare(Question):
             return "figure", joined(said) if len(said) < 3 else f"{said[0]}; {others}"
         if len(_by_factor(held, "same")) == len(held):
             return "figure", f"the same within 5 %: {joined(one.label for one in figures)}"
-        return "undecided", _undecided(here)
+        return "undecided", _undecided(held, here)
 
     def _chart(self, group: Rows, here: Rows, axes: Sequence[str]) -> Chart | None:
         """Bars at the one size, or lines over all; rates are bars."""
@@ -158,7 +226,7 @@ def _claimed(held: Sequence[Figure], here: Rows) -> tuple[State, str]:
     if faster:
         return "yes", f"{faster[-1].label} is {faster[-1].ratio}"
     if _by_factor(held, "undecided"):
-        return "undecided", _undecided(here)
+        return "undecided", _undecided(held, here)
     return "no", joined(f"{one.label} is {one.ratio}" for one in slower or held)
 
 
@@ -172,7 +240,8 @@ def _by_factor(figures: Sequence[Figure], verdict: str) -> list[Figure]:
     return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 
-def _undecided(here: Rows) -> str:
-    """That few launches tell only large differences."""
-    few = few_launches(here)
-    return f"undecided: {few}" if few else "no difference seen"
+def _undecided(held: Sequence[Figure], here: Rows) -> str:
+    """That few launches tell only large differences, or what these leave possible."""
+    if few := few_launches(here):
+        return f"undecided: {few}"
+    return difference(max((one.ratio.conclusion for one in held if one.ratio), key=weight))

@@ -1,7 +1,7 @@
 """curve: a rate or a time over a size: latency and bandwidth, limits, where two lines cross."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hostbench.core import units
@@ -12,7 +12,17 @@ from hostbench.core.units import GB
 from hostbench.families import declared
 from hostbench.judge.compare import MIN_EFFECT
 from hostbench.judge.conclude import Conclusion, conclude
-from hostbench.report.answer import Answer, Chart, Figure, Point, Ratio, Rule, State, joined
+from hostbench.report.answer import (
+    Answer,
+    Chart,
+    Figure,
+    Point,
+    Ratio,
+    Rule,
+    ScreenLine,
+    State,
+    joined,
+)
 from hostbench.report.kinds.finding import span
 from hostbench.report.kinds.question import (
     LOG_TIME,
@@ -23,7 +33,9 @@ from hostbench.report.kinds.question import (
     choices,
     figure,
     rate_point,
+    side_by_side,
     sizes_axis,
+    sizes_in_short,
     time_point,
     unseen,
     varying,
@@ -75,6 +87,30 @@ class Curve(Question):
             figures=(*figures, *without_number(group, self)),
             notes=tuple(_limits_in_words(valid(group))),
             chart=self._chart(group, size) if size else None,
+        )
+
+    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        """Up to four sizes of the first series that has numbers, and its fit."""
+        size = size_axis(group) or ""
+        series = next((some for axes in self.fits if (some := valid(where(group, **axes)))), [])
+        series = sorted(series, key=lambda row: int(row.axes[size]))
+        if len(series) < 2:
+            return
+        last = len(series) - 1
+        shown = [series[i] for i in sorted({0, last // 3, 2 * last // 3, last})]
+        known = fit(times(series, size))
+        if known.refused is None:
+            half = f"half speed from {units.about_bytes(known.half_rate_bytes)} on"
+        else:  # no line fits, so what was measured says it
+            top = max(int(row.axes[size]) / row.time for row in series)
+            fast = (row for row in series if 2 * int(row.axes[size]) / row.time >= top)
+            half = f"half speed by {self.word(size, next(fast).axes[size])}"
+        yield ScreenLine(
+            what=self.on_screen(shown[0], sizes=sizes_in_short(shown, size)),
+            figures=side_by_side(
+                replace(figure("", row, rate=self.show == "rate"), label="") for row in shown
+            ),
+            verdict=half,
         )
 
     def _conclusion(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:

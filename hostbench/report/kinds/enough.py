@@ -1,12 +1,23 @@
 """enough: over something that is counted, the fewest of it than which no more is faster."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hostbench.core import units
 from hostbench.judge.conclude import Conclusion, conclude
-from hostbench.report.answer import Answer, Axis, Figure, Point, Ratio, Rule, State, joined
+from hostbench.report.answer import (
+    Answer,
+    Axis,
+    Figure,
+    Point,
+    Ratio,
+    Rule,
+    ScreenLine,
+    State,
+    difference,
+    joined,
+)
 from hostbench.report.kinds.question import (
     TIME,
     Question,
@@ -15,8 +26,10 @@ from hostbench.report.kinds.question import (
     choices,
     few_launches,
     figure,
+    side_by_side,
     time_point,
     varying,
+    weight,
     without_number,
 )
 from hostbench.report.rows import Row, Rows, first, valid
@@ -69,6 +82,25 @@ class Enough(Question):
             chart=chart("line", x, y, map(self._point, known), rules=rules),
         )
 
+    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        """The fewest and the count that differs most from it."""
+        known = sorted(valid(group), key=lambda row: int(row.axes[self.over]))
+        if len(known) < 2:
+            return
+        others = [(row, self._against(row, known[0])) for row in known[1:]]
+        row, conclusion = max(others, key=lambda one: weight(one[1]))
+        shown = known if len(known) <= 3 else [known[0], row]
+        what, name = self.on_screen(row), self._short(row)
+        yield ScreenLine(
+            what=what,
+            figures=side_by_side(
+                replace(self._figure(one, None), label=self._short(one)) for one in shown
+            ),
+            verdict=difference(conclusion, name),
+            conclusion=conclusion,
+            learnt=f"{what}: {name}",
+        )
+
     def _conclusion(self, known: Sequence[Row]) -> tuple[State, str]:
         best, more = known[0], set[str]()
         for place, best in enumerate(known):
@@ -112,6 +144,10 @@ class Enough(Question):
         if floor is not None:
             ratio = Ratio(to=self._name_of_floor(), conclusion=self._against(row, floor))
         return figure(self._name(row), row, note=self.note(row), ratio=ratio)
+
+    def _short(self, row: Row) -> str:
+        """The count alone of a rate per item, which says what is counted."""
+        return str(row.axes[self.over]) if self.per_item else self._name(row)
 
     def _name(self, row: Row) -> str:
         return self.word(self.over, row.axes[self.over])

@@ -7,7 +7,16 @@ from itertools import groupby
 from typing import Any
 
 from hostbench.core import units
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State, joined
+from hostbench.report.answer import (
+    Answer,
+    Axis,
+    Chart,
+    Figure,
+    Point,
+    ScreenLine,
+    State,
+    joined,
+)
 from hostbench.report.kinds.question import (
     Question,
     chart,
@@ -84,6 +93,19 @@ class Finding(Question):
             figures=(*figures, *without_number(group, self)),
             chart=self._chart(known, size),
         )
+
+    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        """At the largest size, of the first that has a number."""
+        size = size_axis(group)
+        row = max(valid(group), key=lambda one: int(one.axes[size]) if size else 0)
+        much = self._much(row)
+        figures = "" if much is None else f"{self._what} {much:.2f}"
+        if self.share is None and row.call_s is not None:
+            call, whole = units.format_seconds(row.call_s), units.format_seconds(row.time)
+            figures = f"the call takes {call} of {whole}"
+        kinds = {_found(one, self.finding) for one in valid(group)}
+        verdict = "not always" if len(kinds) > 1 else self.stretch[next(iter(kinds))]
+        yield ScreenLine(what=self.on_screen(row), figures=figures, verdict=verdict)
 
     def _by_size(self, rows: Rows, size: str) -> str:
         """`at every size from 1 KiB to 1 GiB`, or the stretches of sizes that differ."""

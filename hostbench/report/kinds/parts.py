@@ -9,7 +9,19 @@ from hostbench.core import units
 from hostbench.core.case import counts_bytes
 from hostbench.core.efficiency import Efficiency, Launches
 from hostbench.judge.conclude import Conclusion, conclude
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, Ratio, Rule, State, joined
+from hostbench.report.answer import (
+    Answer,
+    Axis,
+    Chart,
+    Figure,
+    Point,
+    Ratio,
+    Rule,
+    ScreenLine,
+    State,
+    difference,
+    joined,
+)
 from hostbench.report.kinds.question import (
     LANES,
     TIME,
@@ -19,6 +31,7 @@ from hostbench.report.kinds.question import (
     chart,
     few_launches,
     figure,
+    side_by_side,
     time_point,
     without_number,
 )
@@ -26,6 +39,8 @@ from hostbench.report.rows import Row, Rows, grouped, valid
 
 HIDES, HARDLY = 0.5, 0.1
 """From this share of the possible gain on it counts as had; below that one as not."""
+BEATEN = 1.05
+"""A share whose whole interval is above it says that the ideal is none."""
 
 Efficiencies = Mapping[str, Efficiency]
 """What the ideal assumes -> the share of the possible gain; the first leads the answer."""
@@ -84,6 +99,31 @@ class Parts(Question):
             chart=self._bars(here, known),
         )
 
+    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        """The serial loop, the fastest way, the ideal."""
+        named = self._named(at_size(group, together=2))
+        gains = {way: one for way, one in self._gains(named).items() if way not in self.controls}
+        if not gains:
+            return
+        best = max(gains, key=lambda way: gains[way].factor)
+        times = [named[self.serial].time, named[best].time]
+        shown = [Figure(label="", value=seconds, unit="s") for seconds in times]
+        figures = side_by_side(shown, " -> ")
+        ideal, efficiency = next(iter(self._known(named, {best: gains[best]})[best].items()))
+        if efficiency.ideal_s is not None and efficiency.ideal_s <= named[best].time:
+            figures += f", {_ideal(ideal)} {units.format_seconds(efficiency.ideal_s)}"
+        verdict = difference(gains[best])
+        if efficiency.share is not None:
+            verdict += f", hides {100 * efficiency.share:.0f} %"
+        what = self.on_screen(named[best])
+        yield ScreenLine(
+            what=what,
+            figures=figures,
+            verdict=verdict,
+            conclusion=gains[best],
+            learnt=what,
+        )
+
     def _named(self, rows: Rows) -> dict[str, Row]:
         """The loops that have a valid number."""
         return {str(row.axes[self.axis]): row for row in valid(rows) if self.axis in row.axes}
@@ -102,11 +142,12 @@ class Parts(Question):
         """Of each way that can hide anything; no share of a difference that is not established."""
         launches = {name: row.launches for name, row in named.items()}
         parts = {name: launches.get(name, {}) for name in self.parts}
-        known = {}
+        known: dict[str, Efficiencies] = {}
         for way, gain in gains.items():
             if way in self.controls:
                 continue
-            known[way] = self.efficiency(launches[self.serial], launches[way], parts)
+            shares = self.efficiency(launches[self.serial], launches[way], parts)
+            known[way] = {ideal: _within(one) for ideal, one in shares.items()}
             if gain.verdict == "undecided":
                 known[way] = {ideal: one.without_share() for ideal, one in known[way].items()}
         return known
@@ -210,6 +251,17 @@ class Parts(Question):
             figures=(*figures, *without_number(group, self)),
             chart=chart("line", x, y, points, rules=(Rule(label="ideal", low=1.0),)),
         )
+
+
+def _within(found: Efficiency) -> Efficiency:
+    """A share within 0 and 1; none where even its interval is above: then the parts alone are no
+    measure of the parts together."""
+    if found.share is None or found.low is None or found.high is None:
+        return found
+    if found.low > BEATEN:
+        return found.without_share(refused="the loop beats the ideal that its parts give")
+    share, low, high = (min(max(end, 0.0), 1.0) for end in (found.share, found.low, found.high))
+    return replace(found, share=share, low=low, high=high)
 
 
 def _hidden(best: Efficiency, name: str, ideal: str) -> tuple[State, str]:

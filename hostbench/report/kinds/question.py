@@ -11,7 +11,8 @@ from hostbench.core.case import AxisValue, counts_bytes
 from hostbench.core.errors import UsageError
 from hostbench.core.samples import MIN_LAUNCHES
 from hostbench.families import declared
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, State
+from hostbench.judge.conclude import Conclusion
+from hostbench.report.answer import Answer, Axis, Chart, Figure, Point, ScreenLine, State, in_unit
 from hostbench.report.rows import Row, Rows, distinct, grouped, size_axis, valid, where
 
 NOT_ASKED = "this run did not measure it"
@@ -41,6 +42,10 @@ class Question:
     """Only runs on these devices; empty: every one."""
     select: Callable[[Rows], Rows] | None = None
     """Further choosing, also of rows that get an axis from elsewhere."""
+    screen: str = ""
+    """What the first screen calls it, filled as the text is; empty: only the full report has it."""
+    short: Words = field(default_factory=dict)
+    """In place of the words, where the first screen has little room."""
 
     def check(self) -> None:
         """Raises UsageError where a name is none of the workload's."""
@@ -78,7 +83,8 @@ class Question:
             if not self.asks(group):
                 continue
             if valid(group):
-                yield self.answer(text, group, rows)
+                lines = tuple(self.lines(group, rows)) if self.screen else ()
+                yield replace(self.answer(text, group, rows), lines=lines)
             else:
                 yield self.unavailable(text, group)
 
@@ -106,6 +112,18 @@ class Question:
         """The answer from the cases of one group, at least one of which has a valid number."""
         raise NotImplementedError
 
+    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        """Of the first screen, from the same rows as the answer."""
+        return iter(())
+
+    def on_screen(self, row: Row, **more: str) -> str:
+        """`screen` with the words for the choices of a row."""
+        return self.screen.format(**self.words_of(row), **more)
+
+    def words_of(self, row: Row) -> dict[str, str]:
+        """Axis -> the words for the choice of a row."""
+        return {axis: self.word(axis, value) for axis, value in row.axes.items()}
+
     def unavailable(self, text: str, group: Rows) -> Answer:
         """No case has a valid number: the reasons, each once."""
         return self.made(text, "unavailable", unseen(group), figures=without_number(group, self))
@@ -132,9 +150,14 @@ class Question:
         words = [self.word(axis, here[0].axes[axis]) for axis in ([size] if size else []) + shared]
         return (f"At {', '.join(words)}.",) if words else ()
 
-    def name(self, row: Row, axes: Sequence[str]) -> str:
-        """The choices of a row on these axes."""
-        return " ".join(filter(None, (self.word(axis, row.axes[axis]) for axis in axes)))
+    def name(self, row: Row, axes: Sequence[str], words: Words | None = None) -> str:
+        """The choices of a row on these axes; some in `words` of the caller's."""
+        known = words or {}
+        said = (
+            known.get(axis, {}).get(row.axes[axis]) or self.word(axis, row.axes[axis])
+            for axis in axes
+        )
+        return " ".join(filter(None, said))
 
 
 def choices(chosen: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Any]]]:
@@ -239,6 +262,35 @@ def figure(label: str, row: Row, *, rate: bool = False, **more: Any) -> Figure:
     if rate and row.gb_per_s is not None:
         return Figure(label=name, value=row.gb_per_s, unit="GB/s", **more)
     return Figure(label=name, value=row.time, unit="s", low=row.low_s, high=row.high_s, **more)
+
+
+def weight(conclusion: Conclusion) -> tuple[bool, float, float]:
+    """What a line names first: the largest difference that is established, else the comparison
+    that leaves most possible."""
+    factor = max(conclusion.factor, 1 / conclusion.factor)
+    return conclusion.is_different, 0.0 if conclusion.is_different else conclusion.possible, factor
+
+
+def sizes_in_short(rows: Rows, size: str) -> str:
+    """`4KiB..64MiB`: the sizes of figures that stand side by side."""
+    sizes = [int(row.axes[size]) for row in rows]
+    return f"{units.typed_bytes(min(sizes))}..{units.typed_bytes(max(sizes))}"
+
+
+def side_by_side(figures: Iterable[Figure], between: str = ", ") -> str:
+    """`sync 10.3, async 10.9 GB/s`: names and values, a unit that all share once."""
+    named = [
+        (
+            f"{one.label}:" if one.label.isdigit() else one.label,
+            in_unit(one.value or 0.0, one.unit).partition(" "),
+        )
+        for one in figures
+    ]
+    is_shared = len({unit for _, (_, _, unit) in named}) == 1
+    words = [
+        f"{name} {value} {'' if is_shared else unit}".strip() for name, (value, _, unit) in named
+    ]
+    return between.join(words) + (f" {named[0][1][2]}".rstrip() if is_shared else "")
 
 
 LANES = Axis(title="")

@@ -6,7 +6,17 @@ from typing import Any
 
 from hostbench.core.units import GB
 from hostbench.judge.conclude import conclude
-from hostbench.report.answer import Answer, Axis, Chart, Figure, Ratio, State, in_unit
+from hostbench.report.answer import (
+    Answer,
+    Axis,
+    Chart,
+    Figure,
+    Ratio,
+    ScreenLine,
+    State,
+    difference,
+    in_unit,
+)
 from hostbench.report.kinds.question import (
     LOG_TIME,
     RATE,
@@ -16,10 +26,11 @@ from hostbench.report.kinds.question import (
     few_launches,
     figure,
     rate_point,
+    side_by_side,
     time_point,
     without_number,
 )
-from hostbench.report.rows import Row, Rows, size_axis, valid
+from hostbench.report.rows import Row, Rows, size_axis, valid, where
 
 RateOf = Callable[[int, float, int], float | None]
 """(bytes, seconds, number of ranks) -> bytes per second; None where it is not defined."""
@@ -41,6 +52,8 @@ class Scaling(Question):
     smallest: bool = False
     about: Callable[[Row], str] | None = None
     """What is said of all ranks together, as of their backend."""
+    by_size: str = ""
+    """A second line of the first screen: the rate by size at the fewest ranks that have one."""
 
     def names(self) -> Iterator[tuple[str, Sequence[Any]]]:
         yield from Question.names(self)
@@ -66,6 +79,41 @@ class Scaling(Question):
             notes=(self.about(measured[0]),) if self.about else (),
             chart=self._chart(group, size),
         )
+
+    def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
+        size = size_axis(group)
+        measured = valid(self._here(group, size))
+        measured = sorted(measured, key=lambda row: int(row.axes[self.over]))
+        several = [row for row in measured if int(row.axes[self.over]) > 1] or measured
+        with_rate = [row for row in several if self.rate is None or self._rate(row)]
+        if not with_rate:
+            return
+        fewest, most = with_rate[0], with_rate[-1]
+        shown = with_rate if len(with_rate) < 3 else [fewest, most]
+        figures = [self._figure(row, fewest) for row in shown]
+        ratio = figures[-1].ratio
+        verdict = ""
+        if ratio is not None:
+            share = f"{100 * ratio.conclusion.factor:.0f} %"
+            verdict = share if ratio.conclusion.is_different else difference(ratio.conclusion)
+        if most.flags and "oversubscribed" in most.flags:
+            verdict = ", ".join(filter(None, (verdict, "oversubscribed")))
+        what = self.on_screen(most)
+        yield ScreenLine(what=what, figures=side_by_side(figures), verdict=verdict)
+        if not self.by_size or size is None:
+            return
+        same = where(rows, self.workload, **{self.over: fewest.axes[self.over]})
+        line = sorted(valid(same), key=lambda row: int(row.axes[size]))
+        known = [(row, rate / GB) for row in line if (rate := self._rate(row)) is not None][-3:]
+        if len(known) > 1:
+            yield ScreenLine(
+                what=self.by_size.format(ranks=self.word(self.over, fewest.axes[self.over])),
+                figures=side_by_side(
+                    Figure(label=self.word(size, row.axes[size]), value=rate, unit="GB/s")
+                    for row, rate in known
+                ),
+                verdict="",
+            )
 
     def _here(self, group: Rows, size: str | None) -> list[Row]:
         if size is None:

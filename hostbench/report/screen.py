@@ -1,0 +1,201 @@
+"""The first screen: what a run says, on one page of 45 lines of 100 columns.
+
+A header, what was learnt, a line for each question that asks for one (`Question.screen`), and
+what else there is. Everything else is in `hostbench report`.
+"""
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple, TextIO
+
+import pandas as pd
+
+from hostbench.core.clock import epoch_s
+from hostbench.core.units import number_of, one_line
+from hostbench.facts.record import Facts, text_of
+from hostbench.facts.record import number_of as number_fact
+from hostbench.report.answer import Answer, ScreenLine, interval, times
+from hostbench.report.page import asked_of
+from hostbench.report.rows import Row, rows_of
+from hostbench.store.runs import WholeRun, facts_of, launches_in_words
+
+WIDTH = 100
+MOST_LEARNT = 3
+"""Effects named on each line of what was learnt."""
+NEEDS_GPU = "; it needs a GPU"
+"""How the reason of a skip ends where only a GPU answers."""
+MOST_VERDICT = 26
+"""Characters of a verdict that always have their place behind the figures."""
+BUSY = 0.4
+"""Of the cores: a load above it before the run makes launches differ."""
+_LABEL = 15
+"""Columns before the text of a last line."""
+_DEVICES = {"cpu": "no GPU: the cpu device", "simulated": "simulated: nothing here was measured"}
+_COLOURS = {"faster": "green", "slower": "red", "undecided": "yellow"}
+
+
+class _ScreenRow(NamedTuple):
+    """A line, and the style of its text from `start` to `end`."""
+
+    text: str
+    style: str = ""
+    start: int = 0
+    end: int | None = None
+
+
+def screen(
+    run: WholeRun,
+    frame: pd.DataFrame,
+    footer: Sequence[tuple[str, str]],
+    terminal: TextIO | None = None,
+) -> str:
+    """The page as text; in colour where it is for a terminal. `frame`: the run's rows of the tidy
+    frame; `footer`: (label, path or command) of the last lines, as long as they are."""
+    rows = rows_of(frame)
+    answers, left_out = asked_of(frame, run)
+    facts = facts_of(run.facts)
+    load = number_fact(facts, "host", "load_average_1min")
+    busy = f", load {load:.1f}" if _calm(facts) == "busy" else ""
+    lines = [
+        *map(_ScreenRow, _header(run, facts)),
+        _ScreenRow(""),
+        *_learnt([line for answer in answers for line in answer.lines]),
+        _ScreenRow(""),
+        *_table(answers, busy),
+        _ScreenRow(""),
+        *(line for pair in _rest(run, rows, answers, left_out) for line in _wrapped(*pair)),
+        *(_ScreenRow(f"{label:<{_LABEL}}{text}", "bold", end=len(label)) for label, text in footer),
+    ]
+    return _drawn(lines, terminal)
+
+
+def _wrapped(label: str, text: str) -> Iterator[_ScreenRow]:
+    """A label and its text, two lines at most."""
+    first, *more = textwrap.wrap(one_line(text), WIDTH - _LABEL, max_lines=2)
+    yield _ScreenRow(f"{label:<{_LABEL}}{first}", "bold", end=len(label))
+    for rest in more:
+        yield _ScreenRow(" " * _LABEL + rest)
+
+
+def _drawn(lines: Sequence[_ScreenRow], terminal: TextIO | None) -> str:
+    if terminal is None:
+        return "\n".join(one_line(line.text).rstrip() for line in lines)
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=terminal, highlight=False)
+    with console.capture() as capture:
+        for line in lines:
+            text = Text(one_line(line.text).rstrip())
+            text.stylize(line.style, line.start, line.end)
+            console.print(text, soft_wrap=True)
+    return capture.get().rstrip("\n")
+
+
+def _header(run: WholeRun, facts: Facts) -> Iterator[str]:
+    """What ran where, and how."""
+    header = run.header
+    load = number_fact(facts, "host", "load_average_1min")
+    cores = number_fact(facts, "host", "num_usable_cores")
+    cpu = text_of(facts, "host", "cpu_model") or "unknown CPU"
+    where = text_of(facts, "gpu0", "name") if header.device == "cuda" else None
+    hardware = where or (f"{cpu}, {number_of(int(cores), 'core')}" if cores else cpu)
+    torch = text_of(facts, "software", "torch")
+    device = _DEVICES.get(header.device, "")
+    named = [header.machine, hardware, device, f"torch {torch}" if torch else ""]
+    yield " · ".join(filter(None, named))
+    commit = f"commit {header.commit[:8]}" if header.commit else "no commit"
+    ends = [epoch_s(record.started_at) for record in run.winners().values()]
+    took = f", {max(ends) - epoch_s(header.started_at):.0f} s" if ends else ""
+    launches = launches_in_words(header.launches, run.measured_launches, run.is_whole)
+    quiet = "" if load is None else f"machine {_calm(facts)} (load {load:.1f})"
+    judged = f"{header.scratch}: shown, never judged" if header.scratch else ""
+    yield " · ".join(filter(None, [commit, f"{launches}{took}", quiet, judged]))
+
+
+def _calm(facts: Facts) -> str:
+    load = number_fact(facts, "host", "load_average_1min") or 0.0
+    cores = number_fact(facts, "host", "num_usable_cores") or 1
+    return "busy" if load > BUSY * cores else "quiet"
+
+
+def _learnt(lines: Sequence[ScreenLine]) -> Iterator[_ScreenRow]:
+    """The largest established effects: what costs, what pays."""
+    sure = {
+        line.learnt: line.conclusion
+        for line in lines
+        if line.learnt and line.conclusion is not None and line.conclusion.is_different
+    }
+    if not sure:
+        yield _ScreenRow(
+            "No difference between two habits is established by these launches.", "bold"
+        )
+        return
+    for label, verdict in (("Costs most:", "slower"), ("Pays most: ", "faster")):
+        factors = {
+            name: max(one.factor, 1 / one.factor)
+            for name, one in sure.items()
+            if one.verdict == verdict
+        }
+        largest = sorted(factors, key=lambda name: -round(factors[name], 1))[:MOST_LEARNT]
+        named = [one_line(f"{name} {times(factors[name])}") for name in largest]
+        while len(f"{label} {' · '.join(named)}") > WIDTH and len(named) > 1:
+            named.pop()
+        if named:
+            yield _ScreenRow(f"{label} {' · '.join(named)}", "bold")
+
+
+def _table(answers: Sequence[Answer], busy: str) -> Iterator[_ScreenRow]:
+    """A heading for each family, a row for each line. A verdict has its interval where it fits, and
+    one that the launches do not tell what the machine was busy with."""
+    lines = [line for answer in answers for line in answer.lines]
+    first = max((len(line.what) for line in lines), default=0) + 4
+    figures = max((len(line.figures) for line in lines), default=0)
+    verdicts = max((len(line.verdict) for line in lines), default=0)
+    second = min(first + figures + 2, WIDTH - min(verdicts, MOST_VERDICT))
+    for family, own in groupby(answers, key=attrgetter("family")):
+        shown = [line for answer in own for line in answer.lines]
+        if shown:
+            yield _ScreenRow(family, "bold")
+        for line in shown:
+            known = line.conclusion.verdict if line.conclusion else ""
+            verdict, more = line.verdict, ""
+            if line.conclusion and "launches differ" in verdict:
+                more = busy
+            elif line.conclusion and (between := interval(line.conclusion)):
+                more = f" ({between})"
+            if second + len(verdict + more) <= WIDTH:
+                verdict += more
+            start = f"  {line.what}".ljust(first) + line.figures
+            start = f"{start}  ".ljust(second)
+            yield _ScreenRow(start + verdict, _COLOURS.get(known, ""), len(start))
+
+
+def _rest(
+    run: WholeRun,
+    rows: Sequence[Row],
+    answers: Sequence[Answer],
+    left_out: Mapping[str, list[str]],
+) -> Iterator[tuple[str, str]]:
+    """What failed, what surprised, what cannot be seen here, and what a full run would answer."""
+    failed = [row for row in rows if row.status == "failed"]
+    if failed:
+        more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+        yield "failed", f"{failed[0].case}: {failed[0].reason}{more}"
+    surprising = [row for row in rows if "unexpected:" in (row.flags or "")]
+    if surprising:
+        yield "unexpected", f"{number_of(len(surprising), 'case')} did not do what is documented"
+    without = [one.verdict.removeprefix("skipped: ") for one in answers if not one.is_told]
+    for label, is_gpu in (("needs a GPU", True), ("not answered", False)):
+        reasons = Counter(
+            why.split(NEEDS_GPU)[0] for why in without if (NEEDS_GPU in why) == is_gpu
+        )
+        if reasons:
+            first = reasons.most_common(1)[0][0]
+            yield label, f"{number_of(reasons.total(), 'question')}: {first}"
+    questions = sum(map(len, left_out.values()))
+    if questions:
+        yield "in a full run", f"{number_of(questions, 'question')} more: hostbench run"

@@ -1,0 +1,130 @@
+"""The first screen: one page that says what was learnt, and nothing that the launches do not."""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostbench.core.case import Case
+from hostbench.core.records import CaseRecord
+from hostbench.report.screen import WIDTH, screen
+from hostbench.store import archive
+from hostbench.store.history import History
+from tests.fakes.builders import FACTS, copy_case, create_case, failed, record, run, skipped
+from tests.stored import read_tree
+
+RESULTS = Path(__file__).parents[2] / "results"
+NEXT = [("next", "hostbench report")]
+BUSY = {**FACTS, "host": {**FACTS["host"], "load_average_1min": 3.8, "num_usable_cores": 2}}
+HOSTILE = "[red]it[/red]\x1b]0;broke\x07\n<b>"
+
+
+def loop(trap: str, step_us: int = 10) -> Case:
+    return Case.of("synchronization.loop", {"device": "cpu", "step_us": step_us, "trap": trap})
+
+
+def timed(times: Mapping[Case, Sequence[float]]) -> list[CaseRecord]:
+    """Seconds of each launch, by case."""
+    return [
+        record(case, launch, seconds)
+        for case, launches in times.items()
+        for launch, seconds in enumerate(launches)
+    ]
+
+
+def steady(seconds: float, num: int = 8) -> list[float]:
+    return [seconds * (1 + 0.001 * launch) for launch in range(num)]
+
+
+def shown(folder: Path, records: Sequence[CaseRecord], **changes: Any) -> list[str]:
+    archive.write(folder, run(records, **{"launches": 8, **changes}))
+    tree = read_tree(folder)
+    return screen(tree.runs[0], tree.frame, NEXT).splitlines()
+
+
+def line_of(lines: Sequence[str], start: str) -> str:
+    (line,) = [line for line in lines if line.strip().startswith(start)]
+    return line
+
+
+def test_what_costs_and_what_pays_comes_first_with_its_figures_below(tmp_path: Path) -> None:
+    moved, direct = (create_case(place=place) for place in ("cpu_then_move", "direct"))
+    times = {
+        loop("none"): steady(40e-6),
+        loop("item"): steady(100e-6),
+        loop("shape"): steady(40e-6),
+        moved: steady(1e-3),
+        direct: steady(4e-4),
+    }
+    lines = shown(tmp_path, timed(times), scratch="quick")
+    assert lines[0].startswith("shelf · A Toy CPU · no GPU: the cpu device · torch 2.13.0+cpu")
+    assert "8 launches" in lines[1] and lines[1].endswith("quick: shown, never judged")
+    assert line_of(lines, "Costs most:").endswith(".item() per 10 us step 2.5x")
+    assert "zeros 1MiB direct 2.5x" in line_of(lines, "Pays most:").replace("1 MiB", "1MiB")
+    assert re.search(r"40\.\d -> 100 us +2\.5x slower \(2\.5-2\.5\)$", line_of(lines, ".item()"))
+    assert re.search(r"same within 1 %$", line_of(lines, "t.shape"))
+    assert re.search(r"moved 1 ms, direct 4\d\d us +direct 2\.5x faster", line_of(lines, "zeros"))
+
+
+def test_what_is_not_established_says_how_large_it_may_be_or_why(tmp_path: Path) -> None:
+    near = [1.0, 1.01, 0.99, 1.02, 0.98, 1.03, 1.0, 0.97]
+    far = [1.0, 1.4, 0.8, 1.2, 0.7, 1.1, 1.0, 0.9]
+    cases = {
+        loop("none"): [40e-6 * n for n in near],
+        loop("item"): [40e-6 * n for n in reversed(near)],
+        loop("print"): [44e-6 * n for n in far],
+    }
+    lines = shown(tmp_path, timed(cases), facts=BUSY)
+    assert "machine busy (load 3.8)" in lines[1]
+    assert "No difference between two habits is established by these launches." in lines
+    assert re.search(r"(no difference seen \(<\d %\)|same within \d %)$", line_of(lines, ".item()"))
+    assert line_of(lines, "print(t)").endswith("launches differ by 70 %, load 3.8")
+
+
+def test_few_launches_tell_nothing(tmp_path: Path) -> None:
+    cases = {loop("none"): steady(40e-6, 1), loop("item"): steady(90e-6, 1)}
+    lines = shown(tmp_path, timed(cases), launches=1)
+    assert line_of(lines, ".item()").endswith("too few launches to tell")
+
+
+def test_what_has_no_number_is_told_apart(tmp_path: Path) -> None:
+    pinned = skipped(copy_case(memory="pinned"), "no pinned memory; it needs a GPU")
+    surprise = record(
+        copy_case(blocking=False),
+        expected={"asynchronous": True},
+        measurement={"end_to_end_s": [0.5], "findings": {"asynchronous": False}},
+    )
+    broken = failed(create_case(), HOSTILE)
+    lines = shown(tmp_path, [record(copy_case()), surprise, pinned, broken], launches=1)
+    assert line_of(lines, "needs a GPU").endswith("no pinned memory")
+    assert line_of(lines, "unexpected").endswith("1 case did not do what is documented")
+    text = " ".join(" ".join(lines).split())
+    assert "[red]it[/red] ]0;broke <b>" in text and text.isprintable()
+
+
+def test_a_terminal_gets_colours_and_no_markup(tmp_path: Path) -> None:
+    records = timed({loop("none"): steady(40e-6), loop("item"): steady(100e-6)})
+    archive.write(tmp_path, run([*records, failed(create_case(), HOSTILE)], launches=8))
+    tree = read_tree(tmp_path)
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    drawn = screen(tree.runs[0], tree.frame, NEXT, Terminal())
+    plain = screen(tree.runs[0], tree.frame, NEXT)
+    assert "\x1b[" in drawn and "[red]it[/red]" in drawn
+    assert re.sub(r"\x1b\[[0-9;]*m", "", drawn) == plain
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_every_stored_run_fits_on_one_page(number: int) -> None:
+    history = History(RESULTS)
+    about = history.runs()[number]
+    lines = screen(history.whole(about), history.rows_of(about), NEXT).splitlines()
+    assert 8 < len(lines) <= 45
+    assert max(map(len, lines)) <= WIDTH
+    assert len(lines) == len(set(lines)) + lines.count("") - 1, "no line twice"
