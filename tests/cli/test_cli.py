@@ -725,7 +725,7 @@ def test_end_to_end(whole_run: tuple[Path, Any]) -> None:
     assert seconds == pytest.approx(10e-6 + (1 << 28) / 50e9, rel=1e-6)
     assert "pageable or pinned, sync  " in done.stdout
     assert "pinned 5.38 ms" in done.stdout
-    assert "randn 16 MiB, moved or direct" in done.stdout
+    assert "randn 64 MiB, moved or direct" in done.stdout
     assert str(results / "simulated-shelf" / "runs") in done.stdout
     assert str(results) not in str(one)
     assert list(results.rglob("*.jsonl")) == []
