@@ -21,7 +21,7 @@ one event conflict in it. docs/results.md has the reasons.
 import datetime
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,8 +35,6 @@ STATES = ("accepted", "expected", "noise", "investigating")
 DIRECTIONS = ("slower", "faster")
 _NEEDED = ("series", "since", "direction", "state")
 _FIELDS = (*_NEEDED, "effect", "owner", "until", "note")
-_MOST_TOLD = 5
-"""Faults of a file that are named; the others are counted."""
 OUTGROWN, AT_LEAST = 1.5, 0.02
 """An event is clearly larger that is this many times what the entry says, and by so much."""
 _EFFECT = re.compile(r"([+-]?\d{1,9}(?:\.\d{1,9})?) ?%")
@@ -99,9 +97,9 @@ class Triage:
     """The folder as read."""
 
     entries: dict[Path, Entry] = field(default_factory=dict)
-    """Those that can be read and that no other contradicts."""
+    """Those that can be read."""
     warnings: list[tuple[Path, str]] = field(default_factory=list)
-    """What cannot, with the line, and how to mend it."""
+    """What is wrong with a file, with the lines, and how to mend it."""
 
 
 def entry_for(entries: Iterable[Entry], event: EventName, today: datetime.date) -> Entry | None:
@@ -117,19 +115,6 @@ def entry_for(entries: Iterable[Entry], event: EventName, today: datetime.date) 
 
 def read(results: Path) -> Triage:
     """Every entry below a results folder, in the order of the files' names."""
-    found = _parsed(results)
-    for paths in list(_contradictions(found.entries)):
-        for path in paths:
-            others = ", ".join(other.name for other in paths if other != path)
-            found.warnings.append(
-                (path, f"{others} says otherwise of the same event, so neither counts")
-            )
-            del found.entries[path]
-    return found
-
-
-def _parsed(results: Path) -> Triage:
-    """Every entry, also those that contradict each other."""
     found = Triage()
     for path in sorted((results / FOLDER).glob(f"*{SUFFIX}")):
         try:
@@ -137,10 +122,11 @@ def _parsed(results: Path) -> Triage:
         except (OSError, UnicodeDecodeError) as error:
             found.warnings.append((path, f"it cannot be read ({error})"))
             continue
-        wrong: list[str] = []
-        entry = _parse(text, wrong)
-        more = [f"and {len(wrong) - _MOST_TOLD} more"] if len(wrong) > _MOST_TOLD else []
-        found.warnings += [(path, why) for why in (*wrong[:_MOST_TOLD], *more)]
+        faults: list[str] = []
+        entry = _parse(text, faults)
+        if faults:
+            more = f" (and {len(faults) - 3} more)" if faults[3:] else ""
+            found.warnings.append((path, "; ".join(faults[:3]) + more))
         if entry is not None:
             found.entries[path] = entry
     return found
@@ -265,24 +251,10 @@ def _is_same(one: Entry, other: Entry) -> bool:
     )
 
 
-def _contradictions(entries: dict[Path, Entry]) -> Iterator[Sequence[Path]]:
-    alike: dict[tuple[str, str, str], list[Path]] = {}
-    for path, entry in entries.items():  # the same point has the same 7 digits
-        alike.setdefault((entry.series, entry.direction, entry.since[:7]), []).append(path)
-    for left in alike.values():
-        while left:
-            first = left.pop(0)
-            same = [path for path in left if _is_same(entries[first], entries[path])]
-            left = [path for path in left if path not in same]
-            said = {(entries[path].state, entries[path].until) for path in (first, *same)}
-            if len(said) > 1:
-                yield first, *same
-
-
 def _there(results: Path, entry: Entry) -> list[Path]:
     """The files that speak of the same event, whether they agree or not; one that has its name and
     cannot be read is taken for such."""
-    entries, named = _parsed(results).entries, results / FOLDER / _file_name(entry)
+    entries, named = read(results).entries, results / FOLDER / _file_name(entry)
     found = [path for path, other in entries.items() if _is_same(entry, other)]
     return [*found, named] if named.exists() and named not in entries else found
 

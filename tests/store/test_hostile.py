@@ -152,28 +152,8 @@ def test_a_file_of_wrong_lines_is_told_in_a_few(results: Path) -> None:
     folder = results / triage.FOLDER
     folder.mkdir()
     (folder / "x.txt").write_text("wrong\n" * 10_000)
-    said = [text for _, text in triage.read(results).warnings]
-    assert len(said) == 6 and said[0].startswith("it has no series") and said[-1] == "and 9996 more"
-
-
-def test_ten_thousand_entries_are_compared_with_few_others(results: Path) -> None:
-    folder = results / triage.FOLDER
-    folder.mkdir()
-    for number in range(3000):
-        text = f"series: a@b\nsince: {number:07x}\ndirection: slower\nstate: accepted\n"
-        (folder / f"{number}.txt").write_text(text)
-    compared = 0
-    same = triage._is_same
-
-    def counted(one: triage.Entry, other: triage.Entry) -> bool:
-        nonlocal compared
-        compared += 1
-        return same(one, other)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(triage, "_is_same", counted)
-        assert len(triage.read(results).entries) == 3000
-    assert compared == 0
+    ((_, said),) = triage.read(results).warnings
+    assert said.startswith("it has no series") and said.endswith("(and 9998 more)")
 
 
 @pytest.mark.parametrize("words", [["report", "--nvbandwidth"], ["changes", "--input"]])

@@ -149,15 +149,6 @@ def test_half_an_entry_does_not_count(tmp_path: Path, text: str, said: str) -> N
     assert said in " ".join(text for _, text in found.warnings)
 
 
-def test_two_files_that_disagree_count_for_nothing(tmp_path: Path) -> None:
-    triage.put(tmp_path, ENTRY)
-    other = f"series: {SERIES}\nsince: {COMMIT[:9]}\ndirection: slower\nstate: noise\n"
-    write(tmp_path, "z.txt", other)
-    found = triage.read(tmp_path)
-    assert found.entries == {} and len(found.warnings) == 2
-    assert all("says otherwise of the same event" in text for _, text in found.warnings)
-
-
 def test_entries_that_disagree_are_set_and_cleared_together(tmp_path: Path) -> None:
     for digits, state in ((8, "noise"), (9, "accepted"), (40, "investigating")):
         said = f"series: {SERIES}\nsince: {COMMIT[:digits]}\ndirection: slower\nstate: {state}\n"
