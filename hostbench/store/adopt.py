@@ -71,12 +71,8 @@ def _asv_rows(results: Path, run: Run) -> tuple[str | None, list[list[str | Coun
         return None, []  # an asv that was killed stored nothing
     since_ms = epoch_s(header.started_at) * 1000
     names = {asv_name(record.case.workload) for record in run.records}
-    for file in asv_tree.files_of_commit(results, header.commit, header.machine):
-        rows: list[list[str | Count]] = [
-            [name, started]
-            for name, started in file.started
-            if name in names and started >= since_ms
-        ]
-        if rows:
-            return file.machine, rows
-    return None, []
+    rows: dict[str, list[list[str | Count]]] = {}
+    for machine, name, started_ms in asv_tree.started(results, header.commit, header.machine):
+        if name in names and started_ms >= since_ms:
+            rows.setdefault(machine, []).append([name, started_ms])
+    return next(iter(rows.items()), (None, []))

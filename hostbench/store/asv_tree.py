@@ -1,7 +1,7 @@
 """Any asv results tree, read as asv wrote it: ours or another project's.
 
-Sole owner of asv's file format (api version 2; files of version 1 are taken as if updated). A file
-that holds bare NaN, which only the standard json reads, takes twice as long.
+Sole reader of asv's file format (api version 2). A file that holds bare NaN, which only the
+standard json reads, takes twice as long.
 """
 
 import ast
@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,23 +38,10 @@ _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 _FIRST_MS, _END_MS = FIRST_S * 1000, END_S * 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileOfCommit:
-    """Which benchmarks a result file holds, and when asv started each: [(name, ms)]."""
-
-    machine: str
-    started: tuple[tuple[str, int], ...]
-
-
-def result_files(folder: Path) -> list[Path]:
-    """What asv takes for results in a machine's folder."""
-    return sorted(path for path in folder.glob("*.json") if path.name not in NO_RESULTS)
-
-
 def described(results: Path, warn: Warn, machine: str = "") -> dict[str, Any]:
     """benchmarks.json: benchmark name -> what asv knows of it; empty where it is missing.
 
-    A machine that was imported from another project has one of its own, which asv leaves alone.
+    A machine of another project may have one of its own, which asv leaves alone.
     """
     path = results / machine / "benchmarks.json"
     benchmarks = load(path, warn) if path.exists() else {}
@@ -63,25 +49,6 @@ def described(results: Path, warn: Warn, machine: str = "") -> dict[str, Any]:
 
 
 _UNITS = {"time_": "seconds", "timeraw_": "seconds", "mem_": "bytes", "peakmem_": "bytes"}
-_COLUMNS = ("result", "params", "version", "started_at")
-
-
-def version_2(data: dict[str, Any]) -> dict[str, Any]:
-    """A result file's content as asv has written it since 2018. Older ones (version 1) become what
-    `asv update` makes of them, without what they say of spread. Raises what damage does."""
-    if data.get("version") != 1:
-        return data
-    held = {
-        name: one if isinstance(one, dict) else {"result": [one]}
-        for name, one in data["results"].items()
-    }
-    versions, started = data.get("benchmark_version") or {}, data.get("started_at") or {}
-    rows = {
-        name: [one["result"], one.get("params") or [], versions.get(name), started.get(name)]
-        for name, one in held.items()
-    }
-    name = data.get("env_name") or f"py{data['python']}"
-    return {**data, "env_name": name, "result_columns": _COLUMNS, "results": rows}
 
 
 def cases(benchmark: str, params: Any, described: Mapping[str, Any]) -> tuple[str, list[Params]]:
@@ -95,21 +62,17 @@ def num_cases(params: Any) -> int:
     return math.prod(len(one) for one in params or [])
 
 
-def files_of_commit(results: Path, commit: str, machine: str | None) -> Iterator[FileOfCommit]:
-    """The files of our environment for one commit, on one machine or on all."""
+def started(results: Path, commit: str, machine: str | None) -> Iterator[tuple[str, str, int]]:
+    """(machine, benchmark, when asv started it in ms) of what our environment stored of a commit,
+    on one machine or on all."""
     for path in sorted(results.glob(f"{machine or '*'}/{commit[:8]}-hostbench-*.json")):
         data = load(path, quiet)
         with contextlib.suppress(*_DAMAGE):  # reading the points says what is wrong with it
             if data["commit_hash"] == commit:
-                yield FileOfCommit(machine=path.parent.name, started=_started(data))
-
-
-def _started(data: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    place = data["result_columns"].index("started_at")
-    rows = data["results"].items()
-    return tuple(
-        (name, int(row[place])) for name, row in rows if len(row) > place and row[place] is not None
-    )
+                place = data["result_columns"].index("started_at")
+                for name, row in data["results"].items():
+                    if len(row) > place and row[place] is not None:
+                        yield path.parent.name, name, int(row[place])
 
 
 def quiet(_: str) -> None:

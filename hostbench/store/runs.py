@@ -1,7 +1,7 @@
 """Runs as they are read: archives and journals, with the parts of a resumed run put together."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,8 +142,8 @@ class AboutRun:
     """It ended by itself, and came to every case that it planned."""
     hardware: dict[str, str]
     """What makes it another machine (hostbench.facts.causes.identity)."""
-    measured: int | None = None
-    """The most launches that any case has; None in tables of before."""
+    measured: int
+    """The most launches that any case has."""
 
 
 def about(run: WholeRun) -> AboutRun:
@@ -180,22 +180,26 @@ def facts_of(stored: Any) -> Facts:
 
 def of_files(results: Path, paths: Iterable[Path]) -> WholeRun | None:
     """The run whose archives and journals these are; None where none can be read (any more)."""
-    parts: list[Run] = []
-    for path in paths:
-        if path.name.endswith(places.SUFFIX):
-            _try(parts, lambda path=path: adopt.from_journal(results, path), asv_tree.quiet)  # type: ignore[misc]
-        else:
-            _try(parts, lambda path=path: archive.read(path), asv_tree.quiet)  # type: ignore[misc]
-    return next(iter(put_together(parts)), None)
+    return next(iter(put_together(_readable(results, paths, asv_tree.quiet))), None)
 
 
 def of_commit(results: Path, machine: str, commit: str | None, warn: Warn) -> list[WholeRun]:
     """The archived runs of one machine at one commit, oldest first; no other archive is opened."""
-    parts: list[Run] = []
     named = f"*-{places.commit_digits(commit)}-*{archive.SUFFIX}"
-    for path in sorted((results / machine / "runs").glob(named)):
-        _try(parts, lambda path=path: archive.read(path), warn)  # type: ignore[misc]
-    return put_together(parts)
+    paths = sorted((results / machine / "runs").glob(named))
+    return put_together(_readable(results, paths, warn))
+
+
+def _readable(results: Path, paths: Iterable[Path], warn: Warn) -> Iterator[Run]:
+    """What archives and journals hold; one that is damaged is a warning."""
+    for path in paths:
+        is_journal = path.name.endswith(places.SUFFIX)
+        try:
+            yield adopt.from_journal(results, path) if is_journal else archive.read(path)
+        except DataError as error:
+            warn(str(error))
+        except FileNotFoundError:
+            pass  # a journal that was archived in between: its archive is read the next time
 
 
 def put_together(parts: Iterable[Run]) -> list[WholeRun]:
@@ -208,15 +212,6 @@ def put_together(parts: Iterable[Run]) -> list[WholeRun]:
     ):
         groups.setdefault((part.header.machine, part.root_id), []).append(part)
     return [WholeRun(parts=tuple(group)) for group in groups.values()]
-
-
-def _try(parts: list[Run], make: Callable[[], Run], warn: Warn) -> None:
-    try:
-        parts.append(make())
-    except DataError as error:
-        warn(str(error))
-    except FileNotFoundError:
-        pass  # a journal that was archived in between: its archive is read the next time
 
 
 def _result(records: list[CaseRecord], launches: int) -> CaseResult:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from asv.results import Results
 
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_NOTHING_MEASURED
@@ -227,19 +226,18 @@ def test_two_folders_of_one_machine_lose_nothing(tree: Path) -> None:
     assert set(rows["machine"]) == {"shelf", "shelf-old"}
 
 
-def test_files_of_a_commit(tree: Path) -> None:
+def test_what_our_environment_stored_of_a_commit(tree: Path) -> None:
     path = result_file(tree)
     commit = json.loads(path.read_text())["commit_hash"]
     ours = path.with_name(f"{FIRST}-hostbench-py3.11.json")
     path.rename(ours)
-    (found,) = asv_tree.files_of_commit(tree, commit, None)
-    assert found.machine == "shelf"
-    assert dict(found.started)["sorting.track_size"] == 1_795_264_945_271
-    assert list(asv_tree.files_of_commit(tree, commit, "table")) == []
-    assert list(asv_tree.files_of_commit(tree, FIRST + "0" * 32, None)) == []
+    found = list(asv_tree.started(tree, commit, None))
+    assert ("shelf", "sorting.track_size", 1_795_264_945_271) in found
+    assert list(asv_tree.started(tree, commit, "table")) == []
+    assert list(asv_tree.started(tree, FIRST + "0" * 32, None)) == []
     for text in (ours.read_text()[:500], "[]", "null", json.dumps({"commit_hash": commit})):
         ours.write_text(text)
-        assert list(asv_tree.files_of_commit(tree, commit, None)) == []
+        assert list(asv_tree.started(tree, commit, None)) == []
 
 
 def test_a_parameter_called_device_may_be_a_number(tree: Path) -> None:
@@ -281,28 +279,7 @@ def test_a_name_that_is_no_utf8_is_a_warning(tree: Path) -> None:
     assert all("no UTF-8" in warning and warning.isascii() for warning in warnings)
 
 
-def test_what_asv_wrote_before_2018_reads_as_asv_would_update_it(tree: Path) -> None:
-    benchmark = "sorting.Sorting.time_sort"
-    before, _ = read(tree)
-    data = json.loads(result_file(tree).read_text())
-    rows = data["results"]
-    old = {name: data[name] for name in ("commit_hash", "date", "env_name", "params", "python")} | {
-        "requirements": {},
-        "results": {
-            name: {"result": row[0], "params": row[1]} if row[1] else (row[0] or [None])[0]
-            for name, row in rows.items()
-        },
-        "benchmark_version": {name: row[2] for name, row in rows.items()},
-        "started_at": {name: row[3] for name, row in rows.items()},
-        "version": 1,
-    }
-    assert Results.update_to_2(json.loads(json.dumps(old)))["results"].keys() == rows.keys()
-    result_file(tree).write_text(json.dumps(old))
-    found, warnings = read(tree)
-    assert not warnings
-    same = ["case", "commit", "run_id", "status", "version", "started_at", "value", "unit"]
-    pd.testing.assert_frame_equal(found[same], before[same])
-    assert values(found, benchmark) == values(before, benchmark)
-    change(result_file(tree), lambda data: data.update(results=None))
-    _, warnings = read(tree)
-    assert len(warnings) == 1 and "no asv result file" in warnings[0]
+def test_what_asv_wrote_before_2018_is_named(tree: Path) -> None:
+    change(result_file(tree), lambda data: data.update(version=1))
+    rows, (warning,) = read(tree)
+    assert set(rows["commit"].str[:8]) == {SECOND} and "`asv update` writes it anew" in warning

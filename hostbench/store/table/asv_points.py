@@ -4,8 +4,7 @@ Files of one suite have one layout: the same benchmarks with the same parameters
 is worked out once per layout; a file then adds its lists of numbers.
 """
 
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, zip_longest
@@ -82,15 +81,6 @@ class Points:
     started_ms: Sequence[int | None]
     odd_times: Sequence[str]
     """What stands where a time should, and is none."""
-    samples: Sequence[Any]
-    """As asv stores them."""
-
-    def samples_of_points(self) -> Iterator[tuple[float, ...]]:
-        """Empty where asv kept none."""
-        for cell, count in zip(self.samples, self.layout.counts.tolist(), strict=True):
-            for own in _padded(cell, count):
-                kept = own if isinstance(own, list) else []
-                yield tuple(one for one in kept if type(one) in _NUMBER and math.isfinite(one))
 
     def is_wanted(self, claimed: Collection[Any]) -> Any:
         """Which points: those that can be shown, without the benchmarks of `claimed`, (benchmark,
@@ -156,6 +146,9 @@ def read(
 
     `layouts`: those met so far with the same `described`; a new one is added.
     """
+    if isinstance(data, dict) and data.get("version") == 1:
+        warn(f"{path} is of asv's format before 2018; `asv update` writes it anew")
+        return None
     try:
         points = _points(data, described, layouts)
     except (*DAMAGE, IndexError, OverflowError) as error:
@@ -171,7 +164,6 @@ def read(
 
 
 def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> Points:
-    data = asv_tree.version_2(data)
     results = data["results"]
     cells = list(zip_longest(*results.values()))  # asv trims nulls at the right end of a row
     columns = dict(zip(data["result_columns"], cells, strict=False))
@@ -209,7 +201,6 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
         versions=[None if version is None else str(version) for version in versions],
         started_ms=started_ms,
         odd_times=_odd_times(data, started) if has_gaps else (),
-        samples=columns.get("samples", nothing),
     )
 
 
