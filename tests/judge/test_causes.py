@@ -166,6 +166,7 @@ def test_a_step_between_two_runs_of_one_commit_is_the_environments(
             by="hostbench",
             complete=True,
             hardware={},
+            measured=10,
         )
         for column in found.grid.columns
     ]
