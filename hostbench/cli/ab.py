@@ -193,7 +193,7 @@ def _compared(options: AbOptions, measured: Measured) -> int:
         b=f"run:{measured.pair.run_ids[1]}",
         all=options.all,
         format=options.format,
-        results=str(measured.setup.results),
+        results=options.results,
     )
 
     def write(found: Mapping[Key, Comparison], sides: Sides) -> None:

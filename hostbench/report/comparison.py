@@ -123,13 +123,14 @@ def in_words(found: Mapping[Key, Comparison], sides: Sides) -> Iterator[str]:
     undecided = [one for one in found.values() if one.verdict == "undecided"]
     spreads = [one.spread or 0.0 for one in undecided if not one.has_few]
     few = len(undecided) - len(spreads)
-    reasons = [f"{few} with fewer than {MIN_LAUNCHES} launches a side"] if few else []
-    helps = ["more launches (--launches 20)"]
+    why = f"fewer than {MIN_LAUNCHES} launches a side"
+    helps = "more launches (--launches 20)"
     if spreads:
-        reasons.append(f"{len(spreads)} whose launches differ by {median(spreads):.0%}")
-        helps.append(f"a quieter machine{f' ({sides.busy})' if sides.busy else ''}")
+        apart = f"launches differ by {median(spreads):.0%}"
+        why = f"{few} have {why}; of the others {apart}" if few else apart
+        helps += f" or a quieter machine{f' ({sides.busy})' if sides.busy else ''}"
     if undecided:
-        yield f"{len(undecided)} undecided: {', '.join(reasons)}; {' or '.join(helps)} will help"
+        yield f"{len(undecided)} undecided: {why}; {helps} will help"
     least = detectable(found)
     if least is not None:
         yield f"Half of the series would show a change of {least:.1%}."
