@@ -29,12 +29,11 @@ from hostbench.report.doctor import Diagnosis, of_stored
 from hostbench.report.night_history import facts_moved
 from hostbench.report.one_run import about, facts, proofs
 from hostbench.report.page import as_json
-from hostbench.report.places import Key
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of as questioned
 from hostbench.report.setups import changes
 from hostbench.report.side_runs import SideRuns
-from hostbench.report.sides import both
+from hostbench.report.sides import Key, both
 from hostbench.report.table import markdown
 from hostbench.store.columns import ABOUT, STATUSES
 from hostbench.store.history import History

@@ -14,8 +14,8 @@ from hostbench.judge.compare import Comparison
 from hostbench.judge.grid import short_version
 from hostbench.report.charts import BLUE, GREEN, GREY, ORANGE, Spec, field, layer, scale, titled
 from hostbench.report.comparison import in_order, name_of
-from hostbench.report.places import Key
 from hostbench.report.side_runs import SideRuns
+from hostbench.report.sides import Key
 
 VERDICTS = ("slower", "faster", "same", "undecided")
 COLORS = (ORANGE, GREEN, BLUE, GREY)

@@ -69,13 +69,13 @@ class Toy(InProcess):
 def terminate(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """SIGTERM as soon as a side is asked what it declares; temporary folders lie in `folder`."""
 
-    def stop(name: str, root: Path) -> dict[str, str]:
+    def stop(*_: object) -> tuple[dict[str, str], dict[str, str]]:
         os.kill(os.getpid(), signal.SIGTERM)
-        return VERSIONS
+        return VERSIONS, {}
 
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr(side, "_versions", stop)
+    monkeypatch.setattr(side, "_listed", stop)
 
 
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -93,6 +93,6 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(facts, "probe_torch", lambda _: torch)
     monkeypatch.setattr(ab, "become_subreaper", lambda: None)
     monkeypatch.setattr(measuring, "Launcher", Toy)
-    monkeypatch.setattr(side, "_versions", lambda name, folder: VERSIONS)
+    monkeypatch.setattr(side, "_listed", lambda *_: (VERSIONS, {}))
     monkeypatch.setattr(Toy, "walked", [], raising=False)
     return root

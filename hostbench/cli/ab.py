@@ -38,8 +38,7 @@ from hostbench.families import broken_of_project, of_project
 from hostbench.families import names as known_families
 from hostbench.judge.compare import Comparison, compare, side_of
 from hostbench.report import comment
-from hostbench.report.places import Key
-from hostbench.report.sides import Sides
+from hostbench.report.sides import Key, Sides
 from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side

@@ -17,9 +17,8 @@ from hostbench.core.errors import (
 )
 from hostbench.judge.compare import Comparison, compare
 from hostbench.report.comparison import as_json, page, table
-from hostbench.report.places import Key
 from hostbench.report.side_runs import chosen
-from hostbench.report.sides import Sides, both
+from hostbench.report.sides import Key, Sides, both
 from hostbench.vcs.repo import commit_of
 
 

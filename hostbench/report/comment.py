@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hostbench.core.case import as_typed
 from hostbench.judge.compare import Comparison
 from hostbench.report.comparison import counts, in_order, in_words, name_of, table
-from hostbench.report.places import Key
-from hostbench.report.sides import Sides
+from hostbench.report.sides import Key, Sides
 from hostbench.report.table import code, markdown
 
 MARKER = "<!-- hostbench: ab -->"

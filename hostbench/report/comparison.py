@@ -9,8 +9,7 @@ from hostbench.core.samples import MIN_LAUNCHES, median
 from hostbench.core.units import format_bytes, format_seconds, number_of
 from hostbench.judge.compare import Comparison, KeyT
 from hostbench.judge.grid import short_version
-from hostbench.report.places import Key
-from hostbench.report.sides import Lacking, Sides
+from hostbench.report.sides import Key, Lacking, Sides
 from hostbench.report.table import Cell, Column, Heading, Part, Table
 
 COLUMNS = (

@@ -104,18 +104,16 @@ def _no_run(runs: pd.DataFrame, side: SideRuns, resolve: Resolve) -> str:
 
 
 def check(first: SideRuns, second: SideRuns) -> None:
-    """Raises UsageError for a machine against what is none, and for sides that share some of their
-    runs. The same side twice may be compared."""
-    for one, other in ((first, second), (second, first)):
-        if one.column == "machine" != other.column:
-            raise UsageError(
-                f"{one.text!r} is a machine and {other.text!r} is none: name two machines, or "
-                f"--machine {one.text.partition(':')[2]} and two sides that ran on it"
-            )
-    for one, other in ((first, second), (second, first)):
-        shared = one.runs & other.runs
-        if shared and shared != one.runs:
-            raise UsageError(
-                f"{len(shared)} of the {len(one.runs)} runs of {one.text!r} are runs of "
-                f"{other.text!r} too: name sides that share none, or single runs by run:ID"
-            )
+    """Raises UsageError for sides of two kinds, but a commit and a run, and for sides that share
+    some of their runs. The same side twice may be compared."""
+    kinds = {first.column, second.column}
+    if len(kinds) > 1 and kinds != {"commit", "run_id"}:
+        raise UsageError(
+            f"{first.text!r} and {second.text!r} are of two kinds: name two commits or runs, or "
+            "two of one kind, as two machines"
+        )
+    if first.runs != second.runs and (shared := first.runs & second.runs):
+        raise UsageError(
+            f"{first.text!r} and {second.text!r} share {len(shared)} runs: name sides that share "
+            "none, or single runs by run:ID"
+        )

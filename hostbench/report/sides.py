@@ -1,22 +1,23 @@
 """The series that both sides of `hostbench compare A B` have, and what one of them lacks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
-
-import pandas as pd
 
 from hostbench.core.case import as_typed
 from hostbench.core.errors import UsageError
 from hostbench.core.records import PROOF_FAILED
-from hostbench.facts.record import number_of
+from hostbench.core.units import number_of
+from hostbench.facts import record
 from hostbench.judge.compare import RunsOfLaunches
 from hostbench.judge.grid import of_few_launches
-from hostbench.report.places import Key, Places
 from hostbench.report.side_runs import SideRuns, check
+from hostbench.store.asv_tree import environment_of
 from hostbench.store.history import History
 
-Cells = dict[str, Any]
+Key = tuple[str, ...]
+"""Where a series was measured, case, version."""
+Cells = dict[Any, Any]
 """A row of the tidy frame: column -> value."""
 
 LackingStatus = Literal["failed", "proof failed", "skipped", "not measured", "of another version"]
@@ -25,13 +26,6 @@ _LESS_IS_BETTER = {"seconds": "seconds", "bytes": "value"}
 _FEW = 3
 MOST_FOREIGN = 0.1
 """Share of the CPU that other programs may take on a quiet machine."""
-_SIDES = {
-    "commit": "a commit",
-    "run_id": "a run",
-    "torch": "a version of torch",
-    "driver": "a version of the driver",
-    "environment": "an environment",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,28 +70,23 @@ class Sides:
 def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
     """Read the rows of two sides. A series is a case, its version and its machine, unless machines
     are compared. Of versions and machines only the commits that both sides measured are taken,
-    where there are any. Raises UsageError for a simulated machine against a measured one."""
+    where there are any. Raises UsageError for sides that are not alike."""
     check(first, second)
-    places = Places(first, second)
-    odd: dict[Key, str] = {}
-    (left, ends), (right, right_ends) = (
-        _rows(side, history, places, odd) for side in (first, second)
-    )
-    if places.of_machines and _is_simulated(left) != _is_simulated(right):
+    (left, ends), (right, right_ends) = (_rows(side, history) for side in (first, second))
+    if first.column == "machine" and _is_simulated(left) != _is_simulated(right):
         raise UsageError(
             f"of {first.text!r} and {second.text!r} one is simulated, the other measured: "
             "compare like with like"
         )
     shared = [key for key in left if key in right]
-    columns = (first.column, second.column)
     confounded: dict[Key, list[str]] = {}
     for key in shared:
         alike = True
-        if not {"commit", "run_id"} & set(columns):
+        if first.column not in ("commit", "run_id"):
             left[key], right[key], alike = _same_commits(left[key], right[key])
-        why = [*_confounds(columns, left[key], right[key])]
-        if why or not alike:
-            confounded[key] = why if alike else ["other commits and dates", *why]
+        differs = [*_confounds(first.column, left[key], right[key])]
+        if differs or not alike:
+            confounded[key] = differs if alike else ["other commits and dates", *differs]
     return Sides(
         interleaved={
             key: pairs for key in shared if (pairs := _interleaved(left[key], right[key]))
@@ -106,7 +95,7 @@ def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
         confounded=confounded,
         lacking=[*_lacking(0, ends, right, left), *_lacking(1, right_ends, left, right)],
         in_bytes={key for key in shared if left[key][0]["unit"] == "bytes"},
-        remarks=[*_same_runs(first, second), *places.without_a_common_one(), *_not_judged(odd)],
+        remarks=[*_not_judged({**ends, **right_ends})],
         busy=_busy(history, first, second),
     )
 
@@ -117,10 +106,10 @@ def _busy(history: History, *sides: SideRuns) -> str:
     busy = ""
     for run in (run for run in history.runs() if (run.machine, run.run_id) in newest):
         facts = history.facts(run)
-        others = number_of(facts.get("during", {}), "host", "foreign_cpu_share")
+        others = record.number_of(facts.get("during", {}), "host", "foreign_cpu_share")
         before = facts.get("before", {})
-        load = number_of(before, "host", "load_average_1min")
-        cores = number_of(before, "host", "num_logical_cores")
+        load = record.number_of(before, "host", "load_average_1min")
+        cores = record.number_of(before, "host", "num_logical_cores")
         if others is not None and others > MOST_FOREIGN:
             busy = f"other programs took {others:.0%} of the CPU"
         elif load is not None and cores is not None and load > cores:
@@ -135,38 +124,31 @@ _READ = [
 """Of the frame's columns; others, each axis of each workload, are many."""
 
 
-def _rows(
-    side: SideRuns, history: History, places: Places, odd: dict[Key, str]
-) -> tuple[dict[Key, list[Cells]], dict[Key, Cells]]:
-    """(the rows with a number of each series, its newest row of any kind). `odd`: what is measured
-    and cannot be judged is added, and why."""
+def _rows(side: SideRuns, history: History) -> tuple[dict[Key, list[Cells]], dict[Key, Cells]]:
+    """(the rows with a number of each series, its newest row of any kind)."""
     found: dict[Key, list[Cells]] = {}
     newest: dict[Key, Cells] = {}
     for machine, own in side.rows.groupby("machine"):
         stored = history.of_runs(list(own["run_id"]), str(machine))  # the oldest first
-        for row in _cells(stored[_READ].assign(few=of_few_launches(stored))):
-            place = places.of(str(machine), str(row["run_id"]))
-            key = (*place, str(row["case"]), str(row["version"]))
+        for row in stored[_READ].assign(few=of_few_launches(stored)).to_dict("records"):
+            where = _where(side.column, str(machine), str(row["run_id"]))
+            key = (*where, str(row["case"]), str(row["version"]))
             newest[key] = row
-            if row["status"] != "ok":
-                continue
             column = _LESS_IS_BETTER.get(str(row["unit"]))
-            if column is None:
-                unit = str(row["unit"])
-                odd[key] = "without a unit" if unit == "unit" else f"in {unit:.40}"
-            elif not row[column] > 0:
-                odd[key] = "not above 0"
-            else:
+            if row["status"] == "ok" and column is not None and row[column] > 0:
                 found.setdefault(key, []).append({**row, "number": row[column]})
     if side.column != "run_id":
         found = {key: _with_enough(rows) for key, rows in found.items()}
     return found, newest
 
 
-def _same_runs(first: SideRuns, second: SideRuns) -> Iterator[str]:
-    """That nothing is compared, as where two branches are at one commit."""
-    if first.runs == second.runs:
-        yield f"{first.text} and {second.text} are the same runs: nothing between them can differ"
+def _where(column: str, machine: str, run_id: str) -> tuple[str, ...]:
+    """The beginning of a series' key: its machine, and another project's environment there. Without
+    what is compared."""
+    environment = None if column == "environment" else environment_of(run_id)
+    if column == "machine":
+        return (environment,) if environment else ()
+    return (f"{machine}/{environment}" if environment else machine,)
 
 
 def _with_enough(rows: list[Cells]) -> list[Cells]:
@@ -175,14 +157,15 @@ def _with_enough(rows: list[Cells]) -> list[Cells]:
     return [row for row in rows if not row["few"]] or rows[-1:]
 
 
-def _not_judged(odd: dict[Key, str]) -> Iterator[str]:
-    """`3 series are in characters, of which ...: a, b, c`."""
-    groups: dict[str, list[str]] = {}
-    for key, why in sorted(odd.items()):
-        groups.setdefault(why, []).append(as_typed(key[-2]))
-    for why, cases in groups.items():
-        named = f"{', '.join(cases[:_FEW])}{' ...' if cases[_FEW:] else ''}"
-        yield f"not judged, for only times and bytes are: {len(cases)} series {why} ({named})"
+def _not_judged(newest: Mapping[Key, Cells]) -> Iterator[str]:
+    odd = {
+        as_typed(key[-2])
+        for key, row in newest.items()
+        if row["status"] == "ok" and row["unit"] not in _LESS_IS_BETTER
+    }
+    if odd:
+        num = number_of(len(odd), "case", "cases")
+        yield f"{num} with no time and no bytes are not judged: {', '.join(sorted(odd)[:_FEW])}"
 
 
 def _lacking(
@@ -245,28 +228,14 @@ def _runs(rows: list[Cells]) -> RunsOfLaunches:
     ]
 
 
-def _cells(rows: pd.DataFrame) -> list[Cells]:
-    return [{str(key): value for key, value in row.items()} for row in rows.to_dict("records")]
-
-
-def _confounds(
-    columns: tuple[str, str], first: Sequence[Cells], second: Sequence[Cells]
-) -> Iterator[str]:
+def _confounds(compared: str, first: Sequence[Cells], second: Sequence[Cells]) -> Iterator[str]:
     """`torch 2.12 there, 2.13 here`: of one series, each thing that counts as well. A value that
-    only one side knows says nothing. `columns`: what the sides are named by."""
-    compared = set(columns)
-    if len(compared) > 1 and not compared <= {"commit", "run_id"}:
-        yield f"{_SIDES[columns[0]]} there, {_SIDES[columns[1]]} here"
-    facts = {"torch"} if "machine" in compared else {"torch", "driver", "hardware"}
-    for fact in sorted(facts - compared, reverse=True):
-        there, here = _known(first, fact), _known(second, fact)
+    only one side knows says nothing. `compared`: the column that the sides are named by."""
+    facts = {"torch"} if compared == "machine" else {"torch", "driver", "hardware"}
+    for fact in sorted(facts - {compared}, reverse=True):
+        there, here = (
+            {row[fact] for row in rows if isinstance(row[fact], str) and row[fact]}
+            for rows in (first, second)
+        )
         if there and here and not there & here:
-            yield f"{fact} {_listed(there)} there, {_listed(here)} here"
-
-
-def _known(rows: Sequence[Cells], fact: str) -> set[str]:
-    return {value for row in rows if isinstance(value := row[fact], str) and value}
-
-
-def _listed(values: set[str]) -> str:
-    return ", ".join(sorted(values))
+            yield f"{fact} {', '.join(sorted(there))} there, {', '.join(sorted(here))} here"

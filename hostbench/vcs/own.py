@@ -2,8 +2,7 @@
 its working tree, whichever side it is."""
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hostbench.core import own_package
@@ -75,21 +74,37 @@ def _differ(one: Path, other: Path) -> bool:
     return one.is_file() and other.is_file() and one.read_bytes() != other.read_bytes()
 
 
-def of_commit(root: Path, name: str, commit: str, folder: Path) -> OwnSide:
-    """The package of a commit. Raises UsageError or GitError."""
-    side = _made(root, name, commit, folder, lambda tree: repo.check_out(root, commit, tree))
+def side_of(root: Path, name: str, commit: str | None, folder: Path) -> OwnSide:
+    """The package of a commit, or as it is now, made in `folder`. Raises UsageError or GitError."""
+    folder.mkdir(parents=True)
+    tree, working = folder / "tree", _working_tree(root, folder)
+    if commit is None:
+        tree.symlink_to(working)
+    else:
+        repo.check_out(root, commit, tree)
+    place = _place(root)
+    if not (tree / place).is_dir():
+        raise UsageError(f"{name} has no folder {place}, where asv.conf.json has the project")
+    without = not_of_the_package(root)
+    package = package_of(root, (tree / place).resolve(), folder / "build", commit, without)
+    # What only the other side has must not be imported from wherever else it may be installed.
+    others = own_package.unbuilt(working / place, without).names
+    names = tuple(sorted({*package.names, *others}))
+    remarks = [_NO_SUBMODULES] if (tree / ".gitmodules").exists() else []
     inside = workload_folders(root)
-    if not (inside and repo.differ(root, commit, None, [*map(str, inside)])):
-        return side
-    which = ", ".join(f"{path.relative_to(repo.top_level(root).resolve())}/" for path in inside)
-    remark = f"{which} is another at {name}: both sides run the workloads of the working tree"
-    return replace(side, remarks=(*side.remarks, remark))
-
-
-def of_working_tree(root: Path, name: str, folder: Path) -> OwnSide:
-    """The package as it is now. Raises UsageError or GitError."""
-    working = _working_tree(root, folder)
-    return _made(root, name, None, folder, lambda tree: tree.symlink_to(working))
+    if commit and inside and repo.differ(root, commit, None, [*map(str, inside)]):
+        remarks.append(
+            f"{folders_in_words(root)} is another at {name}: both sides run the workloads of the "
+            "working tree"
+        )
+    return OwnSide(
+        variables={
+            own_package.VARIABLE: OwnPackage(folders=package.folders, names=names).encoded(),
+            FOLDERS: os.pathsep.join(_workloads(root, working)),
+        },
+        scratch=scratch(root),
+        remarks=tuple(remarks),
+    )
 
 
 def pathspecs(root: Path) -> tuple[str, ...]:
@@ -98,30 +113,6 @@ def pathspecs(root: Path) -> tuple[str, ...]:
     aside = (asv_results(root).resolve(), asv_benchmarks(root).resolve(), *workload_folders(root))
     left = (one.relative_to(top) for one in aside if one.is_relative_to(top))
     return (f":(top){place}" if place.parts else ":/", *(f":(top,exclude){one}" for one in left))
-
-
-def _made(
-    root: Path, name: str, commit: str | None, folder: Path, get: Callable[[Path], None]
-) -> OwnSide:
-    folder.mkdir(parents=True)
-    tree, working = folder / "tree", _working_tree(root, folder)
-    get(tree)
-    place = _place(root)
-    if not (tree / place).is_dir():
-        raise UsageError(f"{name} has no folder {place}, where asv.conf.json has the project")
-    without = not_of_the_package(root)
-    found = package_of(root, (tree / place).resolve(), folder / "build", commit, without)
-    # What only the other side has must not be imported from wherever else it may be installed.
-    others = own_package.unbuilt(working / place, without).names
-    package = OwnPackage(folders=found.folders, names=tuple(sorted({*found.names, *others})))
-    return OwnSide(
-        variables={
-            own_package.VARIABLE: package.encoded(),
-            FOLDERS: os.pathsep.join(_workloads(root, working)),
-        },
-        scratch=scratch(root),
-        remarks=(_NO_SUBMODULES,) if (tree / ".gitmodules").exists() else (),
-    )
 
 
 def _working_tree(root: Path, folder: Path) -> Path:
@@ -142,6 +133,12 @@ def workload_folders(root: Path) -> list[Path]:
     """The folders of workloads that the repository holds."""
     top = repo.top_level(root).resolve()
     return [one for one in (path.resolve() for path in folders()) if one.is_relative_to(top)]
+
+
+def folders_in_words(root: Path) -> str:
+    """Those folders, as `bench/`."""
+    top = repo.top_level(root).resolve()
+    return ", ".join(f"{path.relative_to(top)}/" for path in workload_folders(root))
 
 
 def _workloads(root: Path, working: Path) -> list[str]:

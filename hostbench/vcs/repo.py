@@ -1,12 +1,10 @@
 """What git says about the code that is measured."""
 
-import io
 import os
 import re
 import shutil
 import signal
 import subprocess
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +22,6 @@ _OF_A_HOOK = {
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"),
 }
 _HASH = re.compile("[0-9a-f]{7,64}")
-_CREDENTIALS = re.compile(r"://[^/@\s]*@")
-"""What a URL may hold before its host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +35,7 @@ class Checkout:
 
 
 class GitError(HostbenchError):
-    """git is missing or refuses; the text is its first line, `said` all of it."""
-
-    def __init__(self, text: str, said: str = "") -> None:
-        super().__init__(text)
-        self.said = said or text
+    """git is missing or refuses; the text is its first line."""
 
 
 def git(root: Path, *command: str, names: Sequence[str] = (), paths: Sequence[str] = ()) -> str:
@@ -60,56 +52,63 @@ def run_git(
     names: Sequence[str] = (),
     paths: Sequence[str] = (),
     given: bytes = b"",
-    environ: Mapping[str, str] | None = None,
-    timeout_s: float = TIMEOUT_S,
 ) -> bytes:
-    """The same, as bytes, with standard input. No other function of the package runs git.
+    """The same, as bytes, with standard input.
 
     git has no terminal: it asks nobody for a password. What it has started ends with it.
     """
     for name in names:
-        if name.startswith("-"):  # `git archive` and `git bisect` know no --end-of-options
+        if name.startswith("-"):  # `git bisect` knows no --end-of-options
             raise GitError(f"{name!r} is an option, no name of a commit")
-    line = ["git", *command, *names, *(["--", *paths] if paths else [])]
-    everything = {**(_environ() if environ is None else environ), "LC_ALL": "C"}
+    line = [*command, *names, *(["--", *paths] if paths else [])]
+    process = _start(root, line, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    with process:
+        try:
+            out, err = process.communicate(given, timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise GitError(f"git {command[0]} did not end within {TIMEOUT_S:g} s") from error
+        finally:
+            if process.returncode is None:
+                kill_group(process.pid)
+    if process.returncode:
+        first = (err.decode(errors="replace").strip().splitlines() or ["git failed"])[0]
+        if "dubious ownership" in first:
+            first = "another user owns this repository: `git config --global --add safe.directory "
+            first += "PATH`"
+        raise GitError("no git repository" if "not a git repository" in first else first)
+    return out
+
+
+def follow_git(root: Path, *command: str) -> Iterator[str]:
+    """The lines that a git command of any length prints, as they come; what it says on stderr goes
+    there. An interrupt ends it, and what it has started, first. Raises GitError."""
+    with _start(root, command, stdin=subprocess.DEVNULL) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                yield line.decode(errors="replace").rstrip("\n")
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
+
+
+def _start(
+    root: Path, command: Sequence[str], *, stdin: int, stderr: int | None = None
+) -> "subprocess.Popen[bytes]":
+    """No other function of the package runs git."""
     try:
-        process = subprocess.Popen(
-            line,
+        return subprocess.Popen(
+            ["git", *command],
             cwd=root,
-            env={**everything, "GIT_TERMINAL_PROMPT": "0"},
-            stdin=subprocess.PIPE,
+            env={**_environ(), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+            stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise GitError(f"git is not installed, or cannot run here ({why})") from error
-    with process:
-        try:
-            out, err = process.communicate(given, timeout=timeout_s)
-        except subprocess.TimeoutExpired as error:
-            raise GitError(f"git {command[0]} did not end within {timeout_s:g} s") from error
-        finally:
-            if process.returncode is None:
-                kill_group(process.pid)
-    if process.returncode:
-        said = without_credentials(err.decode(errors="replace")).strip()
-        raise GitError(_first(said), said)
-    return out
-
-
-def _first(said: str) -> str:
-    """git's own words in one line."""
-    first = (said.splitlines() or ["git failed"])[0]
-    if "dubious ownership" in first:
-        return "another user owns this repository: `git config --global --add safe.directory PATH`"
-    return "no git repository" if "not a git repository" in first else first
-
-
-def without_credentials(text: str) -> str:
-    """Without what a URL may hold before its host."""
-    return _CREDENTIALS.sub("://", text)
 
 
 def _environ() -> dict[str, str]:
@@ -258,45 +257,6 @@ def differ(root: Path, old: str | None, new: str | None, paths: Sequence[str]) -
         return True
     others = ("ls-files", "--others", "--exclude-standard")
     return new is None and bool(git(root, *others, paths=paths))
-
-
-def follow_git(root: Path, *command: str) -> Iterator[str]:
-    """The lines that a git command of any length prints, as they come; what it says on stderr goes
-    there. An interrupt ends it, and what it has started, first."""
-    process = subprocess.Popen(
-        ["git", *command],
-        cwd=root,
-        env={**_environ(), "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    with process:
-        try:
-            assert process.stdout is not None
-            yield from (line.rstrip("\n") for line in process.stdout)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGTERM)
-            raise
-
-
-def export(root: Path, commit: str, name: str, folder: Path) -> None:
-    """Write what the folder `name` of a commit holds below `folder`. Raises GitError."""
-    packed = run_git(root, "archive", "--format=zip", names=[commit], paths=[name])
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:  # tarfile needs Python 3.11.4 to be safe
-        archive.extractall(folder)
-
-
-def copy_tree(root: Path, name: str, folder: Path) -> None:
-    """Copy the files below `name` as they are now, but for what git ignores. Raises GitError."""
-    which = ("-z", "--cached", "--others", "--exclude-standard")
-    listed = run_git(root, "ls-files", *which, paths=[name])
-    for path in map(os.fsdecode, filter(None, listed.split(b"\0"))):
-        if (root / path).is_file():  # else deleted, and not yet committed
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(root / path, folder / path)
 
 
 def _changed(root: Path, results: Path) -> bool:

@@ -8,29 +8,30 @@ install of it; or the package of somebody's project (`vcs.own`), measured by the
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 import hostbench
 from hostbench.core.case import Case
 from hostbench.core.errors import BrokenError, NothingMeasured, UsageError
 from hostbench.core.units import number_of
 from hostbench.runner.boot import BOOT, environment
+from hostbench.runner.places import asv_results
 from hostbench.vcs import own, repo
-from hostbench.vcs.own import OwnSide
 from hostbench.vcs.repo import Checkout, GitError
 
 WORKING_TREE = "working tree"
 """What a side of it is called."""
-T = TypeVar("T")
 _PACKAGE = "hostbench"
-_LIST = BOOT + "from hostbench.cli import main; sys.exit(main(sys.argv[1:]))"
-_LIST_OWN = BOOT + (
-    "import json; from hostbench.families import broken, load; works = load().values(); "
+_LIST = (
+    BOOT + "from hostbench.cli import main; sys.exit(main(sys.argv[1:]))",
+    *("list", "--cases", "--format", "json"),
+)
+_LIST_OWN: tuple[str, ...] = (
+    BOOT + "import json; from hostbench.families import broken, load; works = load().values(); "
     "cases = {str(case): work.version for work in works for case in work.cases()}; "
-    "print('\\n'); print(json.dumps([cases, broken()]))"
+    "print('\\n'); print(json.dumps({'versions': cases, 'broken': broken()}))",
 )
 
 
@@ -76,66 +77,60 @@ def check_differ(checkout: Path, names: tuple[str, str], first: str, second: str
     alike."""
     if repo.differ(checkout, first, second, measured_paths(checkout)):
         return
-    why = "hostbench/ is the same in both"
+    why = f"{_PACKAGE}/ is the same in both"
     if own.is_own(checkout):
-        top = repo.top_level(checkout).resolve()
-        folders = (f"{path.relative_to(top)}/" for path in own.workload_folders(checkout))
-        why = f"both sides run the workloads of the working tree ({', '.join(folders)})"
+        folders = own.folders_in_words(checkout)
+        why = f"both sides run the workloads of the working tree ({folders})"
     raise NothingDiffers(f"nothing that is measured differs between {' and '.join(names)}: {why}")
 
 
 def of_commit(checkout: Path, name: str, folder: Path) -> Side:
-    """The commit that `name` names in the repository of `checkout`. Raises UsageError, and
-    BrokenError where it cannot be built or imported."""
+    """The commit that `name` names in the repository of `checkout`, made in `folder`. Raises
+    UsageError, and BrokenError where it cannot be built or imported."""
     commit = known_commit(checkout, name)
     code = Checkout(commit=commit, committed_at=repo.committed_at(checkout, commit), scratch=None)
-    try:
-        if own.is_own(checkout):
-            return _own(name, code, folder, own.of_commit(checkout, name, commit, folder))
-        repo.export(checkout, commit, _PACKAGE, folder)
-    except (GitError, UsageError) as error:
-        said = str(error).replace(_prefix(folder), "")
-        raise BrokenError(f"{name} ({commit[:8]}) cannot be measured: {said}") from error
-    return _plain(name, code, folder)
+    return _made(checkout, name, code, commit, folder)
 
 
 def of_working_tree(checkout: Path, code: Checkout, folder: Path) -> Side:
     """The files as they are now; what is edited later is not measured. Raises BrokenError."""
+    return _made(checkout, WORKING_TREE, code, None, folder)
+
+
+def _made(checkout: Path, name: str, code: Checkout, commit: str | None, folder: Path) -> Side:
+    prefix = f"{folder.resolve()}/"
     try:
         if own.is_own(checkout):
-            found = own.of_working_tree(checkout, WORKING_TREE, folder)
-            return _own(WORKING_TREE, code, folder, found)
-        repo.copy_tree(checkout, _PACKAGE, folder)
+            made = own.side_of(checkout, name, commit, folder)
+            root, words = Path(hostbench.__file__).parent.parent, _LIST_OWN
+            code = replace(code, scratch=code.scratch or made.scratch)
+        else:
+            made = own.OwnSide(variables={}, scratch=None, remarks=())
+            root, words = _plain(checkout, commit, folder), _LIST
     except (GitError, UsageError) as error:
-        said = str(error).replace(_prefix(folder), "")
-        raise BrokenError(f"the working tree cannot be measured: {said}") from error
-    return _plain(WORKING_TREE, code, folder)
-
-
-def _plain(name: str, code: Checkout, folder: Path) -> Side:
-    """Of hostbench itself. Raises BrokenError."""
-    versions = _versions(name, folder)
-    return Side(name=name, code=code, root=folder, versions=versions, folder=_prefix(folder))
-
-
-def _prefix(folder: Path) -> str:
-    return f"{folder.resolve()}/"
-
-
-def _own(name: str, code: Checkout, folder: Path, found: OwnSide) -> Side:
-    """Of somebody's project; hostbench is the one at hand. Raises BrokenError."""
-    root = Path(hostbench.__file__).parent.parent
-    versions, broken = _listed(tuple, name, root, found.variables, _LIST_OWN)
+        which = f"{name} ({commit[:8]})" if commit else f"the {name}"
+        text = str(error).replace(prefix, "")
+        raise BrokenError(f"{which} cannot be measured: {text}") from error
+    versions, broken = _listed(name, root, made.variables, words)
     return Side(
         name=name,
-        code=replace(code, scratch=code.scratch or found.scratch),
+        code=code,
         root=root,
         versions=versions,
-        folder=_prefix(folder),
-        variables=found.variables,
+        folder=prefix,
+        variables=made.variables,
         broken=broken,
-        remarks=found.remarks,
+        remarks=made.remarks,
     )
+
+
+def _plain(checkout: Path, commit: str | None, folder: Path) -> Path:
+    """hostbench's own code, checked out: where workers import it from."""
+    if commit is None:
+        repo.check_out_working_tree(checkout, folder, asv_results(checkout))
+    else:
+        repo.check_out(checkout, commit, folder)
+    return folder / checkout.resolve().relative_to(repo.top_level(checkout).resolve())
 
 
 def comparable(
@@ -162,20 +157,11 @@ def comparable(
     return tuple(kept), [*notes, *dict.fromkeys(one for side in sides for one in side.remarks)]
 
 
-def _versions(name: str, root: Path) -> dict[str, str]:
-    """What the code of hostbench in `root` lists. Raises BrokenError."""
-
-    def read(works: Any) -> dict[str, str]:
-        return {case: work["version"] for work in works for case in work["cases"]}
-
-    return _listed(read, name, root, {}, _LIST, "list", "--cases", "--format", "json")
-
-
 def _listed(
-    read: Callable[[Any], T], name: str, root: Path, variables: Mapping[str, str], *words: str
-) -> T:
-    """What is read of the JSON that this code prints last, with the hostbench in `root`. Raises
-    BrokenError for one that is too old or broken to."""
+    name: str, root: Path, variables: Mapping[str, str], words: Sequence[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """(case -> version, family -> why it cannot be imported) as the hostbench in `root` lists them.
+    Raises BrokenError for one that is too old or broken to."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", *words, str(root)],
         capture_output=True,
@@ -185,7 +171,10 @@ def _listed(
         check=False,
     )
     try:
-        return read(json.loads(done.stdout.rpartition("\n\n")[2]))
+        found = json.loads(done.stdout.rpartition("\n\n")[2])
+        if isinstance(found, dict):
+            return found["versions"], found["broken"]
+        return {case: work["version"] for work in found for case in work["cases"]}, {}
     except (ValueError, TypeError, KeyError) as error:
-        said = (done.stderr.strip().splitlines() or ["it lists no cases"])[-1]
-        raise BrokenError(f"the code of {name} cannot be measured: {said:.200}") from error
+        lines = done.stderr.strip().splitlines() or ["it lists no cases"]
+        raise BrokenError(f"the code of {name} cannot be measured: {lines[-1]:.200}") from error

@@ -132,8 +132,8 @@ def test_what_one_commit_cannot_run_is_left_out_with_its_reason(root: Path, tmp_
 def test_a_side_is_its_files_as_they_were(root: Path, tmp_path: Path) -> None:
     (root / "src" / "link.py").symlink_to("mine.py")
     (root / ".gitmodules").touch()
-    first = own.of_commit(root, "HEAD", git(root, "rev-parse", "HEAD"), tmp_path / "ab" / "a")
-    second = own.of_working_tree(root, "working tree", tmp_path / "ab" / "b")
+    first = own.side_of(root, "HEAD", "HEAD", tmp_path / "ab" / "a")
+    second = own.side_of(root, "working tree", None, tmp_path / "ab" / "b")
     write(root, src__mine_py="later", bench__sides_py="later")
     assert not first.remarks and "submodules are left out" in " ".join(second.remarks)
     assert said(first) == said(second) == "NUM_BYTES = 1048576\n"
@@ -208,7 +208,7 @@ def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own
     installed = Path(pytest.__file__).parent.parent
     before = sorted(installed.iterdir())
     head = git(root, "rev-parse", "HEAD")
-    found = package(own.of_commit(root, "HEAD", head, tmp_path / "ab" / "a"))
+    found = package(own.side_of(root, "HEAD", head, tmp_path / "ab" / "a"))
     (folder,) = map(Path, found.folders)
     assert (folder / "mine" / "__init__.py").read_text() == f"{head} mine 11"
     assert folder.is_relative_to(tmp_path) and found.names == ("mine",)
@@ -367,7 +367,7 @@ def test_a_worker_that_imported_another_copy_is_refused(root: Path, tmp_path: Pa
     write(tmp_path, other__mine_py="NUM_BYTES = 1")
     text = round_it.format(tmp_path / "other", WORKLOAD.format(more=""))
     write(root, bench__sides_py=text)
-    found = own.of_working_tree(root, "working tree", tmp_path / "ab" / "a")
+    found = own.side_of(root, "working tree", None, tmp_path / "ab" / "a")
     launch = Launch(family="sides", number=0, cases=(copy_case(),), settings={}, device="simulated")
     with (
         Launcher(variables=found.variables) as launcher,
