@@ -182,7 +182,7 @@ def test_a_budget_takes_as_many_launches_as_fit(
     assert f"again: hostbench ab 'HEAD~1' main --case '{CASE}' --budget 600s --dev" in written
     shown = capsys.readouterr()
     assert "20+20 launches" in shown.out and "1 slower\n" in shown.out
-    assert re.search(r"\] 1/2  at most \S+ left  launch 1/1 transfer", shown.err)
+    assert re.search(r"launch 20 of 20, transfer, at most \S+ left", shown.err)
     assert main([*AB, *words, "--launches", "9"]) == EXIT_REGRESSION
     assert "9+9 launches" in capsys.readouterr().out
 
