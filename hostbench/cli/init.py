@@ -191,15 +191,17 @@ def _files(project: _Project) -> Iterator[tuple[Path, str]]:
     """What there should be, beside pyproject.toml and asv's view of the workloads."""
     root = project.root
     folder = project.folder.relative_to(root).as_posix()
-    build = "" if project.is_built else _NO_BUILD
-    yield root / CONFIG, _ASV % (folder, json.dumps(project.name), build)
+    asv = recipe(f"project/{CONFIG}").replace("WORKLOADS", folder)
+    asv = asv.replace("    BUILD\n", "" if project.is_built else _NO_BUILD)
+    yield root / CONFIG, asv.replace("PROJECT", json.dumps(project.name))
     if project.addition or not any(project.folder.rglob("*.py")):
         if project.package:
-            about = {"name": project.package, "depth": project.package.count(".")}
-            yield project.folder / "startup.py", STARTUP % about
+            text = recipe("project/startup.py").replace("PACKAGE", project.package)
+            yield project.folder / "startup.py", text
         else:
-            yield asv_config.source_folder(root) / "example_model.py", MODEL
-            yield project.folder / "steps.py", STEPS
+            source = asv_config.source_folder(root)
+            yield source / "example_model.py", recipe("project/example_model.py")
+            yield project.folder / "steps.py", recipe("project/steps.py")
     results = asv_results(root)
     yield results / ".gitignore", _RESULTS
     yield root / ".gitignore", _IGNORE % results.relative_to(root).as_posix()
@@ -271,24 +273,6 @@ def _is_ignored(root: Path, name: str) -> bool:
     return True
 
 
-_ASV = """\
-// How asv and hostbench measure the commits of this project. Results are of the commit that is
-// measured; this file, benchmarks/ and %s/ are those of the working tree.
-{
-    "version": 1,
-    "project": %s,
-    "repo": ".",
-    "branches": ["HEAD"],
-    // The leading dot makes asv load hostbench's plugin: its own torch, each commit's package.
-    "plugins": [".hostbench.asv_env"],
-    "environment_type": "hostbench",
-    "launch_method": "forkserver",
-%s    "benchmark_dir": "benchmarks",
-    "env_dir": ".asv/env",
-    "results_dir": "results",
-    "html_dir": ".asv/html"
-}
-"""
 _NO_BUILD = """\
     // Nothing is built: each commit's files are put on the path as they are.
     "build_command": [],
@@ -312,89 +296,3 @@ _IGNORE = """\
 .asv/
 __pycache__/
 """
-STARTUP = '''\
-"""A workload of your own: what `import %(name)s` costs. Each commit's package is measured, by the
-workloads of the working tree. For another one write a function like this, which builds what it
-needs and returns a step that calls your code; only the step is timed.
-
-A launch imports it six times: seconds each where it imports torch, and a run has eight or ten. Then
-put in its place what your package does, for that is measured with torch imported already.
-"""
-
-import subprocess
-import sys
-from pathlib import Path
-
-from hostbench import DEVICES, workload
-
-
-@workload(
-    axes={"device": DEVICES},
-    host_only=lambda **_: True,  # it enqueues nothing on a GPU
-    quick=lambda **_: True,
-    version="1",  # another one when the numbers stop being comparable
-)
-def import_package(device):
-    """The import of %(name)s in a new Python. Timed: the process from start to end."""
-    import %(name)s  # the code that is measured
-
-    origin = %(name)s.__spec__.origin
-    folder = Path(origin).parents[%(depth)d + hasattr(%(name)s, "__path__")]
-    code = f"import sys; sys.path.insert(0, {str(folder)!r}); import %(name)s; "
-    code += f"sys.exit(%(name)s.__file__ != {origin!r})"
-    return lambda: subprocess.run([sys.executable, "-c", code], check=True)
-'''
-MODEL = '''\
-"""A step of training, which bench/steps.py measures: an example. `hostbench ab HEAD` compares this
-file as it is with that of the last commit. Put your own code in its place."""
-
-import torch
-
-
-def step_of_training(device, num_examples):
-    """A function that trains one step on the device, and returns the loss."""
-    torch.manual_seed(0)
-    layers = torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)
-    model = torch.nn.Sequential(*layers).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    examples = torch.randn(num_examples, 256).to(device)
-    labels = torch.randint(0, 10, (num_examples,)).to(device)
-
-    def step():
-        loss = torch.nn.functional.cross_entropy(model(examples), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
-'''
-STEPS = '''\
-"""A workload of your own. It measures example_model.py of each commit; this file is always that of
-the working tree. Write what else you want to time the same way: only the step is timed.
-"""
-
-from hostbench import DEVICES, Prepared, workload
-
-
-@workload(
-    axes={"device": DEVICES, "num_examples": (32, 256)},
-    quick=lambda **_: True,
-    version="1",  # another one when the numbers stop being comparable
-)
-def train(device, num_examples):
-    """A step of training on a batch: forward, backward, update. Timed: the step."""
-    import example_model  # here: commands that measure nothing need not load torch
-
-    step = example_model.step_of_training(device.torch_device, num_examples)
-    first = step().item()
-
-    def verify():
-        last = step().item()
-        return None if last < first else f"the loss was {first:.3f}, and is {last:.3f}"
-
-    return Prepared(step=step, verify=verify)
-
-
-PRELOAD = ("torch._dynamo",)  # an optimizer loads it: once, and not anew for each launch
-'''

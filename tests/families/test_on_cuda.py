@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from hostbench.cli import init
+from hostbench.cli.init import recipe
 from hostbench.core.case import Case
 from hostbench.core.records import Launch, Outcome
 from hostbench.core.units import KIB, MIB
@@ -235,8 +235,8 @@ def printed(root: Path) -> None:
 
 
 def begun(root: Path) -> None:
-    own_project.write(root, f"# bench/steps.py\n{init.STEPS}")
-    own_project.write(root, f"# example_model.py\n{init.MODEL}")
+    own_project.write(root, f"# bench/steps.py\n{recipe('project/steps.py')}")
+    own_project.write(root, f"# example_model.py\n{recipe('project/example_model.py')}")
 
 
 @pytest.mark.parametrize("write", [printed, begun])

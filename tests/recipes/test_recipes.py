@@ -141,7 +141,9 @@ def test_a_shell_cron_and_systemd_can_read_them(tmp_path: Path) -> None:
 
 
 def test_the_wheel_has_what_init_writes() -> None:
-    assert "recipes/*" in PYPROJECT["tool"]["setuptools"]["package-data"]["hostbench._docs"]
+    patterns = PYPROJECT["tool"]["setuptools"]["package-data"]["hostbench._docs"]
+    files = {path for path in FOLDER.rglob("*") if path.is_file()}
+    assert files <= {path for pattern in patterns for path in FOLDER.parent.glob(pattern)}
 
 
 @dataclass
