@@ -15,9 +15,7 @@ from hostbench.core.records import CaseRecord, Finish, Measurement, Run
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.store import archive
-from tests.fakes import builders
-from tests.fakes.histories import tree
-from tests.fakes.histories.story import HistoryNoise, Story, StoryEvent, StoryMachine
+from tests.fakes import builders, histories
 
 HOSTILE = "<script>alert(1)</script>"
 MARKUP = "[click](javascript:alert(1)) **bold** $x$ :red[x] <img src=x onerror=alert(1)>"
@@ -67,36 +65,42 @@ CHANGED_MACHINE = "simulated-a"
 SLOWER = "transfer.host_to_device"
 
 
-def _plain() -> Story:
-    """Of as few series as hold two copies to the device and one back, whatever families there are:
-    a story takes its series from all cases, evenly."""
-    machine = StoryMachine(name=CHANGED_MACHINE, noise=HistoryNoise(sigma=0.004))
+def _num_series() -> int:
+    """As few as hold two copies to the device and one back, whatever families there are: a story
+    takes its series from all cases, evenly."""
     for num in range(8, 40):
-        story = Story(seed=3, commits=90, series=num, machines=(machine,))
-        names = [work.name for work, _ in story.cases()]
+        names = [work.name for work, _ in histories.cases_of(num)]
         if (names.count(SLOWER), names.count("transfer.device_to_host")) == (2, 1):
-            return story
+            return num
     raise ValueError("no number of series does")
 
 
-_PLAIN = _plain()
-NEW_VERSION = next(work.name for work, _ in reversed(_PLAIN.cases()) if work.version == "1")
-CHANGES = replace(
-    _PLAIN,
-    events=(
-        StoryEvent(
-            kind="environment",
-            machine=CHANGED_MACHINE,
-            at=25,
-            fact="nvml.driver",
-            value="590.7",
-            effect=0.05,
-        ),
-        StoryEvent(kind="code", at=60, effect=0.10, series="transfer.host_to_device"),
-        StoryEvent(kind="code", at=65, effect=-0.10, series="transfer.device_to_host"),
-        StoryEvent(kind="version", at=77, series=NEW_VERSION),
-    ),
+NUM_SERIES = _num_series()
+NEW_VERSION = next(
+    work.name for work, _ in reversed(histories.cases_of(NUM_SERIES)) if work.version == "1"
 )
+QUIET: dict[str, Any] = {
+    "seed": 3,
+    "commits": 90,
+    "series": NUM_SERIES,
+    "machine": [{"name": CHANGED_MACHINE, "sigma": 0.004}],
+}
+CHANGES: dict[str, Any] = {
+    **QUIET,
+    "event": [
+        {
+            "kind": "environment",
+            "machine": CHANGED_MACHINE,
+            "at": 25,
+            "fact": "nvml.driver",
+            "value": "590.7",
+            "effect": 0.05,
+        },
+        {"kind": "code", "at": 60, "effect": 0.10, "series": SLOWER},
+        {"kind": "code", "at": 65, "effect": -0.10, "series": "transfer.device_to_host"},
+        {"kind": "version", "at": 77, "series": NEW_VERSION},
+    ],
+}
 """A driver that slows the machine, a commit that slows two series, one that makes one faster, and a
 new version of another."""
 
@@ -113,7 +117,7 @@ def write(results: Path) -> Path:
 
 def write_changes(folder: Path) -> Path:
     """The results folder of CHANGES; its commits are in no git."""
-    return tree.write(folder, CHANGES).results
+    return histories.write(folder, CHANGES)
 
 
 def gpu_run(day: int) -> Run:

@@ -15,7 +15,6 @@ from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup, header_of
 from hostbench.core.errors import DeviceLost, Interrupted
 from hostbench.core.records import CaseRecord
-from hostbench.device.simulated_file import SIDE
 from hostbench.runner import places, session
 from hostbench.runner.journal import JournalLost, JournalWriter, read
 from hostbench.runner.launcher import Launcher
@@ -126,7 +125,7 @@ def _records(
             yield 0, record
         return
     first, second = (
-        stack.enter_context(Launcher(bar.tick, bar.started, side.root, _variables(name, side)))
+        stack.enter_context(Launcher(bar.tick, bar.started, side.root, side.variables))
         for name, side in zip("AB", sides, strict=True)
     )
 
@@ -152,10 +151,6 @@ def _records(
     costs_s = {case: costs_s[case] for case in cheapest}
     launches, cases = fitting(costs_s, setup.budget_s - (last_s - began_s), most)
     yield from measured(plan.later_launches(cases, launches))
-
-
-def _variables(name: str, side: Side) -> dict[str, str]:
-    return {**side.variables, SIDE: f"{name} {side.code.commit}"}
 
 
 def measure_pair(

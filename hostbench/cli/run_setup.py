@@ -182,7 +182,7 @@ def look(
         if root is not None and found.commit is not None and found.scratch is None:
             return replace(found, scratch=another_installed(root))
         return found
-    return Checkout(commit=simulation.commit, committed_at=simulation.committed_at, scratch=None)
+    return Checkout(commit=simulation.commit, committed_at=simulation.date, scratch=None)
 
 
 def _simulation_of(device: str, root: Path | None, results: Path) -> Simulation | None:

@@ -5,7 +5,7 @@ the limit and the remedy. The limits are the struct's own: types and `msgspec.Me
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -29,22 +29,14 @@ _TIME = "a time with its zone, as in 2026-03-01T02:00:00Z"
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
 
-def decode_toml(
-    path: Path, kind: type[T], remedy: str, upgrade: Callable[[Any], None] | None = None
-) -> T:
-    """The whole file as `kind`. `remedy` ends every error.
-
-    `upgrade` may change the raw values in place before they are checked: it reads older forms.
-    Raises UsageError.
-    """
+def decode_toml(path: Path, kind: type[T], remedy: str) -> T:
+    """The whole file as `kind`. `remedy` ends every error, which is a UsageError."""
     try:
         raw = msgspec.toml.decode(read_stored(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}); {remedy}") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no TOML ({error}); {remedy}") from error
-    if upgrade is not None:
-        upgrade(raw)
     try:
         return convert_toml(raw, kind)
     except ValueError as error:

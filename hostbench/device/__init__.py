@@ -32,7 +32,7 @@ def open_device(name: str, index: int = 0, *, launch: int = 0) -> Device:
         simulation = simulated_file.declared()
         if simulation is None:
             return SimulatedDevice()
-        return SimulatedDevice(simulation.link.link(), simulation.pace(launch))
+        return SimulatedDevice(simulation.link, simulated_file.Pace(simulation, launch))
     raise UsageError(f"unknown device {name!r}; there are: {', '.join(NAMES)}")
 
 

@@ -1,37 +1,22 @@
 """The simulated device: a virtual clock, exact to the last digit. Nothing is measured here.
 
-The host has one clock. Every enqueued copy, compute or delay costs the host `launch_s` (events are
-free); every synchronize costs `wait_s` once the awaited work has finished. A stream runs its work
-in order; a copy needs a copy engine (one, shared by both directions, or two, one each), compute
-needs the compute engine; a piece of work starts when the host has enqueued it and its stream and
-its engine are free. An engine takes work in the order of enqueueing, whatever stream it is from:
-work that waits for its stream holds up what was enqueued for its engine later. Pinned copies run
-at the link's rate after `latency_s`. A pageable copy first waits for its stream, then stages at
-`pageable_bytes_per_s` while the host waits: never asynchronous, as on CUDA.
-
-Allocation is `alloc_s` on the host, and `malloc_s` more on the device, or page-locking at
-`pin_bytes_per_s`, while no cache has seen the size since `drop_caches`. Touching, filling, casting
-and gathering host memory runs at `host_bytes_per_s`, on the device at `device_bytes_per_s`;
-generating random numbers at `host_randn_bytes_per_s` or `device_randn_bytes_per_s`. Which side
-casts and gathers is decided as in torch's CUDA copy: memory that is not dense is gathered first, on
-the side it is on; a cast runs on the host when the copy blocks and on the device when it does not;
-what the host casts or gathers is pageable, whatever its source was (pytorch,
-aten/src/ATen/native/cuda/Copy.cu).
-
-What a program does with a small tensor (`trap`) is the kernels of `_KERNELS`, which take no time
-but their launches, around one pageable copy of its 4 bytes to the host, which waits; `print` reads
-it once. A query never costs anything, and who spins is back when the event is reached, with nothing
-to pay. A replayed graph costs one launch.
+The host has one clock. Enqueueing costs it `launch_s` (events are free), a synchronize `wait_s`
+once the awaited work has finished. A stream runs its work in order. A copy needs a copy engine
+(one, or one for each direction), compute the compute engine, which takes work in the order of
+enqueueing, whatever stream it is from. A pageable copy is staged while the host waits: never
+asynchronous, as on CUDA. Memory that is not dense is gathered first, on the side that it is on; a
+cast runs on the host when the copy blocks and on the device when it does not; what the host casts
+or gathers is pageable (pytorch, aten/src/ATen/native/cuda/Copy.cu).
 
 Data is simulated too: a buffer holds a token from the time at which its copy ends. Reading before
 the copy starts reads what was there before, reading while it runs reads neither.
 
-A declared simulation (`simulated_file`) has other figures, and a pace that multiplies every time
-but that of a delay while a case is measured.
+The figures are those of `simulated_file.Link`; a declared simulation has a pace that multiplies
+every time but that of a delay while a case is measured.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hostbench.core.case import Case
@@ -47,16 +32,7 @@ from hostbench.device.base import (
     lacking,
 )
 from hostbench.device.loading import Loading
-from hostbench.device.simulated_loader import SimulatedLoader
-from hostbench.device.simulated_pace import Pace
-from hostbench.device.simulated_parts import (
-    Contents,
-    Link,
-    Note,
-    SimulatedBuffer,
-    SimulatedEvent,
-    SimulatedStream,
-)
+from hostbench.device.simulated_file import Link, Pace, Simulation
 from hostbench.device.traps import Trap, learned
 
 __all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
@@ -65,7 +41,97 @@ DELAY = "delay"
 """The engine of waiting: it is no work, and never slower than asked."""
 _SIZES = {"uint8": 1, "float16": 2, "float32": 4}
 _KERNELS = {"if_greater": (1, 0), "nonzero": (1, 1), "mask": (2, 1)}
-"""Of a trap: before and after the host has read; the others need none."""
+"""Launches of a trap before and after the host has read; the others need none."""
+
+
+@dataclass(slots=True, eq=False)
+class Contents:
+    """What a piece of memory holds. `writes` is (start in seconds, end, token), in order of time;
+    views of one buffer share it."""
+
+    writes: list[tuple[float, float, object]] = field(default_factory=list)
+    marks: list["Note"] = field(default_factory=list)
+    """Notes of what it held, not yet known: a copy may still be enqueued that ends before them."""
+
+    def token(self, at_s: float) -> object:
+        """What a reader sees at that time: while a copy runs, neither the old nor the new."""
+        for start_s, end_s, token in reversed(self.writes):
+            if end_s <= at_s:
+                return token
+            if start_s < at_s:
+                return ("torn", start_s)
+        return None
+
+    def write(self, now_s: float, start_s: float, end_s: float, token: object) -> None:
+        """From `end_s` on readers see `token`. Nobody reads before `now_s` any more."""
+        self.settle_marks(now_s)
+        places = range(len(self.writes) - 1, 0, -1)
+        seen = next((place for place in places if self.writes[place][1] <= now_s), 0)
+        self.writes = [*self.writes[seen:], (start_s, end_s, token)]
+
+    def settle_marks(self, now_s: float) -> None:
+        """Resolve the marks that the host's clock has passed: no later copy can end before them."""
+        for mark in self.marks:
+            if mark.read_s <= now_s:
+                mark.token = self.token(mark.read_s)
+        self.marks = [mark for mark in self.marks if mark.read_s > now_s]
+
+
+@dataclass(slots=True, eq=False)
+class SimulatedBuffer:
+    """`nbytes` in some memory, or a view of it."""
+
+    nbytes: int
+    on_host: bool
+    pinned: bool = False
+    device: int = 0
+    dtype: str = "uint8"
+    is_dense: bool = True
+    """False for a view of every second element."""
+    contents: Contents = field(default_factory=Contents)
+
+
+@dataclass(slots=True, eq=False)
+class Note:
+    """When a buffer was read, and what it held then."""
+
+    contents: Contents
+    read_s: float
+    token: object = None
+
+
+@dataclass(slots=True, eq=False)
+class SimulatedStream:
+    """`wait_until` is the device's: the host waits for a time."""
+
+    wait_until: Callable[[float], None]
+    free_s: float = 0.0
+
+    def wait(self, event: Any) -> None:
+        self.free_s = max(self.free_s, event.at_s)
+
+    def synchronize(self) -> None:
+        self.wait_until(self.free_s)
+
+
+@dataclass(slots=True, eq=False)
+class SimulatedEvent:
+    """`device` is the SimulatedDevice that made it."""
+
+    device: Any
+    at_s: float = 0.0
+
+    def record(self, stream: SimulatedStream | None = None) -> None:
+        self.at_s = max((stream or self.device.current).free_s, self.device.host_s)
+
+    def synchronize(self) -> None:
+        self.device.wait_until(self.at_s)
+
+    def query(self) -> bool:
+        return bool(self.at_s <= self.device.host_s)
+
+    def seconds_since(self, earlier: "SimulatedEvent") -> float:
+        return self.at_s - earlier.at_s
 
 
 class SimulatedDevice(Device):
@@ -76,7 +142,7 @@ class SimulatedDevice(Device):
     def __init__(self, link: Link | None = None, pace: Pace | None = None) -> None:
         self.link = link or Link()
         self.lacks = lacking(self.name, self.link.num_devices)
-        self.pace = pace or Pace()
+        self.pace = pace or Pace(Simulation())
         self.host_s = 0.0
         self.current = self.default = SimulatedStream(self.wait_until)
         self._streams = [self.default]
@@ -201,8 +267,7 @@ class SimulatedDevice(Device):
         """Nothing here is ever freed."""
 
     def compute(self, seconds: float) -> Step:
-        taken_s = seconds / self.link.compute_speed
-        return lambda: _ignore(self.enqueue("compute", taken_s, what=COMPUTE))
+        return lambda: _ignore(self.enqueue("compute", seconds, what=COMPUTE))
 
     def delay(self, seconds: float) -> None:
         self.enqueue(DELAY, seconds)
@@ -215,7 +280,7 @@ class SimulatedDevice(Device):
     def event(self, *, timing: bool = True, blocking: bool = False) -> SimulatedEvent:
         return SimulatedEvent(self)
 
-    def loader(self, loading: Loading) -> SimulatedLoader:
+    def loader(self, loading: Loading) -> "SimulatedLoader":
         return SimulatedLoader(self, loading)
 
     def spin(self, event: SimulatedEvent) -> None:
@@ -394,3 +459,63 @@ def _like(source: SimulatedBuffer, place: SimulatedBuffer, dtype: str) -> Simula
 
 def _ignore(_: object) -> None:
     """A step returns nothing."""
+
+
+class SimulatedLoader:
+    """When each batch of a DataLoader is there, by torch's rules: `prefetch_factor` batches are
+    asked of each worker at the start of an epoch and one more whenever one is taken; batches come
+    in order, from workers in turn that have a core each. Batches that shall be pinned are pinned
+    one after the other; without workers the loop loads them itself."""
+
+    def __init__(self, device: "SimulatedDevice", loading: Loading) -> None:
+        self._device, self._loading = device, loading
+        self._has_workers = False
+
+    def __iter__(self) -> Iterator[SimulatedBuffer]:
+        device, loading = self._device, self._loading
+        if loading.num_workers and not (self._has_workers and loading.persistent):
+            device.spend(loading.num_workers * device.link.start_worker_s)
+            self._has_workers = True
+        return self._in_line() if loading.num_workers == 0 else self._ahead(device.host_s)
+
+    def expected(self, batch: int) -> SimulatedBuffer:
+        return self._batch(batch, pinned=False)
+
+    def close(self) -> None:
+        self._has_workers = False
+
+    def _in_line(self) -> Iterator[SimulatedBuffer]:
+        """The loop loads each batch itself."""
+        device, loading = self._device, self._loading
+        batch = 0
+        while batch != loading.num_batches:
+            device.spend(loading.seconds(batch) + self._pinning_s())
+            yield self._batch(batch, pinned=loading.pinned)
+            batch += 1
+
+    def _ahead(self, start_s: float) -> Iterator[SimulatedBuffer]:
+        device, loading = self._device, self._loading
+        asked, free_s = [start_s] * loading.ahead, [start_s] * loading.num_workers
+        pinned_s = start_s
+        batch = 0
+        while batch != loading.num_batches:
+            worker, pace = batch % loading.num_workers, device.pace.factor
+            begin_s = max(asked[batch % loading.ahead], free_s[worker])
+            ready_s = free_s[worker] = begin_s + loading.seconds(batch) * pace
+            if loading.pinned:
+                ready_s = pinned_s = max(ready_s, pinned_s) + self._pinning_s() * pace
+            device.host_s = max(device.host_s, ready_s)
+            asked[batch % loading.ahead] = device.host_s
+            yield self._batch(batch, pinned=loading.pinned)
+            batch += 1
+
+    def _pinning_s(self) -> float:
+        """Of one batch; the memory comes from a cache."""
+        loading = self._loading
+        return loading.batch_bytes / self._device.link.host_bytes_per_s if loading.pinned else 0.0
+
+    def _batch(self, batch: int, *, pinned: bool) -> SimulatedBuffer:
+        made = SimulatedBuffer(self._loading.batch_bytes, on_host=True, pinned=pinned)
+        now_s = self._device.host_s
+        made.contents.write(now_s, now_s, now_s, ("batch", batch))
+        return made

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 from hostbench.idle.intervals import Intervals, Ints, union
 from hostbench.idle.lines import CodeLine
 from hostbench.idle.trace import COPY, KERNEL, NONE, Trace, is_installed

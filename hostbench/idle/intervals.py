@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 
 Ints = NDArray[np.int64]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 from hostbench.idle.host import Host
 from hostbench.idle.intervals import Intervals, union
 from hostbench.idle.trace import NONE, Trace

@@ -10,7 +10,7 @@ from sysconfig import get_path
 
 import numpy as np
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 from hostbench.core.units import number_of
 from hostbench.idle.intervals import Ints
 from hostbench.idle.lines import BORDER, MARK, CodeLine, read_mark

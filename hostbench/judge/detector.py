@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 from hostbench.judge import levels
 from hostbench.judge.change import OF_A_SERIES, Certainty, Change, Judgement, Strictness
 from hostbench.judge.evidence import MEDIAN_VARIANCE, MIN_EFFECT

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 from hostbench.judge.change import Change, Judgement
 from hostbench.judge.detector import SETTLED, relative
 from hostbench.judge.evidence import MEDIAN_VARIANCE

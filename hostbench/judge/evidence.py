@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 from hostbench.judge.levels import CAP, MAD_TO_SIGMA
 from hostbench.judge.segments import Segment
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.judge.detector import log_seconds
 from hostbench.judge.levels import Bools

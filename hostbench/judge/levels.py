@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 
 Integers = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

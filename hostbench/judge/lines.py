@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, convert
 
+from hostbench.core.arrays import Floats
 from hostbench.core.errors import UsageError
-from hostbench.core.noise import Floats
 from hostbench.core.records import DAMAGE
 from hostbench.judge.change import Change, Judgement
 from hostbench.judge.detector import judge, log_seconds

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 from hostbench.judge.change import OF_A_SERIES, Judgement, Strictness
 from hostbench.judge.detector import judge, stretches
 from hostbench.judge.evidence import MEDIAN_VARIANCE

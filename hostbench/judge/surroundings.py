@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 from hostbench.facts.causes import Difference
 from hostbench.judge.events import DetectedEvent, Judged
 from hostbench.judge.grid import Rerun

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from hostbench.core import pcie
 from hostbench.core.units import GB, MIB, format_rate
-from hostbench.device.simulated_parts import Link as SimulatedLink
+from hostbench.device.simulated_file import Link as SimulatedLink
 from hostbench.facts.record import Facts, cuda_group, number_of, second_group, value_of
 from hostbench.limits import links
 from hostbench.limits.links import LinkName

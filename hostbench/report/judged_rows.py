@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hostbench.core.noise import Floats
+from hostbench.core.arrays import Floats
 from hostbench.core.units import number_of
 from hostbench.judge.causes import Cause
 from hostbench.judge.change import Change

@@ -24,7 +24,6 @@ from hostbench.core.records import (
 from hostbench.device import open_device
 from hostbench.device.base import Device
 from hostbench.device.errors import end_of_traceback, fatal_reason, in_words
-from hostbench.device.simulated_file import MARK
 from hostbench.device.traced import CallLog, Traced
 from hostbench.families import load
 from hostbench.families import preloads as preloads
@@ -32,7 +31,6 @@ from hostbench.measure import evidence, measure
 from hostbench.measure.trace import num_steps, trace
 from hostbench.measure.workload import Workload, prepare
 from hostbench.ranks.replies import RankFailure
-from hostbench.ranks.simulated import trace_ranks
 
 if TYPE_CHECKING:
     from hostbench.ranks.lockstep import Room
@@ -152,10 +150,7 @@ def _traced(
     """Measured as ever, which warms up and checks the data, on a device that is watched; then one
     reading: the fields of an `Outcome` that show it."""
     if work.ranks is not None:
-        if place.launch.device == MARK:
-            found, lanes = trace_ranks(_open(place, case), work, case, settings)
-        else:
-            found, lanes = _room(place).trace(work, case, settings)
+        found, lanes = _room(place).trace(work, case, settings)
         return found, {"lanes": lanes, "num_steps": found.depth}
     opened = _open(place, case)
     device = cast(Device, Traced(opened, CallLog(opened.now)))

@@ -55,7 +55,7 @@ def copies(device, way):
     return step
 """
 CONFIG = {"version": 1, "project": "mine", "repo": ".", "results_dir": "measured"}
-NOISE = 'noise = {family = "gauss", launch = 0.004, sample = 0.001, seed = 7}'
+NOISE = "noise = {launch = 0.004, sample = 0.001, seed = 7}"
 CASE = "steps.copies[device=cuda,way=to]"
 
 

@@ -19,10 +19,11 @@ from tests import dashboard_page, dashboard_tree, vega
 from tests.dashboard_page import said
 from tests.dashboard_tree import CHANGED_MACHINE as MACHINE
 from tests.dashboard_tree import HOSTILE, MARKUP, SLOWER
+from tests.fakes import histories
 
 on_the_path = dashboard_page.on_the_path
 
-NUM = dashboard_tree.CHANGES.series
+NUM = dashboard_tree.NUM_SERIES
 
 
 @pytest.fixture(scope="module")
@@ -196,18 +197,11 @@ def test_names_are_quoted_for_the_shell() -> None:
 
 
 def test_nothing_to_show_is_a_sentence(open_page, tmp_path: Path) -> None:
-    from msgspec.structs import replace
-
-    from tests.fakes.histories import tree as trees
-
-    quiet = trees.write(
-        tmp_path / "q", replace(dashboard_tree.CHANGES, events=(), commits=20), git=False
-    ).results
+    quiet = histories.write(tmp_path / "q", {**dashboard_tree.QUIET, "commits": 20})
     app = open_page(results=quiet)
     assert f"No change to show: {NUM} of {NUM} series are judged." in said(app)
     assert "fails now **0**" in app.get("button_group")[0].options
-    short = replace(dashboard_tree.CHANGES, events=(), commits=4)
-    results = trees.write(tmp_path / "s", short, git=False).results
+    results = histories.write(tmp_path / "s", {**dashboard_tree.QUIET, "commits": 4})
     app = open_page(results=results)
     assert "The usual reason: 4 points at most" in said(app)
     assert not app.get("button_group"), "no counts of what is not judged"

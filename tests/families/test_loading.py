@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import Unavailable
@@ -118,7 +119,7 @@ def test_items_cost_the_same_on_average_in_every_reading() -> None:
 )
 def test_what_pinning_and_a_side_stream_hide(pinned: bool, way: str, step_s: float) -> None:
     """A side stream hides each copy but the first of a reading behind the compute before."""
-    link = replace(FREE, host_to_device_bytes_per_s=50 * GB)
+    link = structs.replace(FREE, host_to_device_bytes_per_s=50 * GB)
     found_s, _ = fed(replace(EVEN, num_workers=4, pinned=pinned), way, link)
     assert found_s == pytest.approx(step_s, rel=1e-9)
 

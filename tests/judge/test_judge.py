@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hostbench.core.noise import noise as noise_of_family
 from hostbench.judge import levels
 from hostbench.judge.change import Change
 from hostbench.judge.detector import detect, judge, log_seconds
@@ -14,6 +13,7 @@ from hostbench.judge.evidence import MIN_EFFECT
 from hostbench.judge.prune import _slack
 from tests import known_changes as noise
 from tests.conftest import SoakSeeds
+from tests.known_changes import noise as noise_of_family
 
 
 def series(sigma: float, *stretches: tuple[int, float], seed: int = 0) -> list[float]:

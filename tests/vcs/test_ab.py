@@ -7,13 +7,12 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
-from hostbench.cli import ab, measuring
+from hostbench.cli import ab
 from hostbench.cli.entry import main
 from hostbench.cli.measuring import Pair
 from hostbench.core.case import as_typed
@@ -26,7 +25,6 @@ from hostbench.core.errors import (
     BrokenError,
 )
 from hostbench.core.records import Launch, Outcome
-from hostbench.device.simulated_file import VARIABLE
 from hostbench.judge.compare import MIN_RUNS, compare
 from hostbench.runner.plan import STANDARD, Plan
 from hostbench.store.runs import WholeRun
@@ -34,7 +32,7 @@ from hostbench.vcs import side
 from hostbench.vcs.repo import Checkout
 from hostbench.vcs.side import Side
 from tests import scratch, turns
-from tests.fakes.builders import InProcess, copy_case, record, skipped
+from tests.fakes.builders import copy_case, record, skipped
 from tests.stored import runs_of
 from tests.turns import CASE, Toy, commit
 
@@ -343,41 +341,6 @@ def test_what_only_one_side_has_is_left_out_and_said() -> None:
     ]
 
 
-# Under a declared simulation
-
-
-class InPlace(InProcess):
-    """Walks the simulated device here, with the variables that workers would have."""
-
-    def __init__(self, tick: Any, started: Any, root: Path, variables: dict[str, str]) -> None:
-        super().__init__()
-        self._variables = variables
-
-    def run(self, launch: Launch) -> Iterator[Outcome]:
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in self._variables.items():
-                patch.setenv(name, value)
-            yield from list(super().run(launch))
-
-
-def test_each_side_draws_noise_of_its_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "Launcher", InPlace)
-    (root / "night.toml").write_text(f"commit = '{40 * 'a'}'\nnoise.launch = 0.02")
-    monkeypatch.setenv(VARIABLE, "night.toml")
-    drawn = []
-    commit(root, "2")
-    for number in range(3):
-        if number == 2:
-            commit(root, "3")
-        results = root / f"story-{number}"
-        main([*AB, "HEAD~1", "main", "--results", str(results), "--launches", "7"])
-        both = runs_of(results)
-        assert {one.header.commit for one in both}.isdisjoint({40 * "a"})
-        drawn.append({tuple(one.results()[0].seconds) for one in both})
-    assert [len(both) for both in drawn] == [2, 2, 2], "each side draws its own"
-    assert drawn[0] == drawn[1] and len(drawn[0] | drawn[2]) == 4
-
-
 # The judge
 
 
@@ -417,9 +380,7 @@ def test_only_the_runs_that_were_interleaved_count_until_there_are_enough_runs()
 # The real thing
 
 SLEEPY = '''
-"""sleepy: a step that takes as long as this commit says, on the side that it is."""
-
-import os
+"""sleepy: a step that takes as long as this commit says."""
 
 from hostbench.measure.workload import DEVICES, workload
 
@@ -427,7 +388,6 @@ from hostbench.measure.workload import DEVICES, workload
 @workload(axes={"device": DEVICES}, version="1")
 def nap(device):
     """One wait."""
-    assert os.environ["HOSTBENCH_SIMULATION_SIDE"].startswith("LETTER ")
     return lambda: device.delay(SECONDS)
 '''
 
@@ -436,10 +396,10 @@ def test_each_side_runs_its_own_code(tmp_path: Path) -> None:
     """The real program with real workers: a commit against a working tree with changes."""
     checkout = scratch.make(tmp_path)
     file = checkout.root / "hostbench/families/sleepy.py"
-    file.write_text(SLEEPY.replace("SECONDS", "0.002").replace("LETTER", "A"))
+    file.write_text(SLEEPY.replace("SECONDS", "0.002"))
     checkout.only_families("sleepy")
     checkout.commit("a family that sleeps")
-    file.write_text(SLEEPY.replace("SECONDS", "0.02").replace("LETTER", "B"))
+    file.write_text(SLEEPY.replace("SECONDS", "0.02"))
     done = checkout.hostbench("ab", "main", "--device", "simulated", "--launches", "7")
     assert done.returncode == EXIT_REGRESSION, done.stdout
     assert "1 slower" in done.stdout and "uncommitted changes" in done.stdout

@@ -1,0 +1,432 @@
+"""Trees of results whose changes are known, from a plain dict. Nothing in them is measured.
+
+    write(folder, {
+        "commits": 90, "series": 12, "seed": 3,
+        "machine": [{"name": "simulated-a", "facts": {"nvml": {"driver": "580.1"}}}],
+        "event": [{"kind": "code", "at": 60, "effect": 0.1, "series": "transfer.host_to_device"}],
+    })
+
+writes an archive for each night of each machine below folder/results, and folder/truth.json: what
+really happened. The keys of a machine and of an event are the fields of `Machine` and `Event`.
+The same story gives the same bytes. `scripts/simulate-history` reads one from a TOML file, and
+`made_up` makes one from a seed.
+"""
+
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from hostbench import __version__
+from hostbench.core.arrays import Floats
+from hostbench.core.asv_names import asv_name
+from hostbench.core.case import Case, parse_selector
+from hostbench.core.clock import iso
+from hostbench.core.pcie import packet_bytes_per_s
+from hostbench.core.records import CaseRecord, Finish, Run, RunHeader, Status
+from hostbench.device.base import lacking
+from hostbench.device.simulated_file import MARK, Simulation
+from hostbench.facts import to_json
+from hostbench.families import load as load_workloads
+from hostbench.measure.workload import Workload
+from hostbench.runner.places import run_id
+from hostbench.store import archive
+from hostbench.vcs.repo import run_git
+from tests.known_changes import sessions, throttled
+
+START = datetime(2026, 1, 1, 18, tzinfo=UTC)
+DAY_S, NIGHT_S, RERUN_S = 86_400.0, 8 * 3600.0, 6 * 3600.0
+"""From commit to commit, from a commit to its run, and from a run to the second of its commit."""
+APART_S = 120.0
+"""Between the starts of two machines, so that no two runs have one name."""
+LASTED_S = 1800.0
+FACTS = {"nvml": {"driver": "580.1"}, "software": {"torch": "2.12"}, "host": {"kernel": "6.8.0"}}
+WHY: dict[Status, str] = {
+    "failed": "simulated: it broke",
+    "skipped": "simulated: it cannot run here",
+}
+WHO = "A Story <story@example.org>"
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""git's name of a folder without files."""
+Kind = Literal["code", "environment", "version", "failed", "skipped", "missing", "partial"]
+BRIEF = ("failed", "skipped", "missing", "partial")
+"""Kinds that last for one commit where no end is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    name: str
+    link: Mapping[str, Any] = field(default_factory=lambda: {"generation": 5, "width": 16})
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sigma: float = 0.01
+    """Noise of each series, from run to run and from launch to launch."""
+    sessions: float = 0.0
+    """A bias that all series share, drawn anew about every 15 runs."""
+    throttling: float = 0.0
+    """How much slower all series are in a state that is entered and left at random."""
+    drift: float = 0.0
+    """How much slower all series are at the end than at the beginning."""
+
+    def facts_now(self, changed: Mapping[str, Any]) -> Any:
+        """The stored facts; `changed` has the values of environment events by `group.name`."""
+        name = f"GPU, PCIe Gen{self.link['generation']} x{self.link['width']}"
+        groups: dict[str, Any] = {"gpu0": {"name": name}}
+        for group, values in (*FACTS.items(), *self.facts.items()):
+            groups[group] = {**groups.get(group, {}), **values}
+        for fact, value in changed.items():
+            group, _, member = fact.partition(".")
+            groups[group][member] = value
+        table = {"link": dict(self.link), "facts": groups}
+        return to_json(msgspec.convert(table, Simulation).all_facts())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happens from commit `at` on, and before commit `until` where that is given."""
+
+    kind: Kind
+    at: int
+    until: int | None = None
+    machine: str = ""
+    """"" for all."""
+    series: str = ""
+    """Which, as for --case; "" for all. Of a version: a workload."""
+    effect: float = 0.0
+    """Relative change of the seconds: 0.1 is 10 % slower."""
+    fact: str = ""
+    """`group.name` that an environment event changes, to `value`."""
+    value: Any = None
+    rerun: bool = False
+    """An environment event: its first commit is measured before it and once more after it."""
+    share: float = 0.5
+    """How much of a partial run was measured."""
+    cause: str = ""
+    """The commit's message; what somebody did."""
+
+    def lasts(self, commit: int) -> bool:
+        return self.at <= commit and (self.until is None or commit < self.until)
+
+    def shows(self, night: "Night") -> bool:
+        before = self.rerun and self.at == night.commit and not night.is_rerun
+        return self.lasts(night.commit) and not before
+
+    def selects(self, case: Case) -> bool:
+        return not self.series or parse_selector(self.series).selects(case)
+
+    def happens_to(self, machine: Machine) -> bool:
+        return self.machine in ("", machine.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Night:
+    """One run of one machine."""
+
+    commit: int
+    started_s: float
+    is_rerun: bool = False
+
+
+class Story:
+    """A story's dict, read. Raises TypeError for an unknown key, ValueError for an event that
+    selects no series."""
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        unknown = told.keys() - {*"seed commits series launches start machine event".split()}
+        if unknown:
+            raise TypeError(f"unknown in a story: {', '.join(sorted(unknown))}")
+        self.seed, self.commits = told.get("seed", 0), told.get("commits", 120)
+        self.launches = told.get("launches", 7)
+        self.start_s = told.get("start", START).timestamp()
+        self.machines = tuple(Machine(**one) for one in told["machine"])
+        self.works = cases_of(told.get("series", 24))
+        self.events = []
+        for raw in told.get("event", ()):
+            event = Event(**raw)
+            if event.kind in BRIEF and event.until is None:
+                event = Event(**raw, until=event.at + 1)
+            if not any(event.selects(case) for _, case in self.works):
+                raise ValueError(f"{event.series!r} selects none of the story's series")
+            self.events.append(event)
+
+    def of(self, machine: Machine, kind: Kind | None = None) -> list[Event]:
+        return [e for e in self.events if e.happens_to(machine) and kind in (None, e.kind)]
+
+    def nights(self, machine: Machine) -> list[Night]:
+        """Every run, the oldest first."""
+        first_s = self.start_s + NIGHT_S + APART_S * self.machines.index(machine)
+        nights = []
+        for commit in range(self.commits):
+            if any(event.lasts(commit) for event in self.of(machine, "missing")):
+                continue
+            started_s = first_s + commit * DAY_S
+            nights.append(Night(commit=commit, started_s=started_s))
+            if any(event.rerun and event.at == commit for event in self.of(machine)):
+                again_s = started_s + RERUN_S
+                nights.append(Night(commit=commit, started_s=again_s, is_rerun=True))
+        return nights
+
+    def changed_facts(self, machine: Machine, night: Night) -> dict[str, Any]:
+        environment = self.of(machine, "environment")
+        return {event.fact: event.value for event in environment if event.shows(night)}
+
+    def committed_s(self, number: int) -> float:
+        return float(self.start_s + number * DAY_S)
+
+    def messages(self) -> list[str]:
+        """One a commit: what the events of the code and of versions say that it did."""
+        messages = [f"Change number {number}" for number in range(self.commits)]
+        for event in self.events:
+            if event.kind in ("code", "version"):
+                messages[event.at] = event.cause or f"Change number {event.at}: {event.kind}"
+                if event.until is not None and event.until < self.commits:
+                    messages[event.until] = f'Revert "{messages[event.at]}"'
+        return messages
+
+    def shas(self) -> list[str]:
+        """40 hex digits each: the very ones that git gives to such commits."""
+        shas: list[str] = []
+        for number, message in enumerate(self.messages()):
+            who = f"{WHO} {self.committed_s(number):.0f} +0000"
+            parent = f"parent {shas[-1]}\n" if shas else ""
+            text = f"tree {EMPTY_TREE}\n{parent}author {who}\ncommitter {who}\n\n{message}\n"
+            data = text.encode()
+            shas.append(hashlib.sha1(b"commit %d\0" % len(data) + data).hexdigest())
+        return shas
+
+
+def cases_of(num: int) -> list[tuple[Workload, Case]]:
+    """So many cases of a GPU, spread evenly over all that one process can run."""
+    lacks = lacking(MARK, 2)
+    pool = [
+        (work, case)
+        for work in load_workloads().values()
+        if work.ranks is None
+        for case in work.cases()
+        if case.values["device"] == "cuda" and not lacks.keys() & set(work.needed(case))
+    ]
+    if not 1 <= num <= len(pool):
+        raise ValueError(f"{num} series: there are 1 to {len(pool)}")
+    return [pool[index * len(pool) // num] for index in range(num)]
+
+
+def write(folder: Path, told: Mapping[str, Any], *, git: bool = False) -> Path:
+    """Write `folder`/results, which is returned, and `folder`/truth.json; with `git` also a
+    repository of the commits. Raises FileExistsError where the folder holds anything."""
+    if folder.exists() and any(folder.iterdir()):
+        raise FileExistsError(f"{folder} is not an empty folder")
+    story = Story(told)
+    shas, results = story.shas(), folder / "results"
+    run_ids: dict[str, list[str]] = {}
+    for machine in story.machines:
+        for run in _runs(story, machine, shas):
+            archive.write(results, run)
+            run_ids.setdefault(machine.name, []).append(run.header.run_id)
+    truth = _truth(story, shas, run_ids)
+    (folder / "truth.json").write_text(json.dumps(truth, indent=1) + "\n")
+    if git:
+        _repository(folder, story)
+    return results
+
+
+def _runs(story: Story, machine: Machine, shas: list[str]) -> Iterator[Run]:
+    nights = story.nights(machine)
+    rng = np.random.default_rng([story.seed, story.machines.index(machine), 1])
+    for night, medians in zip(nights, seconds(story, machine, nights), strict=True):
+        logs = rng.normal(0.0, machine.sigma, (story.launches, len(medians)))
+        launches = medians * np.exp(logs - np.median(logs, axis=0))
+        yield _run(story, machine, night, shas[night.commit], launches)
+
+
+def seconds(story: Story, machine: Machine, nights: list[Night]) -> Floats:
+    """Medians in seconds, shape (runs, series): the story's changes and the machine's noise."""
+    rng = np.random.default_rng([story.seed, story.machines.index(machine)])
+    num, rate = len(nights), packet_bytes_per_s(**machine.link)
+    logs = np.empty((num, len(story.works)))
+    for column, (work, case) in enumerate(story.works):
+        usual_s = 1e-5 + (work.nbytes(case) or 0) / rate
+        logs[:, column] = rng.normal(0.0, machine.sigma, num) + math.log(usual_s)
+    shared = np.linspace(0.0, math.log1p(machine.drift), num) + sessions(num, machine.sessions, rng)
+    logs += (shared + math.log1p(machine.throttling) * throttled(num, rng))[:, None]
+    for event in story.of(machine):
+        rows = [row for row, night in enumerate(nights) if event.shows(night)]
+        columns = [n for n, (_, case) in enumerate(story.works) if event.selects(case)]
+        logs[np.ix_(rows, columns)] += math.log1p(event.effect)
+    values: Floats = np.exp(logs)
+    return values
+
+
+def _run(story: Story, machine: Machine, night: Night, commit: str, launches: Floats) -> Run:
+    """`launches` has shape (launches, series)."""
+    at = iso(night.started_s)
+    digits = hashlib.sha256(f"{story.seed} {machine.name} {at}".encode()).hexdigest()[:4]
+    events = [event for event in story.of(machine) if event.shows(night)]
+    records = _records(story, events, launches, at)
+    share = min((e.share for e in events if e.kind == "partial"), default=1.0)
+    measured = records[: max(1, round(share * len(records)))]
+    header = RunHeader(
+        run_id=run_id(commit, at, digits),
+        machine=machine.name,
+        commit=commit,
+        committed_at=iso(story.committed_s(night.commit)),
+        scratch=None,
+        profile="standard",
+        launches=story.launches,
+        device=MARK,
+        seed=story.seed,
+        started_at=at,
+        hostbench=__version__,
+        planned=tuple(str(case) for _, case in story.works),
+    )
+    workloads = dict.fromkeys(record.case.workload for record in measured)
+    return Run(
+        header=header,
+        records=tuple(measured),
+        facts={"before": machine.facts_now(story.changed_facts(machine, night))},
+        finish=Finish(
+            at=iso(night.started_s + LASTED_S),
+            status="complete" if measured == records else "interrupted",
+        ),
+        asv_rows=[[asv_name(name), int(night.started_s * 1000)] for name in workloads],
+    )
+
+
+def _records(story: Story, events: list[Event], launches: Floats, at: str) -> list[CaseRecord]:
+    """In the order of a run: launch after launch. A case without a number has one record."""
+    columns = []
+    for work, case in story.works:
+        kinds = [event.kind for event in events if event.selects(case)]
+        status: Status = next((one for one in WHY if one in kinds), "ok")
+        bumps = kinds.count("version")
+        columns.append((work, case, status, str(int(work.version) + bumps)))
+    return [
+        CaseRecord(
+            case=case,
+            version=version,
+            launch=launch,
+            position=position,
+            status=status,
+            reason=WHY.get(status),
+            started_at=at,
+            seconds=float(row[position]) if status == "ok" else None,
+            nbytes=work.nbytes(case),
+            expected=work.expected(case),
+        )
+        for launch, row in enumerate(launches)
+        for position, (work, case, status, version) in enumerate(columns)
+        if status == "ok" or launch == 0
+    ]
+
+
+def _truth(story: Story, shas: list[str], run_ids: Mapping[str, list[str]]) -> dict[str, Any]:
+    return {
+        "simulated": True,
+        "commits": shas,
+        "machines": [asdict(machine) for machine in story.machines],
+        "series": [str(case) for _, case in story.works],
+        "events": [
+            event_truth
+            for event in story.events
+            for machine in story.machines
+            if event.happens_to(machine)
+            for event_truth in _event_truth(story, event, machine, shas, run_ids[machine.name])
+        ],
+    }
+
+
+def _event_truth(
+    story: Story, event: Event, machine: Machine, shas: list[str], run_ids: list[str]
+) -> Iterator[dict[str, Any]]:
+    """The event on one machine; nothing where no run of it shows it. `index` is the place among
+    the machine's runs of the first that shows it, `until_index` that of the first after it."""
+    nights = story.nights(machine)
+    showing = [index for index, night in enumerate(nights) if event.shows(night)]
+    if event.kind == "missing":
+        first = last = sum(night.commit < event.at for night in nights)
+    elif showing:
+        first, last = showing[0], showing[-1] + 1
+    else:
+        return
+    has_ended = event.until is not None and event.until < story.commits
+    yield {
+        "kind": event.kind,
+        "machine": machine.name,
+        "series": [str(case) for _, case in story.works if event.selects(case)],
+        "effect": event.effect,
+        "first_bad_commit": shas[event.at],
+        "first_bad_run": run_ids[first] if first < len(run_ids) else None,
+        "index": first,
+        "until_commit": shas[event.until or 0] if has_ended else None,
+        "until_index": last if event.until is not None else None,
+        "fact": event.fact or None,
+        "value": event.value,
+        "cause": event.cause,
+    }
+
+
+def _repository(folder: Path, story: Story) -> None:
+    """A repository of these commits, without files, and asv's configuration beside it."""
+    stream = b""
+    for number, message in enumerate(story.messages()):
+        data, who = f"{message}\n".encode(), f"{WHO} {story.committed_s(number):.0f} +0000"
+        head = f"commit refs/heads/main\nauthor {who}\ncommitter {who}\ndata {len(data)}\n"
+        stream += head.encode() + data + b"\n"
+    run_git(folder, "init", "-q", "-b", "main")
+    run_git(folder, "fast-import", "--quiet", given=stream)
+    asv = {"version": 1, "project": MARK, "repo": ".", "branches": ["main"], "dvcs": "git"}
+    (folder / "asv.conf.json").write_text(json.dumps({**asv, "results_dir": "results"}) + "\n")
+
+
+def made_up(
+    *, machines: int = 3, commits: int = 120, series: int = 24, seed: int = 0
+) -> dict[str, Any]:
+    """A story of at least 40 commits with everything that can happen, somewhere in it."""
+    rng = np.random.default_rng(seed)
+    links = ((5, 16), (4, 16), (5, 8), (3, 16))
+    names = [f"{MARK}-{number + 1}" for number in range(machines)]
+    machine = [
+        {
+            "name": name,
+            "link": dict(zip(("generation", "width"), links[number % 4], strict=True)),
+            "sigma": (0.005, 0.01, 0.02)[number % 3],
+            "sessions": 0.01 if number % 3 == 1 else 0.0,
+            "throttling": 0.08 if number % 4 == 2 else 0.0,
+            "drift": 0.02 if number % 5 == 4 else 0.0,
+        }
+        for number, name in enumerate(names)
+    ]
+    cases = [str(case) for _, case in cases_of(series)]
+    some, on = lambda: str(rng.choice(cases)), itertools.cycle(names)
+    events: list[dict[str, Any]] = []
+
+    def happens(kind: Kind, at: int, **more: Any) -> None:
+        events.append({"kind": kind, "at": at, "cause": f"{kind} of commit {at}", **more})
+
+    for _ in range(3):
+        effect = float(rng.choice((0.05, 0.10, 0.20)) * rng.choice([1.0, 1.0, -1.0]))
+        happens("code", int(rng.integers(commits // 8, commits - 10)), effect=effect, series=some())
+    happens("code", commits // 5, until=2 * commits // 5, effect=0.15, series=some())
+    happens("version", 2 * commits // 3, effect=-0.2, series=some().partition("[")[0])
+    driver = {"fact": "nvml.driver", "value": "590.7", "effect": 0.04, "rerun": True}
+    happens("environment", commits // 2, machine=next(on), **driver)
+    torch = {"fact": "software.torch", "value": "2.13"}
+    happens("environment", 3 * commits // 5, machine=next(on), **torch)
+    happens("failed", commits // 3, until=commits // 3 + 2, machine=next(on), series=some())
+    happens("skipped", commits // 10, machine=next(on), series=some())
+    happens("missing", 3 * commits // 4, until=3 * commits // 4 + 3, machine=next(on))
+    happens("partial", 7 * commits // 10, machine=next(on))
+    events.sort(key=lambda event: event["at"])
+    return {
+        "seed": seed,
+        "commits": commits,
+        "series": series,
+        "machine": machine,
+        "event": events,
+    }
