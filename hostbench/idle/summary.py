@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from hostbench.core.arrays import Floats
 from hostbench.core.errors import UsageError
-from hostbench.core.noise import Floats
 from hostbench.core.units import about_bytes, format_seconds, number_of
 from hostbench.idle.causes import (
     COPY_NOT_HIDDEN,
