@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from hostbench.cli import ab
+from hostbench.cli import ab, measuring
 from hostbench.cli.entry import main
 from hostbench.cli.measuring import Pair
 from hostbench.core.case import as_typed
