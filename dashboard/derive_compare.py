@@ -148,7 +148,7 @@ def forest(rows: pd.DataFrame, about: Sequence[str]) -> Spec:
 
 
 def labels(names: Iterable[str]) -> list[str]:
-    """What each series is called beside its mark: `host_to_device 1 MiB, pinned @box`, without the
+    """What each series is called beside its mark: `host_to_device 1MiB, pinned @box`, without the
     machine where all have one; no two alike."""
     names = list(names)
     is_one = len({name.rpartition("@")[2] for name in names}) == 1

@@ -13,7 +13,7 @@ from hostbench.report.charts import PALETTE
 from hostbench.report.kinds.question import axis_word
 from hostbench.store.runs import launches_in_words
 
-LEGEND = "Sizes are binary (1 MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes per second)."
+LEGEND = "Sizes are binary (1MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes per second)."
 DEVICES = {"cpu": "cpu device, no GPU"}
 
 ONLY = "the only case"
@@ -111,7 +111,7 @@ def axes(case: str, workload: str) -> str:
 
 
 def case(text: str, workload: str, *, with_device: bool = True) -> str:
-    """The choices of a case: `cpu device, no GPU, 16 MiB, pinned, blocking=True`."""
+    """The choices of a case: `cpu device, no GPU, 16MiB, pinned, blocking=True`."""
     pairs = [pair.partition("=")[::2] for pair in _PAIRS.split(axes(text, workload)) if pair]
     pairs = [pair for pair in pairs if with_device or pair[0] != "device"]
     ours = declared(workload) is not None

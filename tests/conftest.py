@@ -10,7 +10,7 @@ from typing import IO, Any
 import pytest
 
 os.environ.setdefault("HOSTBENCH_MEMORY_COPY", "0")  # half a second in every run and doctor
-# A block of megabytes is read and written in a few places: 2 MiB would be cleared for each of them.
+# A block of megabytes is read and written in a few places: 2MiB would be cleared for each of them.
 os.environ.setdefault("NUMPY_MADVISE_HUGEPAGE", "0")
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 SOAK = os.environ.get("HOSTBENCH_SOAK") == "1"

@@ -31,7 +31,7 @@ NAMES = {
 
 
 def in_words(rows: pd.DataFrame) -> list[str]:
-    """`transfer.host_to_device cuda, 1 KiB, pinned, blocking=True` of each."""
+    """`transfer.host_to_device cuda, 1KiB, pinned, blocking=True` of each."""
     pairs = zip(rows["case"], rows["workload"], strict=True)
     return [f"{name} {case(text, name)}".removesuffix(f" {ONLY}") for text, name in pairs]
 

@@ -109,7 +109,7 @@ def _check_values(data: bytes) -> None:
 def _too_large(what: str, limit: int) -> RefusedFileError:
     return RefusedFileError(
         errno.EFBIG,
-        f"{what} larger than {limit / MIB:g} MiB, the most that is read: keep it elsewhere",
+        f"{what} larger than {limit / MIB:g}MiB, the most that is read: keep it elsewhere",
     )
 
 

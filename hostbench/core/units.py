@@ -1,6 +1,6 @@
 """Seconds and bytes inside; words for people only here.
 
-Sizes are binary (1 MiB = 2**20 bytes), rates are decimal (1 GB/s = 10**9 bytes per second).
+Sizes are binary (1MiB = 2**20 bytes), rates are decimal (1 GB/s = 10**9 bytes per second).
 """
 
 import math
@@ -32,10 +32,10 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_bytes(nbytes: int) -> str:
-    """Binary size: `64 KiB`, `1.5 MiB`, `12 B`."""
+    """Binary size as a person types it: `64KiB`, `1.5MiB`, `12 B`."""
     for scale, unit in _SIZE_UNITS:
         if abs(nbytes) >= scale:
-            return f"{nbytes / scale:.4g} {unit}"
+            return f"{nbytes / scale:.4g}{unit}"
     return f"{nbytes} B"
 
 
@@ -51,18 +51,18 @@ def format_value(value: float, unit: str | None) -> str:
 
 def typed_bytes(nbytes: int) -> str:
     """A size as a person types it: `16MiB`, or the bytes where that would not say them exactly."""
-    short = format_bytes(nbytes).replace(" ", "")
+    short = format_bytes(nbytes)
     return short if nbytes >= KIB and parse_bytes(short) == nbytes else str(nbytes)
 
 
 def about_bytes(nbytes: float) -> str:
-    """A size that was computed, to three digits: `645 KiB`."""
+    """A size that was computed, to three digits: `645KiB`."""
     if not math.isfinite(nbytes) or nbytes < 1:
         return "the first byte"
     scale, unit = next(((s, u) for s, u in _SIZE_UNITS if nbytes >= s), (1, "B"))
     scaled = nbytes / scale
     places = max(0, 2 - math.floor(math.log10(scaled))) if nbytes >= 1000 else 0
-    return f"{round(scaled, places):g} {unit}"
+    return f"{round(scaled, places):g}{' ' if unit == 'B' else ''}{unit}"
 
 
 def format_rate(rate_gb_per_s: float) -> str:
@@ -89,7 +89,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_bytes(text: str) -> int:
-    """`65536`, `64KiB` or `1 GiB` as bytes. Raises ValueError for anything else."""
+    """`65536`, `64KiB` or `1GiB` as bytes. Raises ValueError for anything else."""
     cleaned = text.strip()
     for scale, unit in _SIZE_UNITS:
         if cleaned.lower().endswith(unit.lower()):

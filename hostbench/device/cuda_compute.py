@@ -27,7 +27,7 @@ class Filler:
     takes to enqueue it, and waits for it."""
 
     def __init__(self, device: torch.device, seconds: SecondsOf) -> None:
-        # One block of 16 MiB: torch packs those under 10 MiB into segments of 20 MiB, and what is
+        # One block of 16MiB: torch packs those under 10MiB into segments of 20MiB, and what is
         # left of a segment that is in use outlives each emptying of the cache.
         self._both = torch.ones(2, ROWS * DEPTH, device=device)
         self._left = self._both[0].view(ROWS, DEPTH)

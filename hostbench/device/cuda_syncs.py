@@ -5,7 +5,7 @@ for a stream: `.item()`, `nonzero`, `x[mask]`, `.cpu()`. It says nothing of a wa
 for the whole device, nor of a copy from or to pageable memory that is called non_blocking and waits
 all the same. Those calls are counted here where they are looked up when they are made, as in
 `torch.cuda.synchronize()`; a name that was bound before, and other libraries, are not seen. A copy
-of up to 64 KiB to the device, which the driver may take along at once, counts as a wait too.
+of up to 64KiB to the device, which the driver may take along at once, counts as a wait too.
 """
 
 import warnings

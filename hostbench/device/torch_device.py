@@ -14,13 +14,13 @@ from hostbench.device.torch_loader import TorchLoader, pattern_bytes
 from hostbench.device.traps import Trap
 
 TRAINING_WIDTH, TRAINING_LAYERS = 512, 4
-"""Of the perceptron: 1 MiB of weights a layer, 2 KiB of activations an example and layer."""
+"""Of the perceptron: 1MiB of weights a layer, 2KiB of activations an example and layer."""
 _LEARNING_RATE = 1e-9
 FULL = 1.0
 """What `full` writes."""
 _MARK_SHAPE = (2, 8)
 _DTYPES = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
-_PATTERN_BYTES = MIB - 3  # the largest prime under 1 MiB: a misplaced block does not match
+_PATTERN_BYTES = MIB - 3  # the largest prime under 1MiB: a misplaced block does not match
 _KEPT_PATTERNS = 16
 _NUMBERS = 2039  # a prime below 2048, up to which float16 holds every whole number
 

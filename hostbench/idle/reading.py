@@ -96,7 +96,7 @@ class TraceFile:
             self._num_bytes += len(piece)
             events, buffer = self._cut(buffer)
             if len(buffer) > _LONGEST_BYTES:
-                raise self._damaged(f"no event ends in {_LONGEST_BYTES // MIB} MiB")
+                raise self._damaged(f"no event ends in {_LONGEST_BYTES // MIB}MiB")
             self._num_read += len(events)
             yield events
         yield self._end(buffer)

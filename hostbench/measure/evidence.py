@@ -98,7 +98,7 @@ def _findings(seen: Sequence[Activity]) -> dict[str, FindingValue]:
 
 
 def _in_words(seen: Sequence[Activity]) -> str:
-    """`3 x H2D pinned, 48 MiB in all`; `none` for a step that copies nothing."""
+    """`3 x H2D pinned, 48MiB in all`; `none` for a step that copies nothing."""
     counts: dict[str, int] = {}
     for one in seen:
         counts[one.what] = counts.get(one.what, 0) + 1

@@ -211,7 +211,7 @@ def by_family(found: Iterable[Answer]) -> Iterator[tuple[str, list[Answer], Unan
 
 
 def in_unit(value: float, unit: FigureUnit) -> str:
-    """A number in words: `4.82 ms`, `55.4 GB/s`, `16 MiB`, `0.93`, `2.9x`."""
+    """A number in words: `4.82 ms`, `55.4 GB/s`, `16MiB`, `0.93`, `2.9x`."""
     if unit == "s":
         return units.format_seconds(value)
     if unit == "GB/s":

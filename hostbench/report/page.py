@@ -25,7 +25,7 @@ _RATE = "rate: bytes per step / time{}; 1 GB/s is 10^9 bytes a second"
 _TERMS = (
     "async: 1 - call / end to end",
     "spread: quartiles over the median of the launches",
-    "sizes: 1 MiB is 2^20 bytes",
+    "sizes: 1MiB is 2^20 bytes",
 )
 _STRUCK = "a crossed-out time: it failed a proof and counts for nothing"
 _FOLDED = ("skipped", "not measured")

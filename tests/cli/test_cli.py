@@ -719,13 +719,13 @@ def test_end_to_end(whole_run: tuple[Path, Any]) -> None:
     assert all("the simulated device" in str(reason) for _, reason in others)
     assert one.is_complete and one.parts[0].finish is not None
     assert not any(result.unexpected for result in one.results())
-    # Exact: 5 us + 256 MiB at 50 GB/s + 2 us launch + 3 us synchronize.
+    # Exact: 5 us + 256MiB at 50 GB/s + 2 us launch + 3 us synchronize.
     pinned = copy_case(device="cuda", nbytes=1 << 28, memory="pinned", blocking=False)
     (seconds,) = next(r.seconds for r in one.results() if r.case == pinned)
     assert seconds == pytest.approx(10e-6 + (1 << 28) / 50e9, rel=1e-6)
     assert "pageable or pinned, sync  " in done.stdout
     assert "pinned 5.38 ms" in done.stdout
-    assert "randn 64 MiB, moved or direct" in done.stdout
+    assert "randn 64MiB, moved or direct" in done.stdout
     assert "results/simulated-shelf/runs/" in done.stdout
     assert str(results) not in str(one)
     assert list(results.rglob("*.jsonl")) == []

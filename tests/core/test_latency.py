@@ -132,7 +132,7 @@ def test_a_crossover_that_cannot_be_said(slow: Times, why: str) -> None:
 
 
 def test_pinning_on_the_simulated_machine() -> None:
-    """Locking 64 MiB at 2 GB/s and filling them at 20 GB/s, against 8 GB/s pageable, 40 pinned."""
+    """Locking 64MiB at 2 GB/s and filling them at 20 GB/s, against 8 GB/s pageable, 40 pinned."""
     size = (64 * MIB,)
     cold = simulated("pin_and_copy", size, cache="cold", blocking=True)[64 * MIB]
     pageable = simulated("host_to_device", size, memory="pageable", blocking=True)[64 * MIB]

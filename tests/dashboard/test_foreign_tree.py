@@ -109,7 +109,7 @@ def test_memory_is_in_bytes_and_has_no_level_where_it_is_not_judged(open_page) -
     assert "MiB" in json.dumps(spec) and "memory (lower is better)" in json.dumps(spec)
     assert not any(layer["mark"].get("strokeWidth") == 2.5 for layer in spec["layer"])
     newest = open_page("series", find="peakmem").dataframe[0].value
-    assert set(newest["case"]) == {MEMORY} and set(newest["newest"]) == {"150 MiB"}
+    assert set(newest["case"]) == {MEMORY} and set(newest["newest"]) == {"150MiB"}
     ratio = open_page("series", find="track").dataframe[0].value
     assert set(ratio["newest"]) == {"1.5"}
     assert set(ratio["why"]) == {"it is in no unit: only times are judged"}

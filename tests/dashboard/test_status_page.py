@@ -57,8 +57,8 @@ def test_every_series_is_found_and_leads_to_trend(open_page) -> None:
     table = app.dataframe[0].value
     assert len(table) == 9 and app.get("page_link")[0].proto.disabled
     assert len(open_page("series", find="host_to_device 1024").dataframe[0].value) == 1
-    (small,) = open_page("series", find="host_to_device 1 KiB,").dataframe[0].value["case"]
-    assert "cuda, 1 KiB, pageable" in small
+    (small,) = open_page("series", find="host_to_device 1KiB,").dataframe[0].value["case"]
+    assert "cuda, 1KiB, pageable" in small
     few = open_page("series", workload=SLOWER, machine=CHANGED_MACHINE).dataframe[0].value
     assert set(few["by"]) == {"+9.8%", "+10.0%"} and few["noise"].between(0.001, 0.01).all()
     assert "No series is like that" in said(open_page("series", show="stopped"))

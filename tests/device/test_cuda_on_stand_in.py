@@ -128,7 +128,7 @@ def test_refused_registration_is_a_skip_and_the_next_case_is_well() -> None:
     with cuda_machine(refusals=Refusals(registered=True)):
         first, second = launched(registered, pinned)
     assert first.status == "skipped"
-    assert str(first.reason).startswith("cudaHostRegister refused 64 KiB (CUDA error 801)")
+    assert str(first.reason).startswith("cudaHostRegister refused 64KiB (CUDA error 801)")
     assert (second.status, second.reason) == ("ok", None)
 
 

@@ -93,7 +93,7 @@ def mig_slice() -> FakeNvml:
 
 
 def lost_midway() -> FakeNvml:
-    """A GPU that falls off the bus once 1 MiB was copied."""
+    """A GPU that falls off the bus once 1MiB was copied."""
     return FakeNvml(gpus=(FakeGpu(lost_after_bytes=MIB),))
 
 

@@ -317,7 +317,7 @@ def test_shared_memory_that_is_too_small_is_told_before_workers_are_killed(
     loading = replace(QUICK, item_bytes=4096, num_workers=2)
     with pytest.raises(Unavailable) as refused:
         device.loader(loading)
-    said = "needs 128 KiB of shared memory, /dev/shm has 64 KiB"
+    said = "needs 128KiB of shared memory, /dev/shm has 64KiB"
     assert str(refused.value) == f"{said}: start the container with --shm-size=1g"
     device.loader(replace(loading, num_workers=0))
 

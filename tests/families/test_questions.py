@@ -243,9 +243,9 @@ def test_latency_and_bandwidth_are_the_simulated_links(copies: dict[str, Answer]
 def test_pinned_is_faster_from_a_size_on(copies: dict[str, Answer], question: str) -> None:
     answer = copies[question]
     assert answer.state == "partly"
-    assert answer.verdict == "pinned is faster from 2.76 KiB on"
-    assert verdict(answer, "pinned, 1 KiB")[0] == "same"
-    assert verdict(answer, "pinned, 256 MiB") == ("faster", 4.99)
+    assert answer.verdict == "pinned is faster from 2.76KiB on"
+    assert verdict(answer, "pinned, 1KiB")[0] == "same"
+    assert verdict(answer, "pinned, 256MiB") == ("faster", 4.99)
 
 
 def test_pageable_memory_blocks_and_pinned_does_not(copies: dict[str, Answer]) -> None:
@@ -253,15 +253,15 @@ def test_pageable_memory_blocks_and_pinned_does_not(copies: dict[str, Answer]) -
         answer = copies[ASYNC.format(memory)]
         assert answer.state == state
         for way in ("host to device", "device to host"):
-            found = value(answer, f"1 GiB {way}: asyncness")
+            found = value(answer, f"1GiB {way}: asyncness")
             assert found == pytest.approx(asyncness, abs=0.01)
 
 
 def test_pinning_pays_after_as_many_copies_as_it_costs(copies: dict[str, Answer]) -> None:
     answer = copies[BREAK_EVEN]
     assert answer.state == "figure"
-    assert value(answer, "64 MiB, copies") == pytest.approx(6.9, abs=0.05)
-    assert verdict(answer, "64 MiB, pinning anew, warm cache") == ("faster", 1.43)
+    assert value(answer, "64MiB, copies") == pytest.approx(6.9, abs=0.05)
+    assert verdict(answer, "64MiB, pinning anew, warm cache") == ("faster", 1.43)
     assert verdict(copies[PAYS], "pinned") == ("faster", 4.99)
     assert copies[PAYS].state == "yes"
 
@@ -269,17 +269,17 @@ def test_pinning_pays_after_as_many_copies_as_it_costs(copies: dict[str, Answer]
 def test_both_ways_at_once(copies: dict[str, Answer]) -> None:
     answer = copies["Do copies in both directions run at once?"]
     assert answer.state == "partly"
-    both = figure(answer, "pinned, 64 MiB each way, in all")
+    both = figure(answer, "pinned, 64MiB each way, in all")
     assert both.value == pytest.approx(99.1, abs=0.05) and both.unit == "GB/s"
     assert str(both).endswith("in all 99.1 GB/s (the same as both alone (99.3 GB/s))")
-    alone = figure(answer, "pageable, 64 MiB each way, in all")
+    alone = figure(answer, "pageable, 64MiB each way, in all")
     assert str(alone).endswith("(50% of that of both alone (20 GB/s))")
-    assert value(answer, "pageable, 64 MiB each way, in all") == pytest.approx(9.99, abs=0.01)
+    assert value(answer, "pageable, 64MiB each way, in all") == pytest.approx(9.99, abs=0.01)
 
 
 def test_a_new_tensor_costs_more_where_the_cache_is_cold(copies: dict[str, Answer]) -> None:
     answer = copies['What does tensor.to("cpu") cost beside a copy_ into place?']
-    assert answer.notes == ("At 64 MiB.",)
+    assert answer.notes == ("At 64MiB.",)
     assert value(answer, "cold cache async") == pytest.approx(34.9e-3, rel=1e-3)
     assert verdict(answer, "cold cache async")[0] == "slower"
     assert verdict(answer, "warm cache async") == ("same", 0.999)
@@ -287,9 +287,9 @@ def test_a_new_tensor_costs_more_where_the_cache_is_cold(copies: dict[str, Answe
 
 
 def test_many_small_tensors_are_told_each(copies: dict[str, Answer]) -> None:
-    answer = copies["What do a thousand small tensors of 62.5 MiB in all cost beside one?"]
+    answer = copies["What do a thousand small tensors of 62.5MiB in all cost beside one?"]
     assert verdict(answer, "pageable sync")[0] == "slower"
-    assert figure(answer, "pageable sync").note == "64 KiB and 16.6 us each"
+    assert figure(answer, "pageable sync").note == "64KiB and 16.6 us each"
 
 
 def test_what_a_conversion_hides(copies: dict[str, Answer]) -> None:
@@ -313,7 +313,7 @@ def test_copies_on_and_between_devices(copies: dict[str, Answer]) -> None:
     assert figure(peers, "through the host").note == said
     inside = copies["How fast is a copy inside the device's memory?"]
     (only,) = inside.figures
-    assert (only.label, only.unit) == ("512 MiB", "GB/s")
+    assert (only.label, only.unit) == ("512MiB", "GB/s")
     assert only.value == pytest.approx(1964, rel=1e-3)
 
 
@@ -355,7 +355,7 @@ def test_the_bus_bandwidth_is_that_of_a_queue_where_there_is_one(
         reduced("all_reduce_queued", 2, 4 * KIB, 1e-5),
     ]
     scale, small, saved = (one for ask in asked("collectives") for one in ask.answers(rows))
-    assert scale.verdict.startswith("512 MiB, bus bandwidth: ")
+    assert scale.verdict.startswith("512MiB, bus bandwidth: ")
     assert value(scale, "2 ranks") == pytest.approx(gb_per_s)
     assert scale.notes == (f"By nccl, {note} before each synchronize.",)
     assert value(small, "2 ranks") == 3e-5
@@ -371,8 +371,8 @@ def test_the_bus_bandwidth_is_that_of_a_queue_where_there_is_one(
         ({"copies": 3}, "what crossed was not observed"),
         ({"copies": "none"}, "observed none"),
         ({"copies": "1 x H2D pinned, huge in all"}, "observed 1 x H2D pinned, huge in all"),
-        ({"copies": "1 x H2D pinned, 512 KiB in all"}, "half of the bytes cross"),
-        ({"copies": "1 x H2D pinned, 1 MiB in all"}, "all bytes cross"),
+        ({"copies": "1 x H2D pinned, 512KiB in all"}, "half of the bytes cross"),
+        ({"copies": "1 x H2D pinned, 1MiB in all"}, "all bytes cross"),
     ],
 )
 def test_what_was_observed_is_told_as_it_is_stored(found: dict[str, Any], text: str) -> None:
@@ -401,7 +401,7 @@ def test_a_size_that_is_not_async_is_named(transfers: list[CaseRecord], tmp_path
     answer = asked_of(tmp_path, plain)[ASYNC.format("pinned")]
     assert answer.state == "partly"
     assert answer.verdict == (
-        "not always: async at 1 KiB, not async from 4 KiB to 16 KiB, async from 64 KiB to 1 GiB"
+        "not always: async at 1KiB, not async from 4KiB to 16KiB, async from 64KiB to 1GiB"
     )
 
 
@@ -500,7 +500,7 @@ def test_all_that_can_be_hidden_is_hidden(loops: dict[str, Answer]) -> None:
 def test_the_snippet_of_the_articles(loops: dict[str, Answer]) -> None:
     answer = loops[SNIPPET]
     assert answer.state == "yes"
-    found = figure(answer, "32 MiB: overlapped share of the shorter one")
+    found = figure(answer, "32MiB: overlapped share of the shorter one")
     assert found.value == pytest.approx(0.88, abs=0.01)
 
 
@@ -596,7 +596,7 @@ def test_the_parts_of_creating_on_the_cpu_and_moving(allocations: dict[str, Answ
     # Of the whole: both allocations and all waits; of the host's memory there is no touch in it.
     whole_s = 2 * link.alloc_s + fill_s + copy_s + link.wait_s
     touch_s = link.alloc_s + nbytes / link.host_bytes_per_s
-    assert answer.notes[0] == "At 16 MiB."
+    assert answer.notes[0] == "At 16MiB."
     assert value(answer, "the whole") == pytest.approx(whole_s)
     shares = {
         "randn": fill_s,
@@ -699,8 +699,7 @@ def test_what_fragmentation_costs_and_what_helps(tmp_path: Path) -> None:
         "1.10x, expandable_segments:True least"
     )
     assert figure(answer, "default").note == (
-        "250 MiB for 100 MiB; up to 40 MiB free in segments that are in use; "
-        "all of it takes 8.04 ms"
+        "250MiB for 100MiB; up to 40MiB free in segments that are in use; all of it takes 8.04 ms"
     )
     assert "given back 2 times" in figure(answer, "max_split_size_mb:32").note
     said, factor = verdict(answer, "expandable_segments:True")
@@ -718,7 +717,7 @@ def test_the_default_alone_is_an_answer(tmp_path: Path) -> None:
 
 
 def batches(times_ms: dict[int, float], noise: float = 0.001) -> list[CaseRecord]:
-    """Whose peak is 4 MiB, and 10 KiB an example."""
+    """Whose peak is 4MiB, and 10KiB an example."""
     return [
         record(
             Case("allocation.batch", {"device": "cuda", "num_examples": num}),
@@ -739,7 +738,7 @@ MORE, GAINS = (
 
 def test_a_larger_batch_costs_memory_in_proportion(tmp_path: Path) -> None:
     found = asked_of(tmp_path, batches({1: 1.0, 16: 2.0, 256: 20.0}), device="cuda")
-    assert found[MORE].verdict == "10 KiB an example beside 4 MiB for any batch"
+    assert found[MORE].verdict == "10KiB an example beside 4MiB for any batch"
     assert value(found[MORE], "peak, 16 in a batch") == 4 * MIB + 160 * KIB
 
 
@@ -796,7 +795,7 @@ NOTHING_SAYS = "Nothing in the facts says why: look at NUMA placement and other 
 
 
 def link_copies(rates: dict[str, float], device: str = "cuda", memory: str = "pinned") -> Any:
-    """Three launches of a blocking copy of 256 MiB for each workload, at so many GB/s."""
+    """Three launches of a blocking copy of 256MiB for each workload, at so many GB/s."""
     return [
         record(link_copy(name, device, memory), launch, NBYTES / (rate * 1e9))
         for name, rate in rates.items()
@@ -917,7 +916,7 @@ def test_how_many_copies_is_said_only_where_the_launches_agree(
 
 def test_both_limits_and_what_is_published_stand_beside_the_rate(tmp_path: Path) -> None:
     there, _ = linked(tmp_path, H200, BUSY, 55.4, 55.1).figures
-    assert there.label == "host to device, 256 MiB"
+    assert there.label == "host to device, 256MiB"
     assert there.note == (
         "96% of 57.6 GB/s, PCIe Gen5 x16, 256-byte packets; 88% of the encoded 63 GB/s; published: "
         "55.43 GB/s for H200 (https://github.com/stas00/ml-engineering network/README.md)"

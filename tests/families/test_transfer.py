@@ -65,7 +65,7 @@ def test_an_async_copy_from_pinned_memory_leaves_the_host_free_and_one_from_page
 def test_both_ways_are_expected_at_once_where_a_copy_outlasts_an_enqueueing(
     nbytes: int, pinned: dict[str, bool]
 ) -> None:
-    """1 MiB takes about 19 us on PCIe Gen5. Pageable memory is never copied both ways at once."""
+    """1MiB takes about 19 us on PCIe Gen5. Pageable memory is never copied both ways at once."""
     expected = {
         str(case.values["memory"]): work.expected(case)
         for work, case in cases("both_ways", device="cuda", nbytes=nbytes)
@@ -145,13 +145,13 @@ def test_without_a_second_device_there_is_a_reason() -> None:
 @pytest.mark.parametrize(
     ("name", "direction", "blocking", "copies"),
     [
-        ("strided", "h2d", True, "1 x H2D pageable, 16 MiB in all"),
-        ("strided", "h2d", False, "1 x H2D pageable, 16 MiB in all"),
-        ("strided", "d2h", False, "1 x D2H pinned, 16 MiB in all"),
-        ("cast", "h2d", True, "1 x H2D pageable, 8 MiB in all"),
-        ("cast", "h2d", False, "1 x H2D pinned, 16 MiB in all"),
-        ("cast", "d2h", True, "1 x D2H pageable, 16 MiB in all"),
-        ("cast", "d2h", False, "1 x D2H pinned, 8 MiB in all"),
+        ("strided", "h2d", True, "1 x H2D pageable, 16MiB in all"),
+        ("strided", "h2d", False, "1 x H2D pageable, 16MiB in all"),
+        ("strided", "d2h", False, "1 x D2H pinned, 16MiB in all"),
+        ("cast", "h2d", True, "1 x H2D pageable, 8MiB in all"),
+        ("cast", "h2d", False, "1 x H2D pinned, 16MiB in all"),
+        ("cast", "d2h", True, "1 x D2H pageable, 16MiB in all"),
+        ("cast", "d2h", False, "1 x D2H pinned, 8MiB in all"),
     ],
 )
 def test_what_a_conversion_really_copies(

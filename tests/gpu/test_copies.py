@@ -49,7 +49,7 @@ def test_no_pinned_copy_is_faster_than_its_link(cuda: CudaDevice, record: Record
     seconds = seconds_of_copies(cuda, *ends(cuda, way, "pinned", NBYTES))
     rate = units.gb_per_s(NBYTES, median(seconds))
     record(
-        f"pinned, 256 MiB, by events: {way} {units.format_rate(rate)} "
+        f"pinned, 256MiB, by events: {way} {units.format_rate(rate)} "
         f"(published for an H200: {PUBLISHED_GB_PER_S[way]})",
         seconds=seconds,
     )
@@ -104,7 +104,7 @@ def test_the_link_counts_the_bytes_of_a_copy(cuda: CudaDevice, record: Record, w
     cuda.synchronize()
     time.sleep(COUNTER_WAIT_S)
     into, out_of = (end - start for start, end in zip(before, cuda.bytes_counted(), strict=True))
-    record(f"{way} of 1 GiB: {into / GIB:.4f} GiB into the GPU, {out_of / GIB:.4f} out of it")
+    record(f"{way} of 1GiB: {into / GIB:.4f}GiB into the GPU, {out_of / GIB:.4f} out of it")
     if into == out_of == 0:
         pytest.skip("the counters stand still: they do not see this link")
     assert min(into, out_of) >= 0, "a counter fell: it wraps"

@@ -138,7 +138,7 @@ def test_calls_that_fit_into_the_queue(cuda: CudaDevice, record: Record) -> None
         slowest_s, num = max(slowest_s, cuda.now() - start_s), num + 1
     cuda.synchronize()
     waits = slowest_s >= QUEUE_DELAY_S / 4
-    record(f"copy {num} of 1 KiB waited" if waits else f"none of {num} copies of 1 KiB waited")
+    record(f"copy {num} of 1KiB waited" if waits else f"none of {num} copies of 1KiB waited")
     assert num > LOOP_CALLS
 
 

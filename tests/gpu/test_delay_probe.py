@@ -12,7 +12,7 @@ from tests.gpu.delay import probe_all, table
 pytestmark = pytest.mark.gpu
 
 SIZES = tuple(KIB * 4**power for power in range(10))
-"""1 KiB to 256 MiB."""
+"""1KiB to 256MiB."""
 
 
 def test_pinned_copies_return_early_and_blocking_ones_wait(

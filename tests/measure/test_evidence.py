@@ -100,7 +100,7 @@ def test_counters_that_come_late_are_waited_for() -> None:
 def test_small_copies_are_not_held_against_a_coarse_counter(patience: None) -> None:
     device = Counting()
     said = evidence.gather(device, copy_case(device, 4 * KIB)).proofs["link_bytes"]
-    assert said == "unavailable: 4 KiB is too little for the link's counters"
+    assert said == "unavailable: 4KiB is too little for the link's counters"
 
 
 class TwoLinks(SimulatedDevice):
@@ -202,7 +202,7 @@ def test_as_many_steps_are_observed_as_a_reading_has() -> None:
     device = SimulatedDevice()
     found = evidence.gather(device, replace(copy_case(device, MIB), depth=3, lead=2))
     assert found.proofs["copies"] == "passed"
-    assert found.findings["copies"] == "5 x H2D pinned, 5 MiB in all"
+    assert found.findings["copies"] == "5 x H2D pinned, 5MiB in all"
 
 
 def test_a_device_that_cannot_be_observed_says_why() -> None:
@@ -240,4 +240,4 @@ def test_overlap_is_found_from_intervals(
     assert found["overlapped"] is True
     assert found["overlap_share"] == pytest.approx(1.0, abs=1e-2)
     copied_words = found["copies"]
-    assert copied_words == "1 x H2D pinned, 64 MiB in all"
+    assert copied_words == "1 x H2D pinned, 64MiB in all"

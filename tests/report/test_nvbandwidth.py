@@ -91,7 +91,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     before = path.read_bytes()
     shown = ["report", "--run", "2026", "--results", str(tmp_path), "--nvbandwidth"]
     assert main([*shown, str(TWO)]) == EXIT_OK
-    assert "55.43 to 55.5 GB/s  53.69 GB/s at 256 MiB" in capsys.readouterr().out
+    assert "55.43 to 55.5 GB/s  53.69 GB/s at 256MiB" in capsys.readouterr().out
     assert main([*shown, str(TWO), "--format", "json"]) == EXIT_OK
     assert len(json.loads(capsys.readouterr().out)["nvbandwidth"]) == 10
     assert main([*shown, __file__]) == EXIT_FAILED

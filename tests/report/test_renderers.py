@@ -68,7 +68,7 @@ def test_text_says_question_verdict_and_figures(plain: tuple[pd.DataFrame, Whole
     assert lines[at + 1 : at + 4] == [
         "      pinned is 5x faster than pageable",
         "          pageable 500 ms; pinned 100 ms (5x faster than pageable)",
-        "          At 256 MiB.",
+        "          At 256MiB.",
     ]
 
 
@@ -301,7 +301,7 @@ def test_a_share_is_drawn_on_all_of_its_range(
 
 @pytest.mark.parametrize("mark", ["line", "bar"])
 def test_bytes_are_ticked_at_round_ones(mark: Literal["line", "bar"]) -> None:
-    """Not at 1.90735 MiB, which is 2,000,000 bytes."""
+    """Not at 1.90735MiB, which is 2,000,000 bytes."""
     points = tuple(Point(x=f"way {n}", y=n * 3 * MIB) for n in (1, 4))
     made = charts.drawn(line(mark=mark, y=Axis(title="peak", unit="bytes"), points=points))
     sides = [layer["encoding"][side] for layer in made["layer"] for side in ("x", "y")]

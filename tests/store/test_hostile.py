@@ -133,7 +133,7 @@ def test_one_warning_and_the_rest_is_shown(results: Path, make: Callable[[Path],
     history = History(results)
     [said] = history.warnings
     assert str(path) in said
-    limits = ("1 MiB", f"{MANY:,} values", f"{POINTS:,}", "no regular file", "a link out of")
+    limits = ("1MiB", f"{MANY:,} values", f"{POINTS:,}", "no regular file", "a link out of")
     assert any(limit in said for limit in limits)
     assert any(remedy in said for remedy in (": keep it", ": copy", ": give"))
     assert "restore" not in said  # what is refused is whole
@@ -163,7 +163,7 @@ def test_a_device_is_no_file(
     more = ["--results", str(results), "--machine", "shelf"] if words[0] == "report" else []
     assert main([*words, "/dev/zero", *more]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "/dev/zero" in line and ("no regular file" in line or "larger than 1 MiB" in line)
+    assert "/dev/zero" in line and ("no regular file" in line or "larger than 1MiB" in line)
 
 
 def test_a_series_of_too_many_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -379,7 +379,7 @@ def test_a_thread_of_the_host_pins_memory_too(floor: Floor) -> None:
 def test_statistics_count_as_torch_does(floor: Floor) -> None:
     there = torch.empty(N + 1, dtype=torch.uint8, device="cuda")
     assert _cuda.memory_allocated() == N + 512
-    assert _cuda.memory_reserved() == 20 * MIB, "a segment for what is under 10 MiB"
+    assert _cuda.memory_reserved() == 20 * MIB, "a segment for what is under 10MiB"
     del there
     assert _cuda.memory_allocated() == 0 and _cuda.max_memory_allocated() == N + 512
     _cuda.empty_cache()
@@ -400,7 +400,7 @@ def test_what_the_host_does_itself_takes_its_time(floor: Floor) -> None:
 
 
 def test_each_page_that_is_touched_takes_its_time(floor: Floor) -> None:
-    """Memory of 64 MiB whose pages are touched once is not to be had in the time of 16 KiB."""
+    """Memory of 64MiB whose pages are touched once is not to be had in the time of 16KiB."""
     here = torch.empty(64 * mmap.PAGESIZE, dtype=torch.uint8)
     start_s = floor.machine.now_s
     here[:: mmap.PAGESIZE].zero_()
@@ -429,7 +429,7 @@ def test_a_process_gets_no_more_than_its_share(floor: Floor) -> None:
     there = torch.empty(24 * MIB, dtype=torch.uint8, device="cuda")
     assert _cuda.memory_stats()["num_alloc_retries"] == 1
     assert gpu.counts["implicit"] == before + 1
-    with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 0\.02 GiB"):
+    with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 0\.02GiB"):
         torch.empty(20 * MIB, dtype=torch.uint8, device="cuda")
     assert _cuda.memory_stats()["num_ooms"] == 1
     del there

@@ -43,13 +43,13 @@ def test_blocks_are_cut_from_the_smallest_that_fits_and_merged_again() -> None:
     memory.free(first)
     memory.free(third)
     assert sorted(size for _, size in memory.free_blocks()) == [4 * MIB, 12 * MIB]
-    assert memory.allocate(3 * MIB).address == first.address, "the 4 MiB are the best fit"
+    assert memory.allocate(3 * MIB).address == first.address, "the 4MiB are the best fit"
     memory.free(second)
     assert memory.stats["segments"] == 1
 
 
 def test_what_is_left_of_a_block_is_kept_together_up_to_a_mib() -> None:
-    """should_split: in the large pool only what is over 1 MiB, in the small one from 512 bytes."""
+    """should_split: in the large pool only what is over 1MiB, in the small one from 512 bytes."""
     memory = made()
     kept = memory.allocate(11 * MIB)
     assert kept.size == 12 * MIB and not kept.is_split
@@ -95,7 +95,7 @@ def test_when_there_is_no_more_the_cache_is_given_back_once_and_then_it_fails() 
 
 
 def test_fragments_can_make_it_fail_where_there_is_room() -> None:
-    """8 of 80 MiB are in use, and 48 cannot be had; where a segment grows they can."""
+    """8 of 80MiB are in use, and 48 cannot be had; where a segment grows they can."""
 
     def fragmented(memory: Segments) -> Segments:
         pieces = [memory.allocate(size * MIB) for size in (8, 8, 4, 8, 8, 4)]
@@ -113,7 +113,7 @@ def test_fragments_can_make_it_fail_where_there_is_room() -> None:
 def test_expandable_segments_are_one_that_grows() -> None:
     memory = made("expandable_segments:True")
     first = memory.allocate(30 * MIB)
-    assert memory.stats["reserved"] == 40 * MIB, "in units of 20 MiB"
+    assert memory.stats["reserved"] == 40 * MIB, "in units of 20MiB"
     second = memory.allocate(30 * MIB)
     assert second.address == first.address + 30 * MIB
     assert memory.stats["reserved"] == 60 * MIB
@@ -132,9 +132,9 @@ def test_an_expandable_segment_gives_back_the_units_that_are_free_inside() -> No
     first, second = memory.allocate(50 * MIB), memory.allocate(10 * MIB)
     memory.free(first)
     memory.empty_cache()
-    assert memory.stats["reserved"] == 20 * MIB, "0 to 40 MiB are unmapped"
+    assert memory.stats["reserved"] == 20 * MIB, "0 to 40MiB are unmapped"
     again = memory.allocate(45 * MIB)
-    assert again.address == first.address, "mapped again, and 10 MiB of the third unit were there"
+    assert again.address == first.address, "mapped again, and 10MiB of the third unit were there"
     assert memory.stats["reserved"] == 60 * MIB
     memory.free(second)
 
@@ -149,7 +149,7 @@ def test_large_blocks_are_not_split_where_a_size_is_set() -> None:
     memory = made("max_split_size_mb:32")
     memory.free(memory.allocate(64 * MIB))
     memory.allocate(40 * MIB)
-    assert memory.stats["reserved"] == 104 * MIB, "64 MiB are 24 too many"
+    assert memory.stats["reserved"] == 104 * MIB, "64MiB are 24 too many"
 
 
 def test_large_blocks_are_given_back_first_where_a_size_is_set() -> None:

@@ -20,7 +20,7 @@ from hostbench.measure.measure import Prepared
 from hostbench.measure.workload import DEVICES, Build, workload
 
 SIZES = tuple(KIB * 4**power for power in range(11))
-"""1 KiB to 1 GiB."""
+"""1KiB to 1GiB."""
 FEW_SIZES = (64 * KIB, MIB, 16 * MIB, 64 * MIB)
 """For everything but the plain copies: below, at and above the knee."""
 UNCACHED = 512 * MIB
@@ -51,7 +51,7 @@ def _twice(nbytes: int, **_: AxisValue) -> int:
 
 
 def _plain(device: str, nbytes: int, memory: str, blocking: bool, **_: AxisValue) -> bool:
-    """At 1 GiB waiting or not is one number, and on the cpu device nothing changes any more;
+    """At 1GiB waiting or not is one number, and on the cpu device nothing changes any more;
     registered memory is pinned memory by another way."""
     huge = nbytes < GIB or (device == "cuda" and not blocking)
     return huge and (memory != "registered" or nbytes in FEW_SIZES)

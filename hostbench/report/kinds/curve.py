@@ -198,7 +198,7 @@ def _fit_figures(name: str, found: Fit) -> list[Figure]:
 
 
 def fit_in_words(found: Fit) -> str:
-    """`latency 12 us, 55.2 GB/s, half of it from 645 KiB on (11 sizes, 2% off in all, ...)`."""
+    """`latency 12 us, 55.2 GB/s, half of it from 645KiB on (11 sizes, 2% off in all, ...)`."""
     if found.refused:
         return f"latency and bandwidth cannot be said, {found.refused}"
     quality = f"{found.error:.0%} off in all"

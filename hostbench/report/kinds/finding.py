@@ -108,7 +108,7 @@ class Finding(Question):
         yield ScreenLine(what=self.on_screen(row), figures=figures, verdict=verdict)
 
     def _by_size(self, rows: Rows, size: str) -> str:
-        """`at every size from 1 KiB to 1 GiB`, or the stretches of sizes that differ."""
+        """`at every size from 1KiB to 1GiB`, or the stretches of sizes that differ."""
         ordered = sorted(valid(rows), key=lambda row: int(row.axes[size]))
         runs = [
             (found, [int(row.axes[size]) for row in some])
@@ -180,7 +180,7 @@ def asyncness(row: Row) -> float | None:
 
 
 def span(sizes: Sequence[int]) -> str:
-    """`from 1 KiB to 1 GiB`, or `at 1 GiB`."""
+    """`from 1KiB to 1GiB`, or `at 1GiB`."""
     first, last = units.format_bytes(min(sizes)), units.format_bytes(max(sizes))
     return f"at {first}" if first == last else f"from {first} to {last}"
 

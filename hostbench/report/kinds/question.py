@@ -139,12 +139,12 @@ class Question:
         )
 
     def word(self, axis: str, value: AxisValue) -> str:
-        """`pinned`, `async`, `16 MiB`, `4 ranks`: one choice in words."""
+        """`pinned`, `async`, `16MiB`, `4 ranks`: one choice in words."""
         known = self.words.get(axis, {}).get(value)
         return known if known is not None else axis_word(axis, value)
 
     def at(self, here: Rows, axes: Sequence[str]) -> tuple[str, ...]:
-        """`At 64 MiB, async.`: the size and the further choices that all these rows share."""
+        """`At 64MiB, async.`: the size and the further choices that all these rows share."""
         size = size_axis(here)
         shared = [axis for axis in axes if axis != size and axis in here[0].axes]
         words = [self.word(axis, here[0].axes[axis]) for axis in ([size] if size else []) + shared]
