@@ -75,8 +75,6 @@ def host_facts(root: Path = Path("/")) -> Group:
 def _of_host(row: Spec, root: Path) -> Fact:
     (read,) = row.read
     value = _content(root / read) if isinstance(read, str) else read(root)
-    if isinstance(value, Fact):
-        return value
     return unknown(row.why) if value is None else known(value)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hostbench.facts import cgroup
 from hostbench.facts.files import entries, listed, read_fields, read_int, read_text
-from hostbench.facts.record import Fact, known, unknown
 
 _ARM_CORES = {"0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd49": "Neoverse-N2"} | {
     "0xd4f": "Neoverse-V2",
@@ -29,19 +28,6 @@ KNOWN_FLAGS = (
 """What is told of the command line: these words where they are in it, and nothing else."""
 _NAMES_ALONE = ("isolcpus", "nohz_full", "rcu_nocbs", "hugepages", "default_hugepagesz", "mem")
 """Of these only that they are set."""
-
-_VENDORS = (
-    ("QEMU", "kvm"),
-    ("KVM", "kvm"),
-    ("Amazon EC2", "amazon-ec2"),
-    ("Google", "google"),
-    ("VMware", "vmware"),
-    ("innotek", "virtualbox"),
-    ("Xen", "xen"),
-    ("OpenStack", "openstack"),
-    ("Virtual Machine", "hyper-v"),
-)
-"""What the firmware's vendor and product contain, and the word for it. Nothing else is stored."""
 
 _CGROUP_HINTS = (
     ("kubepods", "kubernetes"),
@@ -124,39 +110,20 @@ def kernel_flags(root: Path) -> str | None:
     return ",".join(dict.fromkeys(found)) or "none known"
 
 
-def virtualized(root: Path) -> Fact:
-    """True or False on x86, where the CPU says so; elsewhere True where the firmware names one."""
-    fields = read_fields(root / "proc/cpuinfo")
-    if "flags" in fields:
-        return known("hypervisor" in fields["flags"].split())
-    if hypervisor(root).value is not None:
-        return known(True)
-    return unknown("this CPU does not tell")
+def virtualized(root: Path) -> bool | None:
+    """Only x86 tells it of its CPU."""
+    flags = read_fields(root / "proc/cpuinfo").get("flags")
+    return None if flags is None else "hypervisor" in flags.split()
 
 
-def hypervisor(root: Path) -> Fact:
-    """Who runs the virtual machine, where that can be read."""
-    xen = read_text(root / "sys/hypervisor/type")
-    if xen:
-        return known(xen)
-    if "hypervisor" not in read_fields(root / "proc/cpuinfo").get("flags", "hypervisor").split():
-        return unknown("not a virtual machine")
-    firmware = root / "sys/class/dmi/id"
-    text = f"{read_text(firmware / 'sys_vendor')} {read_text(firmware / 'product_name')}"
-    for hint, word in _VENDORS:
-        if hint in text and "metal" not in text:
-            return known(word)
-    return unknown("nothing names it")
-
-
-def container(root: Path) -> Fact:
+def container(root: Path) -> str:
     """The container's kind, or "none seen"."""
     if (root / "var/run/secrets/kubernetes.io").exists():
-        return known("kubernetes")
+        return "kubernetes"
     if (root / "run/.containerenv").exists():
-        return known("podman")
+        return "podman"
     cgroups = read_text(root / "proc/1/cgroup") or ""
     for hint, word in _CGROUP_HINTS:
         if hint in cgroups:
-            return known(word)
-    return known("docker" if (root / ".dockerenv").exists() else "none seen")
+            return word
+    return "docker" if (root / ".dockerenv").exists() else "none seen"

@@ -134,8 +134,7 @@ HOST = (
     _fact(
         "kernel_flags", host.kernel_flags, why="the kernel's command line cannot be read", cause=29
     ),
-    _fact("virtualized", host.virtualized, cause=61),
-    _fact("hypervisor", host.hypervisor, cause=62),
+    _fact("virtualized", host.virtualized, why="this CPU does not tell", cause=61),
     _fact("container", host.container, cause=63),
     _fact("load_average_1min", host.load_average, why="no /proc/loadavg", volatile=True),
     _fact(
@@ -229,13 +228,7 @@ GPU = (
     _fact("mig", lambda n, h: switch(n.nvmlDeviceGetMigMode(h)[0]), cause=3),
     _fact("num_mig_devices", cause=4),
     _fact("persistence", lambda n, h: switch(n.nvmlDeviceGetPersistenceMode(h)), cause=54),
-    _fact(
-        "compute_mode",
-        lambda n, h: word(words.COMPUTE_MODE, n.nvmlDeviceGetComputeMode(h)),
-        cause=56,
-    ),
     _fact("gsp_firmware", lambda n, h: switch(n.nvmlDeviceGetGspFirmwareMode(h)[0]), cause=32),
-    _fact("gsp_firmware_version", "nvmlDeviceGetGspFirmwareVersion", cause=33),
     _fact(
         "addressing_mode",
         lambda n, h: word(words.ADDRESSING, n.nvmlDeviceGetAddressingMode(h)),
@@ -302,7 +295,7 @@ RETIRED = frozenset(
     "pcie_tx_kb_per_s pcie_rx_kb_per_s gpu_utilization_percent memory_utilization_percent "
     "memory_reserved_bytes asv_runner nvidia_ml_py nvml_version cuda_device_order gpm_supported "
     "mig_pending ecc_pending hostname serial pci_bus_id uuid num_numa_nodes clocksource hostbench "
-    "numpy pci_iommu".split()
+    "numpy pci_iommu hypervisor compute_mode gsp_firmware_version".split()
 )
 """Facts of older archives that are not collected any more and never compared: they moved from
 minute to minute, named the machine, or explained nothing. Every other fact that has no row is

@@ -5,7 +5,6 @@ up as the rows of `spec` say. Without NVML there is no thread.
 """
 
 import math
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -30,8 +29,6 @@ from hostbench.facts.spec import GPU, LINK_BYTES, Watched
 from hostbench.facts.words import THROTTLE_WORDS
 
 INTERVAL_S = 0.25
-VARIABLE = "HOSTBENCH_WATCH"
-"""`0` leaves the sampling out, to see that it changes nothing."""
 WATCHED = {row.name: row.watched for row in GPU if row.watched}
 _BYTES = [row.name for row in LINK_BYTES]
 LOAD_BYTES = MIB
@@ -64,7 +61,7 @@ class Watch:
         self._interval_s = interval_s
         self._nvml: Nvml | None = None
         self._seen: dict[int, LoadReadings] = {}
-        if device == "cuda" and os.environ.get(VARIABLE) != "0":
+        if device == "cuda":
             self._seen = {index: LoadReadings() for index in _used(before)}
         self._why: str | None = None
         self._stop = threading.Event()

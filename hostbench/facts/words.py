@@ -18,7 +18,6 @@ THROTTLE_WORDS = {
 """NVML's reasons for clocks below the maximum; `idle` and `application-clocks` are harmless."""
 
 VIRTUALIZATION = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}
-COMPUTE_MODE = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
 ADDRESSING = {0: "none", 1: "hmm", 2: "ats"}
 NVLINK_BANDWIDTH = {0: "full", 1: "off", 2: "min", 3: "half", 4: "three-quarter"}
 

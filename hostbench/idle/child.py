@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from hostbench.core.errors import UsageError
 from hostbench.core.processes import become_subreaper, children, kill_strays, with_descendants
@@ -75,13 +75,8 @@ def recorded(
         given = json.dumps(settings(str(folder))._asdict())
         paths = [str(_INJECT), *filter(None, [os.environ.get("PYTHONPATH")])]
         env = {**os.environ, VARIABLE: given, "PYTHONPATH": os.pathsep.join(paths)}
-        with _Signals() as signals:
-            try:
-                running = _Running(command, env, sys.stderr if quiet else None, signals)
-            except OSError as error:
-                raise UsageError(f"cannot run {command[0]}: {error.strerror or error}") from None
-            was_stopped = running.wait(folder, stop)
-        code = running.child.returncode
+        output = sys.stderr if quiet else None
+        code, was_stopped = _run(command, env, output, lambda: stop and _all_recorded(folder))
         yield RecordedRun(
             exit_code=128 - code if code < 0 else code,
             was_stopped=was_stopped,
@@ -89,75 +84,61 @@ def recorded(
         )
 
 
-class _Signals:
-    """Ctrl-C and SIGTERM, as of a CI job that is cancelled, are for the command, which may write
-    what it has. One that is ignored stays so."""
-
-    def __init__(self) -> None:
-        self._got: list[int] = []
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, lambda got, _: self._got.append(got))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def take(self) -> list[int]:
-        got, self._got = self._got, []
-        return got
-
-
-class _Running:
-    """A command that runs, and all that it has started."""
-
-    def __init__(
-        self, command: Sequence[str], env: dict[str, str], stdout: Any, signals: _Signals
-    ) -> None:
-        become_subreaper()  # what loses its parent is ours, and is found
-        self._bystanders, self._signals = children(), signals
-        self.child = subprocess.Popen(command, env=env, stdout=stdout)
-
-    def wait(self, folder: Path, stop: bool) -> bool:
-        """Until it has ended; whether we ended it."""
-        while self.child.poll() is None:
+def _run(
+    command: Sequence[str], env: dict[str, str], stdout: Any, is_enough: Callable[[], bool]
+) -> tuple[int, bool]:
+    """The exit code, and whether it was ended because it `is_enough`. Ctrl-C and SIGTERM, as of a
+    CI job that is cancelled, are for the command, which may write what it has; one that is ignored
+    stays so. Raises UsageError where it cannot be started."""
+    got: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda got_number, _: got.append(got_number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    become_subreaper()  # what loses its parent is ours, and is found
+    bystanders, was_stopped = children(), False
+    try:
+        try:
+            child = subprocess.Popen(command, env=env, stdout=stdout)
+        except OSError as error:
+            raise UsageError(f"cannot run {command[0]}: {error.strerror or error}") from None
+        while child.poll() is None and not got and not was_stopped:
             time.sleep(_LOOK_EVERY_S)
-            if got := self._signals.take():
-                self._end(got[0])
-                return False
-            if stop and self.child.poll() is None and _all_recorded(folder):
-                self._end(signal.SIGTERM)
-                return True
-        return False
+            was_stopped = not got and child.poll() is None and is_enough()
+        if got or was_stopped:
+            got[:] = got or [signal.SIGTERM]
+            _end(child, bystanders, got)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return child.returncode, was_stopped
 
-    def _end(self, number: int) -> None:
-        """Nothing of it runs afterwards."""
-        ends_s = time.monotonic() + _TO_END_S
-        self._pass_on(number)
-        while self._is_left() and time.monotonic() < ends_s:
-            time.sleep(_LOOK_EVERY_S / 10)
-            for again in self._signals.take():
-                self._pass_on(again)
-        self.child.kill()
-        self.child.wait()
-        kill_strays(self._bystanders)
 
-    def _pass_on(self, number: int) -> None:
-        if number == signal.SIGINT and _is_in_foreground():
-            return  # the terminal has sent it to all of them
-        for pid in with_descendants(children() - self._bystanders):
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-
-    def _is_left(self) -> bool:
-        for pid in children() - self._bystanders - {self.child.pid}:
+def _end(child: subprocess.Popen[bytes], bystanders: set[int], signals: list[int]) -> None:
+    """Pass on these signals and those that come; nothing of it runs afterwards."""
+    ends_s = time.monotonic() + _TO_END_S
+    while True:
+        while signals:
+            _pass_on(signals.pop(0), bystanders)
+        for pid in children() - bystanders - {child.pid}:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-        return self.child.poll() is None or bool(children() - self._bystanders)
+        is_left = child.poll() is None or bool(children() - bystanders)
+        if not is_left or time.monotonic() > ends_s:
+            break
+        time.sleep(_LOOK_EVERY_S / 10)
+    child.kill()
+    child.wait()
+    kill_strays(bystanders)
+
+
+def _pass_on(number: int, bystanders: set[int]) -> None:
+    if number == signal.SIGINT and _is_in_foreground():
+        return  # the terminal has sent it to all of them
+    for pid in with_descendants(children() - bystanders):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
 
 
 def _is_in_foreground() -> bool:

@@ -155,33 +155,26 @@ class Recorder:
     def install(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        register_optimizer_step_post_hook(self._stepped)
-        atexit.register(self._end)
+        register_optimizer_step_post_hook(lambda optimizer, *_: self._do(self._step, optimizer))
+        atexit.register(self._do, self._finish)
         if threading.current_thread() is threading.main_thread():
-            signal.signal(getattr(signal, _SIGNAL), lambda *_: self._look())
+            signal.signal(getattr(signal, _SIGNAL), lambda *_: self._do(self._look))
             threading.Thread(target=self._watch, name="hostbench idle", daemon=True).start()
         if not self._settings.warmup:
             self._begin()
 
-    @contextmanager
-    def _alone(self) -> Iterator[bool]:
-        """Whether there is anything to do: a signal comes in the middle of everything."""
+    def _do(self, work: Callable[..., None], *args: Any) -> None:
+        """Unless it is done, or in the middle of something: a signal comes at any time."""
         if self._is_done or self._is_busy or os.getpid() != self._process:
-            yield False
             return
         self._is_busy = True
         try:
-            yield True
+            work(*args)
         finally:
             self._is_busy = False
 
-    def _stepped(self, optimizer: Any, *_: Any) -> None:
-        """After each step of any optimizer; the first one's count."""
-        with self._alone() as may:
-            if may:
-                self._step(optimizer)
-
     def _step(self, optimizer: Any) -> None:
+        """After each step of any optimizer; the first one's count."""
         if self._optimizer is None:
             self._optimizer = id(optimizer)
             if self._settings.warmup:
@@ -235,27 +228,13 @@ class Recorder:
         about = {
             "steps": len(ends_s),
             "error": self._error,
-            "has_cuda": self._has_cuda(),
+            "has_cuda": bool(_cuda().is_available()),
             "free_s": _median_step(ends_s[:at]),
             "recorded_s": _median_step(ends_s[max(0, at - 1) :]) if self._started_s else None,
         }
         half = path.with_suffix(".half")
         half.write_text(json.dumps(about))
         half.replace(path)
-
-    @staticmethod
-    def _has_cuda() -> bool:
-        import torch
-
-        return bool(torch.cuda.is_available())
-
-    def _end(self) -> None:
-        """The script ends."""
-        with self._alone() as may:
-            if may:
-                self._finish()
-
-    # ---- by the clock -----------------------------------------------------------------------
 
     def _watch(self) -> None:
         """Have the main thread look at the clock, for the profiler is that thread's."""
@@ -268,24 +247,19 @@ class Recorder:
         now_s = time.perf_counter()
         if self._session is not None:
             return _is_loader_worker() or now_s - self._started_s > self._settings.seconds
-        if self._times_s or not self._is_cuda_started():
+        if self._times_s or not _cuda().is_initialized():
             self._idle_since_s = now_s
         return now_s - self._idle_since_s > self._settings.after_s
 
-    @staticmethod
-    def _is_cuda_started() -> bool:
-        import torch
-
-        cuda: Any = torch.cuda
-        return bool(cuda.is_initialized())
-
     def _look(self) -> None:
-        with self._alone() as may:
-            if may and self._is_due():
-                if self._session is None:
-                    self._begin()
-                else:
-                    self._finish()
+        if self._is_due():
+            (self._begin if self._session is None else self._finish)()
+
+
+def _cuda() -> Any:
+    import torch
+
+    return torch.cuda
 
 
 def _is_loader_worker() -> bool:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from sys import stdlib_module_names
 from sysconfig import get_path
@@ -96,9 +96,9 @@ class _Reader:
         self._frame_line = cache(self._line_of_frame)
         self._stack_line = cache(self._line_of_stack)
         self._kinds: dict[str | None, Callable[[TraceEvent, str, float, float], None]] = {
-            **dict.fromkeys(("kernel", "Kernel"), self._kernel),
-            **dict.fromkeys(("gpu_memcpy", "Memcpy"), self._copy),
-            **dict.fromkeys(("gpu_memset", "Memset"), self._set),
+            **dict.fromkeys(("kernel", "Kernel"), partial(self._work, KERNEL)),
+            **dict.fromkeys(("gpu_memcpy", "Memcpy"), partial(self._work, COPY)),
+            **dict.fromkeys(("gpu_memset", "Memset"), partial(self._work, INSIDE)),
             **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime"), self._call),
             **dict.fromkeys(("cpu_op", "Operator", "user_annotation"), self._op),
             "python_function": self._frame,
@@ -136,17 +136,10 @@ class _Reader:
     def _add(self, kind: str, *row: float) -> None:
         self._rows.setdefault(kind, []).append(row)
 
-    def _kernel(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
-        self._work(event, name, KERNEL, start_s, end_s)
-
-    def _copy(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
-        name = _ROCM_COPY.sub(r"Memcpy \1to\2", name)
-        self._work(event, name, INSIDE if "DtoD" in name else COPY, start_s, end_s)
-
-    def _set(self, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
-        self._work(event, name, INSIDE, start_s, end_s)
-
-    def _work(self, event: TraceEvent, name: str, what: int, start_s: float, end_s: float) -> None:
+    def _work(self, what: int, event: TraceEvent, name: str, start_s: float, end_s: float) -> None:
+        if what == COPY:
+            name = _ROCM_COPY.sub(r"Memcpy \1to\2", name)
+            what = INSIDE if "DtoD" in name else COPY
         args = event.args or EventArgs()
         device = args.device if args.device is not None else event.pid
         self._add(

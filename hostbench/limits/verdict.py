@@ -45,7 +45,7 @@ class LinkVerdict:
     remedy: str = ""
 
 
-_Said = tuple[VerdictKind, Level, str, str]
+_Finding = tuple[VerdictKind, Level, str, str]
 """Kind, level, text without the group, remedy."""
 
 
@@ -61,7 +61,7 @@ def link_verdicts(facts: Facts, loaded: Facts | None = None) -> list[LinkVerdict
     ]
 
 
-def _of_gpu(facts: Facts, loaded: Facts, group: str) -> Iterator[_Said]:
+def _of_gpu(facts: Facts, loaded: Facts, group: str) -> Iterator[_Finding]:
     link = host_link(facts, loaded, group)
     found = list(_throttled(facts, loaded, group))
     if is_on(value_of(facts, group, "c2c_enabled")):
@@ -85,7 +85,7 @@ def _of_gpu(facts: Facts, loaded: Facts, group: str) -> Iterator[_Said]:
         yield "fine", "ok", f"the link is {fine}: {name}, at most {rate} each way{slices}", ""
 
 
-def _unreadable(facts: Facts, group: str, virtual: bool, why: str) -> Iterator[_Said]:
+def _unreadable(facts: Facts, group: str, virtual: bool, why: str) -> Iterator[_Finding]:
     if virtual:
         text = "a virtual GPU; link and counters stay unknown"
         remedy = "ask who runs the host for PCIe generation and width; compare measured rates"
@@ -95,7 +95,7 @@ def _unreadable(facts: Facts, group: str, virtual: bool, why: str) -> Iterator[_
         yield "unknown", "note", why, remedy
 
 
-def _narrow(facts: Facts, loaded: Facts, group: str) -> Iterator[_Said]:
+def _narrow(facts: Facts, loaded: Facts, group: str) -> Iterator[_Finding]:
     width = number_of(loaded, group, "pcie_width") or number_of(facts, group, "pcie_width")
     widest = number_of(facts, group, "pcie_max_width")
     if width and widest and width < widest:
@@ -103,7 +103,7 @@ def _narrow(facts: Facts, loaded: Facts, group: str) -> Iterator[_Said]:
         yield "narrow", "warn", text, "reseat the card or use a full slot"
 
 
-def _speed(facts: Facts, loaded: Facts, group: str) -> Iterator[_Said]:
+def _speed(facts: Facts, loaded: Facts, group: str) -> Iterator[_Finding]:
     fastest = number_of(facts, group, "pcie_max_generation")
     busy = number_of(loaded, group, "pcie_generation")
     idle = number_of(facts, group, "pcie_generation")
@@ -116,7 +116,7 @@ def _speed(facts: Facts, loaded: Facts, group: str) -> Iterator[_Said]:
         yield "asleep", "note", f"{text}: asleep, which is harmless", remedy
 
 
-def _slot(facts: Facts, group: str) -> Iterator[_Said]:
+def _slot(facts: Facts, group: str) -> Iterator[_Finding]:
     """NVML's maxima are those of GPU and system together."""
     for card, both, words, remedy in (
         ("pcie_gpu_max_generation", "pcie_max_generation", "generation {:.0f} of {:.0f}", "faster"),
@@ -134,7 +134,7 @@ def _knows_width(facts: Facts, group: str) -> bool:
     return widest >= WIDEST or number_of(facts, group, "pci_device_max_width") is not None
 
 
-def _throttled(facts: Facts, loaded: Facts, group: str) -> Iterator[_Said]:
+def _throttled(facts: Facts, loaded: Facts, group: str) -> Iterator[_Finding]:
     busy = text_of(loaded, group, "throttle_reasons")
     words = (busy or text_of(facts, group, "throttle_reasons") or "none").split(",")
     slowed = ", ".join(word for word in words if word not in HARMLESS)

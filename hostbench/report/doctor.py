@@ -144,9 +144,7 @@ def _host(facts: Facts) -> Iterator[Diagnosis]:
         text = f"the hypervisor took {steal:.1%} of the CPU time since boot"
         yield Diagnosis("warn", text, "use dedicated cores, or more launches")
     if value_of(facts, "host", "virtualized"):
-        name = text_of(facts, "host", "hypervisor")
-        text = f"a virtual machine{f' ({name})' if name else ''}: neighbours may show in figures"
-        yield Diagnosis("note", text)
+        yield Diagnosis("note", "a virtual machine: neighbours may show in figures")
 
 
 def _driver(facts: Facts, hardware: Hardware, torch: TorchState) -> Iterator[Diagnosis]:

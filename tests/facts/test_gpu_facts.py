@@ -30,9 +30,7 @@ def test_what_a_gpu_is():
         "vbios": "96.00.A5.00.01",
         "memory_bus_width_bits": 6144,
         "memory_clock_max_mhz": 3201,
-        "compute_mode": "default",
         "gsp_firmware": "on",
-        "gsp_firmware_version": "580.95.05",
         "addressing_mode": "hmm",
         "ecc_uncorrected_lifetime_total": 0,
         "numa_nodes": "0",
@@ -150,7 +148,6 @@ def test_constants_are_pynvmls():
     real = pytest.importorskip("pynvml")
     assert real.NVML_FI_DEV_NVLINK_GET_SPEED == 164
     assert real.NVML_FI_DEV_C2C_LINK_GET_MAX_BW == 172
-    assert words.COMPUTE_MODE[real.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS] == "exclusive-process"
     assert words.ADDRESSING[real.NVML_DEVICE_ADDRESSING_MODE_ATS] == "ats"
     assert FakeNvml().nvmlMemory_v2 == real.nvmlMemory_v2
 

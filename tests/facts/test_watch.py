@@ -171,10 +171,9 @@ def test_load_by_bytes_where_the_reasons_are_not_told(kept, tmp_path):
     assert kept.sets["during"]["gpu0"]["sm_clock_mhz"] == known(345)
 
 
-def test_where_no_gpu_is_used_there_is_no_thread(kept, tmp_path, monkeypatch):
+def test_where_no_gpu_is_used_there_is_no_thread(kept, tmp_path):
     num_threads = threading.active_count()
-    for device, before, variable in (("cpu", GPU0, "1"), ("cuda", {}, "1"), ("cuda", GPU0, "0")):
-        monkeypatch.setenv("HOSTBENCH_WATCH", variable)
+    for device, before in (("cpu", GPU0), ("cuda", {})):
         with Watch(kept.write, device, before, FakeNvml(), root=tmp_path):
             assert threading.active_count() == num_threads
         assert list(kept.sets["during"]) == ["host"]

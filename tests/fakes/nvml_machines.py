@@ -20,7 +20,6 @@ NEWER_CALLS = (
     "nvmlDeviceGetMemoryInfo_v2",
     "nvmlDeviceGetMemoryBusWidth",
     "nvmlDeviceGetGspFirmwareMode",
-    "nvmlDeviceGetGspFirmwareVersion",
     "nvmlDeviceGetAddressingMode",
     "nvmlDeviceGetC2cModeInfoV",
     "nvmlSystemGetNvlinkBwMode",
