@@ -59,39 +59,20 @@ def put(data: Any, path: tuple[str | int, ...], value: Any) -> Any:
 
 
 WRONG: list[tuple[tuple[str | int, ...], Any]] = [
-    (("facts",), -1),
-    (("facts", "before"), "x"),
     (("facts", "before", "nvml"), 0),
-    (("facts", "before", "host"), 10**30),
-    (("finish",), 3),
     (("asv_rows",), [[{}]]),
-    (("damaged",), "x"),
-    (("header", "run_id"), [1]),
     (("header", "run_id"), "../up"),
-    (("header", "machine"), {}),
     (("header", "machine"), "../../up"),
-    (("header", "commit"), {"a": 1}),
-    (("header", "launches"), ""),
     (("header", "launches"), 10**9),
-    (("header", "planned"), "x"),
     (("header", "planned"), [float("nan")]),
-    (("header", "started_at"), "2026-13-45"),
     (("header", "started_at"), "9999-01-01T00:00:00Z"),
-    (("header", "committed_at"), "0001-01-01T00:00:00Z"),
-    (("records", 0, "started_at"), "2262-01-01T00:00:00Z"),
     (("records", 0), None),
-    (("records", 0, "case", "workload"), 1e308),
     (("records", 0, "case", "axes", "device"), {}),
-    (("records", 0, "expected"), float("nan")),
-    (("records", 0, "expected"), "x"),
     (("records", 0, "status"), "fine"),
-    (("records", 0, "seconds"), "x"),
     (("records", 0, "seconds"), float("nan")),
-    (("records", 0, "nbytes"), "x"),
-    (("records", 0, "launch"), []),
-    (("records", 0, "measurement"), []),
     (("records", 0, "measurement", "call_s"), ["x"]),
 ]
+"""The garbage tests below try many more."""
 
 
 @pytest.fixture(scope="module")

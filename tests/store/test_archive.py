@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -70,12 +69,6 @@ def test_no_path_of_this_machine_is_stored(tmp_path: Path) -> None:
     assert str(tmp_path) not in text and str(Path.home()) not in text
 
 
-def test_too_few_launches_have_no_interval(tmp_path: Path) -> None:
-    data = json.loads(gzip.decompress(archive.write(tmp_path, run(RECORDS[:2])).read_bytes()))
-    row = data["results"]["transfer.HostToDevice.track_seconds"]
-    assert row[5][0] == -math.inf
-
-
 def test_without_git(tmp_path: Path) -> None:
     bare = run(RECORDS[:2], commit=None, committed_at=None, scratch="no git repository")
     read = archive.read(archive.write(tmp_path, bare))
@@ -104,6 +97,7 @@ HEADERLESS = json.dumps(
         gzip.compress(HEADERLESS, mtime=0),
         gzip.compress(b"[" * 100_000, mtime=0),
         gzip.compress(b"\xff", mtime=0),
+        archive.packed(archive.content_of(RUN))[:-9],
     ],
 )
 def test_damage_is_named_with_the_remedy(tmp_path: Path, content: bytes) -> None:
@@ -127,40 +121,6 @@ def test_what_a_newer_hostbench_wrote_is_no_damage(tmp_path: Path) -> None:
         f"{path} was written by a newer hostbench (format 2, this one reads 1); "
         "update hostbench to read it"
     )
-
-
-def test_half_an_archive_is_damage(tmp_path: Path) -> None:
-    path = archive.write(tmp_path, RUN)
-    whole = path.read_bytes()
-    for share in (0.1, 0.5, 0.99):
-        path.write_bytes(whole[: int(len(whole) * share)])
-        with pytest.raises(DataError):
-            archive.read(path)
-    path.unlink()
-    with pytest.raises(DataError):
-        archive.read(path)
-
-
-@pytest.mark.parametrize(
-    "case", [{"workload": "a.b", "axes": ["device"]}, {"workload": "a.b"}, [], None, "x"]
-)
-def test_a_record_of_another_shape_is_damage(tmp_path: Path, case: object) -> None:
-    path = archive.write(tmp_path, RUN)
-    data = json.loads(gzip.decompress(path.read_bytes()))
-    data["hostbench"]["records"][0]["case"] = case
-    path.write_bytes(gzip.compress(json.dumps(data).encode()))
-    with pytest.raises(DataError):
-        archive.read(path)
-
-
-@pytest.mark.parametrize("started_at", ["yesterday", "", None, 5])
-def test_a_time_that_is_none_is_damage(tmp_path: Path, started_at: object) -> None:
-    path = archive.write(tmp_path, RUN)
-    data = json.loads(gzip.decompress(path.read_bytes()))
-    data["hostbench"]["header"]["started_at"] = started_at
-    path.write_bytes(gzip.compress(json.dumps(data).encode()))
-    with pytest.raises(DataError):
-        archive.read(path)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -268,23 +268,6 @@ def test_our_own_rows_without_benchmarks_json(tmp_path: Path) -> None:
     assert rows["gb_per_s"].isna().all()
 
 
-def test_another_projects_tree(tmp_path: Path) -> None:
-    shutil.copytree(Path(__file__).parent.parent / "data" / "asv_tree", tmp_path / "results")
-    rows = read(tmp_path / "results")
-    assert len(rows) == 22
-    assert rows["status"].value_counts().to_dict() == {"ok": 16, "failed": 4, "skipped": 2}
-    tracks = rows[rows["workload"] == "sorting.track_size"]
-    assert tracks[["metric", "unit", "value"]].to_dict("list") == {
-        "metric": ["bytes"] * 2,
-        "unit": ["bytes"] * 2,
-        "value": [42.0] * 2,
-    }
-    assert tracks["seconds"].isna().all()
-    times = rows[(rows["workload"] == "sorting.Sorting.time_sort") & (rows["status"] == "ok")]
-    assert times["seconds"].notna().all() and (times["seconds"] == times["value"]).all()
-    assert {"n", "order", "param1"} <= set(rows.columns)
-
-
 def test_an_axis_named_like_a_column_gets_an_underscore(tmp_path: Path) -> None:
     tree = shutil.copytree(Path(__file__).parent.parent / "data" / "asv_tree", tmp_path / "results")
     path = tree / "benchmarks.json"

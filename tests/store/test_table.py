@@ -23,7 +23,7 @@ from hostbench.store import archive, table
 from hostbench.store.columns import ABOUT, COLUMNS, COUNTS, STATUSES
 from hostbench.store.history import History
 from hostbench.store.table import asv_points, files, rows
-from hostbench.store.table.lake import MANY, Lake, _Part, _to_fold
+from hostbench.store.table.lake import MANY, Lake
 from tests.conftest import SOAK
 from tests.fakes.builders import (
     GPU_FACTS,
@@ -408,7 +408,7 @@ def test_small_files_are_folded(tmp_path: Path) -> None:
 def test_a_large_file_is_not_written_again_for_each_few_small_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table.lake, "MAX_ROWS", 64 * 8)  # a file of over 8 rows is no small one
+    monkeypatch.setattr(table.lake, "SMALL", 20)
     for number in range(24):
         archive.write(tmp_path, a_run(number))
     History(tmp_path)
@@ -419,32 +419,6 @@ def test_a_large_file_is_not_written_again_for_each_few_small_ones(
     left = lake(tmp_path).points.file_uris()
     assert large in left and len(left) == 2
     same(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("rows", "most", "rewritten"),
-    [
-        ([60] * 3000, 20, 12),
-        ([20_000 - 5 * number for number in range(3000)], 250, 40),
-        ([60 + 5940 * (number % 7 == 0) for number in range(3000)], 80, 12),
-    ],
-)
-def test_what_is_folded_stays_few_and_is_seldom_written_again(
-    rows: list[int], most: int, rewritten: int
-) -> None:
-    """Of files that are alike, that get smaller, and of two sizes; by the rule's numbers alone."""
-    parts: list[_Part] = []
-    written = 0
-    for number, num in enumerate(rows):
-        parts.append(_Part(machine="a", rows=num, first=number, last=number))
-        chosen = _to_fold(parts)
-        if len(chosen) >= MANY:
-            total = sum(part.rows for part in chosen)
-            written += total
-            whole = _Part(machine="a", rows=total, first=chosen[-1].first, last=number)
-            parts = [*(part for part in parts if part not in chosen), whole]
-        assert len(parts) <= most
-    assert written <= rewritten * sum(rows)
 
 
 def test_files_in_use_are_not_swept_at_once(tree: Path) -> None:

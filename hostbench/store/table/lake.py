@@ -6,8 +6,7 @@ points first: one that is killed leaves points that do not count, and the next d
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +27,8 @@ MAX_ROWS = 300_000
 """Of one file of points: what is sorted at once in memory."""
 _AT_ONCE = 8192
 """Rows that the writer is given at a time: it holds them as plain text."""
-MANY = 8
-"""Small files of one machine that are folded into one."""
+MANY, SMALL = 8, MAX_ROWS // 8
+"""So many files of one machine with fewer rows are folded into one."""
 _LOCAL_RETENTION_H = 1
 """How long a reader may go on with files that were replaced; at a URL the table's own setting."""
 _SETTINGS = {
@@ -48,14 +47,14 @@ _WRITER = WriterProperties(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(NamedTuple):
     """One Parquet file of points."""
 
     machine: str | None
     rows: int
     first: int
     last: int
+    """Its readings."""
 
 
 class Lake:
@@ -166,19 +165,15 @@ class Lake:
                 table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
 
     def _fold(self, machine: str | None) -> bool:
-        """Whether the newest small files of a machine were written as one, sorted."""
-        chosen = _to_fold([part for part in self._parts() if part.machine == machine])
-        if len(chosen) < MANY:
+        """Whether the small files of a machine were written as one, sorted."""
+        small = [part for part in self._parts() if part.machine == machine and part.rows < SMALL]
+        if len(small) < MANY:
             return False
-        first, last = min(part.first for part in chosen), max(part.last for part in chosen)
+        first, last = min(part.first for part in small), max(part.last for part in small)
         where = f"{of_machine(machine)} and {READING} >= {first} and {READING} <= {last}"
-        table = self.read(None, where)
+        rows = as_written(sort(self.read(None, where)))
         write_deltalake(
-            self.points,
-            as_written(sort(table)),
-            mode="overwrite",
-            predicate=where,
-            writer_properties=_WRITER,
+            self.points, rows, mode="overwrite", predicate=where, writer_properties=_WRITER
         )
         return True
 
@@ -187,25 +182,7 @@ class Lake:
         names = ("partition.machine", "num_records", f"min.{READING}", f"max.{READING}")
         if not len(actions):
             return []
-        columns = (actions.column(name).to_pylist() for name in names)
-        return [
-            _Part(machine=machine, rows=rows, first=first, last=last)
-            for machine, rows, first, last in zip(*columns, strict=True)
-        ]
-
-
-def _to_fold(parts: Iterable[_Part]) -> list[_Part]:
-    """The newest files that are to be one. A large one waits until those after it are half as large
-    together: each row is written again a few times, and what is left has few sizes."""
-    chosen: list[_Part] = []
-    total = 0
-    for part in sorted(parts, key=lambda part: part.last, reverse=True):
-        too_large = total > 0 and part.rows > max(2 * total, MAX_ROWS // 64)
-        if too_large or total + part.rows > MAX_ROWS:
-            break
-        chosen.append(part)
-        total += part.rows
-    return chosen
+        return [*map(_Part, *(actions.column(name).to_pylist() for name in names))]
 
 
 def text(value: str) -> str:
