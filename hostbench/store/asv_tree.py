@@ -149,15 +149,13 @@ def _names(about: Mapping[str, Any]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _literal_of(text: str) -> Any:
-    """Raises what ast.literal_eval does; TypeError for what no set could hold."""
     value = ast.literal_eval(text)
-    hash(value)
-    return value
+    return value if isinstance(value, str | int | float | bool | None) else text
 
 
 def _literal(text: Any) -> Any:
-    """asv stores the repr of each parameter. What no set could hold stays text."""
+    """asv stores the repr of each parameter. What is no plain value stays text."""
     try:
         return _literal_of(text) if isinstance(text, str) else str(text)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         return str(text)

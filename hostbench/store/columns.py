@@ -32,6 +32,15 @@ FrameRow = dict[str, Any]
 
 
 def axes_of(case: Case) -> dict[str, AxisValue]:
-    """Axis columns; an axis of another project that is named like a column gets an underscore."""
-    taken = set(COLUMNS) - {"device", "nbytes"}
-    return {f"{name}_" if name in taken else name: value for name, value in case.axes}
+    """Axis columns; an axis of another project that is named like a column gets an underscore, but
+    for a device and a size as ours are."""
+    return {
+        f"{name}_" if name in COLUMNS and not _is_ours(name, value) else name: value
+        for name, value in case.axes
+    }
+
+
+def _is_ours(name: str, value: AxisValue) -> bool:
+    if name == "nbytes":
+        return type(value) is int and 0 <= value < 1 << 63
+    return name == "device" and isinstance(value, str)

@@ -183,10 +183,7 @@ def test_a_result_list_that_is_too_short_is_failed_at_its_end(tree: Path) -> Non
 def test_a_date_that_is_none(tree: Path, date: object) -> None:
     change(result_file(tree), lambda data: data.update(date=date))
     rows, warnings = read(tree)
-    assert (len(rows), len(warnings)) == (22, 0 if date is None else 1)
-    for warning in warnings:
-        assert warning.startswith(f"{result_file(tree)} has date {date!r:.40}")
-        assert "the years 1678 to 2261" in warning
+    assert (len(rows), warnings) == (22, [])
     assert rows[rows["commit"].str.startswith(FIRST)]["committed_at"].isna().all()
 
 
@@ -198,9 +195,9 @@ def test_starts_that_are_no_times(tree: Path) -> None:
 
     before = main(["changes", "--results", str(tree)])
     change(result_file(tree), edit)
-    rows, (warning,) = read(tree)
+    rows, warnings = read(tree)
     assert main(["changes", "--results", str(tree)]) == before == EXIT_NOTHING_MEASURED
-    assert len(rows) == 22 and "has started_at of " in warning and "(and 4 more)" in warning
+    assert len(rows) == 22 and warnings == []
 
 
 def test_a_number_too_large_for_a_float_is_a_warning(tree: Path) -> None:
@@ -248,7 +245,7 @@ def test_a_parameter_called_device_may_be_a_number(tree: Path) -> None:
     rows, warnings = read(tree)
     assert warnings == [] and len(rows) == 22
     sort = rows[rows["workload"] == "sorting.Sorting.time_sort"]
-    assert set(sort["device"]) == {100, 1000}
+    assert set(sort["device_"]) == {100, 1000} and sort["device"].isna().all()
 
 
 def test_half_characters_cost_nothing_else(tree: Path) -> None:

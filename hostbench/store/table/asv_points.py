@@ -17,7 +17,6 @@ import pyarrow as pa
 from hostbench.core import files, units
 from hostbench.core.asv_names import asv_name
 from hostbench.core.case import Case, counts
-from hostbench.core.clock import YEARS
 from hostbench.core.errors import Warn
 from hostbench.core.files import REPLACE
 from hostbench.core.records import DAMAGE
@@ -25,7 +24,7 @@ from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.store import asv_tree
 from hostbench.store.columns import FrameRow, axes_of
-from hostbench.store.table.rows import AXES, as_int, axes_json, text_array
+from hostbench.store.table.rows import AXES, axes_json, text_array
 
 NO_REASON = "asv stores no reason"
 _OF_CASE = ("family", "workload", "metric", "case", "unit", "device", AXES)
@@ -79,8 +78,6 @@ class Points:
     has_failed: Any
     versions: Sequence[str | None]
     started_ms: Sequence[int | None]
-    odd_times: Sequence[str]
-    """What stands where a time should, and is none."""
 
     def is_wanted(self, claimed: Collection[Any]) -> Any:
         """Which points: those that can be shown, without the benchmarks of `claimed`, (benchmark,
@@ -154,10 +151,6 @@ def read(
     except (*DAMAGE, IndexError, OverflowError) as error:
         warn(f"{path} is no asv result file ({type(error).__name__}: {error}); {REPLACE}")
         return None
-    odd = points.odd_times
-    if odd:
-        more = f" (and {len(odd) - 1} more)" if odd[1:] else ""
-        warn(f"{path} has {odd[0]}, no time in milliseconds of {YEARS}{more}; correct it")
     for name, why in points.layout.damaged.items():
         warn(f"{path}: {name} cannot be shown ({why}); left out")
     return points
@@ -188,7 +181,6 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
     versions, started = columns.get("version", nothing), columns.get("started_at", nothing)
     started_ms = [*map(asv_tree.milliseconds, started)]
     committed_ms = asv_tree.milliseconds(data.get("date"))
-    has_gaps = committed_ms is None or None in started_ms
     requirements = data.get("requirements") or {}
     return Points(
         layout=layout,
@@ -200,18 +192,20 @@ def _points(data: Any, described: Mapping[str, Any], layouts: list[Layout]) -> P
         has_failed=has_failed,
         versions=[None if version is None else str(version) for version in versions],
         started_ms=started_ms,
-        odd_times=_odd_times(data, started) if has_gaps else (),
     )
 
 
 def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layout:
     rows: list[FrameRow] = []
     counts, in_seconds, rate_bytes, damaged = [], [], [], {}
-    too_many: list[tuple[str, int]] = []
+    is_full = False
     for name, params in shape:
         num = asv_tree.num_cases(params)
         if len(rows) + num > files.MAX_POINTS:
-            too_many.append((name, num))
+            if not is_full:
+                limit = f"{files.MAX_POINTS:,} points, the most that is read of a file"
+                damaged[name] = f"its parameters make more than {limit}: give them fewer values"
+            is_full = True
             counts.append(0)
             continue
         unit, combinations = asv_tree.cases(name, params, described)
@@ -226,10 +220,8 @@ def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layou
                 row, nbytes = {}, None
             rows.append(row)
             rate_bytes.append(nbytes or np.nan)
-    if too_many:
-        damaged[too_many[0][0]] = _too_many(too_many)
     columns = {name: text_array([row.get(name) for row in rows]) for name in _OF_CASE}
-    held = [as_int(row.get("nbytes")) for row in rows]
+    held = [row.get("nbytes") for row in rows]
     return Layout(
         shape=shape,
         counts=np.array(counts, dtype=np.int64),
@@ -239,14 +231,6 @@ def _layout(shape: list[tuple[str, Any]], described: Mapping[str, Any]) -> Layou
         in_seconds=np.array(in_seconds, dtype=bool),
         is_shown=np.array([bool(row) for row in rows], dtype=bool),
         damaged=damaged,
-    )
-
-
-def _too_many(found: Sequence[tuple[str, int]]) -> str:
-    others = f" (and {len(found) - 1} more benchmarks)" if found[1:] else ""
-    return (
-        f"its parameters make {found[0][1]:,} points{others}, of a file at most "
-        f"{files.MAX_POINTS:,} are read: give it fewer values"
     )
 
 
@@ -273,17 +257,6 @@ def about_case(benchmark: str, params: asv_tree.Params, unit: str) -> tuple[Fram
 @cache
 def _ours() -> dict[str, Workload]:
     return {asv_name(name): work for name, work in load_workloads().items()}
-
-
-def _odd_times(data: Any, started: Sequence[Any]) -> list[str]:
-    """What stands where a time should, and is none."""
-    named = [("date", data.get("date"))]
-    named += zip((f"started_at of {name}" for name in data["results"]), started, strict=True)
-    return [
-        f"{name} {value!r:.40}"
-        for name, value in named
-        if value is not None and asv_tree.milliseconds(value) is None
-    ]
 
 
 def _flat(cells: Sequence[Any], counts: list[int]) -> list[Any]:

@@ -8,16 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 import hostbench
 from hostbench import families
 from hostbench.store.columns import STATUSES
 from hostbench.store.table.lake import Lake
-from hostbench.store.table.rows import READING, texts, times
+from hostbench.store.table.rows import READING, texts
 
-FORMAT = 2
+FORMAT = 3
 """To be raised when the columns change, or what is in them: a table of another is made anew."""
 HEAD = f"hostbench results, format {FORMAT}"
 KINDS = ("run", "asv", "part")
@@ -109,66 +109,37 @@ def units_of(table: pa.Table) -> dict[str, Unit]:
 
 def describe(table: pa.Table, units: Mapping[int, Unit]) -> None:
     """Note in each unit what its rows have in common, and count them."""
-    numbers, first, inverse = np.unique(
-        table.column(READING).to_numpy(), return_index=True, return_inverse=True
-    )
-    at = times(table)
-    earliest, latest = np.full(len(numbers), _NEVER), np.full(len(numbers), -_NEVER - 1)
-    np.minimum.at(earliest, inverse, np.where(at == -_NEVER - 1, _NEVER, at))
-    np.maximum.at(latest, inverse, at)
-    names = [name for name in _TEXTS if name in table.column_names]
-    heads = table.select(names).take(pa.array(first)).to_pylist()
-    counts = _counts(table, inverse)
-    rows = np.bincount(inverse).tolist()
-    for place, (number, head) in enumerate(zip(numbers.tolist(), heads, strict=True)):
-        unit = units[number]
-        unit.rows, unit.counts = rows[place], json.dumps(counts[place])
-        if earliest[place] < _NEVER:
-            unit.first_at, unit.last_at = int(earliest[place]), int(latest[place])
+    names = ("family", "device", "workload", "status", "flags", "started_at", *_TEXTS, READING)
+    columns = {name: _column(table, name) for name in names}
+    rows: Any = pd.DataFrame({name: column.to_pandas() for name, column in columns.items()})
+    rows["own"] = (rows["source"] != "asv") | rows["workload"].isin([*families.load()])
+    rows["unexpected"] = rows["flags"].str.contains("unexpected:").fillna(False).astype(bool)
+    for status in STATUSES:
+        rows[status] = rows["status"] == status
+    by = [READING, "family", "device", "own"]
+    sums = rows.groupby(by, observed=True, dropna=False)[[*STATUSES, "unexpected"]].sum()
+    counts: dict[int, list[list[Any]]] = {}
+    for (reading, family, device, own), *counted in sums.itertuples(name=None):
+        group = [None if pd.isna(name) else name for name in (family, device)]
+        counts.setdefault(reading, []).append([*group, bool(own), *map(int, counted)])
+    heads = rows.drop_duplicates(READING).sort_values(READING)[[*_TEXTS]].astype(object)
+    of_unit = rows.groupby(READING)
+    times = of_unit["started_at"].agg(["min", "max"]).itertuples(index=False)
+    known = zip(of_unit.size().items(), times, heads.to_dict("records"), strict=True)
+    for (reading, num), (first, last), head in known:
+        unit = units[reading]
+        unit.rows, unit.counts = int(num), json.dumps(counts[reading])
+        if not pd.isna(first):
+            unit.first_at, unit.last_at = first.value // 1000, last.value // 1000
         for name, value in head.items():
-            setattr(unit, name, value)
+            setattr(unit, name, None if pd.isna(value) else value)
 
 
-_NEVER = np.iinfo(np.int64).max
-
-
-def _counts(table: pa.Table, unit: Any) -> list[list[Any]]:
-    """Of each unit, whose place `unit` holds for each row."""
-    family, names = _codes(table, "family")
-    device, devices = _codes(table, "device")
-    workload, workloads = _codes(table, "workload")
-    source, sources = _codes(table, "source")
-    ours = families.load()
-    is_foreign = np.array([name not in ours for name in workloads])[workload]
-    own = ~(is_foreign & np.array([name == "asv" for name in sources])[source])
-    status, statuses = _codes(table, "status")
-    flags, said = _codes(table, "flags")
-    unexpected = np.array([text is not None and "unexpected:" in text for text in said])[flags]
-    group = (unit * len(names) + family) * len(devices) * 2 + device * 2 + own
-    groups, place = np.unique(group, return_inverse=True)
-    masks = [status == statuses.index(name) if name in statuses else None for name in STATUSES]
-    sums = [
-        np.zeros(len(groups), int) if mask is None else np.bincount(place, mask, len(groups))
-        for mask in (*masks, unexpected)
-    ]
-    found: list[list[Any]] = [[] for _ in range(int(unit.max()) + 1)]
-    for number, *counted in zip(groups.tolist(), *map(np.ndarray.tolist, sums), strict=True):
-        rest, is_own = divmod(number, 2)
-        rest, of_device = divmod(rest, len(devices))
-        of_unit, of_family = divmod(rest, len(names))
-        about = [names[of_family], devices[of_device], bool(is_own)]
-        found[of_unit].append([*about, *map(int, counted)])
-    return found
-
-
-def _codes(table: pa.Table, name: str) -> tuple[Any, list[str | None]]:
-    """The place of each row's text in the list of texts, of which the last is None."""
-    if name not in table.column_names:
-        return np.zeros(len(table), np.int64), [None]
-    column = table.column(name).combine_chunks()
-    texts = [*column.dictionary.to_pylist(), None]
-    codes = column.indices.fill_null(len(texts) - 1).to_numpy(zero_copy_only=False)
-    return codes.astype(np.int64), texts
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """Nothing, where no row has it."""
+    if name in table.column_names:
+        return table.column(name)
+    return pa.chunked_array([pa.nulls(len(table), pa.string())])
 
 
 def description() -> str:

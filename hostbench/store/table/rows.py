@@ -5,7 +5,6 @@ and the axes (column `axes`: their names differ). `file` is the file that a row 
 the number of the reading of it, `place` the row's place in that.
 """
 
-import ast
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -21,10 +20,6 @@ AXES, FILE, READING, PLACE = "axes", "file", "reading", "place"
 JSON = ("asynchronous", "findings", "proofs", "launches")
 INTS = ("nbytes", "peak_memory_bytes")
 TEXTS = tuple(c for c in COLUMNS if c not in (*TIMES, *NUMBERS, *INTS, *JSON))
-_NO_AXES = frozenset(COLUMNS) - {"device", "nbytes"}
-_PLAIN = (str, int, bool, type(None))
-"""Types whose values JSON gives back as they were."""
-_ENCODE = json.JSONEncoder().encode
 TEXT = pa.dictionary(pa.int32(), pa.string())
 _TYPES = (
     dict.fromkeys(TEXTS, TEXT)
@@ -48,17 +43,8 @@ SHOWN = (*COLUMNS, AXES, READING, PLACE)
 
 
 def axes_json(row: FrameRow) -> str:
-    """The columns of a row that are axes, as JSON; repr() where JSON has no such value."""
-    axes = {k: v for k, v in row.items() if k not in _NO_AXES}
-    try:
-        text = _ENCODE(axes)
-        if all(type(value) in _PLAIN for value in axes.values()):
-            return text
-        if json.loads(text) == axes:
-            return text
-    except (ValueError, TypeError):
-        pass
-    return repr(axes)
+    """The columns of a row that are axes, as JSON."""
+    return json.dumps({name: value for name, value in row.items() if name not in COLUMNS})
 
 
 def of_rows(rows: Sequence[FrameRow]) -> pa.Table:
@@ -97,14 +83,8 @@ def _array(name: str, values: list[Any]) -> pa.Array:
             numbers = pd.to_numeric(pd.Series(values, dtype=object))
             return pa.Array.from_pandas(numbers.astype(float))
     if name in INTS:
-        return pa.array([as_int(value) for value in values], type=pa.int64())
+        return pa.array(values, type=pa.int64())
     return text_array(values)
-
-
-def as_int(value: Any) -> int | None:
-    """None for what an int64 cannot hold: another project's axis may be called nbytes too."""
-    is_int = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_int and -(1 << 63) <= value < 1 << 63 else None
 
 
 def text_array(values: Sequence[Any]) -> pa.Array:
@@ -138,11 +118,6 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
         else:
             columns[name] = array.to_pandas().array
     axes = _axes(table.column(AXES))
-    for name in ("device", "nbytes"):  # typed above, where they are what we call so
-        odd = axes.pop(name, None)
-        if odd is not None:
-            own = pd.Series(odd)
-            columns[name] = own.where(own.notna(), columns[name].astype(object)).infer_objects()
     return pd.DataFrame({**columns, **axes}, columns=[*COLUMNS, *axes], copy=False)
 
 
@@ -223,24 +198,11 @@ def _whole_numbers(array: pa.ChunkedArray) -> Any:
 
 
 def _axes(array: pa.ChunkedArray) -> dict[str, Any]:
-    """A column per axis; of `device` and `nbytes` only values that their own column cannot hold."""
+    """A column per axis."""
     codes, texts = _codes(array)
-    found = [_read_axes(text) for text in texts]
-    columns = {}
-    for name in dict.fromkeys(key for axes in found for key in axes):
-        values = [axes.get(name, math.nan) for axes in found]
-        if name == "device":
-            values = [math.nan if isinstance(value, str) else value for value in values]
-        if name == "nbytes":
-            values = [math.nan if as_int(value) is not None else value for value in values]
-        if name not in ("device", "nbytes") or not pd.isna(values).all():
-            columns[name] = _taken(values, codes)
-    return columns
-
-
-def _read_axes(text: str) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(text)
-    except ValueError:
-        found = ast.literal_eval(text)
-    return {str(_text(k)): _text(v) if isinstance(v, str) else v for k, v in found.items()}
+    found = [
+        {str(_text(name)): _text(v) if isinstance(v, str) else v for name, v in axes.items()}
+        for axes in map(json.loads, texts)
+    ]
+    names = dict.fromkeys(name for axes in found for name in axes)
+    return {name: _taken([axes.get(name, math.nan) for axes in found], codes) for name in names}
