@@ -1,9 +1,9 @@
 """`hostbench nightly`: a night of a machine, unattended. Measure, keep, hold against the nights
 before, measure once more what moved, say what it was."""
 
+import math
 import random
 import sys
-import tempfile
 import time
 import traceback
 from collections import ChainMap, Counter
@@ -14,10 +14,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from hostbench.cli.ab import repository
+from hostbench.cli import ab
 from hostbench.cli.history import open_history
 from hostbench.cli.keeping import Kept, measure_and_keep
-from hostbench.cli.measuring import End, measure_pair
+from hostbench.cli.measuring import End
 from hostbench.cli.output import check_folder, warn, write_file
 from hostbench.cli.page import show_page
 from hostbench.cli.program import given, program
@@ -32,7 +32,7 @@ from hostbench.cli.run_setup import (
     rest_of,
     set_up,
 )
-from hostbench.core.case import Case
+from hostbench.core.case import Case, as_typed
 from hostbench.core.clock import epoch_s
 from hostbench.core.errors import (
     EXIT_FAILED,
@@ -68,7 +68,7 @@ from hostbench.store.columns import STATUSES
 from hostbench.store.damage import damage
 from hostbench.store.nights import StoredNight
 from hostbench.store.runs import WholeRun, launches_in_words
-from hostbench.vcs import side
+from hostbench.vcs.side import NothingDiffers
 
 FOR_THE_RUN, FOR_MEASURING = 0.75, 0.95
 """Shares of `--budget`: up to there the run goes, and what is measured once more."""
@@ -117,12 +117,10 @@ class _Tonight:
         except Exception as error:
             self.failed_beside(f"{what}: {_in_words(error)}")
 
-    def within(self, setup: Setup, share: float) -> Setup:
-        """The same, to stop when so much of the budget is used up, where there is one."""
-        if self.options.budget is None:
-            return setup
-        left_s = share * self.options.budget - (time.monotonic() - self.began_s)
-        return replace(setup, budget_s=max(left_s, 0.0))
+    def left_s(self, share: float) -> float:
+        """Seconds until so much of the budget is used up."""
+        budget_s = self.options.budget or math.inf
+        return max(share * budget_s - (time.monotonic() - self.began_s), 0.0)
 
 
 def execute(options: NightlyOptions) -> int:
@@ -167,7 +165,7 @@ def _measure_and_judge(tonight: _Tonight) -> None:
     tonight.is_ours = False
     with only_one(f"{setup.machine} in {setup.results}" if is_simulated else "this machine"):
         tonight.is_ours = tonight.is_underway = True
-        kept = _measure(tonight, tonight.within(setup, FOR_THE_RUN))
+        kept = _measure(tonight, replace(setup, budget_s=tonight.left_s(FOR_THE_RUN)))
         tonight.run = kept.run
         launches = _launches_of(kept.run.winners().values())
         _note_measured(tonight, kept, launches)
@@ -232,7 +230,11 @@ def _note_measured(tonight: _Tonight, kept: Kept, launches: LaunchesOf) -> None:
         launches=launches_in_words(run.header.launches, run.measured_launches, True),
         enough=len(launches),
         counts={status: counted[status] for status in STATUSES if counted[status]},
-        failed=night_history.lost("failed", run)[0],
+        failed=tuple(
+            f"{as_typed(str(result.case))}: {result.reason}"
+            for result in run.results()
+            if result.status == "failed"
+        ),
     )
 
 
@@ -255,7 +257,7 @@ def _judge(tonight: _Tonight, setup: Setup, run: WholeRun, launches: LaunchesOf)
     earlier = night_history.runs_before(history, run.header, known)
     if earlier:
         _hold_against(tonight, setup, run, launches, earlier, known)
-    entries = triage.read(setup.results).entries.values()
+    entries = [*triage.read(setup.results).entries.values()]
     tonight.note(
         still=night_history.still_slower(known, to_store(tonight.report), entries),
         events=night_history.new_events(history, Path.cwd(), setup.machine, known),
@@ -288,18 +290,15 @@ def _hold_against(
     # Of the runs that what moved was compared with the oldest: all that may have moved it is since.
     before = earlier[max((held[name][0] for name in moved), default=0)]
     lasting, passing = night_history.facts_moved(before, run)
-    failed, num_broke = night_history.lost("failed", run, earlier)
-    skipped, num_skipped = night_history.lost("skipped", run, earlier)
     tonight.note(
         before=tuple(earlier[at].run_id for at in sorted(set(chain(*held.values()))) or [0]),
         compared=len(held),
-        same_commit=before.header.commit == run.header.commit,
+        same_code=before.header.commit == run.header.commit,
         lasting=lasting,
         passing=passing,
         landed=night_history.landed(Path.cwd(), before.header.commit, run.header.commit),
-        failed=failed,
-        num_broke=num_broke,
-        skipped=skipped[:num_skipped],
+        broke=night_history.lost("failed", run, earlier),
+        skipped=night_history.lost("skipped", run, earlier),
         detectable=detectable(compare(judge.sides(newest, launches))),
     )
     if not moved:
@@ -309,12 +308,8 @@ def _hold_against(
     works = setup.workloads.values()
     by_name = {str(case): case for work in works for case in work.cases()}
     cases = [by_name[case] for case, _ in names if case in by_name]
-    limited = tonight.within(setup, FOR_MEASURING)
     try:
-        if tonight.report.same_commit:
-            again, end = _second_run(tonight, limited, newest, cases)
-        else:
-            again, end = _interleaved(tonight, limited, str(before.header.commit), cases)
+        again, end = _measure_again(tonight, setup, str(before.header.commit), newest, cases)
     except Interrupted:
         raise
     except HostbenchError as error:
@@ -333,7 +328,7 @@ def _note_moved(
     """Each series that moved with its cause, as far as it was measured `again`."""
     night = tonight.report
     known = {
-        "same_code": night.same_commit,
+        "same_code": night.same_code,
         "lasting": bool(night.lasting),
         "passing": bool(night.passing),
     }
@@ -351,45 +346,49 @@ def _note_moved(
     )
 
 
-def _interleaved(
-    tonight: _Tonight, setup: Setup, before: str, cases: Sequence[Case]
+def _measure_again(
+    tonight: _Tonight, setup: Setup, before: str, launches: LaunchesOf, cases: Sequence[Case]
 ) -> tuple[Mapping[SeriesName, Comparison], End]:
-    """The commit `before` against the working tree; both runs are kept. Raises HostbenchError where
-    the commit cannot be measured."""
-    _say(f"measuring {number_of(len(cases), 'case')} interleaved with {before[:8]}")
-    root, code = repository(setup.results)
-    with tempfile.TemporaryDirectory(prefix="hostbench-nightly-") as folder:
-        sides = (
-            side.of_commit(root, before, Path(folder, "before")),
-            side.of_working_tree(root, code, Path(folder, "now")),
+    """The commit `before` against the working tree, interleaved; where both are the same code, the
+    `launches` of the runs before against a second run. Raises HostbenchError where neither can be
+    measured."""
+    num, left_s = number_of(len(cases), "case"), tonight.left_s(FOR_MEASURING)
+    if not left_s:
+        raise NothingMeasured("--budget is used up")
+    options = tonight.options
+    if not tonight.report.same_code:
+        _say(f"measuring {num} interleaved with {before[:8]}")
+        asked = ab.AbOptions(
+            a=before,
+            case=tuple(map(str, cases)),
+            budget=None if math.isinf(left_s) else left_s,
+            device=setup.device,
+            launches=options.launches,
+            deadline=options.deadline,
+            machine=setup.machine,
+            results=str(setup.results),
         )
-        comparable, notes = side.comparable(tuple(cases), sides)
-        tonight.remark(*notes)
-        if not comparable:
-            raise NothingMeasured("nothing can be compared")
-        pair = measure_pair(setup, sides, _plan_of(tonight, setup, comparable))
-    tonight.note(again=pair.run_ids)
-    both = judge.sides(*map(_launches_of, pair.records))
-    return compare(both, interleaved=both), pair.end
-
-
-def _second_run(
-    tonight: _Tonight, setup: Setup, before: LaunchesOf, cases: Sequence[Case]
-) -> tuple[Mapping[SeriesName, Comparison], End]:
-    """The runs before against a second run of tonight; asv keeps the first."""
-    _say(f"measuring {number_of(len(cases), 'case')} a second time")
-    plan = _plan_of(tonight, setup, tuple(cases))
-    header = header_of(plan, setup, setup.checkout)
-    kept = measure_and_keep(setup, header, plan, tells_asv=False)
+        try:
+            measured = ab.measure(asked)
+        except NothingDiffers:  # commits that touch nothing that is measured
+            tonight.note(same_code=True)
+        else:
+            tonight.note(again=measured.pair.run_ids)
+            tonight.remark(*measured.notes)
+            both = judge.sides(*map(_launches_of, measured.pair.records))
+            return compare(both, interleaved=both), measured.pair.end
+    _say(f"measuring {num} a second time")
+    seed = random.SystemRandom().getrandbits(32)  # an order of its own
+    plan = replace(planned(options, setup), cases=tuple(cases), seed=seed)
+    kept = measure_and_keep(
+        replace(setup, budget_s=left_s),
+        header_of(plan, setup, setup.checkout),
+        plan,
+        tells_asv=False,  # asv keeps the first
+    )
     tonight.note(again=(kept.run.run_id,))
     second = _launches_of(kept.run.winners().values())
-    return compare(judge.sides(before, second)), kept.ended
-
-
-def _plan_of(tonight: _Tonight, setup: Setup, cases: tuple[Case, ...]) -> Plan:
-    """As the night's, in an order of its own."""
-    seed = random.SystemRandom().getrandbits(32)
-    return replace(planned(tonight.options, setup), cases=cases, seed=seed)
+    return compare(judge.sides(launches, second)), kept.ended
 
 
 # ---- handing on ---------------------------------------------------------------------------------

@@ -1,14 +1,12 @@
 """What a night is held against: the machine's runs before, and what earlier nights concluded."""
 
 import math
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from pathlib import Path
 
 from hostbench.core.case import as_typed
 from hostbench.core.clock import epoch_s, today
 from hostbench.core.records import RunHeader
-from hostbench.core.units import number_of
 from hostbench.facts import causes as possible_causes
 from hostbench.facts import spec
 from hostbench.judge.causes import in_words
@@ -111,60 +109,49 @@ def landed(root: Path, before: str | None, tonight: str | None) -> tuple[str, ..
     )
 
 
-def lost(
-    status: str, tonight: WholeRun, earlier: Sequence[WholeRun] = ()
-) -> tuple[tuple[str, ...], int]:
-    """`case: reason` of the cases with that status, `failed` or `skipped`, first those that had a
-    number in a run before; how many had."""
+def lost(status: str, tonight: WholeRun, earlier: Sequence[WholeRun]) -> tuple[str, ...]:
+    """`case: reason` of the cases with that status, `failed` or `skipped`, that had a number in a
+    run before."""
     had_number = {
         str(record.case)
         for run in earlier
         for record in run.winners().values()
         if record.status == "ok"
     }
-    results = [result for result in tonight.results() if result.status == status]
-    results.sort(key=lambda result: str(result.case) not in had_number)
-    texts = tuple(f"{as_typed(str(result.case))}: {result.reason}" for result in results)
-    return texts, sum(str(result.case) in had_number for result in results)
+    return tuple(
+        f"{as_typed(str(result.case))}: {result.reason}"
+        for result in tonight.results()
+        if result.status == status and str(result.case) in had_number
+    )
 
 
 def still_slower(
-    known: Sequence[StoredNight], tonight: StoredNight, entries: Iterable[Entry]
+    known: Sequence[StoredNight], tonight: StoredNight, entries: Sequence[Entry]
 ) -> tuple[str, ...]:
-    """A line for each night before this one whose changes to slower are still there, the newest
-    first: without those that are in triage, and those of which later changes, also of tonight,
-    took back half."""
-    since: dict[tuple[str, str], list[tuple[NightChange, StoredNight]]] = {}
+    """The series that nights before this one have confirmed as slower, the newest first: but for
+    those that are in triage, and those of which a later change took back half."""
+    slower: dict[tuple[str, str], tuple[StoredNight, NightChange]] = {}
     for night in (*known, tonight):
         for change in night.changes:
-            if change.cause in CONFIRMED:
-                own = since.setdefault((change.case, change.version), [])
-                own.append((change, night))
-                effects = [each.effect for each, _ in own]
-                if math.prod(1 + effect for effect in effects) - 1 < half(max(effects)):
-                    own.clear()
-    entries = list(entries)
-    nights: dict[str, list[NightChange]] = {}
-    for change, night in chain.from_iterable(since.values()):
-        if change.verdict == "slower" and night is not tonight:
-            if not _in_triage(change, night, entries):
-                nights.setdefault(night.started_at, []).append(change)
-    return tuple(_still(at, changes) for at, changes in sorted(nights.items(), reverse=True))
-
-
-def _still(at: str, changes: Sequence[NightChange]) -> str:
-    worst = max(changes, key=lambda change: change.effect)
-    most = ", most of all" if len(changes) > 1 else ","
-    why = ": ".join((worst.cause, *worst.why[:1]))
-    num = number_of(len(changes), "series", "series")
-    return f"since {at[:10]} {num}{most} {as_typed(worst.case)} {worst.effect:+.1%} ({why})"
+            name = change.case, change.version
+            if change.cause in CONFIRMED and change.effect > 0:
+                slower[name] = night, change
+            elif change.cause in CONFIRMED and name in slower:
+                effect = slower[name][1].effect
+                if (1 + effect) * (1 + change.effect) - 1 < half(effect):
+                    del slower[name]
+    return tuple(
+        f"{as_typed(change.case)} {change.effect:+.1%} since {night.started_at[:10]}"
+        for night, change in reversed(slower.values())
+        if night is not tonight and not _in_triage(change, night, entries)
+    )
 
 
 def _in_triage(change: NightChange, night: StoredNight, entries: Sequence[Entry]) -> bool:
     event = EventName(
         id=f"{change.case}@{night.machine}",
         commit=str(night.commit),
-        direction=change.verdict,
+        direction="slower",
         effect=change.effect,
         near=frozenset({night.run_id}),
     )

@@ -39,13 +39,6 @@ _CAUSES: Mapping[NightCause, str] = {
     "undecided": "measured again, too close to call",
     "not measured again": "seen in one run alone, which proves nothing",
 }
-_CODES = {
-    EXIT_OK: "nothing is slower",
-    EXIT_REGRESSION: "slower",
-    EXIT_USAGE: "a wrong option or name",
-    EXIT_NOTHING_MEASURED: "nothing to judge",
-    EXIT_FAILED: "something failed, or the night was cut off",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,23 +85,23 @@ class NightReport:
     compared: int = 0
     """Series that one of those has, too."""
     moved: tuple[MovedSeries, ...] = ()
-    same_commit: bool = False
-    """As the run before that what moved was compared with."""
+    same_code: bool = False
+    """As in the run before that what moved was compared with."""
     lasting: tuple[str, ...] = ()
     passing: tuple[str, ...] = ()
     """Facts that changed since that run, in words."""
     landed: tuple[str, ...] = ()
     """Commits since then, the newest first."""
     failed: tuple[str, ...] = ()
-    """`case: reason` of what failed tonight, what had a number before first."""
-    num_broke: int = 0
-    """How many of those had a number before."""
+    """`case: reason` of what failed tonight."""
+    broke: tuple[str, ...] = ()
+    """Those of them that had a number before."""
     skipped: tuple[str, ...] = ()
     """`case: reason` of what is skipped and had a number before."""
     events: tuple[ExplainedEvent, ...] = ()
     """Steps that `hostbench changes` has confirmed since the last night."""
     still: tuple[str, ...] = ()
-    """What earlier nights confirmed as slower and nobody has undone."""
+    """Series that earlier nights confirmed as slower and nobody has mended."""
     detectable: float | None = None
     """The smallest change that tonight's launches tell, in half of the series."""
     again: tuple[str, ...] = ()
@@ -160,7 +153,8 @@ def _clauses(night: NightReport) -> Iterator[str]:
     if night.skipped:
         yield f"{number_of(len(night.skipped), 'case')} skipped that had a number before"
     if night.still:
-        yield f"known and still slower: {' and '.join(night.still)}"
+        num = number_of(len(night.still), "series", "series")
+        yield f"known and still slower: {num}, as {night.still[0]}"
     yield from night.broken
 
 
@@ -178,7 +172,7 @@ def _what_failed(night: NightReport) -> Iterator[str]:
             else f"{night.cut_off} before anything was measured"
         )
     if night.failed:
-        new = f" ({night.num_broke} had a number before)" if night.num_broke else ""
+        new = f" ({len(night.broke)} had a number before)" if night.broke else ""
         yield f"{number_of(len(night.failed), 'case')} failed{new}"
 
 
@@ -221,14 +215,14 @@ def _summed(night: NightReport, series: Sequence[MovedSeries]) -> str:
     worst = series[0]
     num = number_of(len(series), "series", "series")
     most = ", most of all" if len(series) > 1 else ","
-    why = evidence(night, worst.cause)
+    why = _evidence(night, worst.cause)
     more = f" and {len(why) - 1} more" if len(why) > 1 else ""
     because = f" ({': '.join((worst.cause, *why[:1]))}{more})"
     effect = f"{worst.shown.effect or 0.0:+.1%}"
     return f"{num}{most} {as_typed(worst.case)} {effect}{because}"
 
 
-def evidence(night: NightReport, cause: NightCause) -> tuple[str, ...]:
+def _evidence(night: NightReport, cause: NightCause) -> tuple[str, ...]:
     """What speaks for a cause: the commits, or the facts."""
     facts = {"code": night.landed, "environment": night.lasting, "disturbed": night.passing}
     return facts.get(cause, ())
@@ -239,7 +233,7 @@ def page(night: NightReport) -> list[Part]:
     parts: list[Part] = [Heading(answer(night)), *_about(night)]
     if night.moved:
         parts += ["", Heading("What moved since the runs before"), table(night)]
-        same = "commit is the same" if night.same_commit else "old code measures the same tonight"
+        same = "code is the same" if night.same_code else "old code measures the same tonight"
         for cause, words in _CAUSES.items():
             if night.of(cause):
                 parts.append(f"  {cause}: {words.format(same=f'the {same}')}")
@@ -247,7 +241,7 @@ def page(night: NightReport) -> list[Part]:
         parts += listed("Commits since the run before", night.landed)
         parts += listed("Software, driver and settings that changed since", night.lasting)
         parts += listed("Throttling, temperature and load that differ", night.passing)
-    parts += listed("Failed", night.failed)
+    parts += listed("Failed", sorted(night.failed, key=lambda text: text not in night.broke))
     parts += listed("Skipped, with a number before", night.skipped)
     events = list(map(_of_history, night.events))
     parts += listed("Steps that history confirms (`hostbench changes`)", events)
@@ -267,8 +261,8 @@ def _of_history(explained: ExplainedEvent) -> str:
 def _about(night: NightReport) -> Iterator[str]:
     counts = ", ".join(f"{num} {status}" for status, num in night.counts.items() if num)
     commit = f"commit {night.commit[:8]}" if night.commit else "no commit"
-    if night.same_commit:
-        commit += " (as the run before)"
+    if night.same_code:
+        commit += " (the same code as the run before)"
     if night.run_id:
         yield (
             f"  run {night.run_id}: device {night.device}, {commit}, cases: {counts or 'none'}, "
@@ -278,8 +272,7 @@ def _about(night: NightReport) -> Iterator[str]:
         if run_ids:
             yield f"  {words} {' and '.join(f'run {run_id}' for run_id in run_ids)}"
     began = f"began {night.began[:16]}Z, " if night.began else ""
-    code = exit_code(night)
-    yield f"  {began}took {format_seconds(night.took_s)}, exit code {code} ({_CODES[code]})"
+    yield f"  {began}took {format_seconds(night.took_s)}, exit code {exit_code(night)}"
 
 
 def table(night: NightReport) -> Table:
@@ -317,10 +310,8 @@ def to_store(night: NightReport) -> StoredNight:
             NightChange(
                 case=series.case,
                 version=series.version,
-                verdict=series.tonight.verdict,
                 effect=series.shown.effect or 0.0,
                 cause=series.cause,
-                why=evidence(night, series.cause),
             )
             for series in night.moved
         ),

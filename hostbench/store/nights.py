@@ -16,18 +16,14 @@ SUFFIX = ".json.gz"
 
 
 class NightChange(Struct, frozen=True, kw_only=True):
-    """A series that moved that night, and what moved it."""
+    """A series that moved that night."""
 
     case: str
     version: str
-    verdict: str
-    """slower or faster."""
     effect: float
     """Relative: 0.1 is 10 % slower. As measured again, where it was."""
     cause: str
     """`hostbench.judge.night.NightCause`."""
-    why: tuple[str, ...] = ()
-    """The evidence in words."""
 
 
 class StoredNight(Struct, frozen=True, kw_only=True):
