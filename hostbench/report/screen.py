@@ -101,7 +101,7 @@ def _header(run: WholeRun, facts: Facts) -> Iterator[str]:
     load = number_fact(facts, "host", "load_average_1min")
     cores = number_fact(facts, "host", "num_usable_cores")
     cpu = text_of(facts, "host", "cpu_model") or "unknown CPU"
-    where = text_of(facts, "gpu0", "name") if header.device == "cuda" else None
+    where = text_of(facts, "gpu0", "name") if header.device != "cpu" else None
     hardware = where or (f"{cpu}, {number_of(int(cores), 'core')}" if cores else cpu)
     torch = text_of(facts, "software", "torch")
     device = _DEVICES.get(header.device, "")

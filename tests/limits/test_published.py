@@ -82,19 +82,12 @@ def test_no_file_is_no_warning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("100\n", '"fast"\n', "'low_gb_per_s' is 'fast'; it must be a positive number"),
-        ("100\n", "nan\n", "'low_gb_per_s' is nan; it must be a positive number"),
+        ("100\n", '"fast"\n', "Expected `float`, got `str` - at `$.low_gb_per_s`"),
         ("100\n", "200\n", "'low_gb_per_s' is 200.0; it must be at most high_gb_per_s, 101.5"),
-        ('"host_to_device"', '"up"', "'direction' is 'up'; it must be one of between_devices"),
-        ('"measured"', '"guess"', "'kind' is 'guess'; it must be one of floor, measured"),
-        ('source = "our lab"\n', "", "'source' is missing; it must be text"),
-        ('["card", "9000"]', '"card"', "'words' is 'card'; it must be a list of lower-case"),
-        (
-            '["card", "9000"]',
-            '["My Card"]',
-            "'words 1' is 'My Card'; it must be a word of small letters",
-        ),
-        ("source", 'colour = "red"\nsource', "'colour' is unknown; there are hardware, words"),
+        ('"host_to_device"', '"up"', "Invalid enum value 'up' - at `$.direction`"),
+        ('source = "our lab"\n', "", "missing required field `source`"),
+        ('["card", "9000"]', '["My Card"]', "at `$.words[0]`"),
+        ("source", 'colour = "red"\nsource', "unknown field `colour`"),
     ],
 )
 def test_a_wrong_entry_is_named_and_the_others_stand(
