@@ -33,7 +33,7 @@ def test_simulate_history(tmp_path: Path) -> None:
     story = tmp_path / "story.toml"
     story.write_text(STORY)
     said = script("simulate-history", tmp_path / "tree", "--story", story)
-    assert said.startswith("12 simulated runs of 1 machines in ")
+    assert said.startswith("12 simulated runs")
     assert (tmp_path / "tree/truth.json").exists()
 
 

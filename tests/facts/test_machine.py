@@ -74,7 +74,7 @@ def test_the_entry_holds_text_that_never_changes():
         "arch": "x86_64",
         "cpu": "AMD EPYC",
         "num_cpu": "16",
-        "ram": "24GiB",
+        "ram": "24 GiB",
     }
     entry = asv_machine_entry("box", machine("NVIDIA H200", "NVIDIA H200"))
     assert (entry["gpu"], entry["num_gpu"]) == ("NVIDIA H200", "2")
@@ -84,10 +84,10 @@ def test_the_entry_holds_text_that_never_changes():
 @pytest.mark.parametrize(
     ("nbytes", "ram"),
     [
-        (int(125.6 * GIB), "128GiB"),
-        (int(503.5 * GIB), "512GiB"),
-        (int(2015.3 * GIB), "2048GiB"),
-        (int(0.4 * GIB), "1GiB"),
+        (int(125.6 * GIB), "128 GiB"),
+        (int(503.5 * GIB), "512 GiB"),
+        (int(2015.3 * GIB), "2048 GiB"),
+        (int(0.4 * GIB), "1 GiB"),
     ],
 )
 def test_ram_is_what_is_installed(nbytes, ram):
