@@ -1,7 +1,7 @@
 """A TOML file that a person wrote, decoded as a msgspec struct.
 
-What is unknown, missing or out of range is one UsageError that names the file and the remedy around
-msgspec's own words for the key and its limit. The limits are the struct's: types and `msgspec.Meta`.
+What is unknown, missing or out of range is one UsageError: the file, the key and its limit in
+msgspec's own words, the remedy. The limits are the struct's: types and `msgspec.Meta`.
 """
 
 from pathlib import Path
