@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hostbench.idle.host import Host
-from hostbench.idle.intervals import Intervals, union
+from hostbench.idle.intervals import Intervals, Ints, union
 from hostbench.idle.trace import COPY, NONE, Trace
 
 HOST_LATE = "host_late"
@@ -45,13 +45,15 @@ class DeviceTime:
     device: int
     start_s: float
     span_s: float
+    work: Ints
+    """The rows of `trace.work` that are its own."""
     busy: Intervals
+    computing: Intervals
+    """In which anything but a copy ran."""
     idle_s: dict[str, float]
     """By cause."""
     long_queued_s: float
     """Of what was queued, in pieces of more than LAUNCH_S: something held the work up."""
-    copy_not_hidden_s: float
-    """In which copies ran and nothing else did."""
     late: Intervals
     """What lies before the launch of the gaps of which the host being late has a part."""
     wait_idle_s: dict[int, float]
@@ -79,10 +81,11 @@ def _device_time(trace: Trace, host: Host, device: float) -> DeviceTime:
         device=int(device),
         start_s=float(busy.starts[0]),
         span_s=float(busy.ends[-1] - busy.starts[0]),
+        work=own,
         busy=busy,
+        computing=computing,
         idle_s=gaps.idle_s,
         long_queued_s=gaps.long_queued_s,
-        copy_not_hidden_s=busy.length - computing.length,
         late=Intervals(late[0], late[1]),
         wait_idle_s=gaps.wait_idle_s,
     )

@@ -24,7 +24,7 @@ from hostbench.idle.causes import (
     device_times,
 )
 from hostbench.idle.host import Host, host_of
-from hostbench.idle.intervals import Intervals, Ints, union
+from hostbench.idle.intervals import Intervals, union
 from hostbench.idle.lines import CodeLine
 from hostbench.idle.report import (
     Advice,
@@ -35,7 +35,6 @@ from hostbench.idle.report import (
     TinyKernels,
     WaitingLine,
 )
-from hostbench.idle.steps import MarkedSteps, steps_of
 from hostbench.idle.trace import COPY, KERNEL, NONE, Trace, read_trace
 
 _WAYS = re.compile(r"(HtoD|DtoH|PtoP)(?: \((\w+) -> (\w+)\))?")
@@ -92,25 +91,45 @@ _Costly = tuple[float, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Traced:
-    """One trace, looked through."""
+class _Process:
+    """One trace, looked through. Its marked steps are in the order of time; what bears the same
+    number is one step."""
 
     trace: Trace
     host: Host
     times: list[DeviceTime]
-    steps: MarkedSteps
+    steps: Intervals
+    done_s: Floats
+    """When devices were done with what was launched in each step; its end, where that is later."""
+
+    @classmethod
+    def of(cls, trace: Trace) -> "_Process":
+        host = host_of(trace)
+        rows = [trace.steps[:2, trace.steps[2] == each] for each in np.unique(trace.steps[2])]
+        rows.sort(key=lambda row: float(row[0].min()))
+        starts = np.array([row[0].min() for row in rows])
+        steps = Intervals(starts, np.array([row[1].max() for row in rows]))
+        done_s = steps.ends.copy()
+        known = np.flatnonzero(host.launch != NONE)
+        called = trace.calls[0, host.launch[known]]
+        inside = steps.have(called)
+        numbers = np.searchsorted(starts, called[inside], side="right") - 1
+        np.maximum.at(done_s, numbers, trace.work[1, known[inside]])
+        return cls(trace, host, device_times(trace, host), steps, done_s)
 
     def covered_s(self) -> float:
-        """Of the spans of the devices, what the steps take."""
-        return sum(
-            self.steps.cover_s(time.start_s, time.start_s + time.span_s) for time in self.times
-        )
+        """Of the spans of the devices, what the steps take, up to when devices were done."""
+        covered, _ = union(self.steps.starts, self.done_s)
+        spans = np.array([[time.start_s, time.start_s + time.span_s] for time in self.times])
+        return float(covered.within(*spans.T).sum())
 
     def before_first_work_s(self) -> tuple[float, float]:
-        """From the start of the first step, and of that in a DataLoader."""
-        before = self.steps.before(min(time.start_s for time in self.times))
+        """From the first step to a device's first work, and of that in a DataLoader."""
+        work_s = min(time.start_s for time in self.times)
+        start_s = min(self.steps.starts.min(initial=np.inf), work_s)
         loading, _ = union(*self.trace.loads[:2])
-        return before.length, float(loading.within(*before).sum())
+        in_loader = loading.within(np.array([start_s]), np.array([work_s]))
+        return work_s - start_s, float(in_loader[0])
 
 
 def idle_report(paths: Iterable[Path]) -> IdleReport:
@@ -121,24 +140,20 @@ def idle_report(paths: Iterable[Path]) -> IdleReport:
 def summary(traces: Sequence[Trace]) -> IdleReport:
     if not traces:
         raise UsageError("no trace is given")
-    parts = []
-    for trace in traces:
-        host = host_of(trace)
-        parts.append(_Traced(trace, host, device_times(trace, host), steps_of(trace, host)))
-    return _Summary(parts).report()
+    return _Summary([_Process.of(trace) for trace in traces]).report()
 
 
 class _Summary:
     """Adds up what was found in each trace."""
 
-    def __init__(self, parts: Sequence[_Traced]) -> None:
+    def __init__(self, parts: Sequence[_Process]) -> None:
         self._parts = [part for part in parts if part.times]
         self._all = parts
         self._times = [time for part in self._parts for time in part.times]
         self._span_s = sum(time.span_s for time in self._times)
-        marked = self._parts if all(part.steps.num for part in self._parts) else ()
-        self._num_steps = sum(part.steps.num for part in marked)
-        self._num_device_steps = sum(part.steps.num * len(part.times) for part in marked)
+        marked = self._parts if all(len(part.steps.starts) for part in self._parts) else ()
+        self._num_steps = sum(len(part.steps.starts) for part in marked)
+        self._num_device_steps = sum(len(part.steps.starts) * len(part.times) for part in marked)
         self._steps_share = self._share(sum(part.covered_s() for part in marked))
 
     def report(self) -> IdleReport:
@@ -191,22 +206,21 @@ class _Summary:
         )
 
     def _devices(self) -> Iterator[IdleDevice]:
-        for part in self._parts:
-            for time in part.times:
-                idle_s = time.span_s - time.busy.length
-                yield IdleDevice(
-                    device=time.device,
-                    rank=part.trace.rank,
-                    file=part.trace.file,
-                    span_s=time.span_s,
-                    busy_s=time.busy.length,
-                    idle_fraction=max(0.0, idle_s / time.span_s) if time.span_s else 0.0,
-                )
+        for trace, time in self._each_device():
+            idle_s = time.span_s - time.busy.length
+            yield IdleDevice(
+                device=time.device,
+                rank=trace.rank,
+                file=trace.file,
+                span_s=time.span_s,
+                busy_s=time.busy.length,
+                idle_fraction=max(0.0, idle_s / time.span_s) if time.span_s else 0.0,
+            )
 
     def _step_s(self) -> float | None:
         if not self._num_steps:
             return None
-        return sum(part.steps.length_s for part in self._parts) / self._num_steps
+        return sum(part.steps.length for part in self._parts) / self._num_steps
 
     def _ms_per_step(self, seconds: float) -> float | None:
         """On a device; None where the steps are only a part of the time."""
@@ -219,7 +233,9 @@ class _Summary:
 
     def _causes(self) -> Iterator[IdleCause]:
         sums = {name: sum(time.idle_s[name] for time in self._times) for name in IDLE_CAUSES}
-        sums[COPY_NOT_HIDDEN] = sum(time.copy_not_hidden_s for time in self._times)
+        sums[COPY_NOT_HIDDEN] = sum(
+            time.busy.length - time.computing.length for time in self._times
+        )
         for name, seconds in sorted(sums.items(), key=lambda pair: -pair[1]):
             yield IdleCause(
                 cause=name,
@@ -261,10 +277,10 @@ class _Summary:
 
     def _copies(self) -> Iterator[CopyWay]:
         sums: dict[str, Floats] = {}
-        for trace, own, computing in self._each_device():
-            rows = trace.work[:, own[trace.work[2, own] == COPY]]
+        for trace, time in self._each_device():
+            rows = trace.work[:, time.work[trace.work[2, time.work] == COPY]]
             long_s = rows[1] - rows[0]
-            bare_s = long_s - computing.within(rows[0], rows[1])
+            bare_s = long_s - time.computing.within(rows[0], rows[1])
             for name in dict.fromkeys(rows[3].tolist()):
                 of_name = rows[3] == name
                 way = sums.setdefault(_way(trace.names.texts[int(name)]), np.zeros(4))
@@ -279,14 +295,8 @@ class _Summary:
                 not_hidden_s=not_hidden_s,
             )
 
-    def _each_device(self) -> Iterator[tuple[Trace, Ints, Intervals]]:
-        """A trace, the rows of one device's work in it, and when that computed."""
-        for part in self._parts:
-            work = part.trace.work
-            for time in part.times:
-                own = np.flatnonzero(work[4] == time.device)
-                computes = own[work[2, own] != COPY]
-                yield part.trace, own, union(work[0, computes], work[1, computes])[0]
+    def _each_device(self) -> Iterator[tuple[Trace, DeviceTime]]:
+        return ((part.trace, time) for part in self._parts for time in part.times)
 
     def _tiny(self) -> TinyKernels:
         kernels = [part.trace.work[:, part.trace.work[2] == KERNEL] for part in self._parts]
@@ -298,7 +308,7 @@ class _Summary:
             median_s=float(np.median(long_s)) if len(long_s) else None,
         )
 
-    def _late_in(self, spans: Callable[[_Traced], Floats]) -> float:
+    def _late_in(self, spans: Callable[[_Process], Floats]) -> float:
         """How much of the time in which a device waited for a late host these spans cover."""
         total_s = 0.0
         for part in self._parts:
@@ -310,10 +320,10 @@ class _Summary:
     def _alone_s(self) -> float:
         """In which collectives ran and no other kernel did."""
         total_s = 0.0
-        for trace, own, _ in self._each_device():
-            collective = np.isin(trace.work[3, own], trace.names.matching(_COLLECTIVE))
-            others = own[~collective & (trace.work[2, own] == KERNEL)]
-            among = own[collective]
+        for trace, time in self._each_device():
+            collective = np.isin(trace.work[3, time.work], trace.names.matching(_COLLECTIVE))
+            others = time.work[~collective & (trace.work[2, time.work] == KERNEL)]
+            among = time.work[collective]
             talking, _ = union(trace.work[0, among], trace.work[1, among])
             computing, _ = union(trace.work[0, others], trace.work[1, others])
             total_s += talking.length
