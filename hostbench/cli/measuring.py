@@ -16,7 +16,7 @@ from hostbench.cli.run_setup import Setup, header_of
 from hostbench.core.errors import DeviceLost, Interrupted
 from hostbench.core.records import CaseRecord
 from hostbench.runner import places, session
-from hostbench.runner.journal import JournalLost, JournalWriter, read
+from hostbench.runner.journal import JournalWriter, read
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.plan import Plan, fitting
 from hostbench.runner.progress import Bar
@@ -48,33 +48,8 @@ def walk(
     interleaved, into two; with `most`, as many launches up to that as the time of the setup allows.
     An interrupt ends it early and keeps the rest. Finishing the journals is left to the caller.
 
-    Raises JournalLost, which says where the records are, where no more can be kept, and DeviceLost
-    where there was nothing to keep.
+    Raises BrokenError where no more can be written, and DeviceLost where there was nothing to keep.
     """
-    try:
-        return _walk(setup, plan, journals, sides, most)
-    except JournalLost as error:
-        kept = " and ".join(map(_kept, journals))
-        raise JournalLost(
-            f"{error}; what was measured is kept in {kept}: make room, have it in "
-            f"{journals[0].path.parent}, and the next `hostbench run` archives it"
-        ) from error
-
-
-def _kept(journal: JournalWriter) -> str:
-    try:
-        return str(journal.rescued())
-    except OSError as error:
-        return f"no place ({error.strerror})"
-
-
-def _walk(
-    setup: Setup,
-    plan: Plan,
-    journals: Sequence[JournalWriter],
-    sides: Sequence[Side],
-    most: int | None,
-) -> tuple[End, tuple[list[CaseRecord], ...]]:
     bar = Bar()
     records: tuple[list[CaseRecord], ...] = tuple([] for _ in journals)
 

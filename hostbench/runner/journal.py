@@ -11,8 +11,6 @@ import fcntl
 import io
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,10 +34,6 @@ from hostbench.core.records import (
 from hostbench.runner.places import SUFFIX
 
 
-class JournalLost(BrokenError):
-    """The journal can be written no more: its disk is full, or it was deleted under the run."""
-
-
 class JournalWriter:
     """Appends lines; holds the lock. Use as a context manager: an error before the first case
     leaves nothing behind."""
@@ -61,7 +55,7 @@ class JournalWriter:
         fcntl.flock(self._fd, fcntl.LOCK_EX)
         try:
             self._write("run", header, format=FORMAT)
-        except JournalLost:
+        except BrokenError:
             hidden.unlink()
             raise
         hidden.rename(path)
@@ -72,27 +66,14 @@ class JournalWriter:
     def case(self, record: CaseRecord) -> None:
         self._write("case", record)
         self._holds_cases = True
-        if not self._is_there():
-            raise JournalLost(f"{self.path} was deleted or moved while the run went on")
 
     def finish(self, status: str, at: str, scratch: str | None = None) -> None:
-        """`scratch`: why the run turned out to be scratch only while it went on."""
+        """`scratch`: why the run turned out to be scratch only while it went on. Raises BrokenError
+        where somebody has deleted the journal."""
         self._write("finish", Finish(at=at, status=status, scratch=scratch))
         os.fsync(self._fd)
-
-    def rescued(self) -> Path:
-        """Where what was written is: where it belongs or, where that is gone, a copy."""
-        if self._is_there():
-            return self.path
-        copy = Path(tempfile.mkdtemp(prefix="hostbench-")) / self.path.name
-        shutil.copyfile(f"/proc/self/fd/{self._fd}", copy)
-        return copy
-
-    def _is_there(self) -> bool:
-        try:
-            return os.path.samestat(self.path.stat(), os.fstat(self._fd))
-        except OSError:
-            return False
+        if not self.path.exists():
+            raise BrokenError(f"{self.path} was deleted while the run went on: nothing is kept")
 
     def close(self) -> None:
         os.close(self._fd)
@@ -111,7 +92,10 @@ class JournalWriter:
             while data:  # a signal may cut a write short
                 data = data[os.write(self._fd, data) :]
         except OSError as error:
-            raise JournalLost(f"cannot write {self.path}: {error.strerror}") from error
+            raise BrokenError(
+                f"cannot write {self.path}: {error.strerror}; make room: what was measured is in "
+                "there, and the next `hostbench run` archives it"
+            ) from error
 
 
 def is_alive(path: Path) -> bool:

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -960,19 +959,13 @@ def _walking(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> 
     monkeypatch.setattr(measuring, "Launcher", Meanwhile)
 
 
-def test_results_deleted_while_measuring_are_kept_in_a_copy(
-    results: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_results_deleted_while_measuring_are_a_failure_of_one_line(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    _walking(monkeypatch, lambda: shutil.rmtree(results))
+    _walking(monkeypatch, lambda: shutil.rmtree(results, ignore_errors=True))
     assert main(QUICK) == EXIT_FAILED
-    said = capsys.readouterr().err.splitlines()[-1]
-    (copy,) = tmp_path.glob("hostbench-*/*.jsonl")
-    assert "was deleted or moved" in said and str(copy) in said
-    assert len(journal.read(copy).records) == 3  # noticed at once
+    err = capsys.readouterr().err
+    assert "was deleted while the run went on" in err.splitlines()[-1], err
 
 
 def test_a_full_disk_is_one_line_and_keeps_what_was_measured(
