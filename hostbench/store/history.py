@@ -124,7 +124,13 @@ class History:
     def of_runs(self, run_ids: Sequence[str], machine: str | None) -> pd.DataFrame:
         """The rows of these runs of one machine."""
         files = self._of_machine(machine)
-        return self._of_files(machine, files[files["run_id"].isin(run_ids)])
+        readings = files[READING][files["run_id"].isin(run_ids)].tolist()
+        if not readings:
+            return to_frame(SCHEMA.empty_table())
+        where = of_machine(machine)
+        if len(readings) <= _FEW:
+            where += f" and {lake.is_in(readings)}"
+        return self._ordered(lake.counting(self._read(SHOWN, where), readings))
 
     def rows_of(self, run: AboutRun) -> pd.DataFrame:
         """The rows of one run."""
@@ -249,24 +255,11 @@ class History:
         named = self._with_rows["machine"]
         return self._with_rows[named.isna() if machine is None else named == machine]
 
-    def _of_files(self, machine: str | None, files: pd.DataFrame) -> pd.DataFrame:
-        if files.empty:
-            return to_frame(SCHEMA.empty_table())
-        readings = files[READING].tolist()
-        where = of_machine(machine)
-        if len(readings) <= _FEW:
-            where += f" and {lake.is_in(readings)}"
-        return self._ordered(lake.counting(self._read(SHOWN, where), readings))
-
     def _read(self, columns: Sequence[str], where: str) -> pa.Table:
-        return self._that_count(columns, lambda names: self._lake.read(names, where))
-
-    def _that_count(
-        self, columns: Sequence[str], read: Callable[[Sequence[str]], pa.Table]
-    ) -> pa.Table:
+        """Rows that count."""
         if self._is_whole:
-            return read(columns)
-        rows = read([*dict.fromkeys([*columns, READING])])
+            return self._lake.read(columns, where)
+        rows = self._lake.read([*dict.fromkeys([*columns, READING])], where)
         return lake.counting(rows, self._with_rows[READING])
 
     def _ordered(self, rows: pa.Table) -> pd.DataFrame:
