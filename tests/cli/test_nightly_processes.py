@@ -1,5 +1,4 @@
-"""The long form of `hostbench nightly`: the real program, ended by signals in each of its steps, on
-a full disk, and twice at once."""
+"""The long form of `hostbench nightly`: the real program, ended by signals, and on a full disk."""
 
 import os
 import re
@@ -7,21 +6,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_REGRESSION
 from hostbench.device import simulated_file
 from tests.cli.test_nightly import MACHINE, NOISE, project
 from tests.turns import git
 
 pytestmark = pytest.mark.soak
-AT_MOST_S = 10.0
-"""From the signal to the summary: what is left to a CI job."""
 ON_A_SMALL_DISK = "mount -t tmpfs -o size=64k tmpfs {0} && for day in 1 2; do {1}; done"
 
 _ = project
@@ -52,17 +47,17 @@ class Machine:
         git(self.root, "add", "-A")
         git(self.root, "commit", "-q", "--allow-empty", "-m", f"{times} times")
 
-    def command(self, *more: str) -> list[str]:
+    def command(self) -> list[str]:
         asked = ("--device", "simulated", "--machine", MACHINE, "--results", str(self.results))
         called = (sys.executable, "-m", "hostbench", "nightly")
-        return [*called, *asked, "--summary", str(self.summary), *more]
+        return [*called, *asked, "--summary", str(self.summary)]
 
-    def start(self, day: int, *more: str) -> subprocess.Popen[str]:
+    def start(self, day: int) -> subprocess.Popen[str]:
         story = self.folder / "night.toml"
         story.write_text(f"date = 2026-03-{day:02d}T02:00:00Z\n{NOISE}\n")
         self.summary.unlink(missing_ok=True)
         return subprocess.Popen(
-            self.command(*more),
+            self.command(),
             cwd=self.root,
             env={**os.environ, simulated_file.VARIABLE: str(story)},
             stdout=subprocess.PIPE,
@@ -70,27 +65,18 @@ class Machine:
             text=True,
         )
 
-    def night(self, day: int, *more: str) -> int:
-        process = self.start(day, *more)
+    def night(self, day: int) -> int:
+        process = self.start(day)
         self.said, _ = process.communicate(timeout=120)
         return process.returncode
 
-    def ended(
-        self, day: int, number: signal.Signals, step: str | Path, more: Sequence[str] = ()
-    ) -> int:
-        """A night that gets the signal in that step: a line of its progress, or a file that is
-        there by then."""
-        process = self.start(day, *more)
+    def ended(self, day: int, number: signal.Signals, step: str) -> int:
+        """A night that gets the signal at that line of its progress."""
+        process = self.start(day)
         assert process.stderr is not None
-        if isinstance(step, Path):
-            while not step.exists() and process.poll() is None:
-                time.sleep(0.01)
-        else:
-            assert any(re.search(step, line) for line in process.stderr)
-        sent_s = time.monotonic()
+        assert any(re.search(step, line) for line in process.stderr)
         process.send_signal(number)
         process.communicate(timeout=60)
-        assert time.monotonic() - sent_s < AT_MOST_S
         return process.returncode
 
 
@@ -104,7 +90,7 @@ def test_a_signal_in_any_step_loses_nothing(machine: Machine, number: signal.Sig
     ends = {signal.SIGTERM: EXIT_FAILED, signal.SIGKILL: -signal.SIGKILL}[number]
     machine.commit(1)
     assert machine.night(1) == EXIT_OK
-    assert machine.ended(2, number, r"launch 3/10") == ends
+    assert machine.ended(2, number, r"launch 3 of 10") == ends
     assert machine.summary.exists() == (number == signal.SIGTERM)
     assert machine.night(2) == EXIT_OK and "No new change: 2 series" in machine.answer
     assert "10 launches" in machine.said
@@ -115,20 +101,6 @@ def test_a_signal_in_any_step_loses_nothing(machine: Machine, number: signal.Sig
     assert machine.night(3) == EXIT_REGRESSION and "(code: " in machine.answer
 
     assert not list((machine.results / ".journals").glob("*.jsonl"))
-
-
-def test_two_at_once_are_one(machine: Machine) -> None:
-    machine.commit(1)
-    first = machine.start(1)
-    assert first.stderr is not None
-    assert any("launch 1 of 10" in line for line in first.stderr)
-    first.send_signal(signal.SIGSTOP)
-    assert machine.night(1) == EXIT_NOTHING_MEASURED and "another nightly" in machine.said
-    assert f"(process {first.pid})" in machine.said
-    first.send_signal(signal.SIGCONT)
-    first.communicate(timeout=60)
-    assert first.returncode == EXIT_OK and "First night" in machine.answer
-    assert len(list(machine.results.glob("*/runs/*.gz"))) == 1
 
 
 def test_a_full_disk_is_told(machine: Machine) -> None:

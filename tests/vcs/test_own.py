@@ -257,9 +257,8 @@ def test_what_is_built_at_all(
     assert (len(build), len(install)) == commands
 
 
-@pytest.mark.parametrize("named", ["'bench'", "[3]", "{a = 1}"])
-def test_folders_that_are_no_list_are_refused_in_words(tmp_path: Path, named: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(f"[tool.hostbench]\nworkloads = {named}\n")
+def test_folders_that_are_no_list_are_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.hostbench]\nworkloads = [3]\n")
     with pytest.raises(UsageError, match="no list of folders"):
         families.configured(tmp_path)
 
