@@ -42,58 +42,41 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_clean_tree_is_its_commit(root: Path) -> None:
-    found = checkout(root, root / "results", {})
-    assert found.commit == git(root, "rev-parse", "HEAD")
-    assert found.committed_at == git(root, "show", "-s", "--format=%cI")
-    assert found.scratch is None
-
-
-def test_a_date_that_cannot_be_kept(root: Path) -> None:
-    git(root, "commit", "-q", "--allow-empty", "-m", "in the year 3000", GIT_COMMITTER_DATE=FAR)
-    assert git(root, "show", "-s", "--format=%cI").startswith("3000-01-01")
-    found = checkout(root, root / "results", {})
-    assert (found.commit, found.committed_at) == (git(root, "rev-parse", "HEAD"), None)
-
-
-def test_a_dirty_tree_is_scratch(root: Path) -> None:
-    (root / "hostbench" / "__init__.py").write_text("changed")
-    found = checkout(root, root / "results", {})
-    assert found.commit == git(root, "rev-parse", "HEAD")
-    assert found.scratch == "uncommitted changes"
-
-
-def test_staged_changes_count_too(root: Path) -> None:
-    (root / "hostbench" / "new.py").write_text("staged")
-    assert checkout(root, root / "results", {}).scratch is None  # untracked: a note, a journal
-    git(root, "add", "-A")
-    assert checkout(root, root / "results", {}).scratch == "uncommitted changes"
-
-
-def test_changed_results_are_no_change_of_the_code(root: Path, tmp_path: Path) -> None:
+    """What is not tracked is a note, a journal; the results are no code."""
+    clean = checkout(root, root / "results", {})
+    assert clean.commit == git(root, "rev-parse", "HEAD") and clean.scratch is None
+    assert clean.committed_at == git(root, "show", "-s", "--format=%cI")
+    (root / "hostbench" / "new.py").write_text("new")
     (root / "results" / "kept.json").write_text("measured again")
-    assert checkout(root, root / "results", {}).scratch is None
+    assert checkout(root, root / "results", {}) == clean
     assert checkout(root, Path("/elsewhere"), {}).scratch == "uncommitted changes"
+    git(root, "add", "hostbench")
+    dirty = checkout(root, root / "results", {})
+    assert (dirty.commit, dirty.scratch) == (clean.commit, "uncommitted changes")
+    git(root, "commit", "-q", "-m", "in the year 3000", GIT_COMMITTER_DATE=FAR)
+    assert checkout(root, root / "results", {}).committed_at is None, "a date that nothing can keep"
 
 
-def test_without_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    bare = checkout(tmp_path, tmp_path / "results", {})
-    assert (bare.commit, bare.committed_at, bare.scratch) == (None, None, "no git repository")
-    nowhere = checkout(None, tmp_path / "results", {})
-    assert nowhere.commit is None and nowhere.scratch == "outside a checkout of hostbench"
+def test_without_a_repository_there_is_no_commit(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reason names the remedy, and no path of this machine."""
 
+    def scratch(of: Path | None = root) -> str:
+        code = checkout(of, root / "results", {})
+        assert code.commit is None and code.committed_at is None
+        return str(code.scratch)
 
-def test_without_git(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(root / "nothing"))
-    assert str(checkout(root, root / "results", {}).scratch).startswith("git is not installed")
-
-
-def test_another_users_repository(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept of it names the remedy, and no path of this machine."""
+    bare = tmp_path_factory.mktemp("bare")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(bare.parent))
+    assert scratch(bare) == "no git repository"
+    assert scratch(None) == "outside a checkout of hostbench"
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    said = str(checkout(root, root / "results", {}).scratch)
-    assert said.startswith("another user owns") and "safe.directory" in said
-    assert str(root) not in said
+    reason = scratch()
+    assert reason.startswith("another user owns") and "safe.directory" in reason
+    assert str(root) not in reason
+    monkeypatch.setenv("PATH", str(root / "nothing"))
+    assert scratch().startswith("git is not installed")
 
 
 def test_another_copy_of_hostbench_is_scratch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,44 +112,27 @@ def test_a_project_of_ones_own_has_the_commit_of_its_families(
     assert scratch(steps=[own]) == "uncommitted changes"
 
 
-def test_places(root: Path) -> None:
-    assert places.project_root(root / "hostbench" / "deep") == root
-    assert places.asv_results(root) == root / "results"
-    (root / "asv.conf.json").write_text('{\n  // where\n  "results_dir": "out/there"\n}')
-    assert places.asv_results(root) == root / "out/there"
-    assert places.asv_results(root / "hostbench") == root / "hostbench" / "results"
-    (root / "asv.conf.json").write_text("{")
-    with pytest.raises(UsageError, match=r"asv\.conf\.json"):
-        places.asv_results(root)
-
-
 @pytest.mark.parametrize(
-    "text",
+    ("text", "folder"),
     [
-        '{"results_dir": "a//b" // where\n}',
-        '{/* "results_dir": "x",\n */ "results_dir": "a//b",}',
-        '{"x": ["/*", "*/", ",]",], // "]\n"results_dir": "a//b",\n}',
-        '{"x": "a \\" // b", "results_dir": "a//b"}',
+        ('{\n  // where\n  "results_dir": "out/there"\n}', "out/there"),
+        ('{/* "results_dir": "x",\n */ "results_dir": "a//b",}', "a/b"),
+        ('{"x": ["/*", "*/", ",]",], // "]\n"results_dir": "a//b",\n}', "a/b"),
+        ('{"x": "a \\" // b", "results_dir": "a//b"}', "a/b"),
+        ("{}", "results"),
+        *((text, None) for text in ("{", "[]", "null", "3", '{"results_dir": 3}', "{results_dir")),
     ],
 )
-def test_a_configuration_with_comments(
-    root: Path, text: str, monkeypatch: pytest.MonkeyPatch
+def test_where_asv_keeps_results(
+    root: Path, text: str, folder: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A base install has neither asv nor json5."""
+    assert places.project_root(root / "hostbench" / "deep") == root
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     (root / "asv.conf.json").write_text(text)
-    assert places.asv_results(root) == root / "a" / "b"
-
-
-def test_a_configuration_as_only_asv_reads_it(root: Path) -> None:
-    pytest.importorskip("json5")
-    (root / "asv.conf.json").write_text("{results_dir: 'there'}")
-    assert places.asv_results(root) == root / "there"
-
-
-@pytest.mark.parametrize("text", ["[]", "null", "3", '{"results_dir": 3}', "{results_dir"])
-def test_a_configuration_of_another_shape(root: Path, text: str) -> None:
-    (root / "asv.conf.json").write_text(text)
+    if folder is not None:
+        assert places.asv_results(root) == root / folder
+        return
     with pytest.raises(UsageError, match=r"asv\.conf\.json"):
         places.asv_results(root)
 
