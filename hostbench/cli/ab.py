@@ -11,7 +11,7 @@ from shlex import quote
 from hostbench.cli import compare as comparing
 from hostbench.cli.measuring import Pair, measure_pair
 from hostbench.cli.output import check_folder, show, warn, write_file
-from hostbench.cli.program import given, program
+from hostbench.cli.program import given
 from hostbench.cli.results import results_folder
 from hostbench.cli.run_setup import (
     Measuring,
@@ -155,8 +155,8 @@ def step_in_words(word: str, measured: Measured, found: Comparison) -> str:
     code = measured.sides[1].code
     first, second = measured.pair.run_ids
     return (
-        f"{word:4}  {str(code.commit)[:8]}  {effect:26}  {about(Path.cwd(), str(code.commit))}\n"
-        f"      {program()} compare run:{first} run:{second}"
+        f"{word:4}  {str(code.commit)[:8]}  {effect:28}  {about(Path.cwd(), str(code.commit))}\n"
+        f"      hostbench compare run:{first} run:{second}"
     )
 
 

@@ -123,9 +123,10 @@ def in_words(found: Mapping[Key, Comparison], sides: Sides) -> Iterator[str]:
     spreads = [one.spread or 0.0 for one in undecided if not one.has_few]
     few = len(undecided) - len(spreads)
     why = f"fewer than {MIN_LAUNCHES} launches a side"
-    helps = "more launches (--launches 20)"
+    by_run = any(one.unit == "run" for one in undecided)
+    helps = "more runs" if by_run else "more launches (--launches 20)"
     if spreads:
-        apart = f"launches differ by {median(spreads):.0%}"
+        apart = f"{'runs' if by_run else 'launches'} differ by {median(spreads):.0%}"
         why = f"{few} have {why}; of the others {apart}" if few else apart
         helps += f" or a quieter machine{f' ({sides.busy})' if sides.busy else ''}"
     if undecided:
@@ -153,11 +154,12 @@ def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) ->
     for (status, place, other), own in groups.items():
         has = f", with a number at {names[1 - place]}" if other else ""
         yield f"{status} at {names[place]}{has}: {number_of(len(own), 'case')}"
-        for one in own if every else own[:_FEW]:
+        listed = own if every else own[: _FEW if "failed" in status else 3]
+        for one in listed:
             why = f": {one.reason}" if one.reason else ""
             yield f"  {as_typed(name_of(one.key))}{why}"
-        if len(own) > _FEW and not every:
-            yield f"  and {len(own) - _FEW} more; --all names them"
+        if len(own) > len(listed):
+            yield f"  and {len(own) - len(listed)} more; --all names them"
 
 
 def notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
