@@ -33,7 +33,7 @@ from hostbench.core.errors import (
     DeviceLost,
     HostbenchError,
 )
-from hostbench.core.records import Archived, Launch, Measurement, Outcome
+from hostbench.core.records import Launch, Measurement, Outcome
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.runner import journal, plan
@@ -512,84 +512,41 @@ def test_a_device_that_never_starts_is_said_and_nothing_is_kept(
 
 
 def test_a_run_in_parts_is_whole_in_the_end(
-    results: Path, capsys: pytest.CaptureFixture[str]
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A part ends with the case that the time ran out in, and says how to go on."""
+    """A part ends with the case that the time ran out in, or that was interrupted, and says how to
+    go on."""
     assert main([*QUICK, "--budget", "0.000001"]) == EXIT_OK
     first = only(results)
     assert len(first.winners()) == 1 and not first.is_complete
     assert "stopped; what was measured is kept" in capsys.readouterr().err
-    assert main(["run", "--resume", "--budget", "0.000001s"]) == EXIT_OK
+    monkeypatch.setattr(measuring, "Launcher", Interrupted)
+    assert main(["run", "--resume"]) == EXIT_FAILED
+    monkeypatch.setattr(measuring, "Launcher", InProcess)
     assert main(["run", "--resume"]) == EXIT_OK
     whole = only(results)
-    assert whole.is_complete and len(whole.parts) == 3
-    assert [len(part.records) for part in whole.parts] == [1, 1, num_records(whole) - 2]
-
-
-@pytest.mark.parametrize(
-    ("launcher", "code"), [(Refusing, EXIT_NOTHING_MEASURED), (Failing, EXIT_FAILED)]
-)
-def test_a_part_without_a_number_or_with_a_failure_says_so(
-    launcher: type, code: int, results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(measuring, "Launcher", launcher)
-    assert main([*QUICK, "--budget", "0.000001"]) == code
-    assert not only(results).is_complete
+    assert whole.is_complete and whole.run_id == first.run_id and not whole.not_measured()
+    assert [len(part.records) for part in whole.parts] == [1, 2, num_records(whole) - 3]
+    assert main(["run", "--resume"]) == EXIT_USAGE
+    assert "nothing to resume" in capsys.readouterr().err
 
 
 def test_the_remedies_name_the_folder_and_the_machine_that_were_given(
-    stage: Path, capsys: pytest.CaptureFixture[str]
+    stage: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ("--results", "my results", "--machine", "table")
     assert main([*QUICK, *where, "--budget", "0.000001"]) == EXIT_OK
     said = capsys.readouterr()
     assert " dashboard --results 'my results' (pictures)\n" in said.out
     assert " run --resume --machine table --results 'my results'`" in said.err
+    monkeypatch.setattr(measuring, "Launcher", Failing)
+    assert main([*QUICK, "--budget", "0.000001"]) == EXIT_FAILED
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "inf", "nan", "", "m", "0m", "9 min", "1h30m"])
 def test_a_part_needs_a_time(results: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     assert main([*QUICK, "--budget", text]) == EXIT_USAGE
     assert f"'--budget': {text!r} is no time above zero: write 90, 90s," in capsys.readouterr().err
-
-
-def test_resume_finishes_the_run(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(measuring, "Launcher", Interrupted)
-    assert main(QUICK) == EXIT_FAILED
-    first = only(results)
-    assert len(first.winners()) == 2 and not first.is_complete
-    monkeypatch.setattr(measuring, "Launcher", InProcess)
-    assert main(["run", "--resume"]) == EXIT_OK
-    whole = only(results)
-    assert whole.is_complete and whole.run_id == first.run_id
-    assert [len(part.records) for part in whole.parts] == [2, num_records(whole) - 2]
-    assert not whole.not_measured()
-    assert first.run_id in capsys.readouterr().out
-    assert main(["run", "--resume"]) == EXIT_USAGE
-    assert "nothing to resume" in capsys.readouterr().err
-
-
-def test_a_run_opens_no_archive_but_those_it_may_resume(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for other in (run([record(copy_case())]), run([record(copy_case())], machine="table")):
-        archive.write(results, other)
-    opened: list[Path] = []
-    parse = archive.parse
-
-    def noted(path: Path, content: bytes) -> Archived:
-        opened.append(path)
-        return parse(path, content)
-
-    monkeypatch.setattr(archive, "parse", noted)
-    monkeypatch.setattr(measuring, "Launcher", Interrupted)
-    assert main(QUICK) == EXIT_FAILED
-    assert not opened and " dashboard" in capsys.readouterr().out
-    monkeypatch.setattr(measuring, "Launcher", InProcess)
-    assert main(["run", "--resume"]) == EXIT_OK
-    assert len(opened) == 1 and "-nogit-" in opened[0].name
 
 
 def test_the_seed_makes_the_order(results: Path) -> None:
