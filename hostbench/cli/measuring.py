@@ -66,9 +66,9 @@ def walk(
         with ExitStack() as stack:
             stack.enter_context(bar)
             stack.enter_context(facts.Watch(setup.watched(tell), setup.device, setup.facts))
-            for place, record in _records(setup, plan, sides, bar, stack, most):
-                journals[place].case(setup.dated(record))
-                records[place].append(record)
+            for index, record in _records(setup, plan, sides, bar, stack, most):
+                journals[index].case(setup.dated(record))
+                records[index].append(record)
                 if time.monotonic() > late_s and all(records):
                     end = "stopped"
                     break
@@ -101,7 +101,7 @@ def _records(
         return
     first, second = (
         stack.enter_context(Launcher(bar.tick, bar.started, side.root, side.variables))
-        for name, side in zip("AB", sides, strict=True)
+        for side in sides
     )
 
     def measured(part: Plan) -> Iterator[tuple[int, CaseRecord]]:
