@@ -1,4 +1,4 @@
-"""The detector: seconds in, changes out. Pure; docs/detector.md has the formulas.
+"""The detector: seconds in, changes out. Pure; docs/judgement.md has the formulas.
 
 `detect` is the one interface that every detector is compared by. `judge` does the same for many
 series at once, which is what makes it quick, and says how small a change each could have shown.
