@@ -23,11 +23,11 @@ from hostbench.core.files import REPLACE, damaged, read_stored
 Params = tuple[tuple[str, Any], ...]
 """(parameter name, value) of one combination."""
 
-Tell = Callable[[Path], None]
+OnFile = Callable[[Path], None]
 """Is told of each file that is about to be read: a large tree takes minutes."""
 
 
-def untold(_: Path) -> None:
+def ignore_file(_: Path) -> None:
     """Where nobody waits."""
 
 

@@ -15,12 +15,12 @@ from hostbench.core.errors import UsageError
 from hostbench.core.files import is_url
 from hostbench.facts.record import Facts
 from hostbench.store import runs, table
-from hostbench.store.asv_tree import Tell, environment_of, untold
+from hostbench.store.asv_tree import OnFile, environment_of, ignore_file
 from hostbench.store.columns import COUNTS, RUN_COUNTS, SIDES, STATUSES
 from hostbench.store.runs import AboutRun, WholeRun
-from hostbench.store.table import lake, remote
+from hostbench.store.table import delta, remote
+from hostbench.store.table.delta import DAMAGE, of_machine, text
 from hostbench.store.table.files import KINDS, digest_of
-from hostbench.store.table.lake import DAMAGE, of_machine, text
 from hostbench.store.table.rows import PLACE, READING, SCHEMA, SHOWN, times, to_frame
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class History:
     Raises UsageError where there is no such folder, no such table.
     """
 
-    def __init__(self, results: Path | str, tell: Tell = untold) -> None:
+    def __init__(self, results: Path | str, on_file: OnFile = ignore_file) -> None:
         self.results: Path | None = None
         """The folder; None of a table at a URL: there are no files of asv's, and no triage."""
         self._url = str(results)
@@ -69,10 +69,10 @@ class History:
             self._take(remote.open_remote(self._url))
         else:
             self.results = Path(results)
-            self._take(table.open_table(self.results, tell=tell))
+            self._take(table.open_table(self.results, on_file=on_file))
 
     def _take(self, opened: table.ResultTable) -> None:
-        self._lake = opened.lake
+        self._tables = opened.tables
         self.__dict__.pop("_abouts", None)
         own = opened.files.column("warnings").drop_null().to_pylist()
         said = [text for unit in own for text in json.loads(unit)]
@@ -80,7 +80,7 @@ class History:
         """What could not be read; each names its file."""
         self._files = _by_time(opened.files)
         self._with_rows = self._files[self._files["rows"] > 0]
-        self._is_whole = opened.lake.num_points == self._with_rows["rows"].sum()
+        self._is_whole = opened.tables.num_points == self._with_rows["rows"].sum()
 
     def _open_again(self, error: Exception) -> None:
         if self.results is None:
@@ -92,14 +92,14 @@ class History:
     def beside(self) -> Path:
         """Where what is derived from the table may be kept: its folder; of a table at a URL one
         that goes with this process."""
-        return Path(self._lake.url) if self.results else table.elsewhere(self._url)
+        return Path(self._tables.url) if self.results else table.elsewhere(self._url)
 
     def state(self, machine: str) -> str:
         """A text that changes with what counts of a machine: which files, read by which code; of a
         table at a URL, which readings."""
         about = _STATE if self.results else [*_STATE, READING]
         own = self._of_machine(machine)[about].sort_values("key")
-        return digest_of([self._lake.description, own.fillna("").to_numpy().tolist()])
+        return digest_of([self._tables.description, own.fillna("").to_numpy().tolist()])
 
     def run_ids(self, machine: str) -> set[str]:
         """Of the runs of a machine that have rows."""
@@ -129,8 +129,8 @@ class History:
             return to_frame(SCHEMA.empty_table())
         where = of_machine(machine)
         if len(readings) <= _FEW:
-            where += f" and {lake.is_in(readings)}"
-        return self._ordered(lake.counting(self._read(SHOWN, where), readings))
+            where += f" and {delta.is_in(readings)}"
+        return self._ordered(delta.counting(self._read(SHOWN, where), readings))
 
     def rows_of(self, run: AboutRun) -> pd.DataFrame:
         """The rows of one run."""
@@ -154,11 +154,11 @@ class History:
         the same."""
         kept = None
         if not self._is_whole:
-            readings = self._lake.read_column(READING, machine)
+            readings = self._tables.read_column(READING, machine)
             kept = np.isin(readings.to_numpy(), self._with_rows[READING])
         found = {}
         for name in columns:  # one after the other: each is in memory twice for a moment
-            column = self._lake.read_column(name, machine)
+            column = self._tables.read_column(name, machine)
             found[name] = (column if kept is None else column.filter(pa.array(kept))).to_pandas()
             del column
             pa.default_memory_pool().release_unused()
@@ -171,8 +171,8 @@ class History:
         files = self._of_machine(machine)
         where = of_machine(machine) if len(files) else "false"
         if len(files) and not self._is_whole:
-            where += f" and {lake.is_in(files[READING].tolist())}"
-        found = lake.ask_sql(self._lake.points, _SERIES.format(where=where))
+            where += f" and {delta.is_in(files[READING].tolist())}"
+        found = delta.ask_sql(self._tables.points, _SERIES.format(where=where))
         names = ["workload", "case", "has_number"]
         rows: pd.DataFrame = found.select(names).to_pandas()
         return rows.astype({"workload": object, "case": object})
@@ -258,9 +258,9 @@ class History:
     def _read(self, columns: Sequence[str], where: str) -> pa.Table:
         """Rows that count."""
         if self._is_whole:
-            return self._lake.read(columns, where)
-        rows = self._lake.read([*dict.fromkeys([*columns, READING])], where)
-        return lake.counting(rows, self._with_rows[READING])
+            return self._tables.read(columns, where)
+        rows = self._tables.read([*dict.fromkeys([*columns, READING])], where)
+        return delta.counting(rows, self._with_rows[READING])
 
     def _ordered(self, rows: pa.Table) -> pd.DataFrame:
         """By time; at one time by kind, key and place."""
@@ -275,7 +275,7 @@ class History:
 
 
 def _by_time(files: pa.Table) -> pd.DataFrame:
-    """A row for each Unit, the oldest first, those without a time last. `rank`: its place among
+    """A row for each Source, the oldest first, those without a time last. `rank`: its place among
     those of one moment, runs before asv."""
     times = files.column("first_at").cast(pa.timestamp("us", tz="UTC"))
     known = files.append_column("started_at", times).to_pandas()

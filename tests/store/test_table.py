@@ -23,7 +23,7 @@ from hostbench.store import archive, table
 from hostbench.store.columns import ABOUT, COLUMNS, COUNTS, STATUSES
 from hostbench.store.history import History
 from hostbench.store.table import asv_points, files, rows
-from hostbench.store.table.lake import MANY, Lake
+from hostbench.store.table.delta import MANY, DeltaTables
 from tests.conftest import SOAK
 from tests.fakes.builders import (
     GPU_FACTS,
@@ -61,8 +61,8 @@ def fresh(results: Path) -> History:
         return History(results)
 
 
-def lake(results: Path) -> Lake:
-    return Lake(str(table.folder_of(results)))
+def tables(results: Path) -> DeltaTables:
+    return DeltaTables(str(table.folder_of(results)))
 
 
 def same_rows(first: pd.DataFrame, second: pd.DataFrame) -> None:
@@ -123,10 +123,10 @@ def test_every_row_is_the_frames(tree: Path) -> None:
     found = same(tree)
     assert len(found.warnings) == 2
     assert len(found.frame()) == 22 + 5 + 5 + 5
-    before = lake(tree)
+    before = tables(tree)
     same(tree)
-    assert lake(tree).points.version() == before.points.version()
-    assert lake(tree).files.version() == before.files.version()
+    assert tables(tree).points.version() == before.points.version()
+    assert tables(tree).files.version() == before.files.version()
 
 
 @pytest.mark.parametrize(
@@ -237,10 +237,10 @@ CHANGES = [
 
 @pytest.mark.parametrize("change", dict.fromkeys(CHANGES))
 def test_after_a_change(tree: Path, change: Callable[[Path, random.Random], None]) -> None:
-    before = lake(tree)
+    before = tables(tree)
     change(tree, random.Random(4))
     same(tree)
-    assert lake(tree).points.metadata().id == before.points.metadata().id
+    assert tables(tree).points.metadata().id == before.points.metadata().id
 
 
 @settings(
@@ -283,32 +283,32 @@ def cut_what_was_read(folder: Path) -> None:
 
 def lose_points(folder: Path) -> None:
     """As a writer whose rows were lost: `files` says more than there is."""
-    Lake(str(folder)).points.delete("machine = 'shelf'")
+    DeltaTables(str(folder)).points.delete("machine = 'shelf'")
 
 
 @pytest.mark.parametrize(
     "damage", [cut_the_log, lose_the_log, other_program, cut_what_was_read, lose_points]
 )
 def test_a_broken_table_is_made_anew(tree: Path, damage: Callable[[Path], None]) -> None:
-    before = lake(tree)
+    before = tables(tree)
     damage(table.folder_of(tree))
     same(tree)
-    assert lake(tree).points.metadata().id != before.points.metadata().id
+    assert tables(tree).points.metadata().id != before.points.metadata().id
 
 
 def test_a_killed_writer_leaves_nothing_that_counts(tree: Path) -> None:
     """Its points are there, and no record of what was read names them."""
     found = same(tree)
-    rows = lake(tree).read(None, "machine = 'shelf'")
+    rows = tables(tree).read(None, "machine = 'shelf'")
     orphans = rows.set_column(
         rows.schema.get_field_index("reading"), "reading", pa.array([7] * len(rows))
     )
-    lake(tree).append(orphans)
+    tables(tree).append(orphans)
     left = History(f"file://{table.folder_of(tree)}")  # a reader there sweeps nothing
     same_rows(left.frame(), found.frame())
-    assert lake(tree).num_points == len(found.frame()) + len(rows)
+    assert tables(tree).num_points == len(found.frame()) + len(rows)
     same(tree)
-    assert lake(tree).num_points == len(found.frame())
+    assert tables(tree).num_points == len(found.frame())
 
 
 def test_one_series_and_one_run(tree: Path) -> None:
@@ -400,23 +400,23 @@ def test_small_files_are_folded(tmp_path: Path) -> None:
     for number in range(MANY + 2):
         archive.write(tmp_path, a_run(number))
         History(tmp_path)
-    assert len(lake(tmp_path).points.file_uris()) < MANY
-    assert len(lake(tmp_path).files.file_uris()) < MANY
+    assert len(tables(tmp_path).points.file_uris()) < MANY
+    assert len(tables(tmp_path).files.file_uris()) < MANY
     same(tmp_path)
 
 
 def test_a_large_file_is_not_written_again_for_each_few_small_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table.lake, "SMALL", 20)
+    monkeypatch.setattr(table.delta, "SMALL", 20)
     for number in range(24):
         archive.write(tmp_path, a_run(number))
     History(tmp_path)
-    (large,) = lake(tmp_path).points.file_uris()
+    (large,) = tables(tmp_path).points.file_uris()
     for number in range(24, 24 + MANY):
         archive.write(tmp_path, a_run(number))
         History(tmp_path)
-    left = lake(tmp_path).points.file_uris()
+    left = tables(tmp_path).points.file_uris()
     assert large in left and len(left) == 2
     same(tmp_path)
 
@@ -425,11 +425,11 @@ def test_files_in_use_are_not_swept_at_once(tree: Path) -> None:
     """A reader may still hold the older version."""
     before = History(tree)
     num_rows = len(before.frame())
-    old = set(before._lake.points.file_uris())
+    old = set(before._tables.points.file_uris())
     for number in range(10, 10 + MANY):
         archive.write(tree, a_run(number))
         History(tree)
-    assert not old <= set(lake(tree).points.file_uris()), "some were folded"
+    assert not old <= set(tables(tree).points.file_uris()), "some were folded"
     assert len(before.frame()) == num_rows
 
 

@@ -18,7 +18,7 @@ from hostbench.core.records import Run
 from hostbench.store import archive, table
 from hostbench.store.history import History
 from hostbench.store.table import files, remote
-from hostbench.store.table.lake import Lake
+from hostbench.store.table.delta import DeltaTables
 from tests.fakes.builders import GPU_FACTS, copy_case, later, record, run, write_journal
 from tests.store.test_frame import asv_file
 from tests.store.test_table import same_rows
@@ -182,10 +182,10 @@ def test_a_killed_publisher_leaves_nothing_that_counts(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Lake, "replace_files", killed)
+        patch.setattr(DeltaTables, "replace_files", killed)
         with pytest.raises(KeyboardInterrupt):
             remote.publish(results, opened, place)
-    assert Lake(place).num_points == len(History(place).frame()) + 1
+    assert DeltaTables(place).num_points == len(History(place).frame()) + 1
     assert "attic" not in History(place).machines()
     assert "attic" not in set(History(place).frame()["machine"])
     publish(results, place)
@@ -200,7 +200,7 @@ def test_others_that_are_always_faster_are_named(
     def refuse(*_: object) -> None:
         raise CommitFailedError("somebody else")
 
-    monkeypatch.setattr(Lake, "replace_files", refuse)
+    monkeypatch.setattr(DeltaTables, "replace_files", refuse)
     with pytest.raises(BrokenError, match="at the same time"):
         remote.publish(results, opened, place)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from hostbench.core.errors import UsageError
 from hostbench.store import kept
-from hostbench.store.asv_tree import Tell, untold
+from hostbench.store.asv_tree import OnFile, ignore_file
 from hostbench.store.table import files
+from hostbench.store.table.delta import DAMAGE, DeltaTables
 from hostbench.store.table.files import ResultTable
-from hostbench.store.table.lake import DAMAGE, Lake
 from hostbench.store.table.reading import Reader
 
 __all__ = ["DAMAGE", "ResultTable", "elsewhere", "folder_of", "open_table"]
@@ -30,7 +30,7 @@ def folder_of(results: Path) -> Path:
     return whole.parent / f".{whole.name}.table"
 
 
-def open_table(results: Path, rebuild: bool = False, tell: Tell = untold) -> ResultTable:
+def open_table(results: Path, rebuild: bool = False, on_file: OnFile = ignore_file) -> ResultTable:
     """The table of a results folder as it is now: what is new or changed is read, what went is
     forgotten; a damaged one is made anew.
 
@@ -39,9 +39,9 @@ def open_table(results: Path, rebuild: bool = False, tell: Tell = untold) -> Res
     if not results.is_dir():
         raise UsageError(f"there is no results folder {results}; name one with --results")
     with contextlib.suppress(*DAMAGE, UnicodeEncodeError):  # a table's path is a URL
-        return _opened(results, folder_of(results), rebuild, tell)
+        return _opened(results, folder_of(results), rebuild, on_file)
     try:
-        return _opened(results, elsewhere(str(results.resolve())), rebuild, tell)
+        return _opened(results, elsewhere(str(results.resolve())), rebuild, on_file)
     except DAMAGE as error:
         raise UsageError(
             f"cannot keep the table of {results}, neither beside it nor in "
@@ -57,41 +57,41 @@ def elsewhere(results: str) -> Path:
     return folder
 
 
-def _opened(results: Path, folder: Path, rebuild: bool, tell: Tell) -> ResultTable:
+def _opened(results: Path, folder: Path, rebuild: bool, on_file: OnFile) -> ResultTable:
     with _lock(folder), _without_collection():
         if not rebuild:
             with contextlib.suppress(*DAMAGE):
-                return _refreshed(results, Lake(str(folder)), tell)
+                return _refreshed(results, DeltaTables(str(folder)), on_file)
         for name in ("points", "files"):
             shutil.rmtree(folder / name, ignore_errors=True)
-        lake = Lake.create(str(folder), files.SCHEMA, files.description())
-        return _refreshed(results, lake, tell)
+        tables = DeltaTables.create(str(folder), files.SCHEMA, files.description())
+        return _refreshed(results, tables, on_file)
 
 
 class _OutdatedError(OSError):
     """Another version of hostbench made the table, or its rows are not those that count."""
 
 
-def _refreshed(results: Path, lake: Lake, tell: Tell) -> ResultTable:
-    if lake.description != files.description():
+def _refreshed(results: Path, tables: DeltaTables, on_file: OnFile) -> ResultTable:
+    if tables.description != files.description():
         raise _OutdatedError
-    units = files.units_of(files.read(lake))
-    if lake.num_points != sum(unit.rows for unit in units.values()):
+    sources = files.sources_of(files.read(tables))
+    if tables.num_points != sum(source.rows for source in sources.values()):
         raise _OutdatedError  # rows were lost, or a writer was killed
-    reader = Reader(results, units, tell)
+    reader = Reader(results, sources, on_file)
     batches = 0
     for table in reader.tables():
-        lake.append(table)
+        tables.append(table)
         batches += 1
     if reader.fresh or reader.gone:
-        gone = [unit.reading for unit in reader.gone]
-        lake.replace_files(files.to_table([*reader.fresh.values()]), gone)
-        lake.delete([unit.reading for unit in reader.gone if unit.rows])
-        lake.tidy({unit.machine for unit in reader.fresh.values() if unit.rows})
-        lake.refresh()
+        gone = [source.reading for source in reader.gone]
+        tables.replace_files(files.to_table([*reader.fresh.values()]), gone)
+        tables.delete([source.reading for source in reader.gone if source.rows])
+        tables.tidy({source.machine for source in reader.fresh.values() if source.rows})
+        tables.refresh()
         if batches > 1:
-            lake.shorten_log()
-    return ResultTable(lake=lake, files=files.read(lake), warnings=tuple(reader.warnings))
+            tables.shorten_log()
+    return ResultTable(tables=tables, files=files.read(tables), warnings=tuple(reader.warnings))
 
 
 @contextlib.contextmanager

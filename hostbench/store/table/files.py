@@ -14,7 +14,7 @@ import pyarrow as pa
 import hostbench
 from hostbench import families
 from hostbench.store.columns import STATUSES
-from hostbench.store.table.lake import Lake
+from hostbench.store.table.delta import DeltaTables
 from hostbench.store.table.rows import READING, texts
 
 FORMAT = 3
@@ -26,7 +26,7 @@ journal, has no rows of its own."""
 
 
 @dataclass(slots=True)
-class Unit:
+class Source:
     """What is read and replaced together, as it was read."""
 
     key: str
@@ -67,22 +67,22 @@ class Unit:
 class ResultTable:
     """A table as it was when it was opened; hostbench.store.history asks it."""
 
-    lake: Lake
+    tables: DeltaTables
     files: pa.Table
-    """A row for each Unit; of two readings of one file the later counts."""
+    """A row for each Source; of two readings of one file the later counts."""
     warnings: tuple[str, ...] = ()
-    """Of files that are no unit."""
+    """Of files that are no source."""
 
 
 _TEXTS = ("machine", "commit", "run_id", "hardware", "torch", "driver", "scratch", "source")
 _JSON = ("about", "warnings")
 _INTS = (READING, "size", "changed_ns", "rows", "first_at", "last_at")
-_NAMES = [one.name for one in fields(Unit)]
+_NAMES = [one.name for one in fields(Source)]
 SCHEMA = pa.schema([(name, pa.int64() if name in _INTS else pa.string()) for name in _NAMES])
 
 
-def to_table(units: Sequence[Unit]) -> pa.Table:
-    columns: dict[str, Any] = {n: [getattr(unit, n) for unit in units] for n in _NAMES}
+def to_table(sources: Sequence[Source]) -> pa.Table:
+    columns: dict[str, Any] = {n: [getattr(source, n) for source in sources] for n in _NAMES}
     for name in _JSON:
         columns[name] = [None if not value else json.dumps(value) for value in columns[name]]
     for name in _NAMES:
@@ -90,25 +90,25 @@ def to_table(units: Sequence[Unit]) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-def read(lake: Lake) -> pa.Table:
-    """A row for each unit. Raises one of DAMAGE."""
-    return lake.read_files(_NAMES).cast(SCHEMA)
+def read(tables: DeltaTables) -> pa.Table:
+    """A row for each source. Raises one of DAMAGE."""
+    return tables.read_files(_NAMES).cast(SCHEMA)
 
 
-def units_of(table: pa.Table) -> dict[str, Unit]:
+def sources_of(table: pa.Table) -> dict[str, Source]:
     """By key; of two readings of one file the later counts."""
     columns = {name: table.column(name).to_pylist() for name in _NAMES}
     for name in _JSON:
         columns[name] = [None if text is None else json.loads(text) for text in columns[name]]
-    found: dict[str, Unit] = {}
-    for unit in map(Unit, *columns.values()):
-        if unit.key not in found or found[unit.key].reading < unit.reading:
-            found[unit.key] = unit
+    found: dict[str, Source] = {}
+    for source in map(Source, *columns.values()):
+        if source.key not in found or found[source.key].reading < source.reading:
+            found[source.key] = source
     return found
 
 
-def describe(table: pa.Table, units: Mapping[int, Unit]) -> None:
-    """Note in each unit what its rows have in common, and count them."""
+def describe(table: pa.Table, sources: Mapping[int, Source]) -> None:
+    """Note in each source what its rows have in common, and count them."""
     names = ("family", "device", "workload", "status", "flags", "started_at", *_TEXTS, READING)
     columns = {name: _column(table, name) for name in names}
     rows: Any = pd.DataFrame({name: column.to_pandas() for name, column in columns.items()})
@@ -127,12 +127,12 @@ def describe(table: pa.Table, units: Mapping[int, Unit]) -> None:
     times = of_unit["started_at"].agg(["min", "max"]).itertuples(index=False)
     known = zip(of_unit.size().items(), times, heads.to_dict("records"), strict=True)
     for (reading, num), (first, last), head in known:
-        unit = units[reading]
-        unit.rows, unit.counts = int(num), json.dumps(counts[reading])
+        source = sources[reading]
+        source.rows, source.counts = int(num), json.dumps(counts[reading])
         if not pd.isna(first):
-            unit.first_at, unit.last_at = first.value // 1000, last.value // 1000
+            source.first_at, source.last_at = first.value // 1000, last.value // 1000
         for name, value in head.items():
-            setattr(unit, name, None if pd.isna(value) else value)
+            setattr(source, name, None if pd.isna(value) else value)
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:

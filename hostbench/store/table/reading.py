@@ -23,8 +23,8 @@ from hostbench.runner import journal
 from hostbench.store import adopt, archive, asv_tree, frame, runs
 from hostbench.store.runs import put_together
 from hostbench.store.table import asv_points
-from hostbench.store.table.files import Unit, describe, digest_of
-from hostbench.store.table.lake import MAX_ROWS
+from hostbench.store.table.delta import MAX_ROWS
+from hostbench.store.table.files import Source, describe, digest_of
 from hostbench.store.table.rows import FILE, READING, numbered, of_rows, texts
 
 Stat = list[int]
@@ -36,17 +36,17 @@ _NO_STAT = [0, 0]
 
 
 class Reader:
-    """Compares a results folder with the known units, reads what differs, and notes it in
-    `units`."""
+    """Compares a results folder with the known sources, reads what differs, and notes it in
+    `sources`."""
 
-    def __init__(self, results: Path, units: dict[str, Unit], tell: asv_tree.Tell) -> None:
-        self.results, self.units, self._tell = results, units, tell
-        self.fresh: dict[int, Unit] = {}
+    def __init__(self, results: Path, sources: dict[str, Source], on_file: asv_tree.OnFile) -> None:
+        self.results, self.sources, self._on_file = results, sources, on_file
+        self.fresh: dict[int, Source] = {}
         """What was read, by reading."""
-        self.gone: list[Unit] = []
+        self.gone: list[Source] = []
         """What counts no more."""
         self.warnings: list[str] = []
-        """Of files that are no unit: benchmarks.json, published.toml, machine.json."""
+        """Of files that are no source: benchmarks.json, published.toml, machine.json."""
         self._machines = sorted(self._names(results))
         self._archives: dict[str, Stat] = {}
         for machine in self._machines:
@@ -54,7 +54,7 @@ class Reader:
         self._asv = {machine: self._stats(machine, ".json") for machine in self._machines}
         found = ((path, stat_of(path)) for path in journal.find(results))
         self._journals = {p.relative_to(results).as_posix(): stat for p, stat in found if stat}
-        self._next = max([time.time_ns(), *(unit.reading + 1 for unit in units.values())])
+        self._next = max([time.time_ns(), *(source.reading + 1 for source in sources.values())])
         self._waiting: dict[str | None, list[pa.Table]] = {}
         self._num_waiting: Counter[str | None] = Counter()
         """Rows."""
@@ -68,7 +68,7 @@ class Reader:
             self._run(key, parts)
             yield from self._full()
         published.load(self.results, self.warnings.append)
-        for key in [key for key in self.units if key not in there]:
+        for key in [key for key in self.sources if key not in there]:
             self._forget(key)
         shared = asv_tree.described(self.results, self.warnings.append)
         claims = self._claims()
@@ -102,9 +102,9 @@ class Reader:
             if self._differs(path, stat):
                 self._part(path, stat, "", self._read(path))
             yield path
-        archived = {(self.units[path].about or {}).get("run_id") for path in self._archives}
+        archived = {(self.sources[path].about or {}).get("run_id") for path in self._archives}
         for path, stat in self._journals.items():
-            known = self.units.get(path)
+            known = self.sources.get(path)
             if not self._differs(path, stat, self._of_commit(known.commit if known else None)):
                 yield path
                 continue
@@ -115,11 +115,11 @@ class Reader:
             except FileNotFoundError:
                 continue  # it has just been archived: the archive is read the next time
             commit = run.header.commit if isinstance(run, Run) else None
-            unit = self._part(path, stat, self._of_commit(commit), run)
-            unit.commit = commit
+            source = self._part(path, stat, self._of_commit(commit), run)
+            source.commit = commit
             if isinstance(run, Run) and run.damaged and run.header.run_id not in archived:
                 text = f"{number_of(len(run.damaged), 'damaged journal line')} left out"
-                unit.warnings = [f"{self.results / path}: {text}"]
+                source.warnings = [f"{self.results / path}: {text}"]
             yield path
 
     def _of_commit(self, commit: str | None) -> str:
@@ -135,35 +135,35 @@ class Reader:
         )
 
     def _read(self, path: str) -> Run | DataError:
-        self._tell(self.results / path)
+        self._on_file(self.results / path)
         try:
             return archive.read(self.results / path)
         except DataError as error:
             return error
 
-    def _part(self, path: str, stat: Stat, depends: str, run: Run | DataError) -> Unit:
+    def _part(self, path: str, stat: Stat, depends: str, run: Run | DataError) -> Source:
         if isinstance(run, DataError):
-            return self._unit(path, "part", stat, depends, warnings=[str(run)])
+            return self._read_anew(path, "part", stat, depends, warnings=[str(run)])
         key = f"run {run.header.machine} {run.root_id}" if run.records else None
         if key:
             self._opened[path] = run
         about = {"run": key, "run_id": run.header.run_id}
-        return self._unit(path, "part", stat, depends, about=about)
+        return self._read_anew(path, "part", stat, depends, about=about)
 
     def _runs(self) -> dict[str, list[str]]:
         """Key of each run -> the paths of its parts."""
         found: dict[str, list[str]] = {}
         for path in (*self._archives, *self._journals):
-            unit = self.units.get(path)
-            key = unit and unit.about and unit.about["run"]
+            source = self.sources.get(path)
+            key = source and source.about and source.about["run"]
             if key:
                 found.setdefault(key, []).append(path)
         return dict(sorted(found.items()))
 
     def _run(self, key: str, paths: list[str]) -> None:
         """Read a run of these parts, if it is not known as it is now."""
-        own = [self.units[path] for path in paths]
-        seen = [[unit.key, unit.size, unit.changed_ns, unit.depends] for unit in own]
+        own = [self.sources[path] for path in paths]
+        seen = [[source.key, source.size, source.changed_ns, source.depends] for source in own]
         depends = digest_of([seen, stat_of(self.results / published.FILE)])
         if not self._differs(key, _NO_STAT, depends):
             return
@@ -171,12 +171,12 @@ class Reader:
             self._opened.pop(path) if path in self._opened else self._read(path) for path in paths
         ]
         run = next(iter(put_together(p for p in opened if isinstance(p, Run))), None)
-        said: list[str] = []
+        warnings: list[str] = []
         rows = None
         if run is not None:
             figures = published.load(self.results, lambda _: None)
-            rows = frame.rows_of_run(self.results, run, figures, said.append)
-        unit = self._unit(key, "run", _NO_STAT, depends, file=paths[0], warnings=said)
+            rows = frame.rows_of_run(self.results, run, figures, warnings.append)
+        source = self._read_anew(key, "run", _NO_STAT, depends, file=paths[0], warnings=warnings)
         if run is None or rows is None:
             return
         claims = [
@@ -184,18 +184,18 @@ class Reader:
             for part in run.parts
             for row in part.asv_rows
         ]
-        unit.about = {"parts": paths, "header": asdict(runs.about(run)), "claims": claims}
+        source.about = {"parts": paths, "header": asdict(runs.about(run)), "claims": claims}
         groups = {when: runs.facts_of(facts) for when, facts in run.parts[0].facts.items()}
         setup = to_json(causes.setup(groups))
-        unit.setup = json.dumps(setup) if setup else None
+        source.setup = json.dumps(setup) if setup else None
         if rows:
-            self._add(numbered(of_rows(rows), unit.reading))
+            self._add(numbered(of_rows(rows), source.reading))
 
     def _claims(self) -> dict[str, Claims]:
         """By machine."""
         found: dict[str, Claims] = {}
-        for unit in self.units.values():
-            for machine, commit, *row in (unit.about or {}).get("claims", ()):
+        for source in self.sources.values():
+            for machine, commit, *row in (source.about or {}).get("claims", ()):
                 found.setdefault(str(machine), {}).setdefault(str(commit), []).append(row)
         return found
 
@@ -212,43 +212,45 @@ class Reader:
         about = digest_of([hardware, _names_in(described)])
         layouts: list[asv_points.Layout] = []
         for path, stat in self._asv[machine].items():
-            unit = self.units.get(path)
-            depends = _with_claims(about, claims, unit.commit if unit else None)
+            source = self.sources.get(path)
+            depends = _with_claims(about, claims, source.commit if source else None)
             if not self._differs(path, stat, depends):
                 continue
-            said: list[str] = []
-            self._tell(self.results / path)
-            data = asv_tree.load(self.results / path, said.append)
+            warnings: list[str] = []
+            self._on_file(self.results / path)
+            data = asv_tree.load(self.results / path, warnings.append)
             commit = str(data.get("commit_hash")) if isinstance(data, dict) else ""
             depends = _with_claims(about, claims, commit)
-            unit = self._unit(path, "asv", stat, depends, commit=commit, warnings=said)
+            source = self._read_anew(path, "asv", stat, depends, commit=commit, warnings=warnings)
             if data is None:
                 continue
-            points = asv_points.read(self.results / path, data, described, layouts, said.append)
+            points = asv_points.read(self.results / path, data, described, layouts, warnings.append)
             if points is not None:
                 wanted = points.is_wanted({tuple(row) for row in claims.get(commit, ())})
-                rows = numbered(asv_points.table(points, machine, hardware), unit.reading)
+                rows = numbered(asv_points.table(points, machine, hardware), source.reading)
                 self._add(rows if wanted.all() else rows.filter(pa.array(wanted)))
                 yield from self._full()
 
     def _differs(self, key: str, stat: Stat, depends: str = "") -> bool:
-        unit = self.units.get(key)
-        return unit is None or unit.depends != depends or [unit.size, unit.changed_ns] != stat
+        source = self.sources.get(key)
+        return (
+            source is None or source.depends != depends or [source.size, source.changed_ns] != stat
+        )
 
-    def _unit(self, key: str, kind: str, stat: Stat, depends: str = "", **more: Any) -> Unit:
+    def _read_anew(self, key: str, kind: str, stat: Stat, depends: str = "", **more: Any) -> Source:
         """A new reading; the one before counts no more."""
         self._forget(key)
         size, changed_ns = stat
         known = {"file": key, "reading": self._next, "size": size, "changed_ns": changed_ns}
-        unit = Unit(key=key, kind=kind, depends=depends, **{**known, **more})
+        source = Source(key=key, kind=kind, depends=depends, **{**known, **more})
         self._next += 1
-        self.units[key] = self.fresh[unit.reading] = unit
-        return unit
+        self.sources[key] = self.fresh[source.reading] = source
+        return source
 
     def _forget(self, key: str) -> None:
-        unit = self.units.pop(key, None)
-        if unit is not None and self.fresh.pop(unit.reading, None) is None:
-            self.gone.append(unit)
+        source = self.sources.pop(key, None)
+        if source is not None and self.fresh.pop(source.reading, None) is None:
+            self.gone.append(source)
 
     def _add(self, table: pa.Table) -> None:
         """Rows of one machine."""

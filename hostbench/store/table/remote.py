@@ -20,8 +20,8 @@ from hostbench.core.files import read_stored
 from hostbench.core.records import Run
 from hostbench.store import archive
 from hostbench.store.table import files
-from hostbench.store.table.files import ResultTable, Unit
-from hostbench.store.table.lake import DAMAGE, MAX_ROWS, Lake, ask, is_in, of_machine, text
+from hostbench.store.table.delta import DAMAGE, MAX_ROWS, DeltaTables, ask, is_in, of_machine, text
+from hostbench.store.table.files import ResultTable, Source
 from hostbench.store.table.rows import READING
 
 _ATTEMPTS = 10
@@ -42,8 +42,8 @@ class Published:
 def open_remote(url: str) -> ResultTable:
     """The table at a URL as it is now. Raises UsageError where there is none that can be read."""
     try:
-        lake = _lake(url)
-        return ResultTable(lake=lake, files=files.read(lake))
+        tables = _open(url)
+        return ResultTable(tables=tables, files=files.read(tables))
     except TableNotFoundError as error:
         raise UsageError(
             f"there is no table at {url}; `hostbench publish URL` makes one"
@@ -52,10 +52,10 @@ def open_remote(url: str) -> ResultTable:
         raise UsageError(f"cannot read the table at {url}: {short(error)}") from error
 
 
-def _lake(url: str) -> Lake:
+def _open(url: str) -> DeltaTables:
     scheme = url.partition("://")[0]
     try:
-        lake = Lake(url)
+        tables = DeltaTables(url)
     except TableNotFoundError as error:
         if "Unknown scheme" not in str(error):
             raise
@@ -63,12 +63,12 @@ def _lake(url: str) -> Lake:
             f"no table can be at {url}: nothing here knows {scheme}://; begin with s3://, gs://, "
             "az:// or file://"
         ) from error
-    if not lake.description.startswith(files.HEAD):
+    if not tables.description.startswith(files.HEAD):
         raise UsageError(
-            f"the table at {url} is of another version ({lake.description}, this hostbench has "
+            f"the table at {url} is of another version ({tables.description}, this hostbench has "
             f"format {files.FORMAT}): publish to another URL"
         )
-    return lake
+    return tables
 
 
 def version(url: str) -> int:
@@ -95,97 +95,99 @@ def publish(results: Path, local: ResultTable, url: str) -> Published:
     """
     try:
         with suppress(TableNotFoundError):
-            return _publish(results, local, _lake(url))
-        lake = Lake.create(url, files.SCHEMA, files.HEAD)
-        return _publish(results, local, lake)
+            return _publish(results, local, _open(url))
+        tables = DeltaTables.create(url, files.SCHEMA, files.HEAD)
+        return _publish(results, local, tables)
     except DAMAGE as error:
         raise UsageError(f"cannot write the table at {url}: {short(error)}") from error
 
 
-def _publish(results: Path, local: ResultTable, lake: Lake) -> Published:
-    there = files.units_of(files.read(lake))
-    here = files.units_of(local.files)
-    lacking = [unit for unit in here.values() if _is_lacking(unit, there)]
+def _publish(results: Path, local: ResultTable, tables: DeltaTables) -> Published:
+    there = files.sources_of(files.read(tables))
+    here = files.sources_of(local.files)
+    lacking = [source for source in here.values() if _is_lacking(source, there)]
     first = (
         time.time_ns()
     )  # numbers of readings of its own: what a killed publisher left never counts
     sent = {u.reading: replace(u, reading=first + place) for place, u in enumerate(lacking)}
-    for batch in _batches([unit for unit in lacking if unit.rows]):
-        _send_points(local.lake, lake, batch, sent)
-    runs = [unit for unit in lacking if unit.kind == "run" and unit.about]
-    _send_archives(results, lake, runs)
+    for batch in _batches([source for source in lacking if source.rows]):
+        _send_points(local.tables, tables, batch, sent)
+    runs = [source for source in lacking if source.kind == "run" and source.about]
+    _send_archives(results, tables, runs)
     if sent:
-        _register(lake, [*sent.values()])
-    rows = sum(unit.rows for unit in lacking)
+        _register(tables, [*sent.values()])
+    rows = sum(source.rows for source in lacking)
     return Published(runs=len(runs), files=len(lacking) - len(runs), rows=rows)
 
 
-def _is_lacking(unit: Unit, there: dict[str, Unit]) -> bool:
+def _is_lacking(source: Source, there: dict[str, Source]) -> bool:
     """Whether the table has not got it, or not as it is now. Sizes and times of change differ from
     clone to clone."""
-    if unit.kind == "part" or not unit.rows:
+    if source.kind == "part" or not source.rows:
         return False
-    if any(not path.endswith(archive.SUFFIX) for path in (unit.about or {}).get("parts", ())):
+    if any(not path.endswith(archive.SUFFIX) for path in (source.about or {}).get("parts", ())):
         return False
-    known = there.get(unit.key)
+    known = there.get(source.key)
     return known is None or any(
-        getattr(unit, name) != getattr(known, name)
+        getattr(source, name) != getattr(known, name)
         for name in ("rows", "counts", "first_at", "last_at", "about")
     )
 
 
-def _batches(units: list[Unit]) -> Iterator[list[Unit]]:
+def _batches(sources: list[Source]) -> Iterator[list[Source]]:
     """Of one machine each, and of as many rows as one file holds."""
-    units = sorted(units, key=lambda unit: (unit.machine or "", unit.reading))
-    batch: list[Unit] = []
-    for unit in units:
-        num_rows = sum(one.rows for one in batch) + unit.rows
-        if batch and (unit.machine != batch[0].machine or num_rows > MAX_ROWS):
+    sources = sorted(sources, key=lambda source: (source.machine or "", source.reading))
+    batch: list[Source] = []
+    for source in sources:
+        num_rows = sum(one.rows for one in batch) + source.rows
+        if batch and (source.machine != batch[0].machine or num_rows > MAX_ROWS):
             yield batch
             batch = []
-        batch.append(unit)
+        batch.append(source)
     if batch:
         yield batch
 
 
-def _send_points(local: Lake, lake: Lake, batch: list[Unit], sent: dict[int, Unit]) -> None:
-    readings = [unit.reading for unit in batch]
+def _send_points(
+    local: DeltaTables, tables: DeltaTables, batch: list[Source], sent: dict[int, Source]
+) -> None:
+    readings = [source.reading for source in batch]
     rows = local.read(None, f"{of_machine(batch[0].machine)} and {is_in(readings)}")
     old, place = np.unique(rows.column(READING).to_numpy(), return_inverse=True)
     new = np.array([sent[number].reading for number in old.tolist()], dtype=np.int64)
     index = rows.schema.get_field_index(READING)
-    lake.append(rows.set_column(index, READING, pa.array(new[place])))
+    tables.append(rows.set_column(index, READING, pa.array(new[place])))
 
 
-def _send_archives(results: Path, lake: Lake, runs: list[Unit]) -> None:
-    paths = [path for unit in runs for path in (unit.about or {})["parts"]]
+def _send_archives(results: Path, tables: DeltaTables, runs: list[Source]) -> None:
+    paths = [path for source in runs for path in (source.about or {})["parts"]]
     for start in range(0, len(paths), 64):
         some = paths[start : start + 64]
         contents = [read_stored(results / path, results) for path in some]
         write_deltalake(
-            f"{lake.url}/archives",
+            f"{tables.url}/archives",
             pa.table({"file": some, "content": contents}, schema=_ARCHIVES),
             mode="append",
             writer_properties=_FEW_ARCHIVES,
         )
 
 
-def _register(lake: Lake, units: list[Unit]) -> None:
+def _register(tables: DeltaTables, sources: list[Source]) -> None:
     """Say what counts from now on; again, where somebody else did so meanwhile."""
-    keys = {unit.key for unit in units}
+    keys = {source.key for source in sources}
     for _ in range(_ATTEMPTS):
-        lake = Lake(lake.url)
-        known = lake.read_files(["key", READING]).to_pylist()
+        tables = DeltaTables(tables.url)
+        known = tables.read_files(["key", READING]).to_pylist()
         gone = [row[READING] for row in known if row["key"] in keys]
         try:
-            lake.replace_files(files.to_table(units), gone)
+            tables.replace_files(files.to_table(sources), gone)
         except CommitFailedError:
             continue
         with suppress(DeltaError):  # what is left does not count: the next one deletes it
-            lake.delete(gone)
-            lake.tidy({unit.machine for unit in units})
+            tables.delete(gone)
+            tables.tidy({source.machine for source in sources})
         return
-    raise BrokenError(f"others wrote to {lake.url} at the same time {_ATTEMPTS} times; try again")
+    raise BrokenError(f"others wrote to {tables.url} at the same time {_ATTEMPTS} times; try again")
 
 
 def short(error: Exception) -> str:

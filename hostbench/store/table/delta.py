@@ -57,7 +57,7 @@ class _Part(NamedTuple):
     """Its readings."""
 
 
-class Lake:
+class DeltaTables:
     """The two tables at one place, as they were when they were opened."""
 
     def __init__(self, url: str) -> None:
@@ -72,7 +72,7 @@ class Lake:
             self.refresh()
 
     @staticmethod
-    def create(url: str, files: pa.Schema, description: str) -> "Lake":
+    def create(url: str, files: pa.Schema, description: str) -> "DeltaTables":
         """Empty tables; those that are there already stay."""
         points = as_written(SCHEMA.empty_table()).schema
         plain = [_plain(field) for field in points]
@@ -88,7 +88,7 @@ class Lake:
                 description=description,
                 configuration=_SETTINGS if name == "points" else {"delta.checkpointInterval": "20"},
             )
-        return Lake(url)
+        return DeltaTables(url)
 
     @property
     def description(self) -> str:
