@@ -79,7 +79,7 @@ def test_the_recipe_of_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:
     clone.keep_bytecode()
 
     bench = clone.hostbench("run", "--quick")
-    named = re.search(r"^(\S+) .*, device cpu", bench.stdout, re.M)
+    named = re.search(r"^(\S+) · ", bench.stdout, re.M)
     assert bench.returncode == 0 and named, bench.stdout
     readme = (scratch.TREE / "README.md").read_text()
     lines = re.findall(r"^asv .*$", readme, re.M)
