@@ -4,7 +4,8 @@ Importing this imports none of torch, numpy and pynvml.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hostbench.facts.gpu import no_driver_facts, nvml_facts, unread_gpu_facts
 from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
 from hostbench.facts.memory import with_memory_copy
+from hostbench.facts.nvml import NvmlUnavailable, within_patience
 from hostbench.facts.record import (
     Fact,
     Facts,
@@ -61,10 +63,17 @@ def collect(
     if hidden:
         read = {"nvml": no_driver_facts(hidden)}
     else:
-        read = nvml_facts(nvml, root=root, uuid_hashes=hashes)
+        read = _read_nvml(partial(nvml_facts, nvml, root=root, uuid_hashes=hashes))
     if not hidden and "gpu0" not in read:
         read.update(_gpus_without_nvml(root, nvml, environ))
     return {"host": host_facts(root), "software": software_facts(environ, torch_state), **read}
+
+
+def _read_nvml(read: Callable[[], Facts]) -> Facts:
+    try:
+        return within_patience(read)
+    except NvmlUnavailable as error:
+        return {"nvml": no_driver_facts(str(error))}
 
 
 def host_facts(root: Path = Path("/")) -> Group:

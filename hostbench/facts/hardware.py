@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hostbench.facts.files import entries, read_fields, read_text
-from hostbench.facts.nvml import NvmlUnavailable, open_nvml
+from hostbench.facts.nvml import NvmlUnavailable, open_nvml, within_patience
 from hostbench.facts.record import Fact
 
 _NVIDIA, _DISPLAY_CLASS = "0x10de", "0x03"
@@ -52,7 +52,7 @@ def nvidia_hardware(
     if hidden:
         return Hardware(num_gpus=0, why=hidden)
     try:
-        names = _nvml_names(nvml)
+        names = within_patience(partial(_nvml_names, nvml))
     except NvmlUnavailable as error:
         return _from_kernel(root, str(error))
     if not names:

@@ -1,8 +1,7 @@
 """NVML: the sole owner of pynvml, which is imported only by `open_nvml`.
 
 Every call answers with a Fact: what this GPU, driver or VM refuses is unknown with the reason. A
-call that never returns, as where the driver is stuck, is such a refusal: whoever asks waits for
-PATIENCE_S once, and the library is asked no more.
+call never returns where the driver is stuck: whoever cannot wait for ever asks `within_patience`.
 """
 
 import ctypes
@@ -42,11 +41,9 @@ _REASONS = {
 }
 _REFUSALS = {INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED}
 """Another call for the same fact may answer. Every other code is the GPU's or NVML's state."""
-PATIENCE_S = 10.0
-"""A call that takes longer hangs. One that wakes a GPU which nobody uses takes a second or two."""
-
-_hung: list[Any] = []
-"""Libraries of which a call did not return."""
+PATIENCE_S = 30.0
+"""For all that is asked at once: a GPU that nobody uses takes a second or two to wake."""
+STUCK = f"NVML did not answer within {PATIENCE_S:g} s: look at `dmesg`"
 
 T = TypeVar("T")
 
@@ -62,42 +59,28 @@ class NvmlUnavailable(Exception):
     """NVML cannot be opened, or hangs; the text is the reason with its remedy."""
 
 
-def why_hung(thread: Thread, library: Any) -> str | None:
-    """Wait for the end of a thread that asks the library. The reason where it does not come: the
-    library is asked no more by this process."""
+def is_stuck(thread: Thread) -> bool:
+    """Wait for a thread that asks NVML, so that no process that is forked later knows of it."""
     thread.join(PATIENCE_S)
-    if not thread.is_alive():
-        return None
-    _hung.append(library)
-    return _reason_hung()
+    return thread.is_alive()
 
 
-def _reason_hung() -> str:
-    return f"a call into NVML did not return within {PATIENCE_S:g} s: look at `dmesg`"
-
-
-def patiently(library: Any, call: Callable[[], T]) -> T:
-    """What the call into that library answers. Raises NvmlUnavailable where it hangs, at once where
-    an earlier one did.
-
-    A thread makes it, which is left behind where it hangs, and is gone otherwise: no process that
-    is forked later knows of it.
-    """
-    if any(library is each for each in _hung):
-        raise NvmlUnavailable(_reason_hung())
+def within_patience(ask: Callable[[], T]) -> T:
+    """What `ask` answers; it is left behind in a thread where that takes too long. Raises
+    NvmlUnavailable then."""
     answer: Future[T] = Future()
-    thread = Thread(target=_answer, args=(answer, call), name="hostbench-nvml", daemon=True)
+
+    def work() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    thread = Thread(target=work, name="hostbench-nvml", daemon=True)
     thread.start()
-    if (why := why_hung(thread, library)) is not None:
-        raise NvmlUnavailable(why)
+    if is_stuck(thread):
+        raise NvmlUnavailable(STUCK)
     return answer.result()
-
-
-def _answer(answer: Future[T], call: Callable[[], T]) -> None:
-    try:
-        answer.set_result(call())
-    except BaseException as error:
-        answer.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +88,6 @@ class Nvml:
     """An initialised NVML. `library` is pynvml, or a stand-in with its functions."""
 
     library: Any
-    waits: bool = True
-    """False: the thread that asks may itself be left behind, where a call hangs."""
-
-    def ask(self, call: Callable[[], T]) -> T:
-        """What a call into the library answers; it raises what the call raises."""
-        return patiently(self.library, call) if self.waits else call()
 
     def close(self) -> None:
         self.read(lambda: self.library.nvmlShutdown() or True)
@@ -120,7 +97,7 @@ class Nvml:
         fact = unknown("nothing to call")
         for call in calls:
             try:
-                value: Any = self.ask(call)
+                value: Any = call()
             except Exception as error:
                 fact = unknown(self.reason(error))
                 if not self._refuses(error):
@@ -156,7 +133,7 @@ class Nvml:
     def handle(self, index: int) -> Any | Fact:
         """The GPU's handle, or the unknown Fact that says why there is none."""
         try:
-            return self.ask(partial(self.library.nvmlDeviceGetHandleByIndex, index))
+            return self.library.nvmlDeviceGetHandleByIndex(index)
         except Exception as error:
             return unknown(self.reason(error))
 
@@ -200,8 +177,7 @@ class Nvml:
         count = self.read(lambda: library.nvmlDeviceGetMaxMigDeviceCount(handle)).value
         for index in range(count if isinstance(count, int) else 0):
             try:
-                ask = partial(library.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
-                devices.append(self.ask(ask))
+                devices.append(library.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
             except Exception as error:
                 self.reason(error)  # not one of NVML's is raised again
         return devices
@@ -256,7 +232,7 @@ def open_nvml(library: Any = None) -> Nvml:
             raise NvmlUnavailable(why) from None
     nvml = Nvml(library=library)
     try:
-        nvml.ask(library.nvmlInit)
+        library.nvmlInit()
     except Exception as error:
         raise NvmlUnavailable(nvml.reason(error)) from error
     return nvml

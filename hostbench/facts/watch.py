@@ -8,14 +8,14 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hostbench.core.units import MIB
 from hostbench.facts.cpu_time import cpu_shares, cpu_ticks
 from hostbench.facts.gpu import gpu_reads
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml, why_hung
+from hostbench.facts.nvml import STUCK, Nvml, NvmlUnavailable, is_stuck, open_nvml, within_patience
 from hostbench.facts.record import (
     Facts,
     Group,
@@ -75,21 +75,20 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        if self._nvml is not None:
-            if self._thread is not None:
-                self._why = why_hung(self._thread, self._nvml.library) or self._why
+        if self._thread is not None and is_stuck(self._thread):
+            self._why = STUCK
+        elif self._nvml is not None:
             self._guarded(self._nvml.close)
         self._guarded(lambda: self._write("during", to_json(self._during())))
 
     def sample(self) -> None:
         """One reading of every GPU."""
         assert self._nvml is not None
-        nvml = replace(self._nvml, waits=False)  # this thread itself is left behind
         for index, seen in self._seen.items():
-            seen.add(gpu_reads(nvml, index, [*WATCHED, *_BYTES]))
+            seen.add(gpu_reads(self._nvml, index, [*WATCHED, *_BYTES]))
 
     def _start(self) -> None:
-        self._nvml = open_nvml(self._library)
+        self._nvml = within_patience(partial(open_nvml, self._library))
         self._thread = threading.Thread(target=self._run, name="hostbench-watch", daemon=True)
         self._thread.start()
 

@@ -93,10 +93,10 @@ def _headline(device: IdleDevice, report: IdleReport) -> str:
         f"GPU {device.device}: idle {device.idle_fraction:.1%} of {format_seconds(device.span_s)}"
     )
     if report.step_s is None or report.steps_share is None:
-        return f"{text} (no steps are marked)."
+        return f"{text} (no steps are marked; profile.step() marks them)."
     steps = f"{number_of(report.num_steps, 'step')} of {format_seconds(report.step_s)}"
     if report.steps_share < MOSTLY:
-        return f"{text}, of which {steps} are {report.steps_share:.1%}."
+        return f"{text}, of which {steps} are {report.steps_share:.1%}; costs are of all of it."
     idle = format_seconds((device.span_s - device.busy_s) / report.num_steps)
     return f"{text}: {steps}, {idle} idle per step."
 
@@ -185,7 +185,3 @@ def _notes(report: IdleReport) -> Iterator[str]:
             "Some waits have no line: record with `hostbench idle -- python SCRIPT`, or the "
             "profiler with with_stack=True."
         )
-    if report.steps_share is not None and report.steps_share < MOSTLY:
-        yield "The steps are only a part of the time: costs are of the whole trace."
-    if not report.num_steps:
-        yield "No steps are marked: costs are of the whole trace. profile.step() marks them."

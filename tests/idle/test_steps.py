@@ -63,9 +63,9 @@ def test_work_outside_the_steps_does_not_make_them_longer(made: MadeTrace, tmp_p
     report, said = answer(made, tmp_path)
     assert report.step_s == pytest.approx(1e-3)
     assert report.steps_share == pytest.approx(4.99e-3 / 25e-3)
-    assert "of 25 ms, of which 5 steps of 1 ms are 20.0%." in said
+    assert "of 25 ms, of which 5 steps of 1 ms are 20.0%;" in said
     assert "per step" not in said
-    assert "costs are of the whole trace" in said
+    assert "costs are of all of it" in said
     assert {each.ms_per_step for each in report.causes} == {None}
 
 
