@@ -131,7 +131,7 @@ def test_an_empty_file_is_the_usual_device(tmp_path: Path) -> None:
 
 
 def test_the_examples_of_the_page_can_be_read(tmp_path: Path) -> None:
-    examples = re.findall(r"```toml\n(# HOSTBENCH_SIM.*?)```", PAGE.read_text(), re.DOTALL)
+    examples = re.findall(r"```toml\n(# night.toml.*?)```", PAGE.read_text(), re.DOTALL)
     assert examples
     for text in examples:
         (tmp_path / "example.toml").write_text(text)
