@@ -75,7 +75,7 @@ def _show(
     report = summary(_read(files))
     show_page(
         options.format,
-        lambda: [*page(report), *notes],
+        lambda: [*page(report), *(notes if report.devices else ())],
         lambda: advice_table(report.advice),
         lambda: {**document(report), "recorded_steps": steps_s},
     )

@@ -66,49 +66,45 @@ class Traced:
     """Stands in front of a device, a stream, an event or a process group, and of what these make
     that can be called or waited for."""
 
-    def __init__(self, target: Any, log: CallLog, what: str = "") -> None:
-        self._target, self._log, self._what = target, log, what
+    def __init__(self, target: Any, log: CallLog, prefix: str = "") -> None:
+        self._target, self._log, self._prefix = target, log, prefix
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._target, name)
         if name.startswith("_") or not callable(value):
             return value
         if name in _NO_CALLS:
-            return lambda *args, **more: value(*map(_plain, args), **more)
+            return lambda *args, **kwargs: value(*map(_plain, args), **kwargs)
         if name == "loader":
             return lambda loading: TracedLoader(value(loading), self._log)
-        said = f"{self._what} {name}".strip().replace("_", " ")
-        return self._noted(value, said, _KINDS.get(name))
+        return self._logged(value, f"{self._prefix} {name}".strip(), _KINDS.get(name))
 
     def trace(self, work: Step) -> list[Lane]:
         """The target's, with the host's calls before them unless it has these itself."""
         with self._log.on() as spans:
-            seen: list[Lane] = self._target.trace(work)
-        if any(lane.name == HOST for lane in seen):
-            return seen
-        return [Lane(name=HOST, spans=tuple(spans)), *seen]
+            lanes: list[Lane] = self._target.trace(work)
+        if any(lane.name == HOST for lane in lanes):
+            return lanes
+        return [Lane(name=HOST, spans=tuple(spans)), *lanes]
 
-    def _noted(
+    def _logged(
         self, value: Callable[..., Any], name: str, kind: SpanKind | None = None
     ) -> Callable[..., Any]:
-        usual = inspect.signature(value).parameters.get("blocking")
+        blocking = inspect.signature(value).parameters.get("blocking")
 
-        def call(*args: Any, **more: Any) -> Any:
-            blocks = usual is not None and more.get("blocking", usual.default) is True
-            said = f"{name}, blocking" if blocks else name
-            said = f"{name} {args[0]}" if name == "trap" and args else said
-            plain = [_plain(one) for one in args]
-            made = self._log.call(
-                said, kind or ("wait" if blocks else "call"), lambda: value(*plain, **more)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            blocks = blocking is not None and kwargs.get("blocking", blocking.default) is True
+            label = f"{name} {args[0]}" if name == "trap" and args else name.replace("_", " ")
+            result = self._log.call(
+                f"{label}, blocking" if blocks else label,
+                kind or ("wait" if blocks else "call"),
+                lambda: value(*map(_plain, args), **kwargs),
             )
-            return self._watched(made, said if name == "trap" else name, kind)
+            if hasattr(result, "synchronize"):
+                return Traced(result, self._log, name)
+            return self._logged(result, label, kind) if callable(result) else result
 
         return call
-
-    def _watched(self, made: Any, name: str, kind: SpanKind | None = None) -> Any:
-        if hasattr(made, "synchronize"):
-            return Traced(made, self._log, name)
-        return self._noted(made, name, kind) if callable(made) else made
 
 
 class TracedLoader:
@@ -118,9 +114,11 @@ class TracedLoader:
         self._target, self._log = target, log
 
     def __iter__(self) -> Iterator[Any]:
-        return self._noted(self._log.call("start of an epoch", "call", lambda: iter(self._target)))
+        return self._batches(
+            self._log.call("start of an epoch", "call", lambda: iter(self._target))
+        )
 
-    def _noted(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def _batches(self, batches: Iterator[Any]) -> Iterator[Any]:
         end = object()
         while (batch := self._log.call(NEXT_BATCH, "load", lambda: next(batches, end))) is not end:
             yield batch
@@ -132,5 +130,5 @@ class TracedLoader:
         self._target.close()
 
 
-def _plain(one: Any) -> Any:
-    return one._target if isinstance(one, Traced) else one
+def _plain(value: Any) -> Any:
+    return value._target if isinstance(value, Traced) else value

@@ -105,7 +105,7 @@ class _Gaps:
         self._waits = host.waits
         self._num_over = 0
         self._owed = deque[list[float]]()
-        """Of waits that are over: number, place among the launches, seconds not yet used up."""
+        """Of waits that are over: number, index among the launches, seconds not yet used up."""
 
     def add(self, start_s: float, end_s: float, call: int, is_copy: bool) -> None:
         """A gap, and the call that launched the work that ended it. The call of a copy may last
@@ -119,14 +119,14 @@ class _Gaps:
         returned_s = min(max(returned_s, start_s), end_s)
         is_slow = returned_s - called_s > LAUNCH_S
         self._queue(end_s - returned_s)
-        place = bisect_left(self._launch_starts, called_s)
-        self._settle(called_s, place)
+        index = bisect_left(self._launch_starts, called_s)
+        self._settle(called_s, index)
         rest_s = self._use_up(returned_s - start_s)
         in_call_s = min(rest_s, returned_s - max(called_s, start_s))
         self.idle_s[SLOW_LAUNCH if is_slow else LAUNCH_BOUND] += in_call_s
         rest_s -= in_call_s
         if rest_s > 0:
-            is_late = called_s - self._last_s(place) > LAUNCH_S
+            is_late = called_s - self._last_s(index) > LAUNCH_S
             self.idle_s[HOST_LATE if is_late else LAUNCH_BOUND] += rest_s
             if is_late:
                 self.late.append((start_s, called_s))
@@ -136,20 +136,20 @@ class _Gaps:
         if seconds > LAUNCH_S:
             self.long_queued_s += seconds
 
-    def _last_s(self, place: int) -> float:
+    def _last_s(self, index: int) -> float:
         """When the launch before, or the wait before, was over."""
-        before_s = [self._launch_ends[place - 1]] if place else []
+        before_s = [self._launch_ends[index - 1]] if index else []
         before_s += [self._waits[self._num_over - 1].end_s] if self._num_over else []
         return max(before_s, default=-np.inf)
 
-    def _settle(self, called_s: float, place: int) -> None:
+    def _settle(self, called_s: float, index: int) -> None:
         """Take in the waits that are over, and forget those that lie too far back."""
         while self._num_over < len(self._waits) and self._waits[self._num_over].end_s <= called_s:
             wait = self._waits[self._num_over]
             at = bisect_left(self._launch_starts, wait.end_s)
             self._owed.append([self._num_over, at, wait.end_s - wait.start_s])
             self._num_over += 1
-        while self._owed and place - self._owed[0][1] > QUEUE_DEPTH:
+        while self._owed and index - self._owed[0][1] > QUEUE_DEPTH:
             self._owed.popleft()
 
     def _use_up(self, gap_s: float) -> float:

@@ -84,12 +84,12 @@ def host_of(trace: Trace) -> Host:
 def _launching(trace: Trace) -> Ints:
     order = np.argsort(trace.calls[4], kind="stable")
     correlations = trace.calls[4, order]
-    places = np.searchsorted(correlations, trace.work[6])
-    inside = places < len(correlations)
-    found = np.full(len(places), NONE)
-    found[inside] = order[places[inside]]
+    indices = np.searchsorted(correlations, trace.work[6])
+    inside = indices < len(correlations)
+    found = np.full(len(indices), NONE)
+    found[inside] = order[indices[inside]]
     matches = inside & (trace.work[6] > 0)
-    matches[inside] &= correlations[places[inside]] == trace.work[6, inside]
+    matches[inside] &= correlations[indices[inside]] == trace.work[6, inside]
     return np.where(matches, found, NONE)
 
 
@@ -139,15 +139,15 @@ def _blocking(
     is_of_stream = np.isin(trace.calls[2, own], trace.names.matching(_STREAM_SYNC))
     pageable = _pageable_copies(trace, launch)
     is_part = False
-    for place in np.flatnonzero(is_sync | np.isin(own, [*pageable])).tolist():
+    for index in np.flatnonzero(is_sync | np.isin(own, [*pageable])).tolist():
         if is_part:
             is_part = False
             continue
-        call, until = own[place], own[place]
-        if call in pageable and place + 1 < len(own) and is_of_stream[place + 1]:
-            is_part = finder.op_of(call) == finder.op_of(own[place + 1])
-            until = own[place + int(is_part)]
-        is_blocking = is_part or is_sync[place]
+        call, until = own[index], own[index]
+        if call in pageable and index + 1 < len(own) and is_of_stream[index + 1]:
+            is_part = finder.op_of(call) == finder.op_of(own[index + 1])
+            until = own[index + int(is_part)]
+        is_blocking = is_part or is_sync[index]
         nbytes = 0 if is_blocking else pageable[call]
         yield call, finder.wait(trace.calls[0, call], trace.calls[1, until], call, nbytes)
 
@@ -161,9 +161,9 @@ def _frees(
     starts, ends = trace.calls[:2, calls]
     dry = np.full(len(calls), -np.inf)
     for each in busy:
-        place = np.searchsorted(each.ends, ends, side="right")
-        ran_dry = np.append(-np.inf, each.ends)[place]
-        goes_on = np.append(each.starts, np.inf)[place]
+        index = np.searchsorted(each.ends, ends, side="right")
+        ran_dry = np.append(-np.inf, each.ends)[index]
+        goes_on = np.append(each.starts, np.inf)[index]
         dry = np.maximum(dry, np.where(goes_on >= ends, ran_dry, -np.inf))
     for call in np.flatnonzero(dry > starts).tolist():
         yield finder.wait(starts[call], dry[call], calls[call], 0, is_named=True)
@@ -231,30 +231,30 @@ class _Lines:
         return self._op(*self._trace.calls[:2, call])
 
     def _op(self, start_s: float, end_s: float) -> int | None:
-        place = int(np.searchsorted(self._outer.starts, start_s, side="right")) - 1
-        return place if place >= 0 and end_s <= self._outer.ends[place] else None
+        index = int(np.searchsorted(self._outer.starts, start_s, side="right")) - 1
+        return index if index >= 0 and end_s <= self._outer.ends[index] else None
 
     def _marked(self, waited_s: float, end_s: float) -> CodeLine | None:
         """The mark comes when the operation is done, before CUDA is called again."""
-        place = int(np.searchsorted(self._marks[0], waited_s))
-        if place == self._marks.shape[1]:
+        index = int(np.searchsorted(self._marks[0], waited_s))
+        if index == self._marks.shape[1]:
             return None
         later = self._call_starts[np.searchsorted(self._call_starts, end_s) :]
-        if len(later) and self._marks[0, place] > later[0]:
+        if len(later) and self._marks[0, index] > later[0]:
             return None
-        return self._trace.lines[int(self._marks[2, place])]
+        return self._trace.lines[int(self._marks[2, index])]
 
     def _framed(self, moment_s: float) -> CodeLine | None:
         """The innermost of no installed package, if there is one."""
         of_a_package = None
-        place = int(np.searchsorted(self._frames[0], moment_s, side="right")) - 1
-        while place >= 0:
-            if self._frames[1, place] >= moment_s:
-                line = self._trace.lines[int(self._frames[3, place])]
+        index = int(np.searchsorted(self._frames[0], moment_s, side="right")) - 1
+        while index >= 0:
+            if self._frames[1, index] >= moment_s:
+                line = self._trace.lines[int(self._frames[3, index])]
                 if not is_installed(line):
                     return line
                 of_a_package = of_a_package or line
-            place = self._parents[place]
+            index = self._parents[index]
         return of_a_package
 
 

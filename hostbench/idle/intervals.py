@@ -22,18 +22,18 @@ class Intervals(NamedTuple):
 
     def have(self, moments: Floats) -> NDArray[np.bool_]:
         """Whether each moment lies in one of them."""
-        places = np.searchsorted(self.starts, moments, side="right") - 1
-        return moments < np.append(self.ends, -np.inf)[places]
+        indices = np.searchsorted(self.starts, moments, side="right") - 1
+        return moments < np.append(self.ends, -np.inf)[indices]
 
     def before(self, moments: Floats) -> Floats:
         """How much of them lies before each moment."""
         if not len(self.starts):
             return np.zeros(len(moments))
         whole = np.concatenate([[0.0], np.cumsum(self.ends - self.starts)])
-        place = np.searchsorted(self.starts, moments, side="right")
-        last = np.maximum(place - 1, 0)
+        index = np.searchsorted(self.starts, moments, side="right")
+        last = np.maximum(index - 1, 0)
         inside = np.minimum(moments, self.ends[last]) - self.starts[last]
-        return np.where(place > 0, whole[last] + inside, 0.0)
+        return np.where(index > 0, whole[last] + inside, 0.0)
 
     def within(self, starts: Floats, ends: Floats) -> Floats:
         """How much of them lies in each of these."""

@@ -31,7 +31,7 @@ class IdleCause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingLine:
-    """A place at which the host waits for a device; all None where the trace does not tell it."""
+    """A line at which the host waits for a device; all None where the trace lacks it."""
 
     file: str | None
     line: int | None

@@ -84,24 +84,19 @@ def load(results: Path, warn: Warn) -> tuple[PublishedFigure, ...]:
     """The shipped figures and the user's. What cannot be read of the user's is a warning."""
     path = results / FILE
     try:
-        raw = read_stored(path, results)
+        entries = _entries(read_stored(path, results))
     except FileNotFoundError:
         return shipped()
-    except OSError as error:
-        warn(f"{path} cannot be read ({error.strerror}); the shipped figures stand alone")
-        return shipped()
-    try:
-        entries = _entries(raw)
-    except (ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         warn(f"{path} is no list of figures ({error}): mend it; the shipped figures stand alone")
         return shipped()
-    found = []
+    figures = [*shipped()]
     for number, entry in enumerate(entries, 1):
         try:
-            found.append(convert_toml(entry, PublishedFigure))
+            figures.append(convert_toml(entry, PublishedFigure))
         except ValueError as error:
             warn(f"{path}: figure {number}: {error}: mend it; it is left out, the others stand")
-    return (*shipped(), *found)
+    return tuple(figures)
 
 
 @cache
