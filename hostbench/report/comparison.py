@@ -19,8 +19,8 @@ COLUMNS = (
     Column(title="change", keys=("effect",), right=True),
     Column(title="99 % interval", keys=("low", "high"), right=True),
     Column(title="n", keys=("num_first", "num_second", "unit"), right=True),
-    Column(title="series", keys=("series",), code=True),
     Column(title="why", keys=("why",)),
+    Column(title="series", keys=("series",), code=True),
 )
 _CHANGED = ("slower", "faster")
 _FEW = 10
@@ -208,7 +208,7 @@ def _cells(key: Key, one: Comparison, sides: Sides) -> tuple[Cell, ...]:
     mark = "?" if one.is_provisional and one.verdict != "undecided" else ""
     interval = "-" if one.low is None or one.high is None else f"{one.low:+.1%} to {one.high:+.1%}"
     change = "-" if one.effect is None else f"{one.effect:+.1%}"
-    num = f"{one.num[0]}+{one.num[1]} {one.unit}{'es' if one.unit == 'launch' else 's'}"
+    num = f"{one.num[0]}+{one.num[1]}{' runs' * (one.unit == 'run')}"
     measured = _as_measured(key, one, sides)
     pairs = [(measured[f"{name}_s"], measured[f"{name}_bytes"]) for name in ("before", "after")]
     why = _why(one, sides)
@@ -218,8 +218,8 @@ def _cells(key: Key, one: Comparison, sides: Sides) -> tuple[Cell, ...]:
         Cell(change, (one.effect,)),
         Cell(interval, (one.low, one.high)),
         Cell(num, (*one.num, one.unit)),
-        Cell(as_typed(name_of(key)), (name_of(key),)),
         Cell(why, (why,)),
+        Cell(as_typed(name_of(key)), (name_of(key),)),
     )
 
 

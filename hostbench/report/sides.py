@@ -59,7 +59,7 @@ class Sides:
     remarks: list[str]
     """What else has to be known of the sides."""
     busy: str = ""
-    """`load 3.8 on 2 cores`: what else ran on the machine; empty where it was quiet."""
+    """`load 3.8`: what else ran on the machine; empty where it was quiet."""
 
     @property
     def broke(self) -> bool:
@@ -110,10 +110,10 @@ def _busy(history: History, *sides: SideRuns) -> str:
         before = facts.get("before", {})
         load = record.number_of(before, "host", "load_average_1min")
         cores = record.number_of(before, "host", "num_logical_cores")
-        if others is not None and others > MOST_FOREIGN:
-            busy = f"other programs took {others:.0%} of the CPU"
-        elif load is not None and cores is not None and load > cores:
-            busy = f"load {load:.1f} on {cores:.0f} cores"
+        if load is not None and cores is not None and load > cores:
+            busy = f"load {load:.1f}"
+        elif others is not None and others > MOST_FOREIGN:
+            busy = f"others took {others:.0%} CPU"
     return busy
 
 

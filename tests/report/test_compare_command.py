@@ -95,7 +95,7 @@ def test_launches_of_partial_runs_never_add_up_to_a_verdict(
     args = ["compare", OLD, NEW, "--all", "--results", str(tmp_path)]
     assert main(args) == EXIT_NOTHING_MEASURED
     said = capsys.readouterr().out
-    assert "1 undecided: fewer than 7 launches" in said and "4+10 launches" in said
+    assert "1 undecided: fewer than 7 launches" in said and "4+10 " in said
     stored(tmp_path, OLD, (2.0,))
     assert main(args) == EXIT_OK
     assert "1 same" in capsys.readouterr().out
@@ -111,7 +111,7 @@ def test_few_launches_in_asvs_file_count_for_nothing_beside_a_whole_run(
     archive.write(tmp_path, builders.run(whole, run_id="20261122T000000Z-a-1", commit=OLD))
     stored(tmp_path, NEW, (2.0,))
     assert main(["compare", OLD, NEW, "--all", "--results", str(tmp_path)]) == EXIT_OK
-    assert "10+10 launches" in capsys.readouterr().out
+    assert "10+10 " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("format", ["text", "json"])
