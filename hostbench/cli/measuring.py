@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Literal
 
 from msgspec import structs
@@ -13,6 +14,7 @@ from hostbench import facts
 from hostbench.cli.output import warn
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup, header_of
+from hostbench.core.case import Case
 from hostbench.core.errors import DeviceLost, Interrupted
 from hostbench.core.records import CaseRecord
 from hostbench.runner import places, session
@@ -115,15 +117,20 @@ def _records(
         yield from measured(plan)
         return
     began_s = last_s = time.monotonic()
-    costs_s, without_number = dict.fromkeys(plan.cases, 0.0), set()
+    took_s: dict[Case, list[float]] = {case: [] for case in plan.cases}
+    started = set()
     for index, record in measured(plan.first_launch()):
-        costs_s[record.case] += time.monotonic() - last_s
+        if index in started:  # else it also started that side's server, which no later one does
+            took_s.get(record.case, []).append(time.monotonic() - last_s)
+        started.add(index)
         last_s = time.monotonic()
         if record.status != "ok":
-            without_number.add(record.case)
+            took_s.pop(record.case, None)
         yield index, record
-    cheapest = sorted(costs_s.keys() - without_number, key=lambda case: (costs_s[case], str(case)))
-    costs_s = {case: costs_s[case] for case in cheapest}
+    known = {case: len(sides) * fmean(each) for case, each in took_s.items() if each}
+    usual = fmean(known.values()) if known else 0.0
+    costs_s = {case: known.get(case, usual) for case in took_s}
+    costs_s = dict(sorted(costs_s.items(), key=lambda item: (item[1], str(item[0]))))
     launches, cases = fitting(costs_s, setup.budget_s - (last_s - began_s), most)
     yield from measured(plan.later_launches(cases, launches))
 

@@ -7,6 +7,7 @@ import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -175,6 +176,25 @@ def test_a_budget_takes_as_many_launches_as_fit(
     assert re.search(r"launch 20 of 20, transfer, at most \S+ left", shown.err)
     assert main([*AB, *words, "--launches", "9"]) == EXIT_REGRESSION
     assert "9+9 " in capsys.readouterr().out
+
+
+def test_the_start_of_the_servers_is_no_cost_of_a_launch(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """250 s: 202 for the first launch of both sides, then 4 each."""
+    now_s, whole = [0.0], Toy.run
+
+    def run(self: Toy, launch: Launch) -> Iterator[Outcome]:
+        for outcome in whole(self, launch):
+            now_s[0] += 100 if not launch.number and not outcome.position else 1
+            yield outcome
+
+    monkeypatch.setattr(Toy, "run", run)
+    monkeypatch.setattr(measuring, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    commit(root, "1.1")
+    other = copy_case(device="cuda", nbytes=65536, memory="pageable")
+    assert main([*AB, "HEAD~1", "--case", str(other), "--budget", "250s"]) == EXIT_REGRESSION
+    assert capsys.readouterr().out.count("  10+10  ") == 2 and now_s[0] == 202 + 9 * 4
 
 
 def test_what_does_not_fit_is_named(
