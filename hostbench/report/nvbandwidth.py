@@ -8,9 +8,8 @@ test between GPUs has the rows of three matrices one after another, the total la
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -29,8 +28,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerTest:
+class PeerTest(NamedTuple):
     """One test of nvbandwidth."""
 
     name: str
@@ -91,12 +89,9 @@ def _number(cell: Any) -> float | None:
 
 
 def _row(test: PeerTest, rows: pd.DataFrame) -> tuple[str | Cell, ...]:
-    if test.values:
-        low, high = min(test.values), max(test.values)
-        text = f"{low:g} to {high:g} {test.unit}" if high > low else f"{low:g} {test.unit}"
-        figure = Cell(text, (low, high, test.unit))
-    else:
-        figure = Cell(test.status, (None, None, test.unit))
+    low, high = min(test.values, default=None), max(test.values, default=None)
+    text = test.status if low is None else f"{low:g}{f' to {high:g}' * (high != low)} {test.unit}"
+    figure = Cell(text, (low, high, test.unit))
     ours = _ours(test.name, rows)
     if ours is None:
         return test.name, figure, Cell("-", (None, None)), Cell("", (None,))
@@ -107,13 +102,11 @@ def _row(test: PeerTest, rows: pd.DataFrame) -> tuple[str | Cell, ...]:
 
 def _ours(test: str, rows: pd.DataFrame) -> Any:
     """The row of the same copy with the most bytes; None where the run has none."""
-    works = [work for work in load().values() if test in work.nvbandwidth]
-    for work in works:
-        of_work = rows["workload"] == work.name
-        own = rows[of_work & (rows["status"] == "ok") & (rows["device"] == "cuda")]
-        for axis, value in work.nvbandwidth[test].items():
-            own = own[own[axis] == value] if axis in own else own.iloc[:0]
-        own = own[own["gb_per_s"].notna() & own["nbytes"].notna()]
-        if len(own):
-            return own.sort_values("nbytes").iloc[-1]
+    rows = rows[(rows["status"] == "ok") & (rows["device"] == "cuda") & rows["gb_per_s"].notna()]
+    for work in load().values():
+        if test in work.nvbandwidth:
+            own = rows[rows["workload"] == work.name]
+            for axis, value in work.nvbandwidth[test].items():
+                own = own[own[axis] == value] if axis in own else own.iloc[:0]
+            return own.sort_values("nbytes").iloc[-1] if len(own) else None
     return None

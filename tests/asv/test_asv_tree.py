@@ -116,14 +116,6 @@ def test_results_without_machine_json_are_shown_with_a_warning(tree: Path) -> No
     assert rows["hardware"].isna().all()
 
 
-@pytest.mark.parametrize("text", ["{", "[]"])
-def test_a_damaged_machine_json(tree: Path, text: str) -> None:
-    (tree / "shelf" / "machine.json").write_text(text)
-    rows, warnings = read(tree)
-    assert len(rows) == 22
-    assert len(warnings) == (1 if text == "{" else 0)
-
-
 def test_without_benchmarks_json_a_name_says_its_unit_as_asv_takes_it(tree: Path) -> None:
     (tree / "benchmarks.json").unlink()
     rows, warnings = read(tree)
@@ -207,20 +199,6 @@ def test_a_number_too_large_for_a_float_is_a_warning(tree: Path) -> None:
     )
     _, warnings = read(tree)
     assert len(warnings) == 1 and "OverflowError" in warnings[0]
-
-
-def test_empty_folders(tmp_path: Path) -> None:
-    assert read(tmp_path)[0].empty
-    (tmp_path / "shelf" / "runs").mkdir(parents=True)
-    assert read(tmp_path)[0].empty
-
-
-def test_two_folders_of_one_machine_lose_nothing(tree: Path) -> None:
-    """A copy of a folder, for one, whose machine.json still says the old name."""
-    shutil.copytree(tree / "shelf", tree / "shelf-old")
-    rows, _ = read(tree)
-    assert len(rows) == 44
-    assert set(rows["machine"]) == {"shelf", "shelf-old"}
 
 
 def test_what_our_environment_stored_of_a_commit(tree: Path) -> None:

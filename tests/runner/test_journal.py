@@ -1,6 +1,5 @@
 """The journal: what is written is read back, whatever happened to the writer or the disk."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -76,30 +75,19 @@ def test_every_line_is_on_disk_at_once(tmp_path: Path) -> None:
 def test_a_half_written_last_line_loses_that_line_only(tmp_path: Path) -> None:
     whole = written(tmp_path, finish=False).read_bytes()
     path = tmp_path / "cut.journal.jsonl"
-    start = whole.rindex(b'{"kind": "case"')
-    for cut in range(start + 1, whole.index(b"\n", start), 37):
-        path.write_bytes(whole[:cut])
-        read = journal.read(path)
-        assert read.records == RECORDS[:-1]
-        assert read.damaged == [6]
-        assert read.finish is None
+    path.write_bytes(whole[: whole.rindex(b'{"kind": "case"') + 50])
+    read = journal.read(path)
+    assert (read.records, read.damaged, read.finish) == (RECORDS[:-1], [6], None)
 
 
 @pytest.mark.parametrize(
     "damage",
     [
         b"\n",
-        b"{}\n",
         b"[1, 2]\n",
-        b"null\n",
-        b'"text"\n',
         b"\xff\xfe\x00\n",
-        b'{"kind": "case"}\n',
-        b'{"kind": "case", "case": {"workload": "a.b", "axes": ["device"]}}\n',
         b'{"kind": "case", "case": []}\n',
-        b'{"kind": "facts"}\n',
         b"[" * 100_000 + b"\n",
-        b'{"kind": "case", "case": {"workload": "a\n',
     ],
 )
 def test_a_damaged_middle_line_is_counted_and_the_rest_read(tmp_path: Path, damage: bytes) -> None:
@@ -118,11 +106,7 @@ def test_a_line_of_a_later_hostbench_is_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "first",
-    [
-        *(b"", b"{", b"[]", b"null", b"5", b'"x"', b"{}", b'{"kind": "case"}', b"\xff"),
-        *(b'{"kind": "run", "format": 99}', b'{"kind": "run", "format": 1}', b"[" * 100_000),
-        b'{"kind": "run", "format": 1, "planned": []}',
-    ],
+    [b"", b"[]", b'{"kind": "case"}', b"\xff", b'{"kind": "run", "format": 99}', b"[" * 100_000],
 )
 def test_a_damaged_header_is_an_error_that_names_file_and_remedy(
     tmp_path: Path, first: bytes
@@ -132,15 +116,6 @@ def test_a_damaged_header_is_an_error_that_names_file_and_remedy(
         edit(path, lambda lines: lines.__setitem__(0, first + b"\n"))
     assert str(path) in str(caught.value)
     assert "move it away" in str(caught.value)
-
-
-def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
-    folder = tmp_path / "folder.journal.jsonl"
-    folder.mkdir()
-    with pytest.raises(DataError, match=folder.name):
-        journal.read(folder)
-    with pytest.raises(FileNotFoundError):  # archived meanwhile: nothing to mend
-        journal.read(tmp_path / "absent.journal.jsonl")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -210,13 +185,3 @@ def test_a_folder_that_cannot_be_written_names_the_remedy(tmp_path: Path) -> Non
         JournalWriter(path, header())
     assert str(path.parent) in str(caught.value)
     assert "--results" in str(caught.value)
-
-
-def test_numbers_survive_exactly(tmp_path: Path) -> None:
-    path = tmp_path / "run.journal.jsonl"
-    seconds = 0.1 + 0.2
-    with JournalWriter(path, header()) as writer:
-        writer.case(record(copy_case(), 0, seconds))
-    (one,) = journal.read(path).records
-    assert one.seconds == seconds
-    assert json.loads(path.read_text().splitlines()[1])["seconds"] == seconds

@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
 
 from hostbench.core.asv_names import asv_name
-from hostbench.core.errors import UsageError
 from hostbench.core.records import Run
-from hostbench.core.samples import median_interval
 from hostbench.store import archive
 from hostbench.store.columns import COLUMNS
 from tests.fakes.builders import (
@@ -21,11 +18,9 @@ from tests.fakes.builders import (
     copy_case,
     create_case,
     failed,
-    later,
     record,
     run,
     skipped,
-    write_journal,
 )
 from tests.stored import read_tree
 
@@ -101,17 +96,6 @@ def test_without_a_gpu_the_hardware_is_the_cpu(tmp_path: Path) -> None:
     assert pd.isna(row["driver"])
 
 
-@pytest.mark.parametrize("num", [1, 2, 7, 8, 10])
-def test_an_interval_needs_8_launches(tmp_path: Path, num: int) -> None:
-    seconds = [1.0 + n / 8 for n in range(num)]
-    records = [record(OK, n, s) for n, s in enumerate(seconds)]
-    (row,) = read(tmp_path, run(records, launches=num)).to_dict("records")
-    if num < 8:
-        assert math.isnan(row["ci_low_s"]) and math.isnan(row["ci_high_s"])
-    else:
-        assert (row["ci_low_s"], row["ci_high_s"]) == median_interval(seconds)
-
-
 def test_statuses_are_kept_apart(tmp_path: Path) -> None:
     records = [record(OK, 0), record(OK, 1), skipped(SKIP, "needs a GPU"), failed(FAIL, "it broke")]
     planned = tuple(map(str, (OK, SKIP, FAIL, NOT)))
@@ -150,13 +134,6 @@ def test_flags(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("found", [True, False, None])
-def test_the_delay_probes_finding(tmp_path: Path, found: bool | None) -> None:
-    measurement = {"findings": {"asynchronous": found}}
-    rows = read(tmp_path, run([record(OK, measurement=measurement)], launches=1))
-    assert rows["asynchronous"].to_list() == [found]
-
-
 def test_rates_only_where_bytes_move(tmp_path: Path) -> None:
     rows = by_case(read(tmp_path, run([record(OK, 0, 0.5), record(create_case(), 0, 0.5)])))
     assert rows["gb_per_s"][str(OK)] == MIB / 0.5 / 1e9
@@ -168,33 +145,6 @@ def test_rates_only_where_bytes_move(tmp_path: Path) -> None:
 def test_a_time_of_zero_gives_no_rate(tmp_path: Path) -> None:
     (row,) = read(tmp_path, run([record(OK, 0, 0.0)])).to_dict("records")
     assert row["seconds"] == 0 and math.isnan(row["gb_per_s"])
-
-
-def test_parts_of_a_run_are_one_run(tmp_path: Path) -> None:
-    first = run([record(OK, 0, 1.0)])
-    rows = read(tmp_path, first, later(first, 10, 2, [record(OK, 1, 3.0)]))
-    (row,) = rows.to_dict("records")
-    assert (row["seconds"], row["run_id"]) == (2.0, first.header.run_id)
-    assert row["started_at"] == pd.Timestamp("2026-11-21T12:00:00Z")
-
-
-def test_a_run_in_progress_is_shown_as_a_journal(tmp_path: Path) -> None:
-    write_journal(tmp_path, run([record(OK)]), finish=False)
-    assert read_tree(tmp_path).frame["source"].to_list() == ["journal"]
-
-
-def test_rows_are_sorted_by_time(tmp_path: Path) -> None:
-    new = run([record(OK)], run_id="a", started_at="2026-11-22T00:00:00.000Z")
-    old = run([record(OK)], run_id="b", started_at="2026-11-20T00:00:00.000Z")
-    assert read(tmp_path, new, old)["run_id"].to_list() == ["b", "a"]
-
-
-def test_nothing_is_an_empty_frame(tmp_path: Path) -> None:
-    tree = read_tree(tmp_path)
-    assert (len(tree.frame), tree.runs, tree.warnings) == (0, [], [])
-    assert tuple(tree.frame.columns) == COLUMNS
-    with pytest.raises(UsageError, match="--results"):
-        read_tree(tmp_path / "absent")
 
 
 # Beside asv's own files
@@ -257,15 +207,6 @@ def test_the_same_moment_on_another_machine_is_another_point(tmp_path: Path) -> 
     asv_file(tmp_path, machine="table")
     claiming = run([record(OK)], asv_rows=[[H2D, STARTED_MS]])
     assert sorted(read(tmp_path, claiming)["machine"]) == ["shelf", "table", "table"]
-
-
-def test_our_own_rows_without_benchmarks_json(tmp_path: Path) -> None:
-    """Without the parameters' names nothing is known of the bytes; the points are there."""
-    asv_file(tmp_path)
-    (tmp_path / "benchmarks.json").unlink()
-    rows = read(tmp_path)
-    assert rows["status"].to_list() == ["ok", "skipped"]
-    assert rows["gb_per_s"].isna().all()
 
 
 def test_an_axis_named_like_a_column_gets_an_underscore(tmp_path: Path) -> None:
