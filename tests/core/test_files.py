@@ -59,24 +59,11 @@ def test_a_kill_in_the_middle_leaves_the_old_file(
     assert path.read_bytes() == b"old"
 
 
-def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "folder").write_bytes(b"")
-    with pytest.raises(UsageError, match="cannot write"):
-        write_atomic(tmp_path / "folder" / "file", b"new")
-
-
 def test_the_remedy_is_the_callers(tmp_path: Path) -> None:
     (tmp_path / "folder").write_bytes(b"")
     for path in (tmp_path / "folder" / "file", Path("/"), Path()):
         with pytest.raises(UsageError, match="; try another"):
             write_atomic(path, b"new", "try another")
-
-
-def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "file").mkdir()
-    with pytest.raises(UsageError, match="cannot write"):
-        write_atomic(tmp_path / "file", b"new")
-    assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_link_in_place_of_the_temporary_file_is_no_trap(

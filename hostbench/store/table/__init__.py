@@ -6,7 +6,6 @@ result. It can be deleted at will. Where it cannot be written, a temporary one s
 
 import atexit
 import contextlib
-import gc
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -58,7 +57,7 @@ def elsewhere(results: str) -> Path:
 
 
 def _opened(results: Path, folder: Path, rebuild: bool, on_file: OnFile) -> ResultTable:
-    with _lock(folder), _without_collection():
+    with _lock(folder):
         if not rebuild:
             with contextlib.suppress(*DAMAGE):
                 return _refreshed(results, DeltaTables(str(folder)), on_file)
@@ -79,31 +78,15 @@ def _refreshed(results: Path, tables: DeltaTables, on_file: OnFile) -> ResultTab
     if tables.num_points != sum(source.rows for source in sources.values()):
         raise _OutdatedError  # rows were lost, or a writer was killed
     reader = Reader(results, sources, on_file)
-    batches = 0
     for table in reader.tables():
         tables.append(table)
-        batches += 1
     if reader.fresh or reader.gone:
         gone = [source.reading for source in reader.gone]
         tables.replace_files(files.to_table([*reader.fresh.values()]), gone)
         tables.delete([source.reading for source in reader.gone if source.rows])
         tables.tidy({source.machine for source in reader.fresh.values() if source.rows})
         tables.refresh()
-        if batches > 1:
-            tables.shorten_log()
     return ResultTable(tables=tables, files=files.read(tables), warnings=tuple(reader.warnings))
-
-
-@contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """Parsed files are trees without cycles: looking for any takes as long as the parsing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @contextlib.contextmanager

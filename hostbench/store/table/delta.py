@@ -148,10 +148,6 @@ class DeltaTables:
         self.points.update_incremental()
         self.files.update_incremental()
 
-    def shorten_log(self) -> None:
-        """Whoever opens the points next reads one file, not a line of each write's."""
-        self.points.create_checkpoint()
-
     def tidy(self, machines: Iterable[str | None]) -> None:
         """Small files become few, and what nobody can be reading any more is deleted."""
         self.refresh()
