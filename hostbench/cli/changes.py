@@ -1,7 +1,5 @@
 """`hostbench changes`: every step in every series, and each machine's own events."""
 
-import io
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,21 +8,16 @@ from pathlib import Path
 import pandas as pd
 
 from hostbench.cli.history import open_history
-from hostbench.cli.output import show, warn
+from hostbench.cli.output import warn
 from hostbench.cli.page import show_page
 from hostbench.cli.results import check_machines
 from hostbench.core.errors import (
     EXIT_FAILED,
     EXIT_OK,
     EXIT_REGRESSION,
-    EXIT_USAGE,
     NothingMeasured,
     UsageError,
 )
-from hostbench.core.files import read_limited
-from hostbench.judge import lines
-from hostbench.judge.change import Change, Judgement
-from hostbench.judge.detector import longest_piece
 from hostbench.judge.events import Judged
 from hostbench.judge.grid import Along
 from hostbench.judge.machine import MIN_SERIES
@@ -36,8 +29,6 @@ from hostbench.report.judging import judged_now
 from hostbench.vcs.repo import commit_of, committed_at
 
 SHORTEST_COMMIT = 7
-_MOST_NAMED = 10
-"""Wrong lines that are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +38,14 @@ class ChangesOptions:
     axis: Along
     since: str | None
     all: bool
-    format: str | None
-    input: Path | None
+    format: str
     results: str | None
 
 
 def execute(options: ChangesOptions) -> int:
-    """Judge what is stored, or the series of --input, and print what changed."""
-    return _stored(options) if options.input is None else _input(options.input, options)
-
-
-def _stored(options: ChangesOptions) -> int:
-    """4 where a series that had numbers fails in its machine's newest run, else 1 where a confirmed
-    step to slower stayed, is recent, and has no triage entry."""
+    """Judge what is stored, and print what changed. Exit code 4 where a series that had numbers
+    fails in its machine's newest run, else 1 where a confirmed step to slower stayed, is recent,
+    and has no triage entry."""
     wanted, axis = Request.read(options.series), options.axis
     history = open_history(options.results)
     check_machines([options.machine, *wanted.machines], history.machines())
@@ -72,27 +58,18 @@ def _stored(options: ChangesOptions) -> int:
     explainer = Explainer(history, judged, Path.cwd(), axis, begin)
     for path, text in explainer.triage.warnings:
         warn(f"{path}: {text}")
-    if options.format == "jsonl":
-        for id, judgement in (*choice.series(asked), *choice.machines(asked)):
-            _write(id, judgement)
-    else:
-        show_page(
-            options.format or "text",
-            lambda: changes.page(asked, explainer, every=options.all),
-            lambda: changes.table(asked, explainer),
-            lambda: changes.as_json(asked, explainer),
-        )
+    show_page(
+        options.format,
+        lambda: changes.page(asked, explainer, every=options.all),
+        lambda: changes.table(asked, explainer),
+        lambda: changes.as_json(asked, explainer),
+    )
     if choice.has_failed(asked):
         return EXIT_FAILED
     if any(explainer.fails(found) for found, _ in choice.events(asked)):
         return EXIT_REGRESSION
     _check_asked(asked)
     return EXIT_OK
-
-
-def _write(id: str, judgement: Judgement) -> None:
-    for change in judgement.changes:
-        show(lines.written(id, change))
 
 
 def _nothing(series: Sequence[str], machine: str | None, asked: Sequence[Selection]) -> str:
@@ -135,56 +112,3 @@ def _check_asked(asked: Sequence[Selection]) -> None:
         )
     if why := unjudged(pair for one in asked for pair in one.counted()):
         raise NothingMeasured(why)
-
-
-def _input(path: Path, options: ChangesOptions) -> int:
-    """Series from a file, changes as lines; 2 where a line is wrong, which leaves the others to be
-    judged, else 1 where a confirmed step is slower."""
-    others = ("series", "machine", "since", "all", "results")
-    given = [name for name in others if getattr(options, name)]
-    given += ["format"] if options.format not in (None, "jsonl") else []
-    if given:
-        raise UsageError(
-            f"--input takes its series from a file and writes JSON lines: leave {given[0]} out"
-        )
-    series, wrong = _read(path)
-    if not series and not wrong:
-        raise NothingMeasured(f"{_name(path)} has no series; one a line: {lines.EXAMPLE}")
-    for text in wrong[:_MOST_NAMED]:
-        warn(text)
-    if len(wrong) > _MOST_NAMED:
-        warn(f"and {len(wrong) - _MOST_NAMED} more")
-    judged = list(lines.judge_lines(series))
-    for id, judgement in judged:
-        _write(id, judgement)
-    if wrong:
-        return EXIT_USAGE
-    if any(_is_slower(change) for _, judgement in judged for change in judgement.changes):
-        return EXIT_REGRESSION
-    pieces = (longest_piece(line.logs, line.breaks) for line in series)
-    if why := unjudged(zip((own for _, own in judged), pieces, strict=False)):
-        raise NothingMeasured(why)
-    return EXIT_OK
-
-
-def _is_slower(change: Change) -> bool:
-    return change.effect > 0 and change.kind == "step" and change.state == "confirmed"
-
-
-def _name(path: Path) -> str:
-    return "standard input" if str(path) == "-" else str(path)
-
-
-def _read(path: Path) -> tuple[list[lines.Line], list[str]]:
-    """In UTF-8, whatever the locale."""
-    if str(path) == "-" and sys.stdin is None:
-        raise UsageError("standard input is closed; give --input a file, or something to read")
-    try:
-        if str(path) == "-":
-            data = read_limited(sys.stdin.buffer)
-        else:
-            with path.open("rb") as file:
-                data = read_limited(file)
-        return lines.read(io.BytesIO(data), _name(path))
-    except OSError as error:
-        raise UsageError(f"{_name(path)} cannot be read: {error.strerror or error}") from None

@@ -205,14 +205,7 @@ _command(
         "runs)",
     ),
     click.option("--all", is_flag=True, help="list what is faster, recovered or temporary, too"),
-    formats("jsonl", default=None),
-    click.option(
-        "--input",
-        type=options.PATH,
-        metavar="FILE",
-        help="series as JSON lines with id, values (seconds, null where missing) and group (the "
-        "machine) in place of what is stored; - is standard input",
-    ),
+    formats(),
     options.results,
 )
 _command(

@@ -16,7 +16,6 @@ from hostbench.judge.change import Change, Judgement
 from hostbench.judge.detector import SETTLED, relative
 from hostbench.judge.evidence import MEDIAN_VARIANCE
 from hostbench.judge.grid import Grid, GridColumn
-from hostbench.judge.lines import MACHINE
 from hostbench.judge.machine import JudgedMachine, judge_machine
 from hostbench.store.triage import EventName
 
@@ -24,6 +23,8 @@ Places: TypeAlias = NDArray[np.intp]
 EventStatus = Literal["provisional", "confirmed", "recovered", "ended", "temporary", "break"]
 """recovered: a later level is back. ended: a baseline reset followed, so nobody can tell now."""
 
+MACHINE = "machine:"
+"""What the ids of the machines' own events begin with."""
 MOVED_POINTS = 8
 """Points on each side of a machine's step that tell whether a series moved with it."""
 MOVED_SHARE = 0.5

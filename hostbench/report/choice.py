@@ -8,9 +8,8 @@ from hostbench.core.case import Case, SeriesSelector, parse_series, read_case
 from hostbench.families import check_selects, load
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import longest_piece
-from hostbench.judge.events import DetectedEvent, Judged
+from hostbench.judge.events import MACHINE, DetectedEvent, Judged
 from hostbench.judge.grid import Grid, Stopped
-from hostbench.judge.lines import MACHINE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

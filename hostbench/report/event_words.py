@@ -10,9 +10,8 @@ from hostbench.core.case import as_typed
 from hostbench.core.units import number_of
 from hostbench.judge.change import Judgement
 from hostbench.judge.detector import FEWEST_POINTS
-from hostbench.judge.events import DetectedEvent, Judged
+from hostbench.judge.events import MACHINE, DetectedEvent, Judged
 from hostbench.judge.grid import Along, Grid, Stopped
-from hostbench.judge.lines import MACHINE
 from hostbench.report.choice import Selection
 from hostbench.report.judged import ExplainedEvent
 from hostbench.report.table import Column

@@ -124,7 +124,7 @@ def test_medians_that_the_machine_moved_are_told_with_their_own_change(
     assert "  +20.0%  " in line and " us -> 1.26 ms (raw +25.9%)  " in line
 
 
-@pytest.mark.parametrize("format", ["text", "json", "jsonl"])
+@pytest.mark.parametrize("format", ["text", "json"])
 def test_the_verdict_stands_when_nobody_reads_it(
     history: Path, format: str, monkeypatch: pytest.MonkeyPatch, unread: IO[str]
 ) -> None:
@@ -153,15 +153,6 @@ def test_json_has_every_series(history: Path, changes: Any) -> None:
     assert {one["status"] for one in told["events"]} == {"confirmed", "recovered"}
 
 
-def test_lines_are_those_of_input(history: Path, changes: Any) -> None:
-    _, out, _ = changes(history, "--format", "jsonl", "--machine", "shelf")
-    found = [json.loads(line) for line in out.splitlines()]
-    assert {"id": f"{CASES[1]}@shelf", "index": 40} in [
-        {key: one[key] for key in ("id", "index")} for one in found
-    ]
-    assert found[-1]["id"] == "machine:shelf" and found[-1]["index"] == 25
-
-
 def test_what_is_asked_for(history: Path, changes: Any) -> None:
     size = CASES[4].values["nbytes"]
     assert changes(history, f"transfer[nbytes={size}]@shelf", "--since", date(30))[0] == EXIT_OK
@@ -182,8 +173,6 @@ def test_a_machines_own_events(history: Path, changes: Any) -> None:
     told = json.loads(out)
     assert code == EXIT_REGRESSION and [one["id"] for one in told["events"]] == ["machine:shelf"]
     assert told["series"] == [] and told["notes"][0].startswith("8 series judged")
-    out = changes(history, "machine:shelf", "--format", "jsonl")[1]
-    assert [json.loads(line)["id"] for line in out.splitlines()] == ["machine:shelf"]
     code, _, err = changes(history, "machine:attic")
     assert code == EXIT_NOTHING_MEASURED and "there are: shelf" in err
 
@@ -419,11 +408,6 @@ def test_launches_count_in_asvs_own_file_too(
     asv_file(tmp_path, launches=launches)
     code, _, err = changes(tmp_path)
     assert code == EXIT_NOTHING_MEASURED and said in err
-
-
-def test_input_takes_nothing_from_the_archive(tmp_path: Path, changes: Any) -> None:
-    code, _, err = changes(tmp_path, "--input", "-")
-    assert code == EXIT_USAGE and "leave results out" in err
 
 
 def test_another_projects_tree(tmp_path: Path, changes: Any) -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from hostbench.cli import main
 from hostbench.core import files
-from hostbench.judge import lines
 from hostbench.store import adopt, archive, triage
 from hostbench.store.damage import damage
 from hostbench.store.history import History
@@ -156,23 +155,11 @@ def test_a_file_of_wrong_lines_is_told_in_a_few(results: Path) -> None:
     assert said.startswith("it has no series") and said.endswith("(and 9998 more)")
 
 
-@pytest.mark.parametrize("words", [["report", "--nvbandwidth"], ["changes", "--input"]])
-def test_a_device_is_no_file(
-    words: list[str], results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    more = ["--results", str(results), "--machine", "shelf"] if words[0] == "report" else []
-    assert main([*words, "/dev/zero", *more]) == 2
+def test_a_device_is_no_file(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["report", "--nvbandwidth", "/dev/zero", "--results", str(results)]
+    assert main([*words, "--machine", "shelf"]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert "/dev/zero" in line and ("no regular file" in line or "larger than 1MiB" in line)
-
-
-def test_a_series_of_too_many_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "series"
-    values = json.dumps([0.5] * (lines.MAX_POINTS + 1))
-    path.write_text(f'{{"id": "long", "values": {values}}}\n{{"id": "short", "values": [1]}}\n')
-    series, [wrong] = lines.read(path.read_bytes().splitlines(), "series")
-    assert [line.id for line in series] == ["short"]
-    assert "line 1" in wrong and "at most 20,000" in wrong and "leave the oldest out" in wrong
 
 
 def test_a_journal_whose_lines_do_not_fit_each_other(results: Path) -> None:
