@@ -1,21 +1,17 @@
 """The machine's name, and its entry in asv's list of machines."""
 
-import json
 import math
 import os
 import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from hostbench.core.errors import DataError, UsageError
-from hostbench.core.files import read_stored, write_atomic
+from hostbench.core.errors import UsageError
 from hostbench.core.units import GIB
 from hostbench.facts.record import Facts, gpu_groups, number_of, text_of
 
 MAX_NAME = 64
-ASV_VERSION_OF_FILE = 1
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _NOISE = re.compile(
@@ -70,36 +66,20 @@ def asv_machine_entry(name: str, facts: Facts) -> dict[str, str]:
 
 
 def register_with_asv(entry: Mapping[str, str], path: Path | None = None) -> None:
-    """Add or replace this machine in ~/.asv-machine.json; other entries stay as they are.
+    """Add or replace this machine in ~/.asv-machine.json, by asv itself; other entries stay as they
+    are. Raises UsageError where asv cannot read or write the file."""
+    from asv.machine import MachineCollection
+    from asv.util import UserError, load_json
 
-    Raises DataError for a file that asv did not write, UsageError where it cannot be written.
-    """
-    target = (path or Path.home() / ".asv-machine.json").resolve()
-    machines = _read_machines(target)
-    if machines.get(entry["machine"]) == dict(entry):
-        return
-    machines[entry["machine"]] = dict(entry)
-    remedy = "asv keeps its machines there, so make it writable or point HOME elsewhere"
-    write_atomic(target, json.dumps(machines, indent=4, sort_keys=True).encode(), remedy)
-
-
-def _read_machines(path: Path) -> dict[str, Any]:
-    remedy = "mend it or move it away; nothing was changed"
+    target = path or Path(MachineCollection.get_machine_file_path())
     try:
-        machines = json.loads(read_stored(path))
-    except FileNotFoundError:
-        return {"version": ASV_VERSION_OF_FILE}
-    except OSError as error:
-        raise UsageError(f"cannot read asv's machine file {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise DataError(f"asv's machine file {path} is damaged ({error}): {remedy}") from error
-    if not isinstance(machines, dict) or machines.get("version") != ASV_VERSION_OF_FILE:
-        found = machines.get("version") if isinstance(machines, dict) else type(machines).__name__
-        raise DataError(
-            f"asv's machine file {path} is damaged (version {found!r}, not "
-            f"{ASV_VERSION_OF_FILE}): {remedy}"
-        )
-    return machines
+        known = load_json(str(target), MachineCollection.api_version) if target.exists() else {}
+        if known.get(entry["machine"]) != entry:
+            MachineCollection.save(entry["machine"], dict(entry), _path=str(target))
+    except (OSError, UserError, ValueError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"asv's machine file {target} is of no use ({error}): mend it or move it away"
+        ) from error
 
 
 def _gpu_models(facts: Facts) -> Counter[str]:

@@ -34,8 +34,8 @@ class watch:
         """Raises UsageError where a profiler runs already, and where the trace cannot be kept."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        if self._trace is not None:
-            _try_to_write(Path(self._trace))
+        if self._trace is not None and not Path(self._trace).parent.is_dir():
+            raise UsageError(f"cannot write {self._trace}: there is no such folder")
         try:
             self._session = Session()
             self._session.start()
@@ -65,14 +65,3 @@ class watch:
         self._optimizer = self._optimizer or id(optimizer)
         if self._optimizer == id(optimizer):
             self.step()
-
-
-def _try_to_write(path: Path) -> None:
-    """Before the work rather than after it."""
-    is_new = not path.exists()
-    try:
-        path.open("a").close()
-        if is_new:
-            path.unlink()
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hostbench.core.errors import DataError, UsageError
+from hostbench.core.errors import UsageError
 from hostbench.facts.machine import asv_machine_entry, machine_name, register_with_asv
 from hostbench.facts.record import Facts, known, unknown
 
@@ -113,52 +113,18 @@ def test_asv_reads_the_entry(tmp_path):
     path, entry = tmp_path / "machines.json", asv_machine_entry("box", machine())
     register_with_asv(entry, path)
     assert asv_machine.MachineCollection.load("box", _path=str(path)) == entry
-
-
-def test_an_equal_entry_is_not_written_again(tmp_path):
-    path, entry = tmp_path / "machines.json", asv_machine_entry("box", machine())
-    path.write_text(json.dumps({"version": 1, "box": entry}))
-    before = path.read_text()
-    register_with_asv(entry, path)
-    assert path.read_text() == before
-
-
-def test_a_link_stays_a_link(tmp_path):
-    path, real = tmp_path / "link.json", tmp_path / "real.json"
-    path.symlink_to(real)
-    register_with_asv(asv_machine_entry("box", machine()), path)
-    assert path.is_symlink()
-    assert "box" in json.loads(real.read_text())
+    before = path.stat().st_mtime_ns
+    register_with_asv(entry, path)  # an equal entry is not written again
+    assert path.stat().st_mtime_ns == before
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"theirs": {}}', '{"version": 2}', "\xff"])
 def test_a_damaged_file_is_named_and_kept(tmp_path, text):
     path = tmp_path / "machines.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(DataError, match=r"machines\.json is damaged.*nothing was changed"):
+    with pytest.raises(UsageError, match=r"machines\.json is of no use .*: mend it"):
         register_with_asv(asv_machine_entry("box", machine()), path)
     assert path.read_bytes() == text.encode("latin-1")
-
-
-def test_what_cannot_be_read_or_written_is_named(tmp_path):
-    entry = asv_machine_entry("box", machine())
-    (tmp_path / "folder.json").mkdir()
-    with pytest.raises(UsageError, match=r"cannot read.*folder\.json"):
-        register_with_asv(entry, tmp_path / "folder.json")
-
-
-def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
-    path = tmp_path / "machines.json"
-    path.write_text('{"version": 1}')
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(UsageError, match=r"cannot write .*machines\.json: No space"):
-        register_with_asv(asv_machine_entry("box", machine()), path)
-    assert path.read_text() == '{"version": 1}'
-    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_the_default_is_the_home(tmp_path, monkeypatch):

@@ -254,14 +254,7 @@ def test_a_mark_that_fails_is_no_error_in_the_script(monkeypatch: pytest.MonkeyP
     assert {line.file for line in watched(work).syncs} == {None}
 
 
-def test_a_trace_that_cannot_be_kept_is_told_before_the_block(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot write .*none/t\.json: No such file"):
-        with hostbench.watch(trace=tmp_path / "none" / "t.json"):
-            pytest.fail("the block ran")
-
-
-def test_a_profiler_that_runs_already_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.autograd, "_profiler_enabled", lambda: True)
-    with pytest.raises(UsageError, match="profiler does not start: one runs already"):
-        with hostbench.watch():
-            pass
+def test_a_trace_that_cannot_be_kept_is_an_error_before_the_block(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot write .*none/t\.json: there is no such folder"):
+        with hostbench.watch(trace=tmp_path / "none/t.json"):
+            pytest.fail("begun")
