@@ -11,15 +11,20 @@ BRANCH=${BRANCH:-hostbench-results}
 export GIT_AUTHOR_NAME=hostbench GIT_AUTHOR_EMAIL=hostbench@localhost
 export GIT_COMMITTER_NAME=hostbench GIT_COMMITTER_EMAIL=hostbench@localhost GIT_TERMINAL_PROMPT=0
 
-check_out() {
+check_out() { # without a branch of its own here, which actions/checkout would want to delete
   git worktree prune
+  if [ -e "$RESULTS" ]; then
+    mv "$RESULTS" "$RESULTS-$(date +%s)" # of a checkout that was made anew since
+  fi
   if timeout 300 git fetch --quiet origin "$BRANCH"; then
-    git worktree add --quiet -B "$BRANCH" "$RESULTS" FETCH_HEAD
+    git worktree add --quiet --detach "$RESULTS" FETCH_HEAD
   else # the first night of all
     git worktree add --quiet --detach "$RESULTS"
     git -C "$RESULTS" checkout --quiet --orphan "$BRANCH"
     git -C "$RESULTS" rm -rfq .
     git -C "$RESULTS" commit --quiet --allow-empty -m "No results yet"
+    git -C "$RESULTS" checkout --quiet --detach
+    git branch --quiet -D "$BRANCH"
   fi
 }
 commit() {
@@ -34,7 +39,7 @@ pull() { # `theirs` is what this machine has committed
 
 case ${1:-} in
 get)
-  [ -e "$RESULTS/.git" ] || check_out
+  [ -e "$RESULTS/.git" ] && git -C "$RESULTS" rev-parse --verify HEAD >/dev/null 2>&1 || check_out
   commit # what a night that was killed has left
   pull || echo "going on without what other machines have measured" >&2
   ;;

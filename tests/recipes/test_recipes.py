@@ -265,6 +265,9 @@ def test_machines_share_a_branch(runner: Runner) -> None:
     assert runner.shell(f"{share} put", PATH=_no_sleep(runner)) == 1
     (runner.folder / "away").rename(runner.folder / "remote.git")
     assert runner.shell(f"{share} put") == 0
+    assert not git(runner.root, "branch", "--list", BRANCH), "actions/checkout deletes branches"
+    shutil.rmtree(runner.root / ".git" / "worktrees")  # or makes the checkout anew
+    assert runner.shell(f"{share} get") == 0 and (mine / "a" / "late.json.gz").is_file()
     assert len(git(mine, "ls-tree", "-r", "--name-only", f"origin/{BRANCH}").split()) == 4
 
 
