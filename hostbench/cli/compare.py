@@ -39,7 +39,7 @@ def execute(
     options: CompareOptions,
     called: tuple[str, str] | None = None,
     remarks: Sequence[str] = (),
-    judged: WhenJudged = lambda found, sides: None,
+    judged: WhenJudged = lambda comparisons, sides: None,
 ) -> int:
     """`called`: what a person calls the two, where that is not how they are found. `remarks` stand
     below the table. `judged` gets what the page shows. Exit code 4 where a series that has a number
@@ -54,19 +54,24 @@ def execute(
     sides = both(first, second, history)
     shown = called or (first.called, second.called)
     typed = " ".join(map(quote, names)) + given(options, "results", "machine")
-    found = compare(sides.series, sides.interleaved, sides.confounded)
+    comparisons = compare(sides.series, sides.interleaved, sides.confounded)
     show_page(
         options.format,
         lambda: page(
-            found, sides, shown, f"hostbench compare {typed}", every=options.all, remarks=remarks
+            comparisons,
+            sides,
+            shown,
+            f"hostbench compare {typed}",
+            every=options.all,
+            remarks=remarks,
         ),
-        lambda: table(found, sides),
-        lambda: as_json(found, sides, names, remarks),
+        lambda: table(comparisons, sides),
+        lambda: as_json(comparisons, sides, names, remarks),
     )
-    judged(found, sides)
+    judged(comparisons, sides)
     if sides.broke:
         return EXIT_FAILED
-    verdicts = {one.verdict for one in found.values()}
+    verdicts = {one.verdict for one in comparisons.values()}
     if "slower" in verdicts:
         return EXIT_REGRESSION
     return EXIT_OK if verdicts - {"undecided"} else EXIT_NOTHING_MEASURED

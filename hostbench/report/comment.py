@@ -13,35 +13,42 @@ from hostbench.report.sides import Key, Sides
 from hostbench.report.table import code, markdown
 
 MARKER = "<!-- hostbench: ab -->"
-"""The first line, by which a comment is found again and put in the place of the older one."""
+"""The first line, by which a comment is comparisons again and put in the place of the older one."""
 _ROWS, _LINES, _WIDTH = 20, 10, 300
 """The most that is shown of series, of lines of one kind, and of one line: a host refuses long
 ones."""
 
 
 def of_result(
-    found: Mapping[Key, Comparison], sides: Sides, remarks: Sequence[str], about: Sequence[str]
+    comparisons: Mapping[Key, Comparison],
+    sides: Sides,
+    remarks: Sequence[str],
+    about: Sequence[str],
 ) -> str:
     """The answer, a row for each case that is not the same, and what was not measured. `about`:
     what was compared."""
-    shown = [(key, one) for key, one in in_order(found) if one.verdict != "same"]
+    shown = [(key, one) for key, one in in_order(comparisons) if one.verdict != "same"]
     failed = [one for one in sides.lacking if "failed" in one.status]
     answer = "Nothing measured"
     if sides.broke:
         answer = "Failed"
-    elif found:
-        answer = in_order(found)[0][1].verdict.capitalize()
+    elif comparisons:
+        answer = in_order(comparisons)[0][1].verdict.capitalize()
     num_failed = len({one.key for one in failed})
-    lines = [MARKER, f"**{answer}:** {counts(found)}{f'; {num_failed} failed' * bool(failed)}", ""]
+    lines = [
+        MARKER,
+        f"**{answer}:** {counts(comparisons)}{f'; {num_failed} failed' * bool(failed)}",
+        "",
+    ]
     if shown:
         lines += [markdown([table(dict(shown[:_ROWS]), sides)]), ""]
     if len(shown) > _ROWS:
         lines += [f"{len(shown) - _ROWS} more are not listed.", ""]
     reasons = [
-        f"{one.status} at {'AB'[one.place]}: {as_typed(name_of(one.key))}: {one.reason}"
+        f"{one.status} at {'AB'[one.side]}: {as_typed(name_of(one.key))}: {one.reason}"
         for one in failed
     ]
-    known = [*reasons, *in_words(found, sides), *remarks]
+    known = [*reasons, *in_words(comparisons, sides), *remarks]
     return "\n".join([*lines, *_items(known), *_compared(about)]) + "\n"
 
 

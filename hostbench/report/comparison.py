@@ -29,7 +29,7 @@ _ORDER: tuple[str, ...] = ("slower", "faster", "undecided", "same")
 
 
 def page(
-    found: Mapping[Key, Comparison],
+    comparisons: Mapping[Key, Comparison],
     sides: Sides,
     names: tuple[str, str],
     again: str,
@@ -40,27 +40,27 @@ def page(
     """The series that changed, or a few that are undecided where none did; the others are counted,
     and `every` lists them too. `again`: the command that was typed; `remarks`: what else has to be
     known of the sides."""
-    ordered = in_order(found)
+    ordered = in_order(comparisons)
     changed = {key: one for key, one in ordered if one.verdict in _CHANGED}
     undecided = {key: one for key, one in ordered if one.verdict == "undecided"}
     listed = dict(ordered) if every else changed or dict([*undecided.items()][:_FEW])
-    parts: list[Part] = [Heading(f"{' -> '.join(names)}: {counts(found)}")]
+    parts: list[Part] = [Heading(f"{' -> '.join(names)}: {counts(comparisons)}")]
     if listed:
         parts += ["", table(listed, sides)]
-    if left := {key: one for key, one in found.items() if key not in listed}:
+    if left := {key: one for key, one in comparisons.items() if key not in listed}:
         parts.append(f"not listed: {counts(left)}; `{again} --all` lists them")
-    parts += ["", *_lacking(sides.lacking, names, every), *notes(found, sides)]
-    return [*parts, *in_words(found, sides), *remarks]
+    parts += ["", *_lacking(sides.lacking, names, every), *notes(comparisons, sides)]
+    return [*parts, *in_words(comparisons, sides), *remarks]
 
 
-def table(found: Mapping[Key, Comparison], sides: Sides) -> Table:
+def table(comparisons: Mapping[Key, Comparison], sides: Sides) -> Table:
     """A row for each series."""
-    rows = tuple(_cells(key, one, sides) for key, one in in_order(found))
+    rows = tuple(_cells(key, one, sides) for key, one in in_order(comparisons))
     return Table(columns=COLUMNS, rows=rows)
 
 
 def as_json(
-    found: Mapping[Key, Comparison],
+    comparisons: Mapping[Key, Comparison],
     sides: Sides,
     names: tuple[str, str],
     remarks: Sequence[str] = (),
@@ -69,19 +69,19 @@ def as_json(
     return {
         "first": names[0],
         "second": names[1],
-        "counts": Counter(one.verdict for one in found.values()),
-        "notes": notes(found, sides),
+        "counts": Counter(one.verdict for one in comparisons.values()),
+        "notes": notes(comparisons, sides),
         "remarks": [remark.strip() for remark in remarks],
-        "detectable_effect": detectable(found),
+        "detectable_effect": detectable(comparisons),
         "without_number": [
             {
-                "series": name_of(one.key),
-                "side": ("first", "second")[one.place],
-                "status": one.status,
-                "reason": one.reason,
-                "other_side_has_one": one.other,
+                "series": name_of(lack.key),
+                "side": ("first", "second")[lack.side],
+                "status": lack.status,
+                "reason": lack.reason,
+                "other_side_has_one": lack.other,
             }
-            for one in sides.lacking
+            for lack in sides.lacking
         ],
         "series": [
             {
@@ -98,28 +98,28 @@ def as_json(
                 "provisional": one.is_provisional,
                 "why": _why(one, sides),
             }
-            for key, one in in_order(found)
+            for key, one in in_order(comparisons)
         ],
     }
 
 
-def counts(found: Mapping[Key, Comparison]) -> str:
+def counts(comparisons: Mapping[Key, Comparison]) -> str:
     """`1 slower, 3 undecided`, the worst first."""
-    counted = Counter[str](one.verdict for one in found.values())
+    counted = Counter[str](one.verdict for one in comparisons.values())
     words = [f"{counted[word]} {word}" for word in _ORDER if counted[word]]
     return ", ".join(words) or "no series has numbers on both sides"
 
 
-def detectable(found: Mapping[KeyT, Comparison]) -> float | None:
+def detectable(comparisons: Mapping[KeyT, Comparison]) -> float | None:
     """The change from which on half of the series would show it: the median over series of half
     their interval; None where no series has one."""
-    halves = [one.detectable for one in found.values() if one.detectable is not None]
+    halves = [one.detectable for one in comparisons.values() if one.detectable is not None]
     return median(halves) if halves else None
 
 
-def in_words(found: Mapping[Key, Comparison], sides: Sides) -> Iterator[str]:
+def in_words(comparisons: Mapping[Key, Comparison], sides: Sides) -> Iterator[str]:
     """One line on what is undecided, why, and what helps; one on how small a change shows."""
-    undecided = [one for one in found.values() if one.verdict == "undecided"]
+    undecided = [one for one in comparisons.values() if one.verdict == "undecided"]
     spreads = [one.spread or 0.0 for one in undecided if not one.has_few]
     few = len(undecided) - len(spreads)
     why = f"fewer than {MIN_LAUNCHES} launches a side"
@@ -131,47 +131,47 @@ def in_words(found: Mapping[Key, Comparison], sides: Sides) -> Iterator[str]:
         helps += f" or a quieter machine{f' ({sides.busy})' if sides.busy else ''}"
     if undecided:
         yield f"{len(undecided)} undecided: {why}; {helps} will help"
-    least = detectable(found)
+    least = detectable(comparisons)
     if least is not None:
         yield f"Half of the series would show a change of {least:.1%}."
 
 
-def in_order(found: Mapping[Key, Comparison]) -> list[tuple[Key, Comparison]]:
+def in_order(comparisons: Mapping[Key, Comparison]) -> list[tuple[Key, Comparison]]:
     """Slower, faster, undecided, the same; the largest changes first."""
 
     def rank(item: tuple[Key, Comparison]) -> tuple[int, float, Key]:
         key, one = item
         return _ORDER.index(one.verdict), -abs(one.effect or 0.0), key
 
-    return sorted(found.items(), key=rank)
+    return sorted(comparisons.items(), key=rank)
 
 
 def _lacking(lacking: Sequence[Lacking], names: tuple[str, str], every: bool) -> Iterator[str]:
     """Each kind with its number, and the series."""
     groups: dict[tuple[str, int, bool], list[Lacking]] = {}
-    for one in sorted(lacking, key=lambda one: (one.status, not one.place, not one.other)):
-        groups.setdefault((one.status, one.place, one.other), []).append(one)
-    for (status, place, other), own in groups.items():
-        has = f", with a number at {names[1 - place]}" if other else ""
-        yield f"{status} at {names[place]}{has}: {number_of(len(own), 'case')}"
+    for lack in sorted(lacking, key=lambda lack: (lack.status, not lack.side, not lack.other)):
+        groups.setdefault((lack.status, lack.side, lack.other), []).append(lack)
+    for (status, side, other), own in groups.items():
+        has = f", with a number at {names[1 - side]}" if other else ""
+        yield f"{status} at {names[side]}{has}: {number_of(len(own), 'case')}"
         listed = own if every else own[: _FEW if "failed" in status else 3]
-        for one in listed:
-            why = f": {one.reason}" if one.reason else ""
-            yield f"  {as_typed(name_of(one.key))}{why}"
+        for lack in listed:
+            why = f": {lack.reason}" if lack.reason else ""
+            yield f"  {as_typed(name_of(lack.key))}{why}"
         if len(own) > len(listed):
             yield f"  and {len(own) - len(listed)} more; --all names them"
 
 
-def notes(found: Mapping[Key, Comparison], sides: Sides) -> list[str]:
+def notes(comparisons: Mapping[Key, Comparison], sides: Sides) -> list[str]:
     """What has to be known to read the verdicts."""
     lines = list(sides.remarks)
-    if in_bytes := sum(key in sides.in_bytes for key in found):
+    if in_bytes := sum(key in sides.in_bytes for key in comparisons):
         lines.append(f"{in_bytes} series are memory in bytes: there, slower means more of it")
     provisional = {
-        key for key, one in found.items() if one.is_provisional and one.verdict != "undecided"
+        key for key, one in comparisons.items() if one.is_provisional and one.verdict != "undecided"
     }
     differs = dict.fromkeys(
-        what for key in found if key in provisional for what in sides.confounded.get(key, ())
+        what for key in comparisons if key in provisional for what in sides.confounded.get(key, ())
     )
     if differs:
         lines.append(

@@ -30,11 +30,11 @@ MOST_FOREIGN = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lacking:
-    """A series that has no number on one side, `place` 0 or 1, and why; or that failed in its
-    newest run there."""
+    """A series that has no number on one side, and why; or that failed in its newest run there."""
 
     key: Key
-    place: int
+    side: int
+    """0 or 1."""
     status: LackingStatus
     reason: str
     other: bool
@@ -64,7 +64,7 @@ class Sides:
     @property
     def broke(self) -> bool:
         """Whether a series failed on the second side that has a number on the first."""
-        return any(one.place and one.other and "failed" in one.status for one in self.lacking)
+        return any(lack.side and lack.other and "failed" in lack.status for lack in self.lacking)
 
 
 def both(first: SideRuns, second: SideRuns, history: History) -> Sides:
@@ -126,7 +126,7 @@ _READ = [
 
 def _rows(side: SideRuns, history: History) -> tuple[dict[Key, list[Cells]], dict[Key, Cells]]:
     """(the rows with a number of each series, its newest row of any kind)."""
-    found: dict[Key, list[Cells]] = {}
+    with_number: dict[Key, list[Cells]] = {}
     newest: dict[Key, Cells] = {}
     for machine, own in side.rows.groupby("machine"):
         stored = history.of_runs(list(own["run_id"]), str(machine))  # the oldest first
@@ -136,10 +136,10 @@ def _rows(side: SideRuns, history: History) -> tuple[dict[Key, list[Cells]], dic
             newest[key] = row
             column = _LESS_IS_BETTER.get(str(row["unit"]))
             if row["status"] == "ok" and column is not None and row[column] > 0:
-                found.setdefault(key, []).append({**row, "number": row[column]})
+                with_number.setdefault(key, []).append({**row, "number": row[column]})
     if side.column != "run_id":
-        found = {key: _with_enough(rows) for key, rows in found.items()}
-    return found, newest
+        with_number = {key: _with_enough(rows) for key, rows in with_number.items()}
+    return with_number, newest
 
 
 def _where(column: str, machine: str, run_id: str) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def _not_judged(newest: Mapping[Key, Cells]) -> Iterator[str]:
 
 
 def _lacking(
-    place: int, newest: dict[Key, Cells], other: dict[Key, list[Cells]], own: dict[Key, list[Cells]]
+    side: int, newest: dict[Key, Cells], other: dict[Key, list[Cells]], own: dict[Key, list[Cells]]
 ) -> Iterator[Lacking]:
     """What failed in its newest run, and what the other side alone has a number of."""
     failed = [key for key, row in newest.items() if row["status"] == "failed"]
@@ -177,10 +177,10 @@ def _lacking(
     for key in dict.fromkeys([*failed, *(key for key in other if key not in own)]):
         row = newest.get(key, {})
         if not row and key[:-1] in versions:
-            if place:  # of two sides once
+            if side:  # of two sides once
                 yield Lacking(
                     key=key,
-                    place=1,
+                    side=1,
                     status="of another version",
                     reason=f"version {key[-1]} there, {versions[key[:-1]]} here",
                     other=True,
@@ -192,7 +192,7 @@ def _lacking(
             status, reason = row["status"], str(row["reason"])
         if reason.startswith(f"{PROOF_FAILED}: "):
             status, reason = "proof failed", reason.removeprefix(f"{PROOF_FAILED}: ")
-        yield Lacking(key=key, place=place, status=status, reason=reason, other=key in other)
+        yield Lacking(key=key, side=side, status=status, reason=reason, other=key in other)
 
 
 def _same_commits(left: list[Cells], right: list[Cells]) -> tuple[list[Cells], list[Cells], bool]:

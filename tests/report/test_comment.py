@@ -79,13 +79,13 @@ def test_the_first_line_is_the_answer(found: tuple[Comparison, ...], line: str) 
 
 
 def test_a_failure_comes_first() -> None:
-    lacking = Lacking(key=key(1), place=1, status="proof failed", reason="no bytes", other=True)
+    lacking = Lacking(key=key(1), side=1, status="proof failed", reason="no bytes", other=True)
     text = of_result({key(0): SAME}, sides(lacking), (), ABOUT)
     assert text.splitlines()[1] == "**Failed:** 1 same; 1 failed"
     assert "- `proof failed at B: transfer.host_to_device[" in text and ": no bytes`\n" in text
-    old = Lacking(key=key(1), place=0, status="failed", reason="", other=True)
+    old = Lacking(key=key(1), side=0, status="failed", reason="", other=True)
     assert answer({key(0): SAME}, old) == "**Same:** 1 same; 1 failed"
-    both = [Lacking(key=key(2), place=n, status="failed", reason="", other=False) for n in (0, 1)]
+    both = [Lacking(key=key(2), side=n, status="failed", reason="", other=False) for n in (0, 1)]
     assert answer({key(0): SAME}, lacking, *both) == "**Failed:** 1 same; 2 failed"
 
 
@@ -112,7 +112,7 @@ def rendered(text: str) -> str:
 
 def test_no_text_from_elsewhere_is_markup() -> None:
     about = (HOSTILE,) * 4
-    lacking = Lacking(key=key(1), place=1, status="failed", reason=HOSTILE, other=True)
+    lacking = Lacking(key=key(1), side=1, status="failed", reason=HOSTILE, other=True)
     for case in (f"transfer.x[{HOSTILE}]", HOSTILE, "\\", "\\\\|\\|"):
         told = one("undecided", 0.1)
         for said in (
