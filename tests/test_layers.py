@@ -42,7 +42,7 @@ FOR_THE_DASHBOARD = set("core families limits store judge report _dashboard".spl
 # Third-party package -> the only rooms that may import it.
 OWNERS = {
     "pynvml": {"facts"},
-    "asv": {"asv_env", "store", "vcs"},
+    "asv": {"asv_env", "facts", "store", "vcs"},
     "argparse": set(),
     "click": {"cli"},
     "rich": {"runner", "report"},
