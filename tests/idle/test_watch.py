@@ -258,3 +258,10 @@ def test_a_trace_that_cannot_be_kept_is_an_error_before_the_block(tmp_path: Path
     with pytest.raises(UsageError, match=r"cannot write .*none/t\.json: there is no such folder"):
         with hostbench.watch(trace=tmp_path / "none/t.json"):
             pytest.fail("begun")
+
+
+def test_a_profiler_that_runs_already_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.autograd, "_profiler_enabled", lambda: True)
+    with pytest.raises(UsageError, match="profiler does not start: one runs already"):
+        with hostbench.watch():
+            pass
