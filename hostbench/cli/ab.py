@@ -114,6 +114,8 @@ def measure(options: AbOptions, scratch: str | None = None) -> Measured:
     setup = set_up(options)
     side.check_differ(root, (options.a, second or WORKING_TREE), first_commit, second_commit)
     plan = planned(options, setup)
+    if options.bisect and len(plan.cases) != 1:
+        raise UsageError(f"--bisect takes one case, not {len(plan.cases)}: name it with --case")
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-ab-") as folder:
         sides = (
             side.of_commit(root, options.a, Path(folder, "a")),

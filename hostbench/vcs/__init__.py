@@ -1,1 +1,1 @@
-"""git: facts of a repository, the code of a commit to measure, bisection."""
+"""git: facts of a repository, and the code of a commit to measure."""

@@ -60,7 +60,8 @@ def test_one_step_of_git_bisect_run(
     assert "failed: broken" in shown.err and "nothing that is measured differs" in shown.err
     commit(root, "1.2")
     assert main(["ab", good, "HEAD", *STEP, "--threshold", "0.3"]) == 0
-    assert main(["ab", "nowhere", *STEP]) == 125
+    assert main(["ab", "nowhere", *STEP]) == main(["ab", good, "transfer", "--bisect"]) == 125
+    assert "--bisect takes one case, not " in capsys.readouterr().err
     whole = turns.Toy.run
     errors = DeviceLost("device cuda does not start"), KeyboardInterrupt(), OSError("full")
     for error, launch in product(errors, (0, 1)):
