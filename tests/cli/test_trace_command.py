@@ -25,7 +25,7 @@ from hostbench.core.errors import (
 from hostbench.core.records import Launch, Outcome
 from hostbench.facts.torch_probe import TorchState
 from tests.fakes.builders import InProcess
-from tests.gpu_stand_in import cuda_machine
+from tests.fakes.fake_cuda import cuda_machine
 
 ROOT = Path(__file__).parent.parent.parent
 CASE = "overlap.pipeline[batch_bytes=4MiB,memory=pinned,schedule=copy_stream]"

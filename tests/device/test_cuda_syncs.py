@@ -8,13 +8,13 @@ import torch
 
 from hostbench.device import cuda_syncs
 from hostbench.device.cuda import CudaDevice
-from tests.gpu_stand_in import Floor, cuda_machine
+from tests.fakes.fake_cuda import Machine, cuda_machine
 
 _cuda: Any = torch.cuda
 
 
 @pytest.fixture
-def floor() -> Iterator[Floor]:
+def floor() -> Iterator[Machine]:
     with cuda_machine() as made:
         yield made
 
@@ -46,12 +46,12 @@ def calls() -> Iterator[tuple[str, Callable[[], object], int]]:
     yield "twice", lambda: (there[0].item(), _cuda.synchronize()), 2
 
 
-def test_every_wait_counts_once(floor: Floor) -> None:
+def test_every_wait_counts_once(floor: Machine) -> None:
     for name, call, waits in calls():
         assert cuda_syncs.count(call) == waits, name
 
 
-def test_the_debug_mode_and_the_calls_are_put_back(floor: Floor) -> None:
+def test_the_debug_mode_and_the_calls_are_put_back(floor: Machine) -> None:
     _cuda.init()
     watched = ((_cuda, "synchronize"), (_cuda.Event, "synchronize"), (torch.Tensor, "copy_"))
     before = [vars(owner).get(name) for owner, name in watched]
@@ -69,7 +69,7 @@ def test_the_debug_mode_and_the_calls_are_put_back(floor: Floor) -> None:
     assert _cuda.get_sync_debug_mode() == 1
 
 
-def test_a_graph_waits_for_what_was_enqueued_before(floor: Floor) -> None:
+def test_a_graph_waits_for_what_was_enqueued_before(floor: Machine) -> None:
     """Its warm-up runs on a stream of its own."""
     device = CudaDevice()
     counter = device.counter()

@@ -1,7 +1,7 @@
-"""Every family on the stand-in for CUDA: whole launches of the cuda device, timed and observed.
+"""Every family on the fake CUDA: whole launches of the cuda device, timed and observed.
 
-A wait, a `record_stream` or a stream that is missing from a workload is a DataRace here, a
-synchronize that is missing or one too many is a wrong count.
+A synchronize that is missing or one too many is a wrong count, and a typo in a line for CUDA an
+error.
 """
 
 import gc
@@ -25,7 +25,7 @@ from hostbench.measure import evidence, measure
 from hostbench.measure.workload import Workload, prepare
 from hostbench.runner.worker import walk
 from tests import own_project
-from tests.gpu_stand_in import Costs, Floor, cuda_machine
+from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 COSTS = Costs()
 WORKS = {name: work for name, work in load().items() if work.ranks is None}
@@ -41,11 +41,11 @@ WAITS = ("device", "stream", "event", "implicit")
 
 def smallest(work: Workload) -> Iterator[Case]:
     """One cuda case for each choice on the axes that are no size, with smaller sizes than any that
-    is measured, and few of what is counted; the shortest steps of a loop. None that needs a process
-    of its own."""
+    is measured, and few of what is counted; the shortest steps of a loop. What needs a process of
+    its own is run in this one."""
     found: dict[object, Case] = {}
     for case in work.cases():
-        if case.values["device"] == "cuda" and not any(work.variables(case).values()):
+        if case.values["device"] == "cuda":
             small = {n: min(SMALL, v) if n.endswith("bytes") else v for n, v in case.values.items()}
             small |= {n: min(FEW[n], int(v)) for n, v in small.items() if n in FEW}
             rest = tuple(value for name, value in small.items() if not name.endswith(SIZED))
@@ -77,13 +77,13 @@ def outcomes(family: str, *, observe: bool) -> list[Outcome]:
 
 
 @pytest.fixture
-def floor() -> Iterator[Floor]:
+def floor() -> Iterator[Machine]:
     with cuda_machine() as made:
         yield made
 
 
 def stepped(
-    floor: Floor, name: str, nbytes: int = SMALL, **axes: Any
+    floor: Machine, name: str, nbytes: int = SMALL, **axes: Any
 ) -> tuple[dict[str, int], float, dict[str, set[int]]]:
     """Waits inside one step, the seconds from its start to a synchronize, and the streams that it
     copied and computed on."""
@@ -95,18 +95,19 @@ def stepped(
     prepared = prepare(work, device, Case(name, {**case.values, **sizes}))
     prepared.step()
     device.synchronize()
-    counts, start_s = floor.machine.gpus[0].counts.copy(), floor.machine.now_s
-    before = len(floor.machine.gpus[0].log)
+    counts, start_s = floor.gpus[0].counts.copy(), floor.now_s
+    before = len(floor.log)
     prepared.step()
-    found = floor.machine.gpus[0].counts - counts
-    work_done = floor.machine.gpus[0].log[before:]
+    found = floor.gpus[0].counts - counts
+    events = floor.log[before:]
     device.synchronize()
-    seconds = floor.machine.now_s - start_s
+    seconds = floor.now_s - start_s
     assert prepared.verify is None or prepared.verify() is None
     device.reset()
     streams: dict[str, set[int]] = {}
-    for each in work_done:
-        streams.setdefault(each.what.partition(" ")[0], set()).add(each.queue)
+    for event in events:
+        if event.queue is not None:
+            streams.setdefault(event.name.partition(" ")[0], set()).add(event.queue.number)
     return {what: num for what, num in Counter(found).items() if what in WAITS}, seconds, streams
 
 
@@ -138,7 +139,7 @@ def stepped(
     ],
 )
 def test_a_step_waits_as_often_as_its_name_says(
-    floor: Floor, name: str, axes: dict[str, Any], waits: dict[str, int]
+    floor: Machine, name: str, axes: dict[str, Any], waits: dict[str, int]
 ) -> None:
     assert stepped(floor, name, **axes)[0] == waits
 
@@ -159,7 +160,7 @@ def test_a_step_waits_as_often_as_its_name_says(
     ],
 )
 def test_side_streams_leave_the_default_stream_alone(
-    floor: Floor, name: str, axes: dict[str, Any], num_streams: int
+    floor: Machine, name: str, axes: dict[str, Any], num_streams: int
 ) -> None:
     """Else a copy would be beside the compute by luck."""
     used = set[int]().union(*stepped(floor, name, **axes)[2].values())
@@ -167,13 +168,13 @@ def test_side_streams_leave_the_default_stream_alone(
     assert len(used) == num_streams
 
 
-def test_a_loop_that_is_fed_is_never_more_than_two_computes_ahead(floor: Floor) -> None:
+def test_a_loop_that_is_fed_is_never_more_than_two_computes_ahead(floor: Machine) -> None:
     """Each step from the third on waits for the compute of the one before the last."""
     work, device = WORKS["loading.loop"], CudaDevice()
     way = {"num_workers": 0, "way": "non_blocking"}
     case = next(case for case in work.cases() if way.items() <= case.values.items())
     prepared = prepare(work, device, Case(work.name, {**case.values, "item_bytes": KIB}))
-    counts = floor.machine.gpus[0].counts
+    counts = floor.gpus[0].counts
     waits = []
     for _ in range(5):
         before = counts["event"]
@@ -183,7 +184,7 @@ def test_a_loop_that_is_fed_is_never_more_than_two_computes_ahead(floor: Floor) 
     device.reset()
 
 
-def test_side_streams_hide_the_copies_behind_the_compute(floor: Floor) -> None:
+def test_side_streams_hide_the_copies_behind_the_compute(floor: Machine) -> None:
     """By the virtual clock: all but the first copy, and what the host takes to enqueue."""
     serial_s, one_stream_s, copies_s, overlapped_s = (
         stepped(floor, "overlap.pipeline", nbytes=16 * MIB, schedule=schedule)[1]

@@ -23,7 +23,7 @@ from hostbench.report.answer import Answer
 from hostbench.report.questions import answers
 from hostbench.report.rows import rows_of
 from tests.fakes.builders import run, simulated_records
-from tests.gpu_stand_in import Floor, cuda_machine
+from tests.fakes.fake_cuda import Machine, cuda_machine
 from tests.stored import frame_of
 
 WORKS = load(("synchronization",))
@@ -131,7 +131,7 @@ def cpu() -> Iterator[CpuDevice]:
 
 
 @pytest.fixture
-def floor() -> Iterator[Floor]:
+def floor() -> Iterator[Machine]:
     with cuda_machine() as made:
         yield made
 
@@ -141,7 +141,7 @@ READERS = ("item", "cpu", "tolist", "mask")
 
 @pytest.mark.parametrize("trap", [*READERS, "bool", "if_greater", "nonzero"])
 def test_a_trap_that_reads_too_early_fails_the_proof(
-    trap: Any, cpu: CpuDevice, floor: Floor
+    trap: Any, cpu: CpuDevice, floor: Machine
 ) -> None:
     """It would be the cheapest of all."""
     for device in (SimulatedDevice(), cpu, CudaDevice()):
@@ -200,7 +200,7 @@ def test_the_cpu_device_has_no_graphs(cpu: CpuDevice) -> None:
 
 
 @pytest.mark.parametrize("trap", TRAPS)
-def test_cuda_waits_as_often_as_torch_does(floor: Floor, trap: str) -> None:
+def test_cuda_waits_as_often_as_torch_does(floor: Machine, trap: str) -> None:
     """Printing one number reads it eight times over: torch looks for its range and its width."""
     found = findings(CudaDevice(), step_us=1_000, trap=trap)
     assert found["syncs_per_step"] == {**SYNCS, "print": 8.0}[trap]

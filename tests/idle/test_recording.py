@@ -18,7 +18,6 @@ from hostbench.idle.child import RecordedProcess, RecordedRun, processes_of, rec
 from hostbench.idle.recording import RecordSettings
 from hostbench.idle.trace import Trace, read_trace
 
-ROOT = Path(__file__).parent.parent.parent
 QUICKLY = """
 import atexit, gc
 gc.disable()
@@ -26,18 +25,8 @@ atexit.register(gc.freeze)
 """
 """A script that imports torch spends a third of its time looking for garbage in it."""
 
-NO_COMPILER = f"""
-import sys
-sys.path.append({str(ROOT)!r})
-from tests.fakes.fake_cuda.compiler import no_compiler
-kept = no_compiler()
-kept.__enter__()
-"""
-"""Optimizers and profilers import torch's compiler, for a second, and have no use for it here."""
-
 TRAIN = f"""
 {QUICKLY}
-{NO_COMPILER}
 import sys
 import torch
 from torch import nn
@@ -60,7 +49,6 @@ if __name__ == "__main__":
 
 FORKING = f"""
 {QUICKLY}
-{NO_COMPILER}
 import json, os, pathlib, signal, sys
 import torch
 import hostbench
@@ -272,7 +260,7 @@ def command(*words: str) -> Sequence[str]:
 def test_the_program(tmp_path: Path, script: str) -> None:
     """A script keeps its `__main__`, its arguments and its exit code. What it prints is no part of
     the JSON; of its files only the trace stays. torch's compiler is there."""
-    Path(script).write_text(TRAIN.replace(NO_COMPILER, ""))
+    Path(script).write_text(TRAIN)
     kept = tmp_path / "kept"
     how = ["--warmup", "2", "--steps", "3", "--format", "json", "--keep", str(kept)]
     words = [*how, "--", sys.executable, script, "8", "7"]

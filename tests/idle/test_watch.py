@@ -1,4 +1,4 @@
-"""`hostbench.watch` on the stand-in for CUDA: planted waits are named by the line of the call.
+"""`hostbench.watch` on the fake CUDA: planted waits are named by the line of the call.
 
 Times are the virtual clock's, on which Python takes none.
 """
@@ -16,7 +16,7 @@ import hostbench
 from hostbench.core.errors import UsageError
 from hostbench.idle import lines
 from hostbench.idle.report import IdleReport, WaitingLine
-from tests.gpu_stand_in import cuda_machine
+from tests.fakes.fake_cuda import cuda_machine
 
 HERE = Path(__file__)
 STEPS = 4

@@ -19,7 +19,7 @@ from hostbench.ranks.group import Seat
 from hostbench.ranks.pool import Deadline
 from hostbench.ranks.replies import RankFailure
 from hostbench.runner import worker
-from tests.gpu_stand_in import cuda_machine
+from tests.fakes.fake_cuda import cuda_machine
 
 
 def test_per_iteration_the_slowest_rank_counts_on_each_clock() -> None:

@@ -1,4 +1,4 @@
-"""A rank of nccl on the stand-in for CUDA, in this process: what it waits for, and when."""
+"""A rank of nccl on the fake CUDA, in this process: what it waits for, and when."""
 
 import os
 from array import array
@@ -13,20 +13,20 @@ from hostbench.families import load
 from hostbench.ranks import membership
 from hostbench.ranks.group import Seat
 from hostbench.ranks.rank import _Rank
-from tests.gpu_stand_in import Costs, Floor, cuda_machine
+from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 COUNT = 3
 BUSY_S = 0.01
 
 
 @pytest.fixture
-def floor() -> Iterator[Floor]:
+def floor() -> Iterator[Machine]:
     with cuda_machine(1) as made:
         yield made
 
 
 @pytest.fixture
-def rank(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Rank]:
+def rank(floor: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Rank]:
     monkeypatch.setattr(membership, "_JOINED", [])
     rendezvous = os.memfd_create("rendezvous")
     entered, left = (memoryview(array("q", [0])) for _ in range(2))
@@ -49,11 +49,11 @@ def rank(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Rank]:
         os.close(rendezvous)
 
 
-def is_idle(floor: Floor) -> bool:
-    return all(queue.free_s <= floor.machine.now_s for queue in floor.machine.gpus[0].queues)
+def is_idle(floor: Machine) -> bool:
+    return all(queue.free_s <= floor.now_s for queue in floor.gpus[0].queues)
 
 
-def test_waiting_for_the_ranks_is_waiting_for_the_own_device(rank: _Rank, floor: Floor) -> None:
+def test_waiting_for_the_ranks_is_waiting_for_the_own_device(rank: _Rank, floor: Machine) -> None:
     """nccl's call returns before the sum is there."""
     for wait in (rank.group.barrier, rank.group.synchronize):
         rank.device.delay(BUSY_S)
@@ -65,7 +65,7 @@ def test_waiting_for_the_ranks_is_waiting_for_the_own_device(rank: _Rank, floor:
 
 @pytest.mark.parametrize("workload", ["all_reduce", "all_reduce_queued"])
 def test_a_reading_ends_with_the_sum_and_begins_when_all_are_there(
-    rank: _Rank, floor: Floor, workload: str
+    rank: _Rank, floor: Machine, workload: str
 ) -> None:
     axes: dict[str, AxisValue] = {"device": "cuda", "num_ranks": 1, "nbytes": 16 * MIB}
     rank.build(Case.of(f"collectives.{workload}", axes))
@@ -81,7 +81,9 @@ def test_a_reading_ends_with_the_sum_and_begins_when_all_are_there(
     assert wrong is None and memory["peak_allocated"] >= 2 * 16 * MIB
 
 
-def test_a_trace_begins_when_all_are_there_and_ends_with_the_sum(rank: _Rank, floor: Floor) -> None:
+def test_a_trace_begins_when_all_are_there_and_ends_with_the_sum(
+    rank: _Rank, floor: Machine
+) -> None:
     case = Case.of("collectives.all_reduce", {"device": "cuda", "num_ranks": 1, "nbytes": 16 * MIB})
     rank.build(case)
     before = rank.seat.entered[0]

@@ -1,9 +1,421 @@
-"""A machine with GPUs where there is none: `torch.cuda` on a virtual clock, for tests.
+"""`torch.cuda` where there is no GPU, so that the code for CUDA runs: `with cuda_machine(2): ...`.
 
-    with installed(Machine(num_gpus=2)) as floor:
-        device = CudaDevice()
-
-`installed` is in `bindings`, `Machine` in `timeline`. Times are the virtual clock's and no
-measurement. What a real GPU would do to the data of a program that forgets to wait, this one
-reports as a `DataRace`.
+Nothing of `torch.cuda` is replaced but its floor (`torch._C._cuda_*`), so that every call goes
+through torch's real signatures and checks. Streams, events, pinned memory and refusals follow
+CUDA's rules on a virtual clock; memory is counted and not packed; the profiler lists what was
+enqueued; the sums of nccl are gloo's.
 """
+
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from hostbench.core.units import MIB
+from hostbench.device import cuda as cuda_device
+from hostbench.device.cuda import CudaDevice
+from tests.fakes.fake_cuda.machine import Cache, Costs, Event, Machine, Node, Queue, Refusals
+from tests.fakes.fake_cuda.tensors import CudaTensor, Floor, Mode
+from tests.fakes.fake_nvml import FakeGpu, FakeNvml
+
+__all__ = ["Costs", "CudaTensor", "Machine", "Refusals", "cuda_machine"]
+
+_torch: Any = torch
+_CUDA_TYPE = 1
+"""torch's DeviceType of CUDA."""
+
+
+@contextmanager
+def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **of: Any) -> Iterator[Machine]:
+    """`torch.cuda`, NVML and the device's clock of such a machine; `of` are fields of Machine."""
+    machine = Machine(num_gpus=num_gpus, **of)
+    uuids = [gpu.uuid for gpu in machine.gpus]
+    counting = nvml or FakeNvml(gpus=tuple(FakeGpu(uuid=f"GPU-{uuid}") for uuid in uuids))
+    machine.moved = lambda gpu, into, out_of: counting.copy(into, out_of, gpu)
+    with (
+        _installed(machine),
+        pytest.MonkeyPatch.context() as patch,
+        mock.patch.object(CudaDevice, "now", lambda self: machine.now_s),
+        mock.patch.object(cuda_device, "_SETTLE_BYTES", MIB),
+        mock.patch.object(cuda_device, "_SETTLE_LEAST_S", 0.02),
+    ):
+        # This one alone: mock.patch.dict would forget what is imported meanwhile.
+        patch.setitem(sys.modules, "pynvml", counting)
+        yield machine
+
+
+@contextmanager
+def _installed(machine: Machine) -> Iterator[None]:
+    """`torch.cuda` of this process and thread on that machine, until the block ends."""
+    floor = Floor(machine)
+    machine.error = getattr(_torch, "AcceleratorError", RuntimeError)
+    with ExitStack() as stack:
+
+        def put(owner: Any, **values: Any) -> None:
+            for name, value in values.items():
+                stack.enter_context(mock.patch.object(owner, name, value, create=True))
+
+        for base, theirs in (
+            (_StreamBase, _torch.cuda.Stream),
+            (_EventBase, _torch.cuda.Event),
+            (_GraphBase, _torch.cuda.CUDAGraph),
+        ):
+            stack.callback(setattr, theirs, "__bases__", theirs.__bases__)
+            theirs.__bases__ = (type(base.__name__, (base,), {"machine": machine, "floor": floor}),)
+        core = _core(machine)
+        put(
+            _torch._C,
+            **{f"_cuda_{name}": function for name, function in core.items()},
+            _has_cuda=True,
+            _host_emptyCache=machine.pinned.kept.clear,
+            _accelerator_emptyHostCache=machine.pinned.kept.clear,
+            _accelerator_getAccelerator=lambda: torch.device("cuda"),
+            _accelerator_getDeviceIndex=core["getDevice"],
+            _accelerator_setDeviceIndex=core["setDevice"],
+            _nccl_version=lambda: 2 << 32 | 29 << 16 | 7,
+            _nccl_version_suffix=lambda: b"",
+        )
+        put(
+            _torch.cuda,
+            _exchange_device=core["exchangeDevice"],
+            _maybe_exchange_device=core["exchangeDevice"],
+            _initialized=False,
+            _queued_calls=[],
+            _cached_device_count=None,
+            _is_in_bad_fork=lambda: False,
+            _device_count_nvml=lambda: -1,
+            # To be seeded; the numbers themselves are drawn from those of the CPU.
+            default_generators=tuple(_torch.Generator() for _ in machine.gpus),
+            _cudart=SimpleNamespace(
+                cudaHostRegister=lambda address, size, flags: machine.register(address, size),
+                cudaHostUnregister=machine.unregister,
+            ),
+            _get_device_properties=lambda index: _properties(machine, index),
+        )
+        put(_torch.version, cuda="12.8")
+        if hasattr(_torch.accelerator, "Graph"):  # that of CUDA is torch.cuda's own
+            stack.callback(setattr, _torch.accelerator, "Graph", _torch.accelerator.Graph)
+            del _torch.accelerator.Graph
+        put(_torch.Tensor, **_methods(machine, floor))
+
+        def record_function(name: str, args: Any = None) -> Any:
+            return machine.annotated(name)
+
+        put(_torch.autograd.profiler, record_function=record_function)
+        put(_torch.profiler, record_function=record_function)
+        put(_torch.profiler, profile=lambda **_: _Profile(machine))
+        put(dist, **_nccl(floor))
+        stack.enter_context(Mode(floor))
+        yield
+
+
+class _StreamBase:
+    """`torch._C._CudaStreamBase`: torch's own Stream class is built on it."""
+
+    machine: Machine
+    floor: Floor
+    queue: Queue
+
+    def __new__(
+        cls, *_: Any, stream_id: int = 0, device_index: int = 0, device_type: int = 0, **more: Any
+    ) -> Any:
+        self: Any = object.__new__(cls)
+        if device_type:
+            self.queue = cls.machine.gpus[device_index].queues[stream_id]
+        else:
+            self.queue = cls.machine.gpus[cls.machine.device].new_queue()
+        self.cuda_stream = self.stream_id = self.queue.number
+        self.device_index, self.device_type = self.queue.gpu.index, _CUDA_TYPE
+        self.device = torch.device("cuda", self.queue.gpu.index)
+        return self
+
+    def synchronize(self) -> None:
+        self.floor.tell_of_sync()
+        with self.machine.span("cpu_op", "Stream.synchronize"):
+            self.machine.wait_queue(self.queue)
+        self.floor.warn_of_waits()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _StreamBase) and other.queue is self.queue
+
+
+class _EventBase:
+    """`torch._C._CudaEventBase`."""
+
+    machine: Machine
+    at_s: float | None
+    queue: Queue
+    enable_timing: bool
+
+    def __new__(cls, enable_timing: bool = False, **_: bool) -> Any:
+        self: Any = object.__new__(cls)
+        self.enable_timing, self.at_s = enable_timing, None
+        return self
+
+    def record(self, stream: Any) -> None:
+        self.queue, self.at_s = stream.queue, self.machine.record(stream.queue)
+
+    def wait(self, stream: Any) -> None:
+        """Of an event that was never recorded: nothing."""
+        if self.at_s is not None:
+            self.machine.let_wait(stream.queue, self.at_s)
+
+    def query(self) -> bool:
+        return self.at_s is None or self.machine.ask(self.at_s)
+
+    def synchronize(self) -> None:
+        if self.at_s is not None:
+            self.machine.wait_until(self.at_s, self.queue.gpu, "event", "cudaEventSynchronize")
+
+    def elapsed_time(self, end: Any) -> float:
+        """Milliseconds. Raises as torch does."""
+        if not (self.enable_timing and end.enable_timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self.at_s is None or end.at_s is None or not (self.query() and end.query()):
+            raise ValueError("Both events must be completed before calculating elapsed time.")
+        return float(end.at_s - self.at_s) * 1e3
+
+
+class _GraphBase:
+    """`torch._C._CUDAGraph`, of one stream."""
+
+    machine: Machine
+    nodes: list[Node]
+    queue: Queue | None
+
+    def __new__(cls, keep_graph: bool = False) -> Any:
+        self: Any = object.__new__(cls)
+        self.nodes, self.queue = [], None
+        return self
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+        """Raises as torch does on the default stream."""
+        self.queue = self.machine.gpus[self.machine.device].queue
+        if self.queue.number == 0:
+            raise RuntimeError("CUDA graphs must be captured on a non-default stream.")
+        self.machine.capture = self.queue, self.nodes
+
+    def capture_end(self) -> None:
+        self.machine.capture = None
+
+    def replay(self) -> None:
+        """On the GPU that it was captured on, whichever is current. Raises as torch does before
+        there is a graph."""
+        if self.queue is None:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        self.machine.replay(self.queue.gpu.queue, self.nodes)
+
+    def reset(self) -> None:
+        self.nodes, self.queue = [], None
+
+
+def _core(machine: Machine) -> dict[str, Callable[..., Any]]:
+    """The functions of `torch._C`, by what stands behind `_cuda_` in their names."""
+    gpus = machine.gpus
+
+    def init() -> None:
+        if not gpus:
+            raise RuntimeError("No CUDA GPUs are available")
+        machine.call(machine.costs.allocate_s)
+
+    def set_device(index: int) -> None:
+        machine.call()
+        if not 0 <= index < len(gpus):
+            raise machine.error("CUDA error: invalid device ordinal")
+        machine.device = index
+
+    def exchange_device(index: int) -> int:
+        before = machine.device
+        if index >= 0 and index != before:
+            set_device(index)
+        return before
+
+    def set_stream(*, stream_id: int, device_index: int, device_type: int) -> None:
+        set_device(device_index)
+        gpus[device_index].current = stream_id
+
+    def set_sync_debug_mode(mode: int) -> None:
+        if mode:
+            warnings.warn("Synchronization debug mode is a prototype feature", stacklevel=2)
+        machine.sync_mode = mode
+
+    return {
+        "init": init,
+        "getDeviceCount": lambda: len(gpus),
+        "getDevice": lambda: machine.device,
+        "setDevice": set_device,
+        "exchangeDevice": exchange_device,
+        "maybeExchangeDevice": exchange_device,
+        "canDeviceAccessPeer": lambda here, there: not machine.refusals.peers,
+        "synchronize": lambda: machine.wait_device(gpus[machine.device]),
+        "getCurrentStream": lambda index: (gpus[index].current, index, _CUDA_TYPE),
+        "getDefaultStream": lambda index: (0, index, _CUDA_TYPE),
+        "setStream": set_stream,
+        "set_sync_debug_mode": set_sync_debug_mode,
+        "get_sync_debug_mode": lambda: machine.sync_mode,
+        "isCurrentStreamCapturing": lambda: machine.capture is not None,
+        "sleep": machine.sleep,
+        "emptyCache": machine.empty_cache,
+        "clearCublasWorkspaces": machine.call,
+        "getAllocatorBackend": lambda: "native",
+        "setMemoryFraction": lambda fraction, device: setattr(gpus[device], "limit", fraction),
+        "memoryStats": lambda device: _memory_stats(gpus[device].memory),
+        "resetPeakMemoryStats": lambda device: gpus[device].memory.reset_peaks(),
+    }
+
+
+def _memory_stats(memory: Cache) -> dict[str, Any]:
+    """Nothing is packed: what is requested is what is allocated, and no retry is ever made."""
+    used = {"current": memory.used, "peak": memory.peak_used}
+    return {
+        **{f"{name}_bytes": {"all": used} for name in ("allocated", "active", "requested")},
+        "reserved_bytes": {"all": {"current": memory.reserved, "peak": memory.peak_reserved}},
+        "inactive_split_bytes": {"all": {"current": 0, "peak": 0}},
+        **dict.fromkeys(("num_alloc_retries", "num_ooms", "num_device_alloc"), 0),
+    }
+
+
+def _properties(machine: Machine, index: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        name=machine.name,
+        uuid=machine.gpus[index].uuid,
+        total_memory=machine.memory_bytes,
+        major=9,
+        minor=0,
+        multi_processor_count=132,
+        pci_domain_id=0,
+        pci_bus_id=0x18 + index,
+        pci_device_id=0,
+    )
+
+
+def _methods(machine: Machine, floor: Floor) -> dict[str, Callable[..., Any]]:
+    """Of `torch.Tensor`: those that ask the device of a tensor in C."""
+    real_to, real_tolist = _torch.Tensor.to, _torch.Tensor.tolist
+    real_pin: Callable[..., torch.Tensor] = _torch.Tensor.pin_memory
+
+    def to(self: torch.Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Any:
+        device, dtype, non_blocking, _ = _torch._C._nn._parse_to(*args, **kwargs)
+        if not isinstance(self, CudaTensor) and (device is None or device.type != "cuda"):
+            return real_to(self, *args, copy=copy, **kwargs)
+        device, dtype = device or self.device, dtype or self.dtype
+        if device.type == "cuda":
+            _torch.cuda._lazy_init()
+            device = torch.device("cuda", machine.device if device.index is None else device.index)
+        if (device, dtype) == (self.device, self.dtype) and not copy:
+            return self
+        return torch.ops.aten._to_copy.default(
+            self, dtype=dtype, device=device, non_blocking=non_blocking
+        )
+
+    def cuda(self: torch.Tensor, device: Any = None, non_blocking: bool = False) -> torch.Tensor:
+        where = torch.device("cuda", machine.device if device is None else device)
+        return self.to(where, non_blocking=non_blocking)
+
+    def tolist(self: torch.Tensor) -> Any:
+        return real_tolist(self.cpu() if isinstance(self, CudaTensor) else self)
+
+    def pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
+        """Also in a thread that has no mode of its own, as a DataLoader's."""
+        if _get_current_dispatch_mode() is not None:
+            return real_pin(self)
+        with Mode(floor):
+            return real_pin(self)
+
+    return {"to": to, "cuda": cuda, "tolist": tolist, "pin_memory": pin_memory}
+
+
+# ---- the profiler, and nccl
+
+_COPIES = {
+    "H2D pinned": "Memcpy HtoD (Pinned -> Device)",
+    "H2D pageable": "Memcpy HtoD (Pageable -> Device)",
+    "D2H pinned": "Memcpy DtoH (Device -> Pinned)",
+    "D2H pageable": "Memcpy DtoH (Device -> Pageable)",
+    "D2D": "Memcpy DtoD (Device -> Device)",
+    "P2P": "Memcpy PtoP (Device -> Device)",
+}
+
+
+class _Profile:
+    """Of `torch.profiler.profile` what hostbench uses: a Chrome trace of the machine's log."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine, self._events = machine, list[Event]()
+
+    def prepare_trace(self) -> None:
+        """As of a warm-up: it is quick here."""
+
+    def start_trace(self) -> "_Profile":
+        self._begin = len(self._machine.log)
+        return self
+
+    def stop_trace(self, *_: object) -> None:
+        self._events = self._machine.log[self._begin :]
+
+    __enter__, __exit__ = start_trace, stop_trace
+
+    def export_chrome_trace(self, path: str) -> None:
+        refusals = self._machine.refusals
+        left_out = "P2P" if refusals.peer_copies_unlisted else ""
+        seen = [] if refusals.profiler else [one for one in self._events if one.name != left_out]
+        Path(path).write_text(json.dumps({"traceEvents": [_chrome(event) for event in seen]}))
+
+
+def _chrome(event: Event) -> dict[str, Any]:
+    """Kineto's clock has nanoseconds; it writes microseconds."""
+    start_ns, end_ns = round(event.start_s * 1e9), round(event.end_s * 1e9)
+    args: dict[str, Any] = {"correlation": event.call}
+    if event.queue is not None:
+        args |= {"device": event.queue.gpu.index, "stream": event.queue.number}
+    if event.category == "gpu_memcpy":
+        args["bytes"] = event.nbytes
+    return {
+        "ph": "X",
+        "cat": event.category,
+        "name": _COPIES.get(event.name, event.name),
+        "ts": start_ns / 1e3,
+        "dur": (end_ns - start_ns) / 1e3,
+        "pid": args.get("device", 1),
+        "tid": args.get("stream", event.thread),
+        "args": args,
+    }
+
+
+def _nccl(floor: Floor) -> dict[str, Callable[..., Any]]:
+    """A collective runs on a stream of nccl's own, which the current stream waits for; the host
+    does not. gloo carries the data."""
+    join, all_reduce, machine = dist.init_process_group, dist.all_reduce, floor.machine
+
+    def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
+        device = kwargs.pop("device_id", None)
+        if backend == "nccl" and device.type != "cuda":
+            raise ValueError(f"init_process_group device_id must be a cuda device, not {device}")
+        join("gloo" if backend == "nccl" else backend, *args, **kwargs)
+
+    def summed(tensor: Any, *args: Any) -> None:
+        if not isinstance(tensor, CudaTensor):
+            all_reduce(tensor, *args)
+            return
+        comms, costs = tensor.gpu.queues[-1], machine.costs
+        machine.let_wait(comms, machine.record(tensor.gpu.queue))
+        seconds = costs.collective_s + 2 * tensor.nbytes / costs.peer_bytes_per_s
+        machine.enqueue(comms, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", seconds)
+        all_reduce(tensor.host, *args)
+        machine.let_wait(tensor.gpu.queue, machine.record(comms))
+
+    return {
+        "init_process_group": init_process_group,
+        "all_reduce": summed,
+        "is_nccl_available": lambda: True,
+    }

@@ -1,4 +1,4 @@
-"""The cuda device on the stand-in for CUDA: what it calibrates, what is refused, what it leaves."""
+"""The cuda device on the fake CUDA: what it calibrates, what is refused, what it leaves."""
 
 import os
 from collections.abc import Iterator
@@ -25,14 +25,13 @@ from hostbench.measure.measure import Prepared
 from hostbench.measure.trace import trace
 from hostbench.measure.workload import prepare
 from hostbench.runner.worker import walk
-from tests.fakes.fake_nvml import FakeNvml
-from tests.gpu_stand_in import Costs, Floor, Refusals, cuda_machine
+from tests.fakes.fake_cuda import Costs, Machine, Refusals, cuda_machine
 
 COSTS = Costs()
 
 
 @pytest.fixture
-def floor() -> Iterator[Floor]:
+def floor() -> Iterator[Machine]:
     with cuda_machine(2) as made:
         yield made
 
@@ -75,27 +74,27 @@ def test_compute_takes_what_was_asked_for_however_slow_the_host(
         assert device_seconds(device, device.compute(seconds)) == pytest.approx(seconds, rel=0.1)
 
 
-def test_a_delay_takes_what_was_asked_for(floor: Floor) -> None:
+def test_a_delay_takes_what_was_asked_for(floor: Machine) -> None:
     device = CudaDevice()
     device.delay(0.001)
     device.synchronize()
     assert device_seconds(device, lambda: device.delay(0.003)) == pytest.approx(0.003, rel=0.005)
 
 
-def test_a_compute_makes_no_tensor_but_its_result(floor: Floor) -> None:
+def test_a_compute_makes_no_tensor_but_its_result(floor: Machine) -> None:
     """Slices are made once: each would cost the host time inside the step."""
     device = CudaDevice()
     step = device.compute(1e-3)
     step()
     device.synchronize()
-    start_s, launches = floor.machine.now_s, floor.machine.gpus[0].counts["launches"]
+    start_s, launches = floor.now_s, floor.gpus[0].counts["launches"]
     step()
-    num = floor.machine.gpus[0].counts["launches"] - launches
+    num = floor.gpus[0].counts["launches"] - launches
     allocating_s = COSTS.call_s
-    assert floor.machine.now_s - start_s == pytest.approx(num * (COSTS.launch_s + allocating_s))
+    assert floor.now_s - start_s == pytest.approx(num * (COSTS.launch_s + allocating_s))
 
 
-def test_the_order_of_the_cases_does_not_count_in_the_peaks(floor: Floor) -> None:
+def test_the_order_of_the_cases_does_not_count_in_the_peaks(floor: Machine) -> None:
     """What `compute` calibrates with, and cuBLAS's workspace, are nobody's memory."""
     copy_only = case_of("overlap.pipeline", schedule="copy_only", memory="pinned")
     serial = case_of("overlap.pipeline", schedule="serial", memory="pinned")
@@ -104,19 +103,6 @@ def test_the_order_of_the_cases_does_not_count_in_the_peaks(floor: Floor) -> Non
         for order in ((copy_only, serial), (serial, copy_only))
     ]
     assert peaks[0] == peaks[1]
-
-
-def test_what_compute_holds_is_nobodys_memory_and_splits_no_segment(floor: Floor) -> None:
-    """What is left of a split segment would serve a case whose caches are to be cold."""
-    device = CudaDevice()
-    device.reset()
-    before = device.memory_stats()
-    device.compute(1e-3)()
-    device.reset()
-    assert device.memory_stats() == {**before, "peak_allocated": before["allocated"]}
-    block = device._filler._left.block  # type: ignore[attr-defined]
-    assert block is device._filler._right.block  # type: ignore[attr-defined]
-    assert block.nbytes >= 10 * MIB and block.nbytes % (2 * MIB) == 0
 
 
 # ---- what is refused ----------------------------------------------------------------------------
@@ -132,13 +118,13 @@ def test_refused_registration_is_a_skip_and_the_next_case_is_well() -> None:
     assert (second.status, second.reason) == ("ok", None)
 
 
-def test_registered_memory_is_released_with_its_tensor(floor: Floor) -> None:
+def test_registered_memory_is_released_with_its_tensor(floor: Machine) -> None:
     buffer = CudaDevice().registered_buffer(64)
     view, address = buffer[:8].clone(), buffer.data_ptr()
     assert buffer.is_pinned() and not view.is_pinned()
-    assert floor.pinned.block_of(address) is not None
+    assert address in floor.pinned_sizes
     del buffer
-    assert floor.pinned.block_of(address) is None
+    assert address not in floor.pinned_sizes
 
 
 @pytest.mark.parametrize(
@@ -160,21 +146,12 @@ def test_pinned_memory_that_is_refused_is_a_skip(workload: str, axes: dict[str, 
         assert launched(pageable)[0].status == "ok", "the process is as good as new"
 
 
-def test_a_broken_device_is_not_taken_for_pinned_memory_that_is_refused(floor: Floor) -> None:
+def test_a_broken_device_is_not_taken_for_pinned_memory_that_is_refused(floor: Machine) -> None:
     device = CudaDevice()
-    floor.machine.sticky = "CUDA error: an illegal memory access was encountered"
+    floor.sticky = "CUDA error: an illegal memory access was encountered"
     with pytest.raises(RuntimeError, match="illegal memory access") as caught:
         device.host_buffer(MIB, pinned=True)
     assert fatal_reason(caught.value) and not isinstance(caught.value, Unavailable)
-
-
-def test_a_gpu_that_is_lost_ends_the_worker() -> None:
-    with cuda_machine(refusals=Refusals(lost_after_s=0.15)):
-        outcomes = launched(
-            *(case_of("overlap.pipeline", memory="pinned", schedule=s) for s in ("serial",) * 3)
-        )
-    assert outcomes[-1].status == "failed" and outcomes[-1].fatal
-    assert "CUDA error, the process cannot use the device again" in str(outcomes[-1].reason)
 
 
 def test_without_peer_access_the_route_through_the_host_is_left() -> None:
@@ -207,35 +184,15 @@ def test_a_profiler_that_sees_nothing_is_told_from_copies_that_it_does_not_list(
         assert said["copies"] == "passed"
 
 
-@pytest.mark.parametrize(
-    ("early_s", "proof"),
-    [
-        (30e-6, "passed"),
-        (0.01, "passed"),
-        (0.2, "passed"),
-        (0.5001, "unavailable: the profiler lost part of what the GPU did"),
-        (9.0, "unavailable: the profiler saw no work of the GPU"),
-    ],
-)
-def test_what_a_profiler_leaves_out_is_no_copy_that_was_not_made(
-    early_s: float, proof: str
-) -> None:
-    """Its stamps of a GPU that has idled are early, and what it stamps before its beginning is
-    left out (pytorch#192021)."""
-    with cuda_machine(refusals=Refusals(profiler_early_s=early_s)):
-        said = observed("transfer.host_to_device", memory="pinned", nbytes=64 * MIB)
-    assert said["copies"].startswith(proof)
-
-
 @pytest.mark.parametrize("way", ["observe", "trace"])
 def test_nothing_is_enqueued_when_observing_begins(
-    floor: Floor, monkeypatch: pytest.MonkeyPatch, way: str
+    floor: Machine, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """Else it would be taken for a part of what is observed."""
     pending: list[bool] = []
 
     def begin(self: Profiler, work: Step) -> list[object]:
-        pending.append(floor.machine.gpus[0].queue.free_s > floor.machine.now_s)
+        pending.append(floor.gpus[0].queue.free_s > floor.now_s)
         return []
 
     monkeypatch.setattr(Profiler, way, begin)
@@ -243,19 +200,9 @@ def test_nothing_is_enqueued_when_observing_begins(
     assert pending == [False]
 
 
-def test_bytes_through_the_host_are_counted_on_the_links_of_both_gpus(floor: Floor) -> None:
+def test_bytes_through_the_host_are_counted_on_the_links_of_both_gpus(floor: Machine) -> None:
     said = observed("transfer.between_devices", route="through_host", nbytes=16 * MIB)
     assert said == {"copies": "passed", "link_bytes": "passed"}
-
-
-def test_link_bytes_that_did_not_cross_are_a_failure() -> None:
-    """NVML counts for another GPU than the one that copies."""
-    nvml = FakeNvml()
-    with cuda_machine(nvml=nvml, uuids=(nvml.gpus[0].uuid.removeprefix("GPU-"),)) as floor:
-        floor.machine.moved = lambda gpu, into, out_of: nvml.copy(into // 2, out_of)
-        said = observed("transfer.host_to_device", memory="pinned", nbytes=64 * MIB)
-    assert said["copies"] == "passed"
-    assert said["link_bytes"].startswith("failed: the link's counters saw 33554432 bytes into")
 
 
 # ---- where it settles -------------------------------------------------------------------------
@@ -291,7 +238,7 @@ def test_it_binds_to_the_gpus_node_where_that_is_worth_it(
 
 
 def test_torch_gets_no_more_threads_than_the_node_has_cpus(
-    floor: Floor, monkeypatch: pytest.MonkeyPatch
+    floor: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = torch.get_num_threads()
     monkeypatch.setattr(numa, "bind_near", lambda address: {0})
@@ -322,89 +269,50 @@ def test_a_rank_that_sees_no_gpu_says_so() -> None:
         CudaDevice()
 
 
-def test_the_delay_probe_leaves_nothing_enqueued(floor: Floor) -> None:
+def test_the_delay_probe_leaves_nothing_enqueued(floor: Machine) -> None:
     """Else the next reading begins behind the rest of the delay."""
     device = CudaDevice()
     case = case_of("transfer.host_to_device", memory="pinned", blocking=False, nbytes=64 * KIB)
     run = measure._Run(device, prepare(load()[case.workload], device, case))
     assert measure._returns_early(run, run.once()[1])
-    assert floor.machine.gpus[0].queue.free_s <= floor.machine.now_s
+    assert floor.gpus[0].queue.free_s <= floor.now_s
 
 
-def test_a_pattern_is_there_when_it_was_written(floor: Floor) -> None:
+def test_a_pattern_is_there_when_it_was_written(floor: Machine) -> None:
     """Also on a second GPU, whose streams are its own."""
     device = CudaDevice()
     for gpu, buffer in zip(
-        floor.machine.gpus, (device.buffer(MIB), device.target_buffer(MIB, "peer")), strict=True
+        floor.gpus, (device.buffer(MIB), device.target_buffer(MIB, "peer")), strict=True
     ):
         device.fill_pattern(buffer, seed=1)
-        assert gpu.queue.free_s <= floor.machine.now_s
+        assert gpu.queue.free_s <= floor.now_s
 
 
-def test_a_device_is_its_own_whichever_is_the_current_one(floor: Floor) -> None:
+def test_a_device_is_its_own_whichever_is_the_current_one(floor: Machine) -> None:
     """A library may leave another current: streams, waits and counts stay with the device."""
     device = CudaDevice()
     device.delay(0.01)  # calibrates
     device.synchronize()
-    start_s = floor.machine.now_s
+    start_s = floor.now_s
     torch.cuda.set_device(1)
     kept = device.buffer(MIB)
     with device.on(device.stream()):
         assert torch.cuda.current_device() == 0
         device.delay(0.01)
-    assert floor.machine.gpus[1].counts["launches"] == 0
+    assert floor.gpus[1].counts["launches"] == 0
     device.synchronize()
-    assert floor.machine.now_s - start_s >= 0.01
+    assert floor.now_s - start_s >= 0.01
     with torch.cuda.device(0):
         device.delay(0.01)
     device.this_stream().synchronize()
-    assert floor.machine.now_s - start_s > 0.019
+    assert floor.now_s - start_s > 0.019
     assert device.memory_stats()["allocated"] >= kept.nbytes > torch.cuda.memory_allocated(1)
     used = device.memory_of(lambda: device.create("empty", MIB, on_host=False))
     assert used["peak_allocated"] == MIB
     counter = device.counter()
     device.graph(lambda: device.advance(counter))()
     device.synchronize()
-    assert floor.machine.gpus[1].counts["launches"] == 0
-
-
-def test_memory_is_counted_when_nothing_is_in_use_elsewhere(floor: Floor) -> None:
-    """A block that another stream still uses could not be taken again: as large a one has a segment
-    of its own."""
-    device = CudaDevice()
-    device.delay(0.01)  # calibrates
-    device.drop_caches()
-    block, side = device.create("empty", 16 * MIB, on_host=False), device.stream()
-    with device.on(side):
-        device.delay(0.01)
-    device.keep_for(block, side)
-    del block
-    used = device.memory_of(lambda: device.create("empty", 16 * MIB, on_host=False))
-    assert (used["peak_allocated"], used["peak_reserved"]) == (16 * MIB, 0)
-
-
-def test_a_graph_is_warmed_up_on_the_stream_that_captures_it(floor: Floor) -> None:
-    """cuBLAS has a workspace there then: none can be made during a capture."""
-    device = CudaDevice()
-    counter, own = device.counter(), floor.machine.gpus[0].queue.number
-    before = len(floor.machine.gpus[0].log)
-    device.graph(lambda: device.advance(counter))
-    device.synchronize()
-    (side,) = {each.queue for each in floor.machine.gpus[0].log[before:]}
-    assert side != own
-
-
-def test_a_graph_is_warmed_up_after_what_is_enqueued(floor: Floor) -> None:
-    """The work may need what was written last, by whichever stream and device were current."""
-    device = CudaDevice()
-    device.delay(0.01)  # calibrates
-    device.synchronize()
-    counter = device.counter()
-    device.delay(0.01)
-    device.advance(counter)
-    torch.cuda.set_device(1)
-    device.graph(lambda: device.advance(counter))
-    device.synchronize()
+    assert floor.gpus[1].counts["launches"] == 0
 
 
 def traced(**more: Any) -> tuple[Lane, ...]:
@@ -430,18 +338,6 @@ def test_a_trace_has_the_host_and_each_stream() -> None:
     assert copies.name != computes.name and copies.name.startswith("stream ")
     assert host.spans[0].start_s == 0.0
     assert host.spans[-1].end_s >= computes.spans[-1].end_s - 1e-12  # rounded
-
-
-def test_the_host_of_a_trace_begins_with_the_reading_and_ends_with_it() -> None:
-    """What brackets an observed reading (short waits and a synchronize) is not in the picture."""
-    names = [span.name for lane in traced() for span in lane.spans]
-    assert not any("spin" in name for name in names)
-    assert names.count("cudaDeviceSynchronize") == 1
-
-
-def test_a_profiler_that_is_early_is_tried_again_for_a_trace_too() -> None:
-    host, copies, _ = traced(refusals=Refusals(profiler_early_s=0.01))
-    assert len(copies.spans) == NUM_BATCHES and host.name == "host"
 
 
 def test_a_trace_that_cannot_be_seen_is_a_reason() -> None:
