@@ -316,6 +316,17 @@ def test_a_run_that_no_night_concluded_hides_nothing(story: Story) -> None:
     assert "(environment: torch: 2.12 -> 2.13)" in story.answer
 
 
+def test_a_commit_that_touches_nothing_measured_is_the_same_code(story: Story) -> None:
+    story.commit("begin")
+    story.night(1)
+    with (story.root / "bench" / "steps.py").open("a") as file:
+        file.write("# the workloads are the working tree's on both sides\n")
+    git(story.root, "commit", "-qam", "a comment")
+    assert story.night(2, torch="2.13", slower=1.2) == EXIT_REGRESSION
+    assert "(environment: torch: 2.12 -> 2.13)" in story.answer
+    assert "environment: the code is the same, but" in story.said
+
+
 def test_a_change_that_is_undone_the_next_night_is_told(story: Story) -> None:
     """A series is not held against runs from before its last confirmed change."""
     story.commit("begin")
