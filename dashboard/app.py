@@ -1,42 +1,31 @@
 """Entry point: `hostbench dashboard`, or `streamlit run dashboard/app.py -- --results DIR`."""
 
-from typing import Literal
-
-import choose
 import data
 import parts
-import stored
 import streamlit as st
+import words
 
-st.set_page_config(page_icon="⏱️", layout="wide", initial_sidebar_state=200)
-stored.begin()
-with st.spinner("Reading what is stored: the first time takes long ..."):
-    ours: Literal["visible", "hidden"] = "visible" if data.has_own() else "hidden"
+from hostbench.core.errors import HostbenchError
+
+st.set_page_config(page_icon="⏱️", layout="wide")
 page = st.navigation(
-    {
-        "Watch": [
-            st.Page("views/status.py", title="Status", default=True),
-            st.Page("views/changes.py", title="Changes"),
-        ],
-        "Explore": [
-            st.Page("views/series.py", title="Series"),
-            st.Page("views/trend.py", title="Trend"),
-            st.Page("views/compare.py", title="Compare"),
-            st.Page("views/runs.py", title="Runs"),
-            st.Page("views/machines.py", title="Machines"),
-        ],
-        "Understand": [
-            st.Page("views/understand.py", title="Questions", visibility=ours),
-            st.Page("views/family.py", title="Families", visibility=ours),
-            st.Page("views/method.py", title="Method"),
-        ],
-    }
+    [
+        st.Page("views/overview.py", title="Overview", default=True),
+        st.Page("views/curves.py", title="Curves"),
+        st.Page("views/changes.py", title="Changes"),
+        st.Page("views/trend.py", title="Trend"),
+        st.Page("views/compare.py", title="Compare"),
+        st.Page("views/runs.py", title="Runs and machines"),
+    ],
+    position="top",
 )
 st.set_page_config(page_title=f"{page.title} · hostbench")
-choose.begin()
-with st.sidebar:
-    parts.refresh()
-parts.run(page)
-with st.sidebar.popover("Link", icon=":material/link:", type="tertiary"):
-    st.code(choose.link(), language=None, wrap_lines=True)
-stored.end()
+try:
+    store = data.opened()
+    if not data.runs(store).empty:
+        parts.filters(store)
+    page.run()
+except (HostbenchError, OSError) as error:
+    st.error(f"Nothing to show: {words.plain(error)}")
+    st.code(parts.REMEDY, language="bash")
+    st.markdown("Results elsewhere: `hostbench dashboard --results DIR`")

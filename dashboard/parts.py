@@ -1,250 +1,221 @@
-"""What the pages share: opening the results, and a table with its CSV."""
+"""What the pages share: filters that hold on all of them, choices, tables and charts to click."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 import data
-import judging
 import pandas as pd
-import pyarrow as pa
-import stored
 import streamlit as st
-from derive import unexpected, without_number
-from streamlit.navigation.page import StreamlitPage
-from words import no_formula, plain
+import words
+from data import Store
 
-from hostbench.core.errors import UsageError
-from hostbench.core.units import number_of
-from hostbench.judge.grid import Along
-from hostbench.report.chart_file import Form, chart_file
+from hostbench.judge.detector import FEWEST_POINTS
 from hostbench.report.charts import Spec
-from hostbench.report.judged_table import JudgedTable, NotJudgedError
 
 LOOKS_EVERY_S = 10
 REMEDY = "hostbench run --quick"
-_LONGEST = 80  # signs of a file's name
-_FOR_A_FILE = re.compile(r"[^\w.-]+")
+_NEXT = "machine of the next page"
+MOST_MACHINES = 4
+FEWEST_SPARKS = 8
+"""Points of a small trend: fewer show nothing."""
 CAUSE_COLUMNS = {
-    "sparkline": st.column_config.LineChartColumn(width="small"),
-    "since": st.column_config.DatetimeColumn(format="YYYY-MM-DD", timezone="UTC", width="small"),
-    "what": st.column_config.Column(width=300),
-    "cause": st.column_config.Column(width=110),
+    "trend": st.column_config.LineChartColumn(width="small"),
+    "what": st.column_config.Column(width="large"),
+    "since": st.column_config.DatetimeColumn(format="YYYY-MM-DD", timezone="UTC"),
 }
 """How a table of causes is drawn."""
-_CAUSE = ["state", "change", "sparkline", "what", "since", "cause", "series", "machines"]
-_WIDE = ("reason", "flags", "which", "series")
 
 
-def opened() -> stored.Place:
-    """The results folder, after what could not be read of it; where it holds no run, a message with
-    the remedy and the end of the page."""
-    folder = stored.results_folder()
-    try:
-        is_empty = data.runs(folder).empty
-    except UsageError as error:
-        st.error(f"Nothing to show: {plain(error)}")
-    else:
-        warnings(stored.warnings(folder), "while reading")
-        if not is_empty:
-            return folder
-        st.info(f"No result is stored in {plain(folder)} yet.")
-    st.markdown("Measure this machine, in about two minutes:")
-    st.code(REMEDY, language="bash")
-    st.markdown("Results elsewhere: `hostbench dashboard --results DIR`")
-    end()
+def opened() -> Store:
+    """The results, after what could not be read of them; where they hold no run, the one command
+    that makes one, and the end of the page."""
+    store = data.opened()
+    if warnings := data.history(store).warnings:
+        with st.expander(f"{len(warnings)} not readable; the rest is shown", icon="⚠️"):
+            st.markdown("\n".join(f"- {words.plain(text)}" for text in warnings))
+    if data.runs(store).empty:
+        empty(f"No result is stored in {store.results} yet. Measure this machine:", REMEDY)
+    return store
 
 
-def refresh() -> None:
-    """A switch: with it on, a page that is open is drawn again when stored files have changed. It
-    holds on all pages, is in the address of each, and is no entry of the browser's history."""
-    if st.toggle("Refresh by itself", key="refresh", bind="query-params"):
-        _redraw()
+def empty(why: str, command: str = "") -> NoReturn:
+    """Why there is nothing to draw, the command that changes it, and the end of the page."""
+    st.info(words.plain(why))
+    if command:
+        st.code(command, language="bash")
+    st.stop()
+
+
+def not_judged(series: pd.DataFrame) -> str:
+    longest = int(series["points"].max()) if len(series) else 0
+    return (
+        f"Nothing is judged yet: a series needs {FEWEST_POINTS} runs that count (not quick, not "
+        f"dirty); the longest has {longest}."
+    )
+
+
+def filters(store: Store) -> None:
+    """Machines and days, which hold on every page, and what device they are of."""
+    if _NEXT in st.session_state:  # only before its widget is there can its value be set
+        st.session_state["machine"] = st.session_state.pop(_NEXT)
+    every = data.runs(store)
+    left, middle, right = st.columns([3, 2, 2], vertical_alignment="bottom")
+    names = sorted(every["machine"].unique())
+    left.multiselect(
+        "Machines", names, key="machine", bind="query-params", placeholder="all machines"
+    )
+    times = every["started_at"].dropna()
+    first = times.min().date() if len(times) else None
+    middle.date_input("Days", [], key="days", bind="query-params", min_value=first)
+    with right.container(horizontal=True, vertical_alignment="center"):
+        if st.toggle("Auto-refresh", key="refresh", bind="query-params"):
+            _look(store)
+        devices = pd.concat([data.counts(store, name)["device"] for name in machines(store)])
+        for device in sorted(words.DEVICES.keys() & set(devices)):
+            st.badge(words.DEVICES[device], icon=":material/info:", color="violet")
 
 
 @st.fragment(run_every=LOOKS_EVERY_S)
-def _redraw() -> None:
-    if stored.is_outdated(stored.results_folder()):
+def _look(shown: Store) -> None:
+    """Draw the page again when a stored file has come, gone or been written."""
+    if data.opened() != shown:
         st.rerun()
 
 
-def judged(folder: stored.Place, axis: Along) -> JudgedTable:
-    """What was judged. While nothing is judged yet the page says how far that is, and ends; while
-    it is judged anew, the page shows what was judged before, and says so."""
-    table = judging.judged_table(folder, axis)
-    if not table.is_fresh:
-        _wait(folder, axis)
-        try:
-            table.machines()
-        except NotJudgedError:
-            end()
-        st.caption("Below: as it was judged before the newest files came.")
-    return table
+def machines(store: Store) -> list[str]:
+    """Those that are chosen, else all; the one with the newest run first."""
+    names = list(dict.fromkeys(data.runs(store)["machine"]))
+    chosen = st.session_state.get("machine") or names
+    return [name for name in names if name in chosen]
 
 
-def caused(folder: stored.Place, axis: Along) -> judging.Caused:
-    """The same, event by event and cause by cause."""
-    return judging.caused(folder, axis, judged(folder, axis))
+def within(rows: pd.DataFrame, column: str = "started_at") -> pd.DataFrame:
+    """The rows of the days that are chosen."""
+    span: tuple[Any, ...] = st.session_state.get("days") or ()
+    if len(span) < 2 or rows.empty:
+        return rows
+    on = rows[column].dt.date
+    chosen: pd.DataFrame = rows[(on >= span[0]) & (on <= span[1])]
+    return chosen
 
 
-@st.fragment(run_every=1)
-def _wait(folder: stored.Place, axis: Along) -> None:
-    stored.begin()
-    try:
-        is_fresh = judging.judged_table(folder, axis).is_fresh
-    except UsageError:  # the page says so
-        is_fresh = True
-    if is_fresh:
-        st.rerun()
-    told = judging.how_far(folder, axis)
-    if told.error:
-        st.error(f"What is stored cannot be judged: {plain(told.error)}")
-    else:
-        st.info(f"Judging what is stored, once: {plain(told.said)} ...")
+def runs(store: Store, workloads: Sequence[str] = ()) -> pd.DataFrame:
+    """Of the machines and days that are chosen, the newest first; of some workloads those that
+    have a number of their family."""
+    every = within(data.runs(store))
+    every = every[every["machine"].isin(machines(store))]
+    if not workloads:
+        return every
+    families = [name.partition(".")[0] for name in workloads]
+    counts = pd.concat([data.counts(store, name) for name in machines(store)])
+    counts = counts[counts["family"].isin(families) & (counts["ok"] > 0)]
+    return every.merge(counts[["machine", "run_id"]].drop_duplicates(), on=["machine", "run_id"])
 
 
-def folded(label: str, key: str, drawn: Callable[[], object]) -> None:
-    """A box that is closed at first; what is in it is made and sent when it is opened."""
-    box = st.expander(label, key=key, on_change="rerun")
-    if box.open:
-        with box:
-            drawn()
+def newest(store: Store, workloads: Sequence[str]) -> list[tuple[str, str]]:
+    """(machine, run) of each machine's newest run with a number of one of these workloads."""
+    found: dict[str, str] = {}
+    having = runs(store, workloads)
+    for machine, run_id in zip(having["machine"], having["run_id"], strict=True):
+        if machine not in found and len(found) < MOST_MACHINES:
+            rows = data.rows(store, machine, run_id)
+            if (rows["workload"].isin(workloads) & (rows["status"] == "ok")).any():
+                found[machine] = run_id
+    return list(found.items())
 
 
-def warnings(said: Sequence[str], where: str) -> None:
-    if said:
-        with st.expander(f"{number_of(len(said), 'warning')} {where}; the rest is shown"):
-            for warning in said:
-                st.markdown(plain(warning))
+def one(
+    label: str, options: Sequence[str], key: str, text: Callable[[str], str] = str, **look: Any
+) -> str:
+    """A choice in the address; the first option is the default. A single one is no choice."""
+    if len(options) == 1:
+        return options[0]
+    look = {"default": options[0], "required": True, "bind": "query-params", **look}
+    return str(st.segmented_control(label, options, key=key, format_func=text, **look))
 
 
-def stop(message: str) -> NoReturn:
-    """Say why there is nothing to draw, and end the page."""
-    st.info(message)
-    end()
+def some(axis: str, options: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """Values of an axis, as pills in the address; none is all."""
+    chosen = st.pills(
+        words.axis_name(axis),
+        options,
+        selection_mode="multi",
+        default=usual,
+        key=f"is-{axis}",
+        bind="query-params",
+        format_func=lambda text: words.value(axis, text),
+    )
+    return list(chosen) or list(options)
 
 
-class EndOfPage(Exception):
-    """A page has no more to say. st.stop would end what stands around the page, too."""
+def go(page: str, machine: str = "", **query: str) -> NoReturn:
+    """To another page; the machines and days that are chosen stay, unless it is of one machine."""
+    if machine:
+        st.session_state[_NEXT] = [machine]
+    st.switch_page(f"views/{page}.py", query_params=query)
 
 
-def end() -> NoReturn:
-    """End the page here."""
-    raise EndOfPage
+def link(page: str, label: str, **query: str) -> None:
+    icon = ":material/show_chart:"
+    st.page_link(f"views/{page}.py", label=label, icon=icon, query_params=query or None)
 
 
-def run(page: StreamlitPage) -> None:
-    """The page, until its end or to where what was judged turns out to be damaged."""
-    try:
-        page.run()
-    except EndOfPage:
-        pass
-    except NotJudgedError:
-        st.warning("What was judged cannot be read: load the page again, and it is made anew.")
-    except UsageError as error:  # since the page began
-        st.error(f"Nothing to show: {plain(error)}")
-
-
-def in_brief(causes: pd.DataFrame) -> pd.DataFrame:
-    """Of hostbench.report.causes what fits a page; many machines as their number."""
-    many = causes["machines"].str.count(", ") + 1
-    said = causes["machines"].where(many < 3, many.map(str) + " machines")
-    return causes.assign(machines=said)[_CAUSE]
-
-
-def table(
-    rows: pd.DataFrame,
-    name: str = "",
-    csv: pd.DataFrame | None = None,
-    columns: Mapping[str, Any] = MappingProxyType({}),
-) -> None:
-    """A table; with a name also a button that saves it, or the fuller `csv`, as NAME.csv.
-
-    Columns with nothing in them are not shown. `columns`: how some of them are drawn.
-    """
-    packed_table(packed(rows), columns)
-    if name:
-        save(rows if csv is None else csv, name)
-
-
-def packed_table(rows: pa.Table, columns: Mapping[str, Any]) -> None:
-    """A table of what `packed` gave."""
-    drawn: dict[str, Any] = {name: st.column_config.Column(width="large") for name in _WIDE}
-    st.dataframe(rows, hide_index=True, width="stretch", column_config=drawn | dict(columns))
-
-
-def clickable(
-    rows: pd.DataFrame, key: str, columns: Mapping[str, Any], height: Any = "auto"
-) -> int | None:
-    """A table; the place of the row that was clicked just now."""
-    chosen = st.dataframe(
-        rows,
-        key=f"rows of {key}",
+def clicked(rows: pd.DataFrame, key: str, columns: Mapping[str, Any], **look: Any) -> int | None:
+    """A table; the index of the row that was clicked just now, on whichever cell."""
+    event = st.dataframe(
+        _shown(rows),
+        key=key,
         hide_index=True,
-        width="stretch",
-        height=height,
         column_config=dict(columns),
         on_select="rerun",
-        selection_mode="single-row",
-        placeholder="",
+        selection_mode="single-cell",
+        **look,
     )
-    places = chosen["selection"]["rows"]
-    return int(places[0]) if places and places[0] < len(rows) else None
+    cells = event["selection"]["cells"]
+    return int(cells[0][0]) if cells and cells[0][0] < len(rows) else None
 
 
-def packed(rows: pd.DataFrame) -> pa.Table:
-    """As a table is sent: empty text for what is missing, without the columns that hold nothing."""
-    texts = set(rows.select_dtypes(["object", "string"]))
-    shown = {}
-    for column in rows:
-        cells: Any = rows[column]
-        known = cells.notna()
-        if column in texts:
-            told = zip(cells.tolist(), known.tolist(), strict=True)
-            cells = known = [str(cell) if is_known else "" for cell, is_known in told]
-        if any(known):
-            shown[column] = cells
-    return pa.Table.from_pandas(pd.DataFrame(shown, index=rows.index), preserve_index=False)
+def table(rows: pd.DataFrame, name: str, percent: Sequence[str] = ()) -> None:
+    """A table and its CSV."""
+    columns = dict.fromkeys(percent, st.column_config.NumberColumn(format="percent"))
+    st.dataframe(_shown(rows), hide_index=True, column_config=columns)
+    save("CSV", lambda: words.csv(rows), f"{name}.csv", "text/csv")
 
 
-def save(rows: pd.DataFrame | Callable[[], pd.DataFrame], name: str) -> None:
-    """A button that saves the rows, or those that are made then, as NAME.csv when it is pressed."""
-    _button("CSV", partial(_csv, rows), name, "text/csv")
+def save(label: str, made: Callable[[], str | bytes], name: str, kind: str) -> None:
+    look: dict[str, Any] = {"icon": ":material/download:", "type": "tertiary"}
+    st.download_button(label, made, name, kind, key=f"save {name}", on_click="ignore", **look)
 
 
-def _csv(given: pd.DataFrame | Callable[[], pd.DataFrame]) -> str:
-    """A text that a spreadsheet would take for a formula has an apostrophe before it."""
-    rows = given if isinstance(given, pd.DataFrame) else given()
-    texts = rows.select_dtypes(["object", "string", "category"])
-    return rows.assign(**{str(name): texts[name].map(no_formula) for name in texts}).to_csv(
-        index=False
+def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """Without columns that hold nothing; no word for what is missing."""
+    rows = rows.dropna(axis="columns", how="all")
+    texts = [name for name in rows.select_dtypes(["object", "string"]) if name != "trend"]
+    return rows.assign(**{str(name): rows[name].fillna("").astype(str) for name in texts})
+
+
+def chart(spec: Spec, key: str, says: str, select: str) -> Mapping[str, Any]:
+    """A chart, described for who cannot see it; what was clicked on it just now."""
+    event = st.vega_lite_chart(
+        spec, key=key, alt=says, width="stretch", on_select="rerun", selection_mode=[select]
     )
+    picked = event["selection"].get(select) or [{}]
+    return dict(picked[0])
 
 
-def save_chart(spec: Spec, name: str, title: str) -> None:
-    """Two buttons that save a chart under a title as NAME.svg and NAME.png."""
-    kinds: tuple[tuple[Form, str], ...] = (("svg", "image/svg+xml"), ("png", "image/png"))
-    for form, kind in kinds:
-        made = partial(chart_file, spec, title, form)
-        _button(form.upper(), made, name, kind)
-
-
-def _button(label: str, made: Callable[[], str | bytes], name: str, kind: str) -> None:
-    """`label`: what the file's name ends with, too."""
-    file = f"{_FOR_A_FILE.sub('-', name)[:_LONGEST]}.{label.lower()}"
-    key, icon = f"{label} of {name}", ":material/download:"
-    st.download_button(label, made, file, kind, icon=icon, key=key, on_click="ignore")
-
-
-def beside_the_numbers(rows: pd.DataFrame, name: str) -> None:
-    """What has no valid number and why, what was not expected, and the numbers themselves."""
-    gaps = without_number(rows)
-    if len(gaps):
-        st.subheader("Without a valid number, and why")
-        table(gaps, f"{name}-without-number")
-    odd = unexpected(rows)
-    if len(odd):
-        st.subheader("Unexpected findings")
-        table(odd[["case", "flags"]], f"{name}-unexpected")
+def causes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of hostbench.report.causes what fits a page."""
+    many = rows["machines"].str.count(", ") + 1
+    sparks = [list(one) if len(one) >= FEWEST_SPARKS else None for one in rows["sparkline"]]
+    return pd.DataFrame(
+        {
+            "what": rows["what"],
+            "change": [words.change(size) for size in rows["size"]],
+            "trend": sparks,
+            "since": rows["since"],
+            "state": rows["state"],
+            "cause": rows["cause"],
+            "series": rows["series"],
+            "machines": rows["machines"].where(many < 3, many.map(str) + " machines"),
+        }
+    )

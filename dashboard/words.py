@@ -1,30 +1,26 @@
-"""How things are called on the pages. Text from result files is escaped here."""
+"""How things are called on the pages, and the one place where text from files is made safe."""
 
 import re
-import zlib
-from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pandas as pd
 
 from hostbench.core.case import counts
-from hostbench.families import declared
-from hostbench.report.charts import PALETTE
 from hostbench.report.kinds.question import axis_word
-from hostbench.store.runs import launches_in_words
 
-LEGEND = "Sizes are binary (1MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes per second)."
-DEVICES = {"cpu": "cpu device, no GPU"}
-
-ONLY = "the only case"
+DEVICES = {"cpu": "cpu device, no GPU", "simulated": "simulated"}
+"""Devices whose numbers nobody may take for a GPU's."""
+SHORT = {"host_to_device": "H2D", "device_to_host": "D2H"}
+WORDS = {"True": "sync", "False": "async"}
+"""Of the axis `blocking`."""
 _LINKS = re.compile(r"(://|\bwww\.|(?<=\w)@(?=[\w-]+\.))(?=\w)", re.IGNORECASE)
-_LONGEST = 1000
-"""Signs of one text from a file on a page; its table and its CSV have all of it."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _PAIRS = re.compile(r",(?=[^,=()\[\]{}]+=)")
 """Between two choices of a case: a value may hold commas."""
 _JOINER = "\u2060"
-_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_LONGEST = 1000
 
 
 def plain(text: object) -> str:
@@ -32,113 +28,86 @@ def plain(text: object) -> str:
     is no link, for a sign without width stands in it."""
     line = " ".join(str(text).split())
     line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
-    unlinked = _LINKS.sub(rf"\1{_JOINER}", line)
-    return _PUNCTUATION.sub(r"\\\1", unlinked)
+    return _PUNCTUATION.sub(r"\\\1", _LINKS.sub(rf"\1{_JOINER}", line))
 
 
-def no_formula(cell: Any) -> Any:
-    """A cell of a CSV: as it is, or with an apostrophe where a spreadsheet would compute it."""
+def csv(rows: pd.DataFrame) -> str:
+    """A text that a spreadsheet would take for a formula has an apostrophe before it."""
+    texts = rows.select_dtypes(["object", "string", "category"])
+    safe = {str(name): texts[name].map(_no_formula) for name in texts}
+    return rows.assign(**safe).to_csv(index=False)
+
+
+def _no_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
-def missing(value: Any) -> bool:
-    """Whether a cell of the frame holds nothing: None, NaN or NaT."""
-    return bool(pd.isna(value))
+def axes(case: str) -> dict[str, str]:
+    """Axis -> value of a case in its text form."""
+    _, bracket, inside = case.partition("[")
+    pairs = _PAIRS.split(inside.removesuffix("]")) if bracket else []
+    return dict(pair.partition("=")[::2] for pair in pairs if pair)
 
 
-def known(value: Any, otherwise: str = "unknown") -> str:
-    """A cell of the frame as text."""
-    return otherwise if missing(value) or value == "" else str(value)
+def value(axis: str, text: object) -> str:
+    """A choice on an axis: `16MiB`, `4 ranks`, `async`, `pinned`."""
+    said = str(text)
+    if axis == "workload":
+        return workload(said)
+    if axis == "blocking":
+        return WORDS.get(said, said)
+    if said.isdigit() and counts(axis):
+        return axis_word(axis, int(said))
+    if said.isidentifier() and said not in WORDS:
+        return said.replace("_", " ")
+    return f"{axis_name(axis)} {said}"
 
 
-def only(rows: pd.DataFrame, column: str, otherwise: str = "unknown") -> str:
-    """What the rows say in one column: the values that occur, joined."""
-    return ", ".join(str(value) for value in rows[column].dropna().unique()) or otherwise
+def axis_name(axis: str) -> str:
+    return "size" if axis == "nbytes" else axis.removeprefix("num_").replace("_", " ")
 
 
-def device(name: Any) -> str:
-    """`cuda`, or the cpu device under a name that nobody takes for a GPU."""
-    return DEVICES.get(str(name), known(name, "no device axis"))
+def case(text: str) -> str:
+    """`H2D 16MiB pinned async`."""
+    name = workload(text.partition("[")[0])
+    choices = [value(*pair) for pair in axes(text).items() if pair[0] != "device"]
+    return " ".join([name, *choices])
 
 
-def hardware(rows: pd.DataFrame) -> str:
-    """`NVIDIA H200, cuda` or `AMD EPYC, cpu device, no GPU`."""
-    devices = [device(name) for name in rows["device"].dropna().unique()]
-    return ", ".join([only(rows, "hardware", "unknown hardware"), *devices])
+def workload(name: str) -> str:
+    """`H2D`; `pipeline`; the whole name of another project's benchmark."""
+    last = name.rpartition(".")[2]
+    return SHORT.get(last, last.replace("_", " "))
+
+
+def commit8(commit: object) -> str:
+    return commit[:8] if isinstance(commit, str) and commit else "no commit"
 
 
 def when(at: Any) -> str:
-    return "unknown time" if missing(at) else f"{at:%Y-%m-%d %H:%M} UTC"
+    return "unknown time" if pd.isna(at) else f"{at:%Y-%m-%d %H:%M}"
 
 
-def launches(about: Any) -> str:
-    """Of a run of data.runs: `10 launches`, `1 of 10 launches, partial`."""
-    measured = None if missing(about["measured"]) else int(about["measured"])
-    is_whole = missing(about["complete"]) or bool(about["complete"])
-    return launches_in_words(int(about["launches"]), measured, is_whole)
+def ago(at: Any) -> str:
+    """`3 h ago`, `12 days ago`."""
+    if pd.isna(at):
+        return "at an unknown time"
+    span = pd.Timestamp.now("UTC") - at
+    for unit, name in ((timedelta(days=1), "day"), (timedelta(hours=1), "h")):
+        if span >= unit:
+            num = span // unit
+            return f"{num} {name}{'s' * (num > 1 and name == 'day')} ago"
+    return f"{max(0, span // timedelta(minutes=1))} min ago"
 
 
-def commit8(commit: Any) -> str:
-    return known(commit, "no commit")[: 9 if missing(commit) else 8]
+def change(effect: object) -> str:
+    """`+18.6 %`; nothing where it is not known."""
+    if not isinstance(effect, float) or pd.isna(effect):
+        return ""
+    return f"{effect:+.1%}".replace("%", " %")
 
 
-def named(runs: pd.DataFrame) -> dict[str, str]:
-    """run_id -> a run in a select box: `2026-11-21 12:26 UTC, 37775f52, scratch: quick`."""
-    cells = runs.drop_duplicates("run_id")[["run_id", "started_at", "commit", "scratch"]]
-    return {
-        run_id: f"{when(at)}, {commit8(commit)}" + ("" if missing(why) else f", scratch: {why}")
-        for run_id, at, commit, why in cells.itertuples(index=False)
-    }
-
-
-def group(name: str, every: Sequence[str]) -> str:
-    """`i7, py3.9 numpy1.21.5` of machine/environment, among `every` other one."""
-    machine, _, setting = name.partition("/")
-    here = [one.partition("/")[2] for one in every if one.startswith(f"{machine}/")]
-    return f"{machine}, {environment(setting, here)}" if setting else machine
-
-
-def environment(name: str, every: Iterable[str]) -> str:
-    """`py3.9 numpy1.21.5`: what the name of asv's environment has that not all of `every` have."""
-    own = name.split("-")
-    shared = set(own).intersection(*(one.split("-") for one in every))
-    return " ".join(one for one in own if one not in shared) or name
-
-
-def axes(case: str, workload: str) -> str:
-    """`device=cpu,nbytes=65536` of a case in its text form."""
-    return case.removeprefix(workload).removeprefix("[").removesuffix("]")
-
-
-def case(text: str, workload: str, *, with_device: bool = True) -> str:
-    """The choices of a case: `cpu device, no GPU, 16MiB, pinned, blocking=True`."""
-    pairs = [pair.partition("=")[::2] for pair in _PAIRS.split(axes(text, workload)) if pair]
-    pairs = [pair for pair in pairs if with_device or pair[0] != "device"]
-    ours = declared(workload) is not None
-    said = [_axis(*pair) if ours else "=".join(pair) for pair in pairs]
-    return ", ".join(said) or ONLY
-
-
-def _axis(name: str, value: str) -> str:
-    if name == "device":
-        return device(value)
-    if value.isdigit() and counts(name):
-        return axis_word(name, int(value))
-    return value if value.isidentifier() and value not in ("True", "False") else f"{name}={value}"
-
-
-def question(workload: str) -> str:
-    """What a workload measures; empty of another project's."""
-    found = declared(workload)
-    return found.question if found else ""
-
-
-def colors(names: Iterable[str]) -> dict[str, str]:
-    """The same machine always in the same colour, whatever else is shown: by its name; one that
-    another name has taken goes to the next."""
-    found: dict[str, str] = {}
-    for name in sorted(names):
-        place = zlib.crc32(name.encode()) % len(PALETTE)
-        free = [PALETTE[(place + one) % len(PALETTE)] for one in range(len(PALETTE))]
-        found[name] = next((one for one in free if one not in found.values()), free[0])
-    return found
+def order(text: str) -> list[tuple[float, str]]:
+    """A key to sort by: `2 ranks` before `16 ranks`."""
+    parts = re.split(r"(\d+)", text)
+    return [(float(part), "") if part.isdigit() else (0.0, part) for part in parts]

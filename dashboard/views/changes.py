@@ -1,121 +1,89 @@
-"""What changed: a row for each commit or fact; of the chosen one evidence, picture, commands."""
+"""A row for each commit or fact that moved numbers; of one of them picture, evidence, commands."""
 
-from functools import partial
-
-import choose
 import data
-import judging
 import pandas as pd
 import parts
-import stored
 import streamlit as st
-from words import case, plain
+import words
+from words import plain
 
-from hostbench.core.errors import HostbenchError
 from hostbench.core.units import number_of
-from hostbench.judge.grid import Along
 from hostbench.report import trend_chart
 from hostbench.report.causes import (
     STATES,
     causes,
     commands,
     counted,
-    filtered,
-    in_words,
-    nothing,
     stopped,
     triage_warnings,
     worst_of,
 )
-from hostbench.store.triage import STATES as TRIAGE_STATES
+from hostbench.store import triage
 
-AXES: dict[str, Along] = {"commit date": "commit", "run time": "run-time"}
 ANY = "all"
-CHART_HEIGHT = 260
-EVENT_COLUMNS = "id state change low high before_s after_s first_run first_commit".split()
+LOW, HEIGHT = 260, 300
+EVENT = "id state change low high before_s after_s detectable first_commit first_run".split()
 
-st.title("Changes")
-folder = parts.opened()
-left, second, third, right = st.columns(4)
-with right:
-    axis = AXES[choose.one("axis", "Judged along", list(AXES), drops=("change",))]
-found = parts.caused(folder, axis)
-events, series = found.events, found.series
-with left:
-    machine = choose.one("machine", "Machine", [ANY, *sorted(series["machine"].unique())])
-with second:
-    names = sorted(one for one in events["family"].unique() if one)
-    family = choose.one("family", "Family", [ANY, *names])
-with third:
-    cause = choose.one("cause", "Cause", [ANY, *sorted(events["cause"].unique())])
-asked = [None if one == ANY else one for one in (machine, family, cause)]
-events = filtered(events, *asked)
-wanted = ANY
-if series["judged"].any():  # a zero of what nobody has judged is no good news
-    number = {name: num for name, num in counted(events).items() if num or name in STATES[:3]}
-    wanted = choose.counted("state", "State", {ANY: events["key"].nunique(), **number})
-rows = found.causes
-if any(asked):
-    rows = stored.drawn(found.said, ("causes", *asked), lambda: causes(events, series))
-rows = rows if wanted == ANY else rows[rows["state"] == wanted].reset_index(drop=True)
-parts.warnings(triage_warnings(judging.triage_of(folder), pd.Timestamp.now("UTC")), "about triage")
-gone = stopped(series if machine == ANY else series[series["machine"] == machine])
+st.title("Changes", anchor=False)
+store = parts.opened()
+names = parts.machines(store)
+found = data.judged(store)
+series = found.series[found.series["machine"].isin(names)]
+events = parts.within(found.events[found.events["machine"].isin(names)], "first_committed_at")
+if store.folder:
+    for text in triage_warnings(triage.read(store.folder), pd.Timestamp.now("UTC")):
+        st.warning(plain(text))
+gone = stopped(series)
 if len(gone):
-    st.page_link(
-        "views/series.py",
-        label=f"{number_of(len(gone), 'series', 'series')} stopped: the newest runs gave no number",
-        icon=":material/block:",
-        query_params={"show": "stopped"} | ({} if machine == ANY else {"machine": machine}),
-    )
-if rows.empty:
-    parts.stop(plain(nothing(series)))
-shown, keys = parts.in_brief(rows), list(rows["key"])
-picked = choose.row("change", "its evidence", shown, keys, column_config=parts.CAUSE_COLUMNS)
-parts.save(rows.drop(columns=["key", "size", "sparkline"]), "changes")
-if picked is None:
-    parts.end()
+    with st.expander(f"{number_of(len(gone), 'series', 'series')} without a number since"):
+        parts.table(gone[["id", "status", "since_commit", "since_committed_at"]], "stopped")
+if not series["judged"].any():
+    parts.empty(f"{parts.not_judged(series)} Two commits compared at once:", "hostbench ab main")
+if events.empty:
+    num = number_of(int(series["judged"].sum()), "series", "series")
+    parts.empty(f"No change in {num} on these machines and days.")
+number = {ANY: events["key"].nunique(), **counted(events)}
+states = [ANY, *(state for state in STATES if number[state])]
+wanted = parts.one(
+    "State", states, "state", lambda state: f"{state} {number[state]}", label_visibility="collapsed"
+)
+rows = causes(events, found.series)
+rows = rows if wanted == ANY else rows[rows["state"] == wanted]
+keys = list(rows["key"])
+height = LOW if len(rows) > 6 else "auto"
+row = parts.clicked(parts.causes(rows), "changes", parts.CAUSE_COLUMNS, height=height)
+if row is not None:
+    st.query_params["change"] = keys[row]
+picked = st.query_params.get("change", keys[0])
+if picked not in keys:
+    picked = keys[0]
+    st.caption("The change of the link is not here: the first one is shown.")
 
-own = events[events["key"] == picked]
-about = rows[rows["key"] == picked].iloc[0]
-since = f"since {about['since']:%Y-%m-%d}"
-st.subheader(plain(f"{about['state']}: {about['change']}, {about['what']}, {since}"))
+own, about = events[events["key"] == picked], rows[rows["key"] == picked].iloc[0]
 worst = worst_of(own)
-st.markdown("\n".join(f"- {plain(line)}" for line in worst["evidence"]))
-for said in dict.fromkeys(own["triage_said"].dropna()):
-    st.markdown(f"Triage: {plain(said)}")
-if worst["case"]:
-    points = data.trend(folder, worst["group"], worst["case"])
-    named = f"{worst['workload']}: {case(worst['case'], worst['workload'])}"
-    st.caption(plain(f"{named}, on {worst['group']}"))
-    chart = trend_chart.around(points, worst, axis, CHART_HEIGHT)
-    st.vega_lite_chart(chart, width="stretch")
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.page_link(
-            "views/trend.py",
-            label="all of this series in Trend",
-            icon=":material/show_chart:",
-            query_params={"machine": worst["group"], "case": worst["case"]},
-        )
-        parts.save_chart(chart, f"change-{picked}", f"{about['what']}: {named}, {worst['group']}")
-else:
-    st.page_link(
-        "views/series.py",
-        label="all series of this machine, which moved as a whole",
-        icon=":material/show_chart:",
-        query_params={"machine": str(worst["machine"])},
-    )
-if stored.allows_triage(folder):
-    with st.form("triage", border=True):
-        said_now = st.segmented_control("It is", TRIAGE_STATES, default=TRIAGE_STATES[-1])
-        note = st.text_input("Note", max_chars=500)
-        if st.form_submit_button("Write to triage") and said_now:
-            try:
-                judging.say_of(folder, own, said_now, note)
-            except (OSError, HostbenchError) as error:
-                st.error(f"It could not be written: {plain(error)}")
-            else:
-                st.rerun()
-with st.expander("Reproduce, bisect, compare, and say what it is"):
-    st.code(commands(worst, folder), language="bash", wrap_lines=True)
-listed = own.assign(change=own["effect"].map(in_words))[EVENT_COLUMNS]
-parts.folded(f"Its {len(own)} events", "its events", partial(parts.table, listed, "events"))
+st.subheader(plain(f"{words.change(about['size'])} {about['what']}"), anchor=False)
+total = number_of(int(about["series"]), "series", "series")
+where = f"{total} on {about['machines']}"
+st.markdown(plain(f"{about['state']}, since {about['since']:%Y-%m-%d}, {where}"))
+left, right = st.columns([3, 2])
+with left:
+    if worst["case"]:
+        points = data.trend(store, worst["machine"], worst["case"])
+        points = points[points["group"] == worst["group"]]
+        st.caption(plain(f"{words.case(worst['case'])}, {worst['group']}"))
+        spec = trend_chart.around(points, worst, "commit", HEIGHT)
+        says = f"{worst['id']} before and after {about['what']}"
+        point = parts.chart(spec, "around", says, trend_chart.POINT)
+        if point:
+            parts.go("runs", of=f"{point['run_id']}@{worst['machine']}")
+        parts.link("trend", "all of this series", case=worst["case"])
+    else:
+        st.caption(f"All of {plain(worst['group'])} moved; it has no series of its own.")
+with right:
+    st.markdown("\n".join(f"- {plain(line)}" for line in worst["evidence"]))
+    for text in dict.fromkeys(own["triage_said"].dropna()):
+        st.markdown(f"Triage: {plain(text)}")
+    st.code(commands(worst, store.folder or store.results), language="bash", wrap_lines=True)
+with st.expander(number_of(len(own), "event")):
+    table = own.assign(change=own["effect"].map(words.change))
+    parts.table(table[EVENT], f"change-{picked}")

@@ -1,122 +1,102 @@
-"""Two commits, machines, versions or runs: what is slower, faster, the same, undecided."""
+"""Two commits, machines, versions, environments or runs: what is slower, faster, the same."""
 
-import choose
+import charts
 import data
 import parts
-import pyarrow as pa
-import stored
 import streamlit as st
-from derive_compare import (
-    KINDS,
-    MOST_DRAWN,
-    NOT_SHOWN,
-    counted,
-    forest,
-    geometric_mean,
-    names,
+from words import commit8, plain
+
+KINDS = {
+    "commit": "commits",
+    "machine": "machines",
+    "torch": "torch",
+    "driver": "driver",
+    "environment": "asv environments",
+    "run": "runs",
+}
+
+st.title("Compare", anchor=False)
+store = parts.opened()
+names = parts.machines(store)
+every = data.history(store).sides().iloc[::-1]
+every = parts.within(every[every["machine"].isin(names)])
+kinds = [kind for kind in KINDS if kind == "run" or every[kind].nunique() > 1]
+left, first_box, second_box = st.columns([1, 2, 2])
+kind = left.selectbox(
+    "Compare", kinds, key="kind", bind="query-params", format_func=lambda name: KINDS[name]
 )
-from words import environment, named, plain
-
-from hostbench.core.errors import HostbenchError
-from hostbench.report.charts import Spec
-
-ANY, CHANGED = "all machines", "slower or faster"
-
-st.title("Compare")
-folder = parts.opened()
-runs = data.sides(folder)
-left, first, second, right = st.columns([1.2, 2, 2, 1.6])
-kinds = [kind for kind in KINDS if runs[kind].nunique() > 1] or ["commit"]
-with left:
-    kinds.append("run")
-    drops = ("first", "second", "machine")
-    kind = choose.one("kind", "Of", kinds, lambda one: KINDS.get(one, "runs"), drops=drops)
-column = "run_id" if kind == "run" else kind
-with right:
-    machines = [ANY, *data.machines(folder)]
-    machine = ANY if kind == "machine" else choose.one("machine", "Machine", machines)
-some = runs if machine == ANY else runs[runs["machine"] == machine]
-known = names(some, column)
-if kind == "machine":
-    known = [one for one in data.machines(folder) if one in known]
-if len(known) < 2:
-    parts.stop(f"There is one of {KINDS.get(kind, 'runs')} here: nothing to compare it with.")
-said = named(some) if kind == "run" else {}
-if kind == "commit":
-    said = {one: str(one)[:8] for one in known}
-elif kind == "environment":
-    said = {one: environment(one, known) for one in known}
+known = every if kind == "run" else every[every["scratch"].isna()]
+options = [str(side) for side in known["run_id" if kind == "run" else kind].dropna().unique()]
+if len(options) < 2:
+    why = f"There is one of {KINDS[kind]} here that counts: nothing to compare it with."
+    parts.empty(f"{why} Two commits compared at once:", "hostbench ab main")
+called = data.runs(store).drop_duplicates("run_id").set_index("run_id")["name"].to_dict()
 
 
-def called(one: str) -> str:
-    return said.get(one, one)
+def usual() -> int:
+    """Of commits the last one before the last change that stayed, else the newest but one."""
+    events = data.judged(store).events
+    stayed = events[(events["status"] == "confirmed") & events["machine"].isin(names)]
+    stayed = stayed.sort_values("first_committed_at", ascending=False, kind="stable")
+    before = [options.index(commit) for commit in stayed["last_commit"] if commit in options[1:]]
+    return before[0] if before and kind == "commit" else 1
 
 
-choose_side = choose.one_of_many if kind in ("commit", "run") else choose.one
-before = choose.asked("first", known)
-newest = known  # the default of After is no commit that Before was asked for
-if before in known and "second" not in st.query_params:
-    newest = sorted(known, key=lambda one: one == before)
-with second:
-    b = choose_side("second", "After", newest, called)
-if before == b:
-    parts.stop(f"Before and After are the same, {called(b)}: choose another After.")
-others = [one for one in known if one != b]
-if kind == "machine":
-    simulated = data.every_machine(folder).simulated
-    others = [one for one in others if (one in simulated) == (b in simulated)]
-if not others:
-    parts.stop(f"No other machine is {'simulated' if b in simulated else 'measured'} as this one.")
-with first:
-    a = choose_side("first", "Before", others, called)
-prefix = "" if kind == "commit" else f"{kind}:"
-sides = f"{prefix}{a}", f"{prefix}{b}"
-try:
-    made = data.comparison(folder, sides, None if machine == ANY else machine)
-except HostbenchError as error:
-    parts.stop(plain(error))
-found = made.found
-number = counted(found)
-mean = geometric_mean(found)
-if not found:
-    parts.stop("No series has numbers on both sides.")
-both = {CHANGED: number["slower"] + number["faster"], **number}
-both = {**both, "all": len(found)} if both[CHANGED] else {"all": len(found), **both}
-wanted = choose.counted("verdict", "Verdict", both)
-with st.container(horizontal=True, vertical_alignment="center"):
-    if mean is not None:
-        st.markdown(f"geometric mean of after / before **{mean:.3f}**", width="content")
+def side(box: st.delta_generator.DeltaGenerator, label: str, key: str, index: int) -> str:
+    chosen = box.selectbox(
+        label,
+        options,
+        index=index,
+        key=key,
+        bind="query-params",
+        format_func=lambda text: commit8(text) if kind == "commit" else called.get(text, text),
+        filter_mode="contains",
+    )
+    return chosen if kind == "commit" else f"{kind}:{chosen}"
+
+
+before, after = side(first_box, "Before", "first", usual()), side(second_box, "After", "second", 0)
+if before == after:
+    parts.empty("Before and after are the same: choose another one.")
+made = data.comparison(store, (before, after), tuple(names))
+rows = made.rows
+if rows.empty:
+    parts.empty("No series has numbers on both sides.")
+with st.container(horizontal=True):
+    number = {verdict: int((rows["verdict"] == verdict).sum()) for verdict in charts.VERDICTS}
+    st.badge(f"{number['slower']} slower", color="orange")
+    st.badge(f"{number['faster']} faster", color="blue")
+    st.badge(f"{number['same']} same, {number['undecided']} undecided", color="gray")
+workload = st.query_params.get("of")
+own = rows[rows["workload"] == workload]
+if len(own):
+    st.button(
+        f"{plain(workload)}: back to all workloads",
+        icon=":material/arrow_back:",
+        type="tertiary",
+        on_click=st.query_params.update,
+        args=({"of": []},),
+    )
+    clicked = parts.chart(charts.by_series(own), "of series", "change of each", charts.CLICKED)
+    if clicked:
+        case, _, machine = str(clicked["id"]).partition("@")
+        where = {"machine": machine.partition("/")[0]} if machine else {}
+        parts.go("trend", case=case.partition(" version ")[0], **where)
+else:
+    own = rows
+    clicked = parts.chart(charts.by_workload(rows), "of all", "change of each", charts.CLICKED)
+    if clicked:
+        st.query_params["of"] = str(clicked["id"])
+        st.rerun()
+st.caption(
+    "Point: change of the time (of a workload the median of its series that moved); line: 99 % "
+    "interval (of a workload the range of its series). Click one to go on. Runs made one after the "
+    "other differ by what drifts between them: what they alone say is undecided, unless the "
+    "history of the series has a change between the two."
+)
 for note in made.notes:
     st.caption(plain(note.replace("`", "")))
-verdicts = {CHANGED: ("slower", "faster"), "all": tuple(number)}.get(wanted, (wanted,))
-rows = made.rows
-shown = rows[rows["verdict"].str.removesuffix("?").isin(verdicts)]
-if shown.empty:
-    st.info(f"No series is {wanted}.")
-else:
-
-    def drawn() -> tuple[Spec, pa.Table]:
-        chart = forest(shown, [f"{called(a)} -> {called(b)}"])
-        return chart, parts.packed(shown.drop(columns=NOT_SHOWN))
-
-    more = f", the {MOST_DRAWN} largest of {len(shown)}" if len(shown) > MOST_DRAWN else ""
-    st.subheader(f"Change of each series{more}")
-    asked_for = "compare", *sides, machine, wanted
-    chart, cells = stored.drawn(stored.now(folder), asked_for, drawn)
-    st.vega_lite_chart(chart, width="stretch")
-    with st.container(horizontal=True):
-        parts.save_chart(chart, "compare", f"Change of each series: {wanted}{more}")
-    percent = st.column_config.NumberColumn(format="percent")
-    columns = dict.fromkeys(("change", "low", "high", "detectable"), percent)
-    parts.packed_table(cells, columns)
-    parts.save(rows, "compare")
-st.caption(
-    "Point: change of the time, hollow and with a ? where provisional; line: its 99 % interval. "
-    "A verdict counts how many series were compared at once (docs/judgement.md). Detectable: half "
-    "of the interval."
-)
-parts.folded(
-    "As Markdown, for a pull request",
-    "the markdown",
-    lambda: st.code(made.markdown, language="markdown"),
-)
+with st.expander(f"{len(own)} series"):
+    parts.table(own.drop(columns=["workload", "id"]), "compare", ("change", "low", "high"))
+with st.expander("Markdown for a pull request"):
+    st.code(made.markdown, language="markdown")

@@ -1,85 +1,87 @@
-"""Every run, and what one of them was: facts, what differs, what has no number, proofs."""
+"""Every run as a dot, machines by days; of one run what differs, what has no number and why."""
 
-from functools import partial
-
-import choose
+import charts
 import data
+import pandas as pd
 import parts
 import streamlit as st
-from derive import without_number
-from words import plain
+from words import ago, plain
 
-from hostbench.families import declared
+LEVELS = {"broken": ":red[:material/error:]", "warn": ":orange[:material/warning:]"}
+COLUMNS = "machine name hardware torch driver ok failed skipped".split()
+CASES = "case status seconds ci_low_s ci_high_s gb_per_s num_samples flags".split()
+WORST_FIRST = {"failed": 0, "not measured": 1, "skipped": 2}
+SHOWN = 8
 
-ANY = "all machines"
+st.title("Runs and machines", anchor=False)
+store = parts.opened()
+runs = parts.runs(store)
+if runs.empty:
+    parts.empty("No run is of these days and machines: choose others above.")
+moved = data.setup_changes(store)
+keys = [f"{run}@{machine}" for run, machine in zip(runs["run_id"], runs["machine"], strict=True)]
+spec = charts.dots(runs, moved)
+dot = parts.chart(spec, "runs", f"{len(runs)} runs over time", charts.CLICKED)
+if dot:
+    st.query_params["of"] = f"{dot['run_id']}@{dot['machine']}"
+with st.expander(f"{len(runs)} runs"):
+    row = parts.clicked(runs[COLUMNS].rename(columns={"name": "run"}), "every run", {})
+    if row is not None:
+        st.query_params["of"] = keys[row]
+picked = st.query_params.get("of", keys[0])
+if picked not in keys:
+    picked = keys[0]
+    st.caption("The run of the link is not here: the newest is shown.")
 
-st.title("Runs")
-folder = parts.opened()
-machine = choose.one("machine", "Machine", [ANY, *data.machines(folder)], drops=("run",))
-table, names = data.listed_runs(folder, None if machine == ANY else machine)
-moment = st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm", timezone="UTC")
-chosen = choose.row("run", "one run", table, names, column_config={"started": moment})
-parts.save(table, "runs")
-if chosen is None:
-    parts.end()
+run = runs.iloc[keys.index(picked)]
+machine, run_id = str(run["machine"]), str(run["run_id"])
+st.subheader(plain(f"{machine}, {run['name']}, {ago(run['started_at'])}"), anchor=False)
+known = run[["hardware", "torch", "driver"]].dropna()
+facts = [fact if name == "hardware" else f"{name} {fact}" for name, fact in known.items()]
+num = f"{run['ok']} ok, {run['failed']} failed, {run['skipped']} skipped"
+st.markdown(plain(f"{', '.join(facts)}: {num}"))
+archived = data.one_run(store, machine, run_id)
+left, right = st.columns(2)
+with left:
+    st.markdown("**What looks wrong**")
+    if archived is None:
+        st.caption("asv's own file: it holds no facts.")
+    for finding in archived.doctor if archived else ():
+        remedy = f": {finding.remedy}" if finding.remedy else ""
+        st.markdown(f"{LEVELS.get(finding.level, '')} {plain(finding.text + remedy)}")
+with right:
+    st.markdown("**Differs from the run before**")
+    differs = archived.moved if archived else []
+    st.markdown("\n".join(f"- {plain(text)}" for text in differs[:SHOWN]) or "nothing")
+    if len(differs) > SHOWN:
+        st.caption(f"and {len(differs) - SHOWN} more")
 
-here = table.iloc[names.index(chosen)]
-run_id, name = str(here["run_id"]), str(here["machine"])
-st.subheader(plain(f"Run {run_id}"))
-one = data.one_run(folder, name, run_id)
-if one is not None:
-    st.markdown("  ·  ".join(f"{plain(what)} **{plain(value)}**" for what, value in one.about))
-    with st.container(border=True):
-        if one.before is None:
-            st.markdown(
-                "The first run of this machine and device: nothing before it to differ from."
-            )
-        else:
-            differs = [*one.lasting, *one.passing]
-            said = "\n".join(f"- {plain(text)}" for text in differs)
-            st.markdown(
-                f"**What differs from the run before** ({plain(one.before)})\n\n"
-                + (said or "No fact that may explain a change.")
-            )
-rows = data.rows_of(folder, name, run_id)
-gaps = without_number(rows)
+rows = data.rows(store, machine, run_id)
+gaps = rows[rows["status"] != "ok"]
 if len(gaps):
-    num = gaps.groupby("status", sort=False)["cases"].sum()
-    counted = ", ".join(f"{num[status]} {status}" for status in num.index)
-    st.markdown(f"**Without a valid number: {counted}**")
-    parts.table(gaps, "run-without-number")
-with st.container(horizontal=True):
-    for family in dict.fromkeys(rows["family"][rows["workload"].map(declared).notna()]):
-        st.page_link(
-            "views/family.py",
-            label=f"{family}: charts and numbers",
-            icon=":material/bar_chart:",
-            query_params={"family": family, "machine": name, "run": run_id},
-        )
-if one is None:
-    st.caption("asv's own file: no facts, proofs or order are stored.")
-    parts.end()
-moved = int((one.facts["moved"] != "").sum())
-parts.folded(
-    f"{len(one.facts)} facts before, during and after the run; {moved} moved",
-    "the facts",
-    partial(parts.table, one.facts, "run-facts"),
-)
-parts.folded("Proofs", "the proofs", partial(parts.table, one.proofs, "run-proofs"))
-st.subheader("The run as a file")
-with st.container(horizontal=True):
-    st.download_button(
-        "JSON", one.document, f"{run_id}.json", "application/json", icon=":material/download:"
-    )
-    for number, path in enumerate(one.archives):
-        st.download_button(
-            "Archive" if number == 0 else f"Archive, part {number + 1}",
-            partial(data.archive, folder, path),
-            path.name,
-            "application/octet-stream",
-            icon=":material/download:",
-            key=f"archive {number}",
-            on_click="ignore",
-        )
-if not one.archives:
-    st.caption("The archive lies where it was measured: a table at a URL has no files.")
+    gaps = gaps.assign(reason=gaps["reason"].fillna("no reason stored").astype(str))
+    groups = gaps.groupby(["status", "workload", "reason"], sort=False)["case"]
+    table = groups.agg(["size", "first"]).set_axis(["cases", "first case"], axis=1).reset_index()
+    table = table.sort_values("status", key=lambda status: status.map(WORST_FIRST), kind="stable")
+    is_bad = bool((gaps["status"] != "skipped").any())
+    with st.expander(f"{len(gaps)} cases without a valid number, and why", expanded=is_bad):
+        parts.table(table, "gaps")
+with st.expander(f"{len(rows)} cases"):
+    parts.table(rows[CASES], f"run-{run_id}")
+answers = [
+    {"question": one.question, "state": one.state, "verdict": one.verdict}
+    for one in data.answers(store, machine, run_id)
+]
+if answers:
+    with st.expander(f"{len(answers)} answers"):
+        parts.table(pd.DataFrame(answers), "answers")
+mine = moved[moved["machine"] == machine]
+if len(mine):
+    with st.expander(f"{len(mine)} environment changes of {plain(machine)}"):
+        parts.table(mine.drop(columns="machine"), "environment-changes")
+if archived is not None:
+    with st.expander(f"{len(archived.facts)} facts"):
+        parts.table(archived.facts, "facts")
+    for path in archived.archives:
+        made = lambda path=path: data.archive(store, path)  # noqa: E731
+        parts.save(f"Archive {path.name}", made, path.name, "application/gzip")

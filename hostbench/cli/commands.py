@@ -328,11 +328,6 @@ _command(
     "Open the dashboard over all stored runs.",
     click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True),
     click.option("--headless", is_flag=True, help="do not open a browser"),
-    click.option(
-        "--allow-triage",
-        is_flag=True,
-        help="let whoever opens it write triage entries (`hostbench triage`) on the page Changes",
-    ),
     options.results,
 )
 _command(

@@ -18,7 +18,6 @@ from hostbench.core.files import is_url
 class DashboardOptions:
     port: int
     headless: bool
-    allow_triage: bool
     results: str | None
 
 
@@ -33,7 +32,7 @@ def execute(options: DashboardOptions) -> int:
     at = os.environ.get("STREAMLIT_SERVER_ADDRESS") or "localhost"
     _check_free(at, options.port)
     # -P: no module of the project at hand stands in for one that streamlit imports
-    command = [sys.executable, "-P", str(app)]
+    command = [sys.executable, "-P", "-m", "streamlit", "run", str(app)]
     server = [
         f"--server.address={at}",
         f"--server.port={options.port}",
@@ -48,8 +47,7 @@ def execute(options: DashboardOptions) -> int:
     show(f"http://{at}:{options.port} shows {shown}; Ctrl-C ends it")
     sys.stdout.flush()
     # The working directory stays: its pyproject.toml names workloads, its git knows what landed.
-    own = ["--results", str(shown), *(["--allow-triage"] if options.allow_triage else [])]
-    os.execv(sys.executable, [*command, *server, *quiet, "--", *own])
+    os.execv(sys.executable, [*command, *server, *quiet, "--", "--results", str(shown)])
 
 
 def _check_free(address: str, port: int) -> None:
@@ -63,9 +61,9 @@ def _check_free(address: str, port: int) -> None:
 
 
 def _app() -> Path:
-    """dashboard/serve.py of the checkout, or the copy that the wheel carries."""
+    """dashboard/app.py of the checkout, or the copy that the wheel carries."""
     package = Path(hostbench.__file__).parent
     for folder in (package.parent / "dashboard", package / "_dashboard"):
-        if (folder / "serve.py").is_file():
-            return folder / "serve.py"
+        if (folder / "app.py").is_file():
+            return folder / "app.py"
     raise UsageError(f"the dashboard is missing beside {package}; install hostbench again")

@@ -21,6 +21,7 @@ MANY, FEW = 0.5, 0.1
 """Share of the machine's other series that move along when the environment does, and at most when
 it is plainly one thing that was touched."""
 SHOWN_COMMITS = 3
+SAME_FACTS = "same driver, torch and hardware"
 
 _STRONG, _UNCHANGED, _PLAIN, _SLIGHT = 4, 3, 2, 1
 
@@ -83,7 +84,7 @@ def _weighed(
     for_environment = list(_for_environment(seen, series))
     if differ.facts is not None and not explained:
         weight = 0 if is_machine or seen.machine else _UNCHANGED
-        for_code.append((weight, "no fact that counts differs"))
+        for_code.append((weight, SAME_FACTS))
     evidence = [text for _, text in sorted([*for_code, *for_environment], reverse=True)]
     code, environment = (sum(weight for weight, _ in one) for one in (for_code, for_environment))
     if is_machine and not explained:
@@ -98,7 +99,7 @@ def _weighed(
 
 def _for_code(seen: Surroundings, series: str) -> Iterator[tuple[int, str]]:
     if seen.elsewhere:
-        yield _STRONG, f"it moved at these commits on {', '.join(seen.elsewhere)} too"
+        yield _STRONG, f"also on {', '.join(seen.elsewhere)}"
     moved, stayed = seen.again
     if stayed > moved:
         yield _STRONG, f"{stayed} older points measured again since then have not moved"
@@ -118,7 +119,7 @@ def _for_environment(seen: Surroundings, series: str) -> Iterator[tuple[int, str
         yield _STRONG, f"{moved} older points measured again since then have moved as well"
     if seen.same_facts:
         where = ", ".join(seen.same_facts)
-        yield _SLIGHT, f"it moved at these commits on {where} too, where the same fact changed"
+        yield _SLIGHT, f"also on {where}, where the same fact changed"
     if seen.passed and not seen.elsewhere:
         yield _PLAIN, f"{', '.join(seen.passed)} passed these commits without it"
         if seen.is_over and not seen.same_facts:
@@ -135,7 +136,7 @@ def _told(differ: Differences) -> list[str]:
     if differ.facts is None:
         told.append("no facts are stored for both sides")
     elif not told and not differ.commits:
-        told.append("no fact that counts differs")
+        told.append(SAME_FACTS)
     return told + _landed(differ.commits)
 
 
@@ -145,9 +146,10 @@ def _landed(commits: Sequence[Commit]) -> list[str]:
     shown = commits[:SHOWN_COMMITS]
     names = [f"{one.commit[:8]} {one.subject or ''}".strip() for one in shown]
     likely = sum(one.is_likely for one in shown)
-    said = "; less likely: ".join("; ".join(own) for own in (names[:likely], names[likely:]) if own)
+    sides = (("most likely", names[:likely]), ("less likely", names[likely:]))
+    said = "; ".join(f"{word} {'; '.join(own)}" for word, own in sides if own)
     more = f" and {len(commits) - SHOWN_COMMITS} more" if len(commits) > SHOWN_COMMITS else ""
-    return [f"landed: {said}{more}"]
+    return [f"{said}{more}"]
 
 
 def in_words(one: Difference) -> str:

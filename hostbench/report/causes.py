@@ -16,14 +16,15 @@ from hostbench.families import declared
 from hostbench.report.event_words import entry_in_words
 from hostbench.store.triage import Triage
 
-FAILS, PROVISIONAL, IN_TRIAGE, OLD = "fails now", "provisional", "in triage", "old"
-FASTER, OVER, RESET = "faster", "over", "baseline reset"
+FAILS, PROVISIONAL, IN_TRIAGE, OLD = "fails now", "provisional", "in triage", "older"
+FASTER, OVER, RESET = "faster", "recovered", "baseline reset"
 STATES = (FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER, OVER, RESET)
-"""What has to be looked at comes first; over: temporary, recovered, ended by a baseline reset."""
+"""What has to be looked at comes first; recovered: also temporary, or ended by a baseline reset."""
 SERIES, MACHINE = "this series", "its machine"
 """Whose change a mark on Trend is."""
 COLUMNS = "key state change size since machines series cause what sparkline".split()
-_NO_FACT = ("landed: ", "less likely: ", "measured otherwise: ")
+_LANDED = ("most likely ", "less likely ")
+_NO_FACT = (*_LANDED, "measured otherwise: ")
 _OF_CAUSE = "kind fails triage lapsed status effect why evidence cause first_commit".split()
 
 EventRow = dict[Hashable, Any]
@@ -55,9 +56,9 @@ def what(row: EventRow) -> str:
 
 
 def subject(row: EventRow) -> str:
-    """The first line of the commit that landed, where git knew it."""
-    landed = next((one for one in row["evidence"] if one.startswith("landed: ")), "")
-    first = landed.removeprefix("landed: ").partition(";")[0].partition(" and ")[0]
+    """The first line of the commit that most likely did it, where git knew it."""
+    landed = next((one for one in row["evidence"] if one.startswith(_LANDED)), "")
+    first = landed[len(_LANDED[0]) :].partition(";")[0].partition(" and ")[0]
     return first.partition(" ")[2].strip()
 
 

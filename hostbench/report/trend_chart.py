@@ -36,8 +36,8 @@ from hostbench.report.trend import (
 )
 
 HEIGHT = 400
-POINT = "point"
-"""Name of the selection: the point that was clicked."""
+POINT, DAYS = "point", "days"
+"""Names of the selections: the point that was clicked, the days that were dragged over."""
 _SHAPES = {KINDS[0]: "circle", KINDS[1]: "circle", KINDS[2]: CROSS, KINDS[3]: "M0,-1.4L0,1.4"}
 _SIGNS = {
     KINDS[1]: "Hollow: scratch, never judged.",
@@ -67,10 +67,10 @@ def trend(
     height: int = HEIGHT,
 ) -> Spec:
     """`points` (worded) and `levels` as hostbench.report.trend gives them, with a column `series`;
-    `rules`: `x`, `kind` (`this series`, `its machine`, `facts`) and `said`; `limits` and `colors`
-    by series.
+    `rules`: `x`, `kind` (`this series`, `its machine`, `facts`), `said` and a short `label`;
+    `limits` and `colors` by series.
 
-    A click selects a point, dragging moves and the wheel zooms along time.
+    A click selects a point, dragging selects days; the wheel is left to the page.
     """
     limit = {"domain": _domain(points, levels, limits), "nice": True}
     axis = {"labelExpr": _LABELS.get(unit, "format(datum.value, '.4~g')")}
@@ -83,8 +83,8 @@ def trend(
     drawn += [*_lines(points, at, is_many), *_levels(levels, at)]
     drawn += [*_intervals(points, at)] if not is_many else []
     drawn += _marks(points, at, is_many, height)
-    view = {"name": "view", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales"}
-    drawn[-1]["params"].append(view)
+    days = {"type": "interval", "encodings": ["x"], "zoom": False}
+    drawn[-1]["params"].append({"name": DAYS, "select": days})
     spec = titled(drawn, "", about, height)
     return on_canvas(spec) if is_many else spec
 
@@ -103,7 +103,7 @@ def around(stored: pd.DataFrame, event: EventRow, along: Along, height: int = HE
     return trend(
         near,
         levels(near, [at], half).assign(series=name),
-        pd.DataFrame([{"x": at, "kind": SERIES, "said": said}]),
+        pd.DataFrame([{"x": at, "kind": SERIES, "said": said, "label": ""}]),
         {},
         {name: ORANGE},
         unit=unit,
@@ -133,13 +133,22 @@ def _band(levels: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
 
 def _rules(rules: pd.DataFrame, at: _Channels) -> Iterator[Spec]:
     """Where something changed; the wide ones are for the pointer."""
+    # labels of neighbours stand below each other
+    rules = rules.sort_values("x", ignore_index=True)
+    rules["down"] = [13 * (place % 6) for place in range(len(rules))]
     for kind, dash in (("this series", [1, 0]), ("its machine", [6, 4]), ("facts", [2, 3])):
         own = rules[rules["kind"] == kind]
+        if own.empty:
+            continue
         tip = [field("said:N", title=kind)]
         shade = GREY if kind == "facts" else PINK
-        for width, opacity in ((1.5, 1.0), (12.0, 0.0)) if len(own) else ():
+        for width, opacity in ((1.5, 1.0), (12.0, 0.0)):
             look = {"color": shade, "strokeDash": dash, "strokeWidth": width, "opacity": opacity}
             yield _layer(own, "rule", {**look, "clip": True}, x=at.x, tooltip=tip)
+        look = {"color": shade, "align": "left", "baseline": "top", "fontSize": 11}
+        look |= {"dx": 4, "dy": {"expr": "datum.down"}, "limit": 160}
+        labels = own[["x", "label", "down"]].to_dict("records")
+        yield layer(labels, "text", look, x=at.x, y={"value": 2}, text=field("label:N"))
 
 
 def _limits(limits: Mapping[str, float], at: _Channels) -> Iterator[Spec]:

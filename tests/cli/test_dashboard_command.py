@@ -89,16 +89,6 @@ def test_the_first_start_asks_nothing_and_answers_this_machine_alone(
     assert opened.read_text() == f"http://localhost:{port}\n"
 
 
-def test_a_page_says_where_its_server_is(said: str, port: int) -> None:
-    for name in ("", "trend", "method"):
-        with urllib.request.urlopen(f"http://localhost:{port}/{name}", timeout=20) as page:
-            text = page.read().decode()
-        assert "BACKEND_BASE_URL" in text and 'id="root"' in text
-    asked = f"http://localhost:{port}/status?axis=runs"
-    with urllib.request.urlopen(asked, timeout=20) as page:
-        assert page.url == f"http://localhost:{port}/?axis=runs"
-
-
 def test_it_is_shown_below_a_path_and_ends_when_it_is_told_to(port: int, tmp_path: Path) -> None:
     pytest.importorskip("streamlit", reason="streamlit is not installed")
     command = [sys.executable, "-m", "hostbench", "dashboard", "--headless", "--port", str(port)]
@@ -108,10 +98,9 @@ def test_it_is_shown_below_a_path_and_ends_when_it_is_told_to(port: int, tmp_pat
         deadline = time.monotonic() + 60
         while not _listens(port) and time.monotonic() < deadline:
             time.sleep(0.02)
-        for name, ends in (("", "/bench/"), ("/", "/bench/"), ("/trend", "/bench/trend")):
-            at = f"http://localhost:{port}/bench{name}"
-            with urllib.request.urlopen(at, timeout=20) as page:
-                assert page.url.endswith(ends) and b"BACKEND_BASE_URL" in page.read()
+        for name in ("", "/trend"):
+            with urllib.request.urlopen(f"http://localhost:{port}/bench{name}", timeout=20) as page:
+                assert b'id="root"' in page.read()
         server.terminate()
         assert server.wait(timeout=20) == 0
     finally:

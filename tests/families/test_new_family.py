@@ -39,14 +39,14 @@ sys.argv, sys.path[:0] = ["app.py"], ["dashboard"]
 manifest_scanner.scan_component_manifests = list  # reads every installed package's metadata
 app = AppTest.from_file("dashboard/app.py", default_timeout=60)
 app.query_params["machine"] = "scratch"
-app.switch_page("views/understand.py").run()
-assert not app.exception, app.exception
-card = app.dataframe[0].value["family"].tolist()
-app.query_params["family"] = "sleeping"
-app.switch_page("views/family.py").run()
+app.run()
 assert not app.exception, app.exception
 charts = len(app.get("vega_lite_chart")) + len(app.get("arrow_vega_lite_chart"))
-print(json.dumps([card, charts]))
+app.query_params["q"] = "Other"
+app.switch_page("views/curves.py").run()
+assert not app.exception, app.exception
+workload = app.selectbox(key="workload").value
+print(json.dumps([charts, workload, len(app.dataframe[0].value)]))
 """
 CASES = [
     f"sleeping.nap[device={device},nbytes={size},way={way}]"
@@ -107,9 +107,9 @@ def test_it_is_answered_with_a_factor_against_its_baseline(checkout: Scratch) ->
     assert figures["slow"]["ratio"] is None
 
 
-def test_it_has_its_card_and_its_page_with_a_chart(checkout: Scratch) -> None:
+def test_the_dashboard_has_its_answer_and_its_curve(checkout: Scratch) -> None:
     """By the copy's own dashboard, in a process of its own."""
     done = checkout.python("-c", PAGES, HOSTBENCH_RESULTS=str(checkout.results))
     assert done.returncode == 0, done.stdout
-    card, charts = json.loads(done.stdout.splitlines()[-1])
-    assert "sleeping" in card and charts
+    charts, workload, points = json.loads(done.stdout.splitlines()[-1])
+    assert charts > 1 and (workload, points) == ("sleeping.nap", 4)

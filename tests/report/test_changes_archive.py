@@ -91,7 +91,7 @@ def test_the_page(history: Path, changes: Any) -> None:
     assert "environment:" in why and "driver: 580.1 -> 590.2" in why
     assert own.startswith("confirmed") and own.endswith(shown(1))
     assert f"{sha(40)[:8]} {date(40)}" in own and "  1.05 ms -> 1.26 ms  " in own
-    assert cause.strip().startswith("code: no fact that counts differs;")
+    assert cause.strip().startswith("code: same driver, torch and hardware;")
     assert "not listed: 2 faster, 1 recovered; --all lists them" in rest
     assert rest[-1].startswith("8 series judged along commits, 0 too short")
     assert "smallest detectable effect: median" in rest[-1]
@@ -102,11 +102,11 @@ def test_a_cause_is_told_once_and_its_likely_commits_first(tmp_path: Path, chang
     out = changes(tmp_path)[1].splitlines()
     assert all(f"{sha(20)[:8]} {date(20)}" in line for line in out[1:3])
     assert {line.rpartition("  ")[2] for line in out[1:3]} == {shown(i) for i in (1, 4)}
-    assert out[3].startswith("    the 2 above: code: no fact that counts differs;")
-    beside = f"less likely: {sha(21)[:8]}; {sha(19)[:8]}"
-    assert out[3].endswith(f"landed: {sha(20)[:8]}; {beside}")
+    assert out[3].startswith("    the 2 above: code: same driver, torch and hardware;")
+    beside = f"less likely {sha(21)[:8]}; {sha(19)[:8]}"
+    assert out[3].endswith(f"most likely {sha(20)[:8]}; {beside}")
     rows = changes(tmp_path, "--format", "md")[1].splitlines()[2:4]
-    assert "| code: no fact" in rows[0] and rows[1].endswith("| as above |")
+    assert "| code: same driver" in rows[0] and rows[1].endswith("| as above |")
 
 
 def test_medians_that_the_machine_moved_are_told_with_their_own_change(

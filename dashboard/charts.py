@@ -1,0 +1,118 @@
+"""The pictures of runs and of comparisons. No streamlit."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import words
+
+from hostbench.report import charts as vega
+from hostbench.report.charts import BLUE, GREY, ORANGE, PINK, Spec
+
+CLICKED = "clicked"
+"""Name of the selection: what was clicked."""
+MOST_DOTS, MOST_SERIES = 1500, 60
+_KINDS = ("ok", "scratch (quick, dirty)", "facts changed", "with failures")
+_DOTS, _SHAPES = (BLUE, GREY, PINK, ORANGE), ("circle", "circle", "diamond", "cross")
+VERDICTS, _COLORS = ("slower", "faster", "same", "undecided"), (ORANGE, BLUE, GREY, GREY)
+
+
+def dots(runs: pd.DataFrame, moved: pd.DataFrame) -> Spec:
+    """Machines by days, a dot for each run (data.runs), a diamond where facts changed
+    (data.setup_changes)."""
+    facts: dict[tuple[str, pd.Timestamp], list[str]] = {}
+    for row in moved.to_dict("records"):
+        text = f"{row['fact']} {row['from']} -> {row['to']}"
+        facts.setdefault((row["machine"], row["since"]), []).append(text)
+    known = runs[runs["started_at"].notna()].head(MOST_DOTS)
+    rows = []
+    for run in known.to_dict("records"):
+        changed = facts.get((run["machine"], run["started_at"]), [])
+        is_kind = (True, isinstance(run["scratch"], str), bool(changed), run["failed"] > 0)
+        row = {name: run[name] for name in ("machine", "run_id", "name")}
+        row["at"] = run["started_at"].isoformat()
+        row["rank"] = max(index for index, is_it in enumerate(is_kind) if is_it)
+        row["kind"] = _KINDS[row["rank"]]
+        row["cases"] = f"{run['ok']} ok, {run['failed']} failed, {run['skipped']} skipped"
+        row["changed"] = "; ".join(changed[:4]) + ("; ..." if len(changed) > 4 else "")
+        rows.append(row)
+    rows.sort(key=lambda row: row["rank"])  # what is rare is drawn last, over the others
+    used = sorted({row["rank"] for row in rows})
+    kinds, colors, shapes = ([of[rank] for rank in used] for of in (_KINDS, _DOTS, _SHAPES))
+    span = (known["started_at"].max() - known["started_at"].min()).total_seconds()
+    axis, along = vega.time_axis(1e3 * span), {"type": "utc", "padding": 12}
+    x = vega.field("at:T", title=None, axis=axis, scale=along)
+    y = vega.field("machine:N", title=None, axis={"labelLimit": 180, "ticks": False, "grid": True})
+    legend = vega.legend(kinds, columns=2)
+    color = vega.field("kind:N", scale=vega.scale(kinds, colors), legend=legend)
+    shape = vega.field("kind:N", scale=vega.scale(kinds, shapes), legend=legend)
+    tip = [vega.field(f"{name}:N") for name in ("machine", "name", "cases", "changed")]
+    look = {"filled": True, "size": 70, "opacity": 1}
+    marks = vega.layer(rows, "point", look, x=x, y=y, color=color, shape=shape, tooltip=tip)
+    marks["params"] = [_click("run_id", "machine")]
+    return vega.titled([marks], "", [], 28 * known["machine"].nunique() + 10)
+
+
+def _click(*fields: str) -> Spec:
+    return {"name": CLICKED, "select": {"type": "point", "fields": list(fields)}}
+
+
+def by_workload(rows: pd.DataFrame) -> Spec:
+    """Of data.comparison: the median change of each workload's series that moved, the range of all
+    of them, and how many did."""
+    cells = []
+    for name, own in rows[rows["change"].notna()].groupby("workload", sort=False):
+        num = {verdict: int((own["verdict"] == verdict).sum()) for verdict in VERDICTS}
+        moved = [verdict for verdict in ("slower", "faster") if num[verdict]]
+        verdict = moved[0] if moved else max(("same", "undecided"), key=num.__getitem__)
+        cells.append(
+            {
+                "name": name,
+                "id": name,
+                "verdict": verdict,
+                "change": own["change"][own["verdict"] == verdict].median(),
+                "low": own["change"].min(),
+                "high": own["change"].max(),
+                "text": f"{num[verdict]} of {len(own)} {verdict}",
+            }
+        )
+    cells.sort(key=lambda cell: (VERDICTS.index(str(cell["verdict"])), -abs(cell["change"])))
+    return _forest(pd.DataFrame(cells))
+
+
+def by_series(rows: pd.DataFrame) -> Spec:
+    """Of data.comparison: each series' change with its 99 % interval."""
+    known = rows[rows["change"].notna()].head(MOST_SERIES)
+    pairs = zip(known["change"], known["verdict"], strict=True)
+    text = [f"{words.change(change)} {verdict}" for change, verdict in pairs]
+    return _forest(known.assign(name=known["series"], text=text))
+
+
+def _forest(rows: pd.DataFrame) -> Spec:
+    ends = rows[["change", "low", "high"]].to_numpy(float)
+    edge = float(np.nanmax([0.05, *np.abs(ends).clip(max=2.0).ravel()]))
+    across = {"domain": [-edge, edge], "nice": True, "clamp": True}
+    title = "change of the time (to the right is slower)"
+    x = vega.field(
+        "change:Q",
+        title=title,
+        scale=across,
+        axis={"orient": "top", "format": "+.0%", "tickCount": 8},
+    )
+    axis = {"labelLimit": {"expr": "windowSize()[0] < 700 ? 130 : 320"}, "ticks": False}
+    y = vega.field("name:N", sort=list(rows["name"]), title=None, axis=axis)
+    color = vega.field("verdict:N", scale=vega.scale(VERDICTS, _COLORS), legend=None)
+    cells = rows[["name", "id", "verdict", "change", "low", "high", "text"]].to_dict("records")
+    known = [cell for cell in cells if pd.notna(cell["low"])]
+    interval = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y, "color": color}
+    text = {"align": "left", "dx": 8, "dy": -8, "fontSize": 11, "color": GREY}
+    tip: Sequence[Spec] = [vega.field("name:N"), vega.field("text:N", title="verdict")]
+    look = {"size": 110, "filled": True, "opacity": 1}
+    layers = [
+        vega.layer([{"change": 0}], "rule", {"color": GREY, "strokeDash": [4, 3]}, x=x),
+        vega.layer(known, "rule", {"strokeWidth": 3, "opacity": 0.5}, **interval),
+        vega.layer(cells, "text", text, x=x, y=y, text=vega.field("text:N")),
+        vega.layer(cells, "point", look, x=x, y=y, color=color, tooltip=tip),
+    ]
+    layers[-1]["params"] = [_click("id")]
+    return vega.titled(layers, "", [], 32 * max(len(cells), 2) + 20)

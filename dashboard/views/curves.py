@@ -1,0 +1,81 @@
+"""A question of the project as curves over machines and runs: choose, load, draw."""
+
+import curves
+import data
+import pandas as pd
+import parts
+import streamlit as st
+import words
+from curves import PARTS, QUESTIONS, UNITS, Picture
+
+OTHER = "Other"
+MOST_LINES = 16
+
+st.title("Curves", anchor=False)
+store = parts.opened()
+names = parts.machines(store)
+asked = parts.one("Question", [*QUESTIONS, OTHER], "q", label_visibility="collapsed")
+if asked == OTHER:
+    known = pd.concat([data.series(store, name) for name in names])
+    workloads = list(dict.fromkeys(known["workload"][known["has_number"]]))
+    if not workloads:
+        parts.empty("No number is stored of these machines.", parts.REMEDY)
+    workload = st.selectbox("Workload", workloads, key="workload", bind="query-params")
+    question = Picture(workload, (workload,), (), ("GB/s", "time"))
+else:
+    question = QUESTIONS[asked]
+having = parts.runs(store, question.workloads)
+keys = zip(having["machine"], having["run_id"], strict=True)
+named = {key: f"{key[0]}, {name}" for key, name in zip(keys, having["name"], strict=True)}
+of_name = {name: key for key, name in named.items()}
+picked = st.multiselect(
+    "Runs",
+    list(of_name),
+    key="run",
+    bind="query-params",
+    placeholder="the newest run of each machine",
+    max_selections=8,
+)
+chosen = [of_name[name] for name in picked] or parts.newest(store, question.workloads)
+if not chosen:
+    family = question.workloads[0].partition(".")[0]
+    parts.empty("No number of this is stored here. Measure it:", f"hostbench run {family}")
+st.caption(words.plain("; ".join(named[key] for key in chosen)))
+
+rows = pd.concat([data.rows(store, machine, run_id) for machine, run_id in chosen])
+rows = curves.prepared(rows, question.workloads)
+rows["run"] = [named[key] for key in zip(rows["machine"], rows["run_id"], strict=True)]
+rows["run"] = rows["run"].str.partition(", ")[2]
+numeric = list(question.x) or curves.numeric_axes(rows)
+x_axes = [x for x in numeric if rows[x].nunique() > 1] or numeric[:1]
+units = [unit for unit in question.units if UNITS[unit].made(rows).notna().any()]
+if not x_axes or not units:
+    parts.empty("No axis of this workload holds numbers: Trend shows it over time.")
+with st.container(horizontal=True, vertical_alignment="bottom"):
+    x = parts.one("X axis", x_axes, "x", words.axis_name)
+    unit = parts.one("Unit", units, "unit")
+    for axis in ("workload", *curves.axes_of(rows)):
+        values = sorted(rows[axis].dropna().unique(), key=words.order)
+        drawn = [value for value in values if value not in ("serial", *PARTS)]
+        if axis != x and len(drawn) > 1:
+            usual = [value for value in drawn if value in question.usual.get(axis, drawn[:5])]
+            some = [*parts.some(axis, drawn, usual or drawn[:1]), "serial", *PARTS]
+            rows = rows[rows[axis].isin(some) | rows[axis].isna()]
+
+points = curves.lines(rows, x, unit)
+if points.empty:
+    parts.empty("No point has a number in this unit: choose another one.")
+if points["way"].nunique() * points["where"].nunique() > MOST_LINES:
+    st.caption(f"More than {MOST_LINES} lines: choose fewer values.")
+spec = curves.drawn(points, x, unit, 440)
+point = parts.chart(spec, "curves", f"{question.title}: {unit} by {x}", curves.POINT)
+if point:
+    parts.go("trend", case=str(point["case"]))
+st.caption(
+    "Line on a point: 99 % interval. Click an entry of the legend to see it alone, a point for its "
+    "trend. Sizes are binary (1 MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes/s)."
+)
+with st.expander("Numbers"):
+    columns = ["machine", "run", "case", "y", "seconds", "ci_low_s", "ci_high_s", "gb_per_s"]
+    columns += ["num_samples", "commit", "run_id"]
+    parts.table(points[columns].rename(columns={"y": unit}), "curves")

@@ -1,0 +1,113 @@
+"""What the newest runs say, what changed, and which machines there are."""
+
+from functools import partial
+
+import charts
+import curves
+import data
+import pandas as pd
+import parts
+import streamlit as st
+from words import ago, plain
+
+from hostbench.core.units import number_of
+from hostbench.report import charts as vega
+from hostbench.report.answer import Answer
+from hostbench.report.causes import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL, counted
+
+TOP = 6
+DECIDED = ("yes", "no", "partly", "figure")
+
+st.title("Overview", anchor=False)
+store = parts.opened()
+names = parts.machines(store)
+runs = parts.runs(store)
+if runs.empty:
+    parts.empty("No run is of these days and machines: choose others above.")
+found = data.judged(store)
+events = found.events[found.events["machine"].isin(names)]
+series = found.series[found.series["machine"].isin(names)]
+number, fails = counted(events), events[events["state"] == FAILS]
+newest = runs.iloc[0]
+with st.container(horizontal=True, vertical_alignment="center"):
+    if len(fails):
+        on = number_of(fails["machine"].nunique(), "machine")
+        since = f"{fails['first_committed_at'].min():%Y-%m-%d}"
+        st.badge(f"{number_of(number[FAILS], 'regression')} on {on} since {since}", color="orange")
+    elif series["judged"].any():
+        st.badge("no new regression", icon=":material/check:", color="green")
+    if number[PROVISIONAL]:
+        st.badge(f"{number[PROVISIONAL]} provisional", color="gray")
+    kind = plain(newest["scratch"]) if isinstance(newest["scratch"], str) else "newest run"
+    st.badge(f"{kind}, {ago(newest['started_at'])}", color="blue")
+    st.caption(plain(f"{newest['machine']}, {newest['name']}, {newest['hardware']}"))
+
+
+def card(name: str) -> None:
+    """A question: the answer of the newest run that has it, and its picture over the newest run of
+    each machine."""
+    question = curves.QUESTIONS[name]
+    workload = question.workloads[0]
+    own = parts.newest(store, [workload])
+    st.markdown(f"**{question.title}**")
+    if not own:
+        st.caption("not measured here")
+        st.code(f"hostbench run {workload.partition('.')[0]}", language="bash")
+        return
+    told = [one for one in data.answers(store, *own[0]) if one.workload == workload]
+    answer = next((one for one in told if one.state in DECIDED), None)
+    verdict = answer.verdict.removeprefix("on the cpu device, ") if answer else "undecided"
+    st.markdown(plain(f"{answer.question} {verdict}" if answer else verdict))
+    rows = curves.prepared(pd.concat([data.rows(store, *key) for key in own]), [workload])
+    for axis, usual in question.usual.items():
+        having = [value for value in usual if (rows[axis] == value).any()]
+        rows = rows[rows[axis].isin(having[:1])] if having else rows
+    called = runs.set_index(["machine", "run_id"])["name"].to_dict()
+    rows["run"] = [called[key] for key in zip(rows["machine"], rows["run_id"], strict=True)]
+    unit = next((u for u in question.units if curves.UNITS[u].made(rows).notna().any()), "time")
+    points = curves.lines(rows, question.x[0], unit)
+    if len(points):
+        spec = curves.drawn(points, question.x[0], unit, 190)
+        point = parts.chart(spec, f"card {name}", f"{question.title}: {verdict}", curves.POINT)
+        if point:
+            parts.go("curves", q=name)
+    st.caption(plain("; ".join(f"{key[0]}, {called[key]}" for key in own)))
+    parts.link("curves", "over machines and runs", q=name)
+
+
+def own_card(answer: Answer) -> None:
+    """An answer of a project's own workloads, with its chart."""
+    st.markdown(f"**{plain(answer.question)}**")
+    st.markdown(plain(answer.verdict))
+    if answer.chart:
+        says = f"{answer.question} {answer.verdict}"
+        st.vega_lite_chart(vega.drawn(answer.chart), alt=says, width="stretch")
+
+
+workloads = [curves.QUESTIONS[name].workloads[0] for name in curves.CARDS]
+cards = [partial(card, name) for name in curves.CARDS]
+if not parts.newest(store, workloads):
+    answers = data.answers(store, str(newest["machine"]), str(newest["run_id"]))
+    cards = [partial(own_card, answer) for answer in answers if answer.chart][: len(cards)]
+for pair in (cards[:2], cards[2:]):
+    for column, draw in zip(st.columns(2), pair, strict=False):
+        with column.container(border=True, height="stretch"):
+            draw()
+
+st.subheader("What changed", anchor=False)
+causes = found.causes[found.causes["key"].isin(events["key"])]
+causes = causes[causes["state"].isin((FAILS, PROVISIONAL, IN_TRIAGE, OLD, FASTER))].head(TOP)
+if not series["judged"].any():
+    st.caption(parts.not_judged(series))
+elif causes.empty:
+    st.caption("No change that lasts.")
+else:
+    row = parts.clicked(parts.causes(causes), "top changes", parts.CAUSE_COLUMNS)
+    if row is not None:
+        parts.go("changes", change=str(causes["key"].iloc[row]))
+
+st.subheader("Machines", anchor=False)
+spec = charts.dots(runs, data.setup_changes(store))
+dot = parts.chart(spec, "machines", f"{len(runs)} runs over time", charts.CLICKED)
+if dot:
+    parts.go("runs", of=f"{dot['run_id']}@{dot['machine']}")

@@ -1,0 +1,329 @@
+"""Every page over each kind of results folder: nothing, a quick run, a history, another project's
+asv tree, damaged and hostile files."""
+
+import json
+import re
+import shutil
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from hostbench.core.case import Case
+from hostbench.store import archive
+from tests import dashboard_page
+from tests.dashboard_page import PAGES, charts, said, tables
+from tests.fakes import builders, histories
+
+on_the_path = dashboard_page.on_the_path
+
+HOSTILE = "<script>alert(1)</script> [click](javascript:alert(1)) **bold** =1+1"
+QUICK = "20261124T113000Z-1a2b3c4d-0009"
+SLOWER = "transfer.host_to_device"
+ASV_BOX, OLD, NEW = "my @box", "virtualenv-py3.9-six", "virtualenv-py3.10-six"
+COMMITS, STEP, DAY_MS = 24, 12, 86_400_000
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A full run, and a newer quick one that skipped a case for a hostile reason."""
+    results = tmp_path_factory.mktemp("quick")
+    records = [
+        one
+        for family in ("transfer", "overlap", "allocation")
+        for one in builders.simulated_records(family)
+    ]
+    for ranks in (2, 4, 8):
+        for nbytes in (1 << 12, 1 << 20, 1 << 26):
+            axes = {"device": "cuda", "num_ranks": ranks, "nbytes": nbytes}
+            case = Case.of("collectives.all_reduce", axes)
+            records.append(builders.record(case, 0, ranks * 1e-5 + nbytes / 1e10, nbytes=nbytes))
+    archive.write(results, builders.run(records, facts=builders.GPU_FACTS, device="simulated"))
+    copies = [
+        builders.record(builders.copy_case(nbytes=nbytes, blocking=blocking), launch, seconds)
+        for nbytes, seconds in ((1 << 12, 1e-5), (1 << 20, 1e-4), (1 << 26, 5e-3))
+        for blocking in (True, False)
+        for launch in range(2)
+    ]
+    odd = builders.skipped(builders.copy_case(memory="pinned"), HOSTILE)
+    failed = builders.failed(builders.copy_case(nbytes=1 << 14), HOSTILE)
+    about = {"run_id": QUICK, "started_at": "2026-11-24T11:30:00.000Z", "scratch": "quick"}
+    archive.write(results, builders.run([*copies, odd, failed], profile="quick", **about))
+    return results
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two machines whose copies to the device are 12 % slower from the 60th commit on; one has
+    another driver from the 25th on."""
+    names = ("simulated-gen5", "simulated-gen4")
+    driver = {"fact": "nvml.driver", "value": "590.7", "effect": 0.05}
+    story = {
+        "seed": 3,
+        "commits": 80,
+        "series": 24,
+        "machine": [{"name": name, "sigma": 0.004} for name in names],
+        "event": [
+            {"kind": "environment", "machine": names[0], "at": 25, **driver},
+            {"kind": "code", "at": 60, "effect": 0.12, "series": SLOWER},
+        ],
+    }
+    return histories.write(tmp_path_factory.mktemp("history"), story)
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As asv writes it: two environments on one machine, memory, a number without a unit, names
+    with commas and quotes. In the old environment a benchmark takes twice as long from STEP on."""
+    folder = tmp_path_factory.mktemp("project") / "results"
+    (folder / ASV_BOX).mkdir(parents=True)
+    about = {
+        "sorting.time_sort": {"param_names": ["order"], "unit": "seconds"},
+        "sorting.peakmem_sort": {"param_names": [], "unit": "bytes"},
+        "sorting.track_ratio": {"param_names": [], "unit": "unit"},
+        "version": 2,
+    }
+    (folder / "benchmarks.json").write_text(json.dumps(about))
+    machine = {"machine": ASV_BOX, "cpu": "C", "version": 1}
+    (folder / ASV_BOX / "machine.json").write_text(json.dumps(machine))
+    for environment in (OLD, NEW):
+        for index in range(COMMITS):
+            slow = 2 if environment == OLD and index >= STEP else 1
+            seconds = [0.001 * slow * (1 + 0.001 * (index % 3)), None]
+            at, version = 1_600_000_000_000 + index * DAY_MS, "ab" * 32
+            results = {
+                "sorting.time_sort": [seconds, [["'a, b'", "'it\\'s'"]], version, at],
+                "sorting.peakmem_sort": [[150 << 20], [], version, at],
+                "sorting.track_ratio": [[1.5], [], version, at],
+            }
+            commit = f"{index:08x}" + "a" * 32
+            data = {
+                "commit_hash": commit,
+                "env_name": environment,
+                "date": at,
+                "requirements": {},
+                "result_columns": ["result", "params", "version", "started_at"],
+                "results": results,
+                "version": 2,
+            }
+            path = folder / ASV_BOX / f"{commit[:8]}-{environment}.json"
+            path.write_text(json.dumps(data))
+    return folder
+
+
+@pytest.fixture
+def open_page(monkeypatch: pytest.MonkeyPatch):
+    def opened(page: str, results: Path, **query: str) -> AppTest:
+        app = dashboard_page.opened(monkeypatch, page, results, **query)
+        assert not app.exception, app.exception
+        return app
+
+    return opened
+
+
+def no_markup(app: AppTest) -> None:
+    """What comes from files stands on the page with every sign escaped."""
+    assert not any(one.allow_html for one in app.markdown)
+    for kind in (app.markdown, app.caption, app.info, app.subheader, app.warning):
+        for one in kind:
+            assert "<script>" not in one.value and "[click]" not in one.value
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_without_a_result_each_page_names_the_command(open_page, page: str, tmp_path: Path) -> None:
+    app = open_page(page, tmp_path)
+    assert "No result is stored" in said(app) and "hostbench run --quick" in said(app)
+    gone = open_page(page, tmp_path / "nowhere")
+    assert "no results folder" in said(gone) and "hostbench run --quick" in said(gone)
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("kind", ["quick", "history", "foreign"])
+def test_each_page_shows_each_tree(open_page, request, page: str, kind: str) -> None:
+    app = open_page(page, request.getfixturevalue(kind))
+    no_markup(app)
+    is_empty = (page, kind) in {("changes", "quick"), ("compare", "quick"), ("curves", "foreign")}
+    assert bool(charts(app)) is not is_empty
+    assert bool(app.info) is is_empty
+
+
+def test_the_newest_run_comes_first_and_every_answer_names_its_run(open_page, quick: Path) -> None:
+    app = open_page("overview", quick)
+    assert any(re.search(r"quick, \d+ (min|h|days?) ago", one.value) for one in app.markdown)
+    captions = "\n".join(one.value.replace("\\", "") for one in app.caption)
+    assert captions.count("shelf, 2026-11-24 11:30, 1a2b3c4d, quick") == 2  # the head and its card
+    assert captions.count("shelf, 2026-11-21 12:00, 1a2b3c4d") == 3  # what it did not measure
+    assert "a series needs 11 runs" in said(app)
+
+
+def test_the_four_questions_are_curves(open_page, quick: Path) -> None:
+    import curves
+    import data
+
+    store = data.Store(str(quick), data.signature(str(quick)))
+    full = data.rows(store, "shelf", "20261121T120000Z-1a2b3c4d-0001").assign(run="full")
+    for name, ways in (("Copy", 12), ("Streams", 8), ("Create", 10), ("All-reduce", 3)):
+        question = curves.QUESTIONS[name]
+        rows = curves.prepared(full, question.workloads)
+        points = curves.lines(rows, question.x[0], question.units[0])
+        assert points["way"].nunique() == ways, name
+        spec = curves.drawn(points, question.x[0], question.units[0], 440)
+        json.dumps(spec)
+        y = spec["layer"][-1]["encoding"]["y"]
+        is_log = y["scale"].get("type") == "log"
+        assert is_log is (name != "Streams")
+        assert open_page("curves", quick, q=name, run="shelf, 2026-11-21 12:00, 1a2b3c4d")
+    hidden = curves.lines(
+        curves.prepared(full, ["overlap.pipeline"]), "batch_bytes", "share hidden"
+    )
+    assert hidden["y"].between(0, 1).all() and hidden["low"].isna().all()
+
+
+def test_the_curve_of_a_quick_run_and_its_table(open_page, quick: Path) -> None:
+    app = open_page("curves", quick)
+    assert "shelf, 2026-11-24 11:30, 1a2b3c4d, quick" in said(app)
+    assert [one.key for one in app.pills] == ["is-blocking"]
+    (table,) = tables(app, "GB/s")
+    assert len(table) == 6 and set(table["run"]) == {"2026-11-24 11:30, 1a2b3c4d, quick"}
+    times = open_page("curves", quick, unit="time")
+    (table,) = tables(times, "time")
+    assert table["time"].equals(table["seconds"])
+
+
+def test_what_changed_and_where_it_leads(open_page, history: Path) -> None:
+    app = open_page("changes", history)
+    (causes,) = tables(app, "machines")
+    assert set(causes["state"]) <= {"fails now", "older", "faster", "recovered", "provisional"}
+    worst = causes.iloc[0]
+    assert worst["state"] == "fails now" and worst["machines"] in (
+        "simulated-gen4, simulated-gen5",
+        "simulated-gen5, simulated-gen4",
+    )
+    assert worst["change"].startswith("+1") and worst["change"].endswith(" %")
+    assert "most likely " in said(app) and "hostbench compare " in said(app)
+    assert any("driver: 580.1 -> 590.7" in what for what in causes["what"])
+    app.session_state["changes"] = {"selection": {"cells": [[1, "what"]]}}
+    app.run()
+    assert not app.exception and app.query_params["change"]
+    assert app.subheader[0].value.replace("\\", "").endswith(causes["what"].iloc[1])
+    overview = open_page("overview", history)
+    overview.session_state["top changes"] = {"selection": {"cells": [[0, "since"]]}}
+    overview.run()
+    assert overview.title[0].value == "Changes" and overview.query_params["change"]
+
+
+def test_a_link_to_what_is_not_here_says_so(open_page, history: Path) -> None:
+    assert "The change of the link is not here" in said(open_page("changes", history, change="x"))
+    assert "The run of the link is not here" in said(open_page("runs", history, of="x@y"))
+
+
+def test_a_trend_opens_at_what_changed_most(open_page, history: Path) -> None:
+    app = open_page("trend", history)
+    assert app.selectbox(key="workload").value == SLOWER
+    (points,) = tables(app, "kind")
+    assert set(points["machine"]) == {"simulated-gen4", "simulated-gen5"} and set(
+        points["kind"]
+    ) == {"measured"}
+    (changes,) = tables(app, "cause")
+    assert set(changes["what"].str.partition(" ")[0]) == {"commit", "driver:"}
+    one = open_page("trend", history, machine="simulated-gen4", unit="GB/s")
+    (points,) = tables(one, "kind")
+    assert set(points["machine"]) == {"simulated-gen4"}
+
+
+def test_machine_and_days_hold_on_every_page(open_page, history: Path) -> None:
+    app = open_page("runs", history)
+    first = app.dataframe[0].value
+    app.multiselect(key="machine").set_value(["simulated-gen5"])
+    app.date_input(key="days").set_value((date(2026, 1, 5), date(2026, 1, 14))).run()
+    few = app.dataframe[0].value
+    assert len(first) == 160 and len(few) == 10 and set(few["machine"]) == {"simulated-gen5"}
+    app.switch_page("views/trend.py").run()
+    assert not app.exception
+    (points,) = tables(app, "kind")
+    assert len(points) == 10 * points["series"].nunique()
+
+
+def test_compare_counts_only_what_the_history_knows(open_page, history: Path) -> None:
+    """By default the newest commit against the one before the last change; of two neighbours
+    without a change between them nothing is slower."""
+    app = open_page("compare", history)
+    (table,) = tables(app, "verdict")
+    slower = table[table["verdict"] == "slower"]["series"]
+    assert len(slower) and slower.str.startswith("H2D ").all()
+    assert "slower" in app.code[-1].value
+    import data
+
+    runs = data.runs(data.Store(str(history), data.signature(str(history))))
+    commits = list(dict.fromkeys(runs["commit"]))
+    same = open_page("compare", history, first=commits[5][:8], second=commits[4][:8])
+    (table,) = tables(same, "verdict")
+    assert set(table["verdict"]) <= {"same", "undecided"}
+    assert "are the same" in said(
+        open_page("compare", history, first=commits[4][:8], second=commits[4][:8])
+    )
+    machines = open_page("compare", history, kind="machines")
+    assert tables(machines, "verdict")
+
+
+def test_a_run_says_what_failed_and_what_differs(open_page, quick: Path, history: Path) -> None:
+    app = open_page("runs", quick, of=f"{QUICK}@shelf")
+    (gaps,) = tables(app, "first case")
+    assert list(gaps["status"]) == ["failed", "skipped"] and HOSTILE in gaps["reason"].iloc[0]
+    assert app.get("download_button")
+    (moved,) = tables(open_page("runs", history, machine="simulated-gen5"), "from")
+    assert "590.7" in set(moved["to"])
+
+
+def test_a_foreign_tree_needs_no_setup(open_page, foreign: Path) -> None:
+    case = "sorting.time_sort[order=a, b]"
+    app = open_page("trend", foreign, case=case)
+    assert app.pills(key="is-order").options == ["order a, b", "order it's"]
+    (points,) = tables(app, "kind")
+    assert points["series"].nunique() == 2 and len(points) == 2 * COMMITS
+    (changes,) = tables(app, "cause")
+    assert changes["change"].tolist() == ["+100.0 %"]
+    (causes,) = tables(open_page("changes", foreign), "machines")
+    assert len(causes) == 1 and "asv continuous " in said(open_page("changes", foreign))
+    compared = open_page("compare", foreign, kind="asv environments")
+    assert tables(compared, "verdict")[0]["series"].str.contains("sort").all()
+
+
+def test_damaged_files_are_named_and_the_rest_is_shown(
+    open_page, quick: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(quick, results)
+    (results / "shelf" / "runs" / "20261125T000000Z-1a2b3c4d-0010.json.gz").write_bytes(b"x" * 99)
+    for page in PAGES:
+        app = open_page(page, results)
+        assert "20261125T000000Z-1a2b3c4d-0010" in said(app)
+    assert charts(open_page("overview", results))
+
+
+def test_text_of_files_is_no_markup_and_no_formula() -> None:
+    import words
+
+    assert "<" not in words.plain(HOSTILE).replace("\\<", "")
+    assert "://" not in words.plain("see https://example.org")
+    text = words.csv(pd.DataFrame({"a": ["=1+1", "-2", "plain"], "n": [1.0, -2.0, 3.0]}))
+    assert text.splitlines()[1:] == ["'=1+1,1.0", "'-2,-2.0", "plain,3.0"]
+
+
+def test_names_are_short() -> None:
+    import words
+
+    case = "transfer.host_to_device[device=cuda,nbytes=16777216,memory=pinned,blocking=False]"
+    assert words.case(case) == "H2D 16MiB pinned async"
+    assert words.case("overlap.pipeline[batch_bytes=4194304,schedule=streams_2]") == (
+        "pipeline 4MiB streams 2"
+    )
+    assert words.axes("t[shape=(16, 16),order=a, b,mode=x=1]") == {
+        "shape": "(16, 16)",
+        "order": "a, b",
+        "mode": "x=1",
+    }
+    assert sorted(["16 ranks", "2 ranks"], key=words.order) == ["2 ranks", "16 ranks"]
+    assert words.change(0.186) == "+18.6 %" and words.change(float("nan")) == ""
