@@ -71,7 +71,6 @@ def _described(work: Workload, cases: Mapping[Case, CaseResult]) -> dict[str, An
     """What benchmarks.json says of a workload."""
     name = asv_name(work.name)
     return {
-        "code": "",
         "name": name,
         "param_names": list(work.axes),
         "params": [[repr(value) for value in values] for values in work.axes.values()],
@@ -110,20 +109,15 @@ def _add(
 
 
 def _describe(results: Path, benchmarks: list[dict[str, Any]]) -> None:
-    """Put these into benchmarks.json, without which asv shows nothing; one that asv has described
-    the same keeps what asv says besides."""
+    """Put these into benchmarks.json, without which asv shows nothing; what asv says of them
+    besides stays."""
     from asv.benchmarks import Benchmarks
 
     path = results / "benchmarks.json"
     known = json.loads(read_stored(path)) if path.is_file() else {}
     known.pop("version", None)
     for benchmark in benchmarks:
-        known[benchmark["name"]] = {**benchmark, **_same(known.get(benchmark["name"]), benchmark)}
+        name = benchmark["name"]
+        known[name] = {"code": "", **known.get(name, {}), **benchmark}
     conf = SimpleNamespace(benchmark_dir="", results_dir=str(results))
     Benchmarks(conf, known.values()).save()
-
-
-def _same(known: Any, benchmark: dict[str, Any]) -> dict[str, Any]:
-    keys = ("param_names", "params", "version", "unit")
-    same = isinstance(known, dict) and all(known.get(key) == benchmark[key] for key in keys)
-    return known if same else {}

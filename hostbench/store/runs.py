@@ -221,6 +221,7 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
     )
     last = bad or records[-1]
     measured = [r for r in records if r.seconds is not None]
+    findings = _said(records)
     return CaseResult(
         case=last.case,
         version=last.version,
@@ -231,8 +232,8 @@ def _result(records: list[CaseRecord], launches: int) -> CaseResult:
         call_s=_medians(measured, "call_s"),
         device_s=_medians(measured, "device_s"),
         nbytes=last.nbytes,
-        findings=_findings(records),
-        mixed=_mixed(records),
+        findings={name: _together(values) for name, values in findings.items()},
+        mixed=_mixed(findings),
         proofs=_proofs(records),
         peak_memory_bytes=_peak(records),
         expected=dict(last.expected),
@@ -245,33 +246,27 @@ def _medians(records: list[CaseRecord], clock: str) -> tuple[float, ...]:
     return tuple(median(values) for values in inner if values)
 
 
-def _findings(records: list[CaseRecord]) -> dict[str, Any]:
-    """What all launches agree on, and the median of numbers; None where they do not agree."""
-    said: dict[str, list[Any]] = {}
+def _said(records: list[CaseRecord]) -> dict[str, list[Any]]:
+    """Finding -> what each launch says."""
+    found: dict[str, list[Any]] = {}
     for record in records:
         for name, value in record.measurement.findings.items():
-            said.setdefault(name, []).append(value)
-    return {name: _together(values) for name, values in said.items()}
+            found.setdefault(name, []).append(value)
+    return found
 
 
 def _together(values: list[Any]) -> Any:
+    """What all launches agree on, or the median of numbers; None where they do not agree."""
     if all(value == values[0] for value in values):
         return values[0]
     are_numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
     return median(values) if are_numbers else None
 
 
-def _mixed(records: list[CaseRecord]) -> dict[str, tuple[int, int]]:
-    said: dict[str, list[bool]] = {}
-    for record in records:
-        for name, value in record.measurement.findings.items():
-            if isinstance(value, bool):
-                said.setdefault(name, []).append(value)
-    return {
-        name: (sum(values), len(values))
-        for name, values in said.items()
-        if 0 < sum(values) < len(values)
-    }
+def _mixed(findings: dict[str, list[Any]]) -> dict[str, tuple[int, int]]:
+    """Those that are True in some launches and False in others: (how often True, of how many)."""
+    told = {n: [v for v in values if isinstance(v, bool)] for n, values in findings.items()}
+    return {n: (sum(own), len(own)) for n, own in told.items() if 0 < sum(own) < len(own)}
 
 
 def _proofs(records: list[CaseRecord]) -> dict[str, str]:
