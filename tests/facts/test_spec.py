@@ -26,7 +26,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "facts.md"
 
 def test_the_documentation_lists_every_fact_in_the_order_of_the_rows() -> None:
     _, _, text = DOCS.read_text().partition("## The facts themselves")
-    listed = re.findall(r"^\| `(.+)` \| \S.* \|$", text, re.MULTILINE)
+    listed = re.findall(r"^- `(.+)`: \S", text, re.MULTILINE)
     assert listed == [name for rows in GROUPS.values() for name in rows]
 
 
