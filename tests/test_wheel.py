@@ -63,7 +63,7 @@ if SOAK:  # to build and to install it, and to compare as the page does, takes a
             for line in text.splitlines():
                 found = said(project, line)
         assert found.count("\nfaster ") == 2, found
-        assert "steps.train" in said(project, "hostbench run steps --quick --launches 1")
+        assert "kept " in said(project, "hostbench run steps --quick --launches 1")
         assert "What does the DataLoader cost?" in said(project, "hostbench report")
         said(project, "hostbench init")
         workflow = project.root / ".github" / "workflows" / "hostbench-nightly.yml"
