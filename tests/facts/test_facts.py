@@ -12,8 +12,7 @@ from hostbench.core.errors import DataError
 from hostbench.facts import cgroup, files, host_facts
 from hostbench.facts.causes import differences
 from hostbench.facts.record import Fact, from_json, known, unknown
-from tests.fakes.fake_nvml import FakeNvml
-from tests.fakes.nvml_machines import library_missing
+from tests.fakes.fake_nvml import FakeNvml, machine
 
 EPYC = {
     "proc/cpuinfo": "processor\t: 0\nmodel name\t: AMD EPYC 9654 96-Core Processor\nflags\t: fpu\n",
@@ -213,7 +212,7 @@ def test_collect_puts_the_groups_together(tmp_path):
 def test_collect_without_nvml_keeps_the_gpus_names(tmp_path):
     information = "Model: \t\t NVIDIA H200\nGPU UUID: GPU-secret\n"
     root = tree(tmp_path, **{"proc/driver/nvidia/gpus/0000:18:00.0/information": information})
-    facts = room.collect(root=root, nvml=library_missing(), environ={})
+    facts = room.collect(root=root, nvml=machine("library_missing"), environ={})
     assert facts["gpu0"]["name"] == known("NVIDIA H200")
     assert "libnvidia-ml" in (facts["gpu0"]["pcie_width"].why or "")
     assert "secret" not in str(facts)

@@ -16,14 +16,13 @@ from hostbench.facts.torch_probe import TorchState
 from hostbench.facts.watch import Watch
 from hostbench.limits.verdict import link_verdicts
 from hostbench.report.doctor import Diagnosis, findings
-from tests.fakes import nvml_machines
-from tests.fakes.fake_nvml import FakeGpu, FakeNvml
-from tests.fakes.nvml_machines import MACHINES
+from tests.fakes import fake_nvml
+from tests.fakes.fake_nvml import MACHINES, FakeGpu, FakeNvml
 
 FILES = {"library_missing": {"dev/nvidia0": ""}}
 """What the kernel shows there; elsewhere nothing."""
 
-UUIDS = {"mig_slice": (nvml_machines.MIG_UUID,), "one_lost": ("GPU-1",), "needs_reset": ()}
+UUIDS = {"mig_slice": (fake_nvml.MIG_UUID,), "one_lost": ("GPU-1",), "needs_reset": ()}
 """Of the devices that CUDA shows there; elsewhere the one that there is."""
 
 NOT_HERE = "not supported by this GPU or VM"
@@ -43,7 +42,7 @@ class Machine:
     """One of MACHINES, its files, and torch's view of it."""
 
     def __init__(self, name: str, root: Path) -> None:
-        self.root, self.nvml = root, MACHINES[name]()
+        self.root, self.nvml = root, fake_nvml.machine(name)
         for path, text in FILES.get(name, {}).items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
@@ -154,7 +153,7 @@ def test_a_slice_has_the_facts_of_its_gpu(machine: Machine) -> None:
     assert (found["cuda_index"], found["num_mig_devices"]) == (known(0), known(1))
     assert found["memory_bytes"] == found["num_other_processes"] == unknown(FORBIDDEN)
     with pytest.raises(Unavailable, match="fields 197 and 198: not supported"):
-        LinkCounters(nvml_machines.MIG_UUID, machine.nvml).read()
+        LinkCounters(fake_nvml.MIG_UUID, machine.nvml).read()
 
 
 @machines(["one_lost"])

@@ -12,8 +12,8 @@ from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
 from hostbench.facts.record import Fact, known, unknown
 from hostbench.facts.spec import LINK_BYTES
 from hostbench.facts.words import throttle_words
+from tests.fakes import fake_nvml
 from tests.fakes import fake_nvml as fake
-from tests.fakes import nvml_machines
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
 
@@ -78,7 +78,7 @@ def test_pynvml_that_is_not_installed(monkeypatch):
 
 
 def test_an_old_driver_falls_back_and_names_the_rest():
-    facts = nvml_facts(nvml_machines.old_driver())
+    facts = nvml_facts(fake_nvml.machine("old_driver"))
     assert facts["gpu0"]["temperature_c"] == known(31)
     assert facts["gpu0"]["throttle_reasons"] == known("idle")
     assert "too old" in why(facts["nvml"]["confidential_computing"])
@@ -93,7 +93,7 @@ def test_an_old_nvidia_ml_py():
 
 
 def test_a_vgpu_refuses_without_failing():
-    gpu = nvml_facts(nvml_machines.vgpu())["gpu0"]
+    gpu = nvml_facts(fake_nvml.machine("vgpu"))["gpu0"]
     assert gpu["virtualization"] == known("vgpu")
     assert gpu["pcie_width"] == unknown("not supported by this GPU or VM")
     assert gpu["temperature_c"] == known(31)
@@ -215,7 +215,7 @@ def test_hardware_by_nvml(tmp_path):
 
 
 def test_hardware_by_the_kernel(tmp_path):
-    missing = nvml_machines.library_missing()
+    missing = fake_nvml.machine("library_missing")
     assert not nvidia_hardware(tmp_path, missing, {}).visible
     show(tmp_path, "0000:18:00.0")
     show(tmp_path, "0000:18:00.1", kind="0x040300")

@@ -13,7 +13,7 @@ from hostbench.facts import nvml
 from hostbench.facts.gpu import hash_bare, nvml_facts
 from hostbench.facts.record import Facts, Group, Value, from_json, known, unknown
 from hostbench.facts.watch import WATCHED, LoadReadings, Watch
-from tests.fakes import nvml_machines
+from tests.fakes import fake_nvml
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
 SLEEPY = FakeGpu(sleeping_link=(1, 16))
@@ -146,7 +146,7 @@ def test_a_run_of_hours_is_kept_in_little():
 
 
 def test_what_cannot_be_read_says_why(kept, tmp_path):
-    with watching(kept, nvml_machines.vgpu(), tmp_path) as watch:
+    with watching(kept, fake_nvml.machine("vgpu"), tmp_path) as watch:
         watch.sample()
     during = kept.sets["during"]["gpu0"]
     assert during["pcie_generation"] == unknown("not supported by this GPU or VM")
@@ -181,7 +181,7 @@ def test_where_no_gpu_is_used_there_is_no_thread(kept, tmp_path):
 
 def test_without_nvml_there_is_no_thread_but_a_reason(kept, tmp_path):
     num_threads = threading.active_count()
-    with Watch(kept.write, "cuda", GPU0, nvml_machines.library_missing(), root=tmp_path):
+    with Watch(kept.write, "cuda", GPU0, fake_nvml.machine("library_missing"), root=tmp_path):
         assert threading.active_count() == num_threads
     assert "libnvidia-ml.so.1 is missing" in (kept.sets["during"]["gpu0"]["pcie_width"].why or "")
 

@@ -1,8 +1,5 @@
-"""A pynvml that answers what it is told: for tests, and to see how hostbench treats a GPU.
-
-It has the names and the habits of the real module: errors carry `.value`, each field its own return
-code, an unknown GPU is an error.
-"""
+"""A pynvml that answers from tables, with the names and the habits of the real module: errors carry
+`.value`, each field its own return code, an unknown GPU is an error."""
 
 import ctypes
 import math
@@ -10,22 +7,19 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from hostbench.facts.nvml import Field
 
-NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND = 3, 4, 9, 12
-FUNCTION_NOT_FOUND, GPU_IS_LOST, LIB_RM_VERSION_MISMATCH = 13, 15, 18
-INVALID_ARGUMENT, NOT_FOUND = 2, 6
-REQUIRES_RESET, UNKNOWN = 16, 999
-
+INVALID_ARGUMENT, NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND = 2, 3, 4, 6
+DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST = 9, 12, 13, 15
+REQUIRES_RESET, LIB_RM_VERSION_MISMATCH, UNKNOWN = 16, 18, 999
+TX, RX = 197, 198
 UNVERSIONED = ("nvmlDeviceGetComputeRunningProcesses",)
 """pynvml calls the newest version of these, and says so in its own way where there is none."""
-
-TX, RX = 197, 198
 
 
 class NVMLError(Exception):
@@ -44,13 +38,9 @@ class Union(ctypes.Union):
     """c_nvmlValue_t."""
 
     _fields_ = (
-        ("dVal", ctypes.c_double),
-        ("uiVal", ctypes.c_uint),
-        ("ulVal", ctypes.c_ulong),
-        ("ullVal", ctypes.c_ulonglong),
-        ("sllVal", ctypes.c_longlong),
-        ("siVal", ctypes.c_int),
-        ("usVal", ctypes.c_ushort),
+        *(("dVal", ctypes.c_double), ("uiVal", ctypes.c_uint), ("ulVal", ctypes.c_ulong)),
+        *(("ullVal", ctypes.c_ulonglong), ("sllVal", ctypes.c_longlong)),
+        *(("siVal", ctypes.c_int), ("usVal", ctypes.c_ushort)),
     )
 
 
@@ -58,11 +48,9 @@ class Union(ctypes.Union):
 class Load:
     """What one GPU does now, and what has crossed its link."""
 
-    busy: bool = False
-    """Copies run: the link is awake, clocks are up."""
-    into: int = 0
+    busy: bool = False  # copies run: the link is awake, clocks are up
+    into: int = 0  # bytes since the fake was made
     out_of: int = 0
-    """Bytes since the fake was made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,39 +60,31 @@ class FakeGpu:
     name: str = "NVIDIA H200"
     uuid: str = "GPU-00000000-1111-2222-3333-444444444444"
     mig_uuids: tuple[str, ...] = ()
-    link: tuple[int, int] = (5, 16)
-    """Generation and width now, or under load where `sleeping_link` says that it sleeps."""
+    link: tuple[int, int] = (5, 16)  # generation and width, under load where it sleeps
     sleeping_link: tuple[int, int] | None = None
     max_link: tuple[int, int] = (5, 16)
-    own_generation: int = 5
-    """What it could do in another slot."""
+    own_generation: int = 5  # in another slot
     nvlinks: int = 18
     nvlinks_up: int = 18
-    c2c_mb_per_s: tuple[int, ...] = ()
-    """Of each C2C link."""
+    c2c_mb_per_s: tuple[int, ...] = ()  # of each C2C link
     memory_bytes: int = 150_754_820_096
     nodes_mask: int = 0b1
     ecc: bool = True
     ecc_uncorrected: int = 0
     mig: bool = False
     virtualization: int = 0
-    clocks_mhz: tuple[int, int] = (345, 3201)
-    """SM and memory, at rest."""
+    clocks_mhz: tuple[int, int] = (345, 3201)  # SM and memory, at rest
     throttle_bits: int = 0x1
-    counter_bits: int = 64
-    """Width of the byte counters: they wrap there."""
-    field_values: dict[Any, int] = field(default_factory=dict)
-    """By field id, or by field id and scope; a field that is not named is derived, or 0."""
-    field_errors: dict[Any, int] = field(default_factory=dict)
-    """Return code by field id."""
-    pids: tuple[int, ...] = ()
-    """Compute processes on it."""
-    errors: dict[str, int] = field(default_factory=dict)
-    """Return code by function name."""
+    counter_bits: int = 64  # width of the byte counters: they wrap there
+    field_values: dict[Any, int] = field(default_factory=dict)  # by id, or by id and scope
+    field_errors: dict[Any, int] = field(default_factory=dict)  # return code by field id
+    pids: tuple[int, ...] = ()  # compute processes on it
+    errors: dict[str, int] = field(default_factory=dict)  # return code by function name
     lost: bool = False
     needs_reset: bool = False
-    lost_after_bytes: float = math.inf
-    """It is lost once so many bytes have crossed its link."""
+    lost_after_bytes: float = math.inf  # so many have crossed its link
+
+    has_c2c = property(lambda self: int(bool(self.c2c_mb_per_s)))
 
     def state(self, load: Load) -> int:
         """The return code of every call; 0 where it answers."""
@@ -116,16 +96,16 @@ class FakeGpu:
         """The answer for one field, with its own return code."""
         number, scope = wanted if isinstance(wanted, tuple) else (wanted, 0)
         code = self.field_errors.get(wanted, self.field_errors.get(number, 0))
-        value = self.field_values.get(wanted, self.field_values.get(number))
-        if value is None:
-            is_link = scope < len(self.c2c_mb_per_s)
-            value = {
-                91: self.nvlinks,
-                164: 26_562,  # MB/s of one link
-                170: len(self.c2c_mb_per_s),
-                171: int(is_link),
-                172: self.c2c_mb_per_s[scope] if is_link else 0,
-            }.get(number, 0)
+        rates = dict(enumerate(self.c2c_mb_per_s))
+        usual = {
+            91: self.nvlinks,
+            164: 26_562,
+            170: len(rates),  # 164: MB/s of one link
+            171: int(scope in rates),
+            172: rates.get(scope, 0),
+        }
+        told = {**usual, **self.field_values}
+        value = told.get(wanted, told.get(number, 0))
         if number in (TX, RX):
             moved = load.into if number == RX else load.out_of
             value = (value + moved) % (1 << self.counter_bits)
@@ -141,30 +121,18 @@ class FakeNvml:
     cuda_driver: int = 13000
     confidential: bool = False
     init_error: int | None = None
-    errors: dict[str, int] = field(default_factory=dict)
-    """Return code by function name, for all GPUs."""
-    lacks: tuple[str, ...] = ()
-    """Functions that this older nvidia-ml-py does not have."""
-    hangs: str = ""
-    """A function that does not return before `hanging` ends."""
-    hung: threading.Event = field(default_factory=threading.Event)
-    """Set once it was called."""
+    errors: dict[str, int] = field(default_factory=dict)  # by function name, for all GPUs
+    lacks: tuple[str, ...] = ()  # functions that this older nvidia-ml-py does not have
+    hangs: str = ""  # a function that does not return before `hanging` ends
+    hung: threading.Event = field(default_factory=threading.Event)  # set once it was called
     released: threading.Event = field(default_factory=threading.Event)
-    opened: int = 0
-    """As often as it was initialised and not yet shut down."""
-    loads: dict[int, Load] = field(default_factory=lambda: defaultdict(Load))
-    """By the GPU's number."""
-    are_lost: Callable[[], bool] = lambda: False
-    """Whether all GPUs have been lost, as another process can tell."""
-    copies_elsewhere: Callable[[int], bool] = lambda gpu: False
-    """Whether another process copies over that GPU's link now."""
+    opened: int = 0  # as often as it was initialised and not yet shut down
+    loads: dict[int, Load] = field(default_factory=lambda: defaultdict(Load))  # by GPU
     NVMLError: type[NVMLError] = NVMLError
     NVMLLibraryMismatchError: type[NVMLLibraryMismatchError] = NVMLLibraryMismatchError
     nvmlMemory_v2: int = 0x02000028
 
-    @property
-    def is_open(self) -> bool:
-        return self.opened > 0
+    is_open = property(lambda self: self.opened > 0)
 
     def copy(self, into: int = 0, out_of: int = 0, gpu: int = 0) -> None:
         """As if copies of so many bytes over that GPU's link ran now, until `rest`."""
@@ -207,10 +175,7 @@ class FakeNvml:
             if function != "nvmlDeviceGetUUID":
                 raise NVMLError(NOT_SUPPORTED)
             return handle
-        gpu, load = self.gpu(handle, function), self.loads[handle]
-        if self.copies_elsewhere(handle):
-            load = replace(load, busy=True)
-        return DEVICE[function](load, gpu, *arguments)
+        return DEVICE[function](self.loads[handle], self.gpu(handle, function), *arguments)
 
     def gpu(self, handle: Any, function: str) -> FakeGpu:
         """The GPU, where that function is answered for it."""
@@ -218,7 +183,7 @@ class FakeNvml:
         if not 0 <= handle < len(self.gpus):
             raise NVMLError(NOT_FOUND)
         gpu: FakeGpu = self.gpus[handle]
-        if code := GPU_IS_LOST if self.are_lost() else gpu.state(self.loads[handle]):
+        if code := gpu.state(self.loads[handle]):
             raise NVMLError(code)
         if function in gpu.errors:
             raise _error(function, gpu.errors[function])
@@ -243,10 +208,6 @@ def _error(function: str, code: int) -> Exception:
     return NVMLError(code)
 
 
-def _shut_down(nvml: FakeNvml) -> None:
-    nvml.opened -= 1
-
-
 def _handle(nvml: FakeNvml, index: int) -> int:
     nvml.gpu(index, "nvmlDeviceGetHandleByIndex")
     return index
@@ -254,10 +215,6 @@ def _handle(nvml: FakeNvml, index: int) -> int:
 
 def _link(load: Load, gpu: FakeGpu) -> tuple[int, int]:
     return gpu.link if load.busy or gpu.sleeping_link is None else gpu.sleeping_link
-
-
-def _temperature(load: Load, gpu: FakeGpu, sensor: int) -> int:
-    return 44 if load.busy else 31
 
 
 def _clock(load: Load, gpu: FakeGpu, clock: int) -> int:
@@ -270,10 +227,6 @@ def _reasons(load: Load, gpu: FakeGpu) -> int:
 
 def _processes(load: Load, gpu: FakeGpu) -> list[SimpleNamespace]:
     return [SimpleNamespace(pid=pid) for pid in gpu.pids]
-
-
-def _fields(load: Load, gpu: FakeGpu, fields: list[Field]) -> list[SimpleNamespace]:
-    return [gpu.field(each, load) for each in fields]
 
 
 def _nvlink(load: Load, gpu: FakeGpu, link: int) -> int:
@@ -289,7 +242,7 @@ def _mig_device(load: Load, gpu: FakeGpu, index: int) -> str:
 
 
 DRIVER: dict[str, Callable[..., Any]] = {
-    "nvmlShutdown": _shut_down,
+    "nvmlShutdown": lambda n: setattr(n, "opened", n.opened - 1),
     "nvmlDeviceGetCount": lambda n: len(n.gpus),
     "nvmlDeviceGetHandleByIndex": _handle,
     "nvmlSystemGetDriverVersion": lambda n: n.driver,
@@ -323,19 +276,62 @@ DEVICE: dict[str, Callable[..., Any]] = {
     "nvmlDeviceGetEccMode": lambda load, gpu: [int(gpu.ecc)] * 2,
     "nvmlDeviceGetTotalEccErrors": lambda load, gpu, kind, counter: gpu.ecc_uncorrected,
     "nvmlDeviceGetEnforcedPowerLimit": lambda load, gpu: 700_000,
-    "nvmlDeviceGetTemperatureV": _temperature,
-    "nvmlDeviceGetTemperature": _temperature,
+    "nvmlDeviceGetTemperatureV": lambda load, gpu, sensor: 44 if load.busy else 31,
+    "nvmlDeviceGetTemperature": lambda load, gpu, sensor: 44 if load.busy else 31,
     "nvmlDeviceGetCurrentClocksEventReasons": _reasons,
     "nvmlDeviceGetCurrentClocksThrottleReasons": _reasons,
     "nvmlDeviceGetComputeRunningProcesses": _processes,
     "nvmlDeviceGetComputeRunningProcesses_v2": _processes,
-    "nvmlDeviceGetFieldValues": _fields,
-    "nvmlDeviceGetC2cModeInfoV": lambda load, gpu: SimpleNamespace(
-        isC2cEnabled=int(bool(gpu.c2c_mb_per_s))
-    ),
+    "nvmlDeviceGetFieldValues": lambda load, gpu, ids: [gpu.field(one, load) for one in ids],
+    "nvmlDeviceGetC2cModeInfoV": lambda load, gpu: SimpleNamespace(isC2cEnabled=gpu.has_c2c),
     "nvmlDeviceGetNvLinkState": _nvlink,
     "nvmlDeviceGetMemoryAffinity": lambda load, gpu, size, scope: (ctypes.c_ulonglong * size)(
         gpu.nodes_mask
     ),
 }
 """Functions of one GPU: its load, the GPU itself and the arguments after the handle in."""
+
+MIG_UUID = "MIG-aaaaaaaa-1111-2222-3333-444444444444"
+_NEWER = "TemperatureV CurrentClocksEventReasons MemoryInfo_v2 MemoryBusWidth GspFirmwareMode"
+_VGPU_REFUSES = (
+    "CurrPcieLinkGeneration CurrPcieLinkWidth MaxPcieLinkGeneration MaxPcieLinkWidth FieldValues "
+    "GpuMaxPcieLinkGeneration NvLinkState MaxClockInfo EnforcedPowerLimit"
+)
+_MIG_FORBIDS = "MemoryInfo MemoryInfo_v2 ComputeRunningProcesses ComputeRunningProcesses_v2"
+
+
+def _refusing(code: int, names: str, prefix: str = "nvmlDeviceGet") -> dict[str, int]:
+    return {f"{prefix}{name}": code for name in names.split()}
+
+
+_OLD_DRIVER = _refusing(FUNCTION_NOT_FOUND, f"{_NEWER} AddressingMode C2cModeInfoV")
+_OLD_DRIVER |= _refusing(FUNCTION_NOT_FOUND, "NvlinkBwMode ConfComputeState", "nvmlSystemGet")
+_VGPU = FakeGpu(
+    name="NVIDIA A40-48Q", virtualization=2, errors=_refusing(NOT_SUPPORTED, _VGPU_REFUSES)
+)
+_SLICE = FakeGpu(
+    name="NVIDIA A100-SXM4-80GB",
+    mig=True,
+    mig_uuids=(MIG_UUID,),
+    link=(4, 16),
+    max_link=(4, 16),
+    own_generation=4,
+    errors=_refusing(NO_PERMISSION, _MIG_FORBIDS),
+    field_errors=dict.fromkeys((TX, RX), NOT_SUPPORTED),
+)
+_OF_MACHINES: dict[str, dict[str, Any]] = {
+    "library_missing": {"gpus": (), "init_error": LIBRARY_NOT_FOUND},
+    "no_permission": {"errors": _refusing(NO_PERMISSION, "HandleByIndex")},
+    "old_driver": {"driver": "470.256.02", "cuda_driver": 11040, "errors": _OLD_DRIVER},
+    "vgpu": {"gpus": (_VGPU,)},
+    "mig_slice": {"gpus": (_SLICE,)},
+    "lost_midway": {"gpus": (FakeGpu(lost_after_bytes=1 << 20),)},
+    "needs_reset": {"gpus": (FakeGpu(needs_reset=True),)},
+    "one_lost": {"gpus": (FakeGpu(uuid="GPU-0", lost=True), FakeGpu(uuid="GPU-1"))},
+}
+MACHINES = tuple(_OF_MACHINES)
+
+
+def machine(name: str) -> FakeNvml:
+    """NVML of one of MACHINES, which nobody here has."""
+    return FakeNvml(**_OF_MACHINES[name])

@@ -7,8 +7,7 @@ import pytest
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.record import Facts, known
 from hostbench.limits.verdict import link_verdicts
-from tests.fakes.fake_nvml import FakeGpu, FakeNvml
-from tests.fakes.nvml_machines import vgpu
+from tests.fakes.fake_nvml import FakeGpu, FakeNvml, machine
 
 
 def facts(*gpus: FakeGpu) -> Facts:
@@ -84,7 +83,7 @@ def test_a_slot_that_is_narrower_than_the_gpu(
 
 
 def test_a_virtual_gpu_does_not_tell() -> None:
-    (one,) = link_verdicts(nvml_facts(vgpu()))
+    (one,) = link_verdicts(nvml_facts(machine("vgpu")))
     assert (one.kind, one.level) == ("virtualized", "note")
 
 

@@ -15,7 +15,7 @@ from hostbench.families import load
 from hostbench.report.doctor import coverage, findings, is_broken
 from hostbench.report.doctor import page as made
 from hostbench.report.table import text as in_text
-from tests.fakes import nvml_machines
+from tests.fakes import fake_nvml
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
 NO_GPU = Hardware(num_gpus=0, why="no NVIDIA GPU on the PCI bus, and no NVIDIA driver")
@@ -46,7 +46,7 @@ def facts_of(library: FakeNvml | None = None, **host: str | float | bool) -> Fac
         "host": {name: known(value) for name, value in {**base, **host}.items()},
         "software": {"asv": known("0.6.6")},
     }
-    return facts | nvml_facts(library or nvml_machines.library_missing())
+    return facts | nvml_facts(library or fake_nvml.machine("library_missing"))
 
 
 def diagnose(gpu: FakeGpu | None = None, torch: TorchState = CUDA_TORCH, **host):
@@ -108,7 +108,7 @@ def test_host_findings(host, level, text):
 def test_driver_findings():
     confidential = findings(facts_of(FakeNvml(confidential=True)), H200, CUDA_TORCH)
     assert levels(confidential, "confidential computing is on") == ["warn"]
-    old = findings(facts_of(nvml_machines.old_driver()), H200, CUDA_TORCH)
+    old = findings(facts_of(fake_nvml.machine("old_driver")), H200, CUDA_TORCH)
     assert levels(old, "the driver supports CUDA 11.4, torch was built for 13.0") == ["warn"]
     silent = findings(facts_of(), H200, CUDA_TORCH)
     assert levels(silent, "no NVML") == ["warn"]

@@ -26,7 +26,7 @@ from tests.gpu.budget import BEFORE_S, DEADLINE_S, QUICK_S, RUN_S
 from tests.gpu.check import HERE, check
 from tests.gpu.delay import probe_all, table
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent
 
 MIXED = """
 import pytest
