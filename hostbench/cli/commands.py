@@ -16,7 +16,7 @@ Work = Callable[[], int]
 """A command with its options, still to be done."""
 
 _EPILOG = """\b
-completion of commands, options, families and cases, for bash (or zsh, fish):
+completion of commands, options and workloads, for bash (or zsh, fish):
   eval "$(_HOSTBENCH_COMPLETE=bash_source hostbench)"
 
 \b

@@ -23,23 +23,10 @@ def complete_families(context: click.Context, param: click.Parameter, word: str)
 
 
 def complete_cases(context: click.Context, param: click.Parameter, word: str) -> list[str]:
-    """Families and workloads; behind `[` or `,` an axis with its values."""
+    """Families and workloads."""
     from hostbench.families import load, names
 
-    works = load()
-    workload, bracket, axes = word.partition("[")
-    if not bracket:
-        return [name for name in (*names(), *works) if name.startswith(word)]
-    *before, last = axes.split(",")
-    start = f"{workload}[{''.join(f'{axis},' for axis in before)}"
-    pairs = (
-        f"{name}={value}"
-        for work in works.values()
-        if workload in (work.name, work.family)
-        for name, values in work.axes.items()
-        for value in values
-    )
-    return [start + pair for pair in dict.fromkeys(pairs) if pair.startswith(last)]
+    return [name for name in (*names(), *load()) if name.startswith(word)]
 
 
 def complete_machines(context: click.Context, param: click.Parameter, word: str) -> list[str]:

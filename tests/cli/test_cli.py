@@ -252,10 +252,6 @@ def test_a_broken_asv_conf(stage: Path, capsys: pytest.CaptureFixture[str]) -> N
         ("hostbench ab main allo", {"allocation"}),
         ("hostbench report --format ht", {"html"}),
         ("hostbench run --case allocation.c", {"allocation.create"}),
-        (
-            "hostbench run --case allocation.create[nbytes=1MiB,place=c",
-            {"allocation.create[nbytes=1MiB,place=cpu_then_move"},
-        ),
         ("hostbench report --machine sh", {"shelf"}),
     ],
 )
