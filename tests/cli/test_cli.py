@@ -55,7 +55,6 @@ ROOT = Path(__file__).parent.parent.parent
 ONE = "transfer.host_to_device[nbytes=64KiB,memory=pinned,blocking=True]"
 COPY = "transfer.host_to_device[device=cpu,nbytes=1KiB,memory=pageable,blocking=True]"
 SIMULATED = ("run", "--device", "simulated", "--launches", "1")
-EDGES = ("before", "after")
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +127,6 @@ def test_python_m_is_the_same_program() -> None:
     ("args", "parts"),
     [
         (("run", "transfers"), ("'transfers'", "transfer, ")),
-        (("list", "transfers"), ("'transfers'", "transfer, ")),
         ((*SIMULATED, "--case", "transfr.x"), ("'transfr.x'", "'transfer'", "hostbench list")),
         ((*SIMULATED, "--case", "transfer[nbytes=infKiB]"), ("'infKiB'", "list")),
         ((*SIMULATED, "--case", "transfer[x"), ("'transfer[x'", "axis=value")),
@@ -141,16 +139,11 @@ def test_python_m_is_the_same_program() -> None:
         ),
         (("run", "--device", "cuda"), ("--device cuda", "CUDA_VISIBLE_DEVICES")),
         ((*SIMULATED, "--machine", "a/b"), ("'a/b'", "letters, digits")),
-        ((*SIMULATED, "--machine", "../up"), ("'../up'", "letters, digits")),
-        ((*SIMULATED, "--machine", ""), ("''", "letters, digits")),
         (("report", "--machine", "a/b"), ("'a/b'", "letters, digits")),
         (("run", "--device", "simulated", "--launches", "0"), ("'--launches': 0 is not", "x>=1")),
-        (("run", "--device", "simulated", "--launches", "-3"), ("'--launches': -3 is not", "x>=1")),
-        ((*SIMULATED, "--deadline", "0"), ("'--deadline': 0.0 is not", "x>0")),
         ((*SIMULATED, "--deadline", "nan"), ("'--deadline': nan is not finite. `", "--help")),
         (("run", "--resume"), ("nothing to resume", "without --resume")),
         (("run", "--resume", "transfer"), ("--resume takes the cases", "leave")),
-        (("run", "--resume", "--quick"), ("--resume takes the cases", "leave")),
     ],
 )
 def test_bad_input(
@@ -174,14 +167,11 @@ def test_bad_input(
     [
         ("run", "allocation", "--resume"),
         ("run", "--case", "transfer[memory=pined]"),
-        ("run", "transfers"),
         ("run", "--device", "cpu", "--case", "transfer[device=cuda]"),
         ("ab", "nosuch"),
-        ("ab", "HEAD", "nosuch"),
         ("ab", "HEAD", "--case", "nosuch"),
         ("ab", "HEAD", "--launches", "6"),
         ("bisect", "transfer.nosuch"),
-        ("bisect", COPY, "--launches", "6"),
         ("bisect", COPY, "--good", "nosuch", "--bad", "HEAD"),
     ],
 )
@@ -214,9 +204,7 @@ def test_without_torch_the_remedy_is_said_before_anything_is_written(
         (("comparr", "A", "B"), "'compare'"),
         (("triage", "sett"), "'set'"),
         (("run", "--quic"), "'--quick'"),
-        (("run", "--device", "tpu"), "'cuda', 'cpu', 'simulated'"),
         (("run", "--launches", "many"), "'many'"),
-        (("report", "--format", "xml"), "'xml'"),
         (("compare", "A"), "'B'"),
     ],
 )
@@ -229,29 +217,17 @@ def test_what_the_parser_refuses(
     assert err.startswith("hostbench: ") and err.count("\n") == 1
 
 
-def test_a_bad_machine_from_the_environment_names_the_variable(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("HOSTBENCH_MACHINE", "a/b")
-    assert main(SIMULATED) == EXIT_USAGE
-    assert "HOSTBENCH_MACHINE 'a/b'" in capsys.readouterr().err
-
-
-def test_a_broken_asv_conf(stage: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (stage / "asv.conf.json").write_text("{")
-    assert main(SIMULATED) == EXIT_USAGE
-    assert "asv.conf.json" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
         ("hostbench pub", {"publish"}),
         ("hostbench run --qu", {"--quick"}),
         ("hostbench run allo", {"allocation"}),
-        ("hostbench ab main allo", {"allocation"}),
         ("hostbench report --format ht", {"html"}),
-        ("hostbench run --case allocation.c", {"allocation.create"}),
+        (
+            "hostbench run --case allocation.create[nbytes=1MiB,place=c",
+            {"allocation.create[nbytes=1MiB,place=cpu_then_move"},
+        ),
         ("hostbench report --machine sh", {"shelf"}),
     ],
 )
@@ -383,10 +359,6 @@ class Interrupted(InProcess):
             yield one
 
 
-class InterruptedAtOnce(Interrupted):
-    after = 0
-
-
 class Losing(InProcess):
     """The device does not start again after two cases."""
 
@@ -470,15 +442,6 @@ def test_a_run_is_answered_in_the_format_that_is_asked_for(
     assert read(said.out) == read(capsys.readouterr().out)
 
 
-def test_interrupted_before_the_first_case(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(measuring, "Launcher", InterruptedAtOnce)
-    assert main(QUICK) == EXIT_NOTHING_MEASURED
-    assert "before the first case" in capsys.readouterr().err
-    assert [path for path in results.rglob("*") if path.is_file()] == []
-
-
 def test_a_device_that_is_lost_ends_the_run_and_the_rest_is_for_later(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -539,37 +502,19 @@ def test_the_remedies_name_the_folder_and_the_machine_that_were_given(
     assert main([*QUICK, "--budget", "0.000001"]) == EXIT_FAILED
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "inf", "nan", "", "m", "0m", "9 min", "1h30m"])
+@pytest.mark.parametrize("text", ["0", "nan", "9 min"])
 def test_a_part_needs_a_time(results: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     assert main([*QUICK, "--budget", text]) == EXIT_USAGE
     assert f"'--budget': {text!r} is no time above zero: write 90, 90s," in capsys.readouterr().err
-
-
-def test_the_seed_makes_the_order(results: Path) -> None:
-    for _ in range(2):
-        assert main([*QUICK, "--launches", "1"]) == EXIT_OK
-    orders = [[str(r.case) for r in one.parts[0].records] for one in runs_of(results)]
-    assert len(orders) == 2 and orders[0] == orders[1]
-    assert main([*QUICK[:-1], "2", "--launches", "1"]) == EXIT_OK
-    last = runs_of(results)[-1]
-    assert [str(r.case) for r in last.parts[0].records] != orders[0]
-
-
-def partial(**changes: Any) -> WholeRun:
-    planned = (str(copy_case()),)
-    one = run([record(copy_case())], planned=planned, commit=COMMIT, **changes)
-    return WholeRun(parts=(one,))
 
 
 @pytest.mark.parametrize(
     ("changes", "scratch", "can"),
     [
         ({}, None, True),
-        ({"scratch": "quick"}, None, True),
         ({"scratch": "quick"}, "uncommitted changes", True),
         ({}, "uncommitted changes", False),
         ({"launches": 1}, None, False),  # complete
-        ({"machine": "table"}, None, False),
         ({"commit": "f" * 40}, None, False),
         ({"by": "asv"}, None, False),
         ({"facts": {**FACTS, "software": {"torch": "2.14.0"}}}, None, False),
@@ -629,11 +574,6 @@ def test_without_git_a_run_is_scratch(
     assert "nogit" in header.run_id
 
 
-def test_nothing_of_the_user_is_touched(stage: Path) -> None:
-    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
-    assert list((stage.parent / "home").iterdir()) == []
-
-
 # The whole program
 
 
@@ -684,29 +624,7 @@ def test_end_to_end(whole_run: tuple[Path, Any]) -> None:
     assert {path.name for path in results.parent.iterdir()} == {"results"}
 
 
-def test_two_launches_of_the_simulated_device_are_equal(
-    whole_run: tuple[Path, Any], results: Path
-) -> None:
-    """In this process and in worker processes: the virtual clock knows no machine."""
-    assert main([*SIMULATED, "--case", "transfer[nbytes=64KiB]", "--case", "allocation"]) == EXIT_OK
-
-    def seconds(folder: Path) -> dict[str, float]:
-        return {str(r.case): r.seconds[0] for r in only(folder).results() if r.seconds}
-
-    here, there = seconds(results), seconds(whole_run[0])
-    assert len(here) > 30 and here.keys() < there.keys()
-    assert all(here[case] == pytest.approx(there[case], rel=1e-6) for case in here)
-
-
 # report
-
-
-def test_report_on_nothing(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report"]) == EXIT_NOTHING_MEASURED
-    assert "no results folder" in capsys.readouterr().err
-    results.mkdir()
-    assert main(["report"]) == EXIT_NOTHING_MEASURED
-    assert "hostbench run" in capsys.readouterr().err
 
 
 def stored(results: Path) -> None:
@@ -722,7 +640,6 @@ def stored(results: Path) -> None:
         ((), "20261121T1"),
         (("--machine", "table"), "20261122T1"),
         (("--run", "20261120"), "20261120T1"),
-        (("--run", "20261122T1"), "20261122T1"),
     ],
 )
 def test_report_takes_this_machines_newest_run_or_the_one_asked_for(
@@ -752,16 +669,6 @@ def test_report_that_finds_no_run(
     assert main(["report", *args]) == code
     err = capsys.readouterr().err
     assert part in err and err.count("\n") == 1
-
-
-def test_report_names_the_runs_that_may_be_meant(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stored(results)
-    later = "2027-01-01T12:00:00.000Z"
-    archive.write(results, run([record(copy_case())], started_at=later, run_id="20270101T1"))
-    assert main(["report", "--run", "2026"]) == EXIT_USAGE
-    assert "runs; the newest: 20261120T1, 20261121T1, 20261122T1\n" in capsys.readouterr().err
 
 
 def test_report_names_what_is_damaged_and_shows_the_rest(
@@ -802,15 +709,6 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines and all(line.startswith("allocation.") for line in lines)
 
 
-@pytest.mark.parametrize("cases", [True, False])
-def test_list_as_json(cases: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["list", "--format", "json", *(["--cases"] if cases else [])]) == EXIT_OK
-    data = json.loads(capsys.readouterr().out)
-    assert [each["workload"] for each in data] == list(load())
-    assert all(("cases" in each) is cases for each in data)
-    assert data[0]["axes"]["device"] == ["cuda", "cpu"]
-
-
 def test_dashboard_without_streamlit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -826,16 +724,6 @@ def test_nobody_is_told_to_install_what_no_index_has() -> None:
     for path in (*papers, *code):
         named = re.findall(r"pip install ['\"]?hostbench\b(?!\S* @ )", path.read_text())
         assert not named, path  # `hostbench @ git+...` says where it is
-
-
-def test_plain_progress_goes_to_stderr(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert not isinstance(sys.stderr, io.TextIOWrapper) or not sys.stderr.isatty()
-    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
-    said = capsys.readouterr()
-    assert "launch 1 of 1, transfer" in said.err
-    assert "launch 1 of 1" not in said.out
 
 
 def test_facts_are_kept_before_during_and_after(results: Path) -> None:
@@ -875,7 +763,6 @@ def code_of(body: str, stdout: Any) -> tuple[int, str]:
         ("print('slower'); return 1", 1),
         ("print('few'); raise NothingMeasured('too few')", 3),
         ("show('long ' * 100_000); show('more'); return 1", 1),
-        ("print('long ' * 100_000); return 1", EXIT_PIPE),
     ],
 )
 def test_the_exit_code_when_nobody_reads_the_output(body: str, code: int, unread: IO[str]) -> None:
@@ -939,10 +826,3 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_measured(
     (path,) = results.rglob("*.jsonl")
     assert "No space left" in said and "make room" in said and str(path) in said
     assert len(journal.read(path).records) == 2
-
-
-def test_output_that_cannot_be_written_is_a_failure() -> None:
-    with Path("/dev/full").open("w") as full:
-        code, said = code_of("print('slower'); return 1", full)
-    assert code == EXIT_FAILED
-    assert said.startswith("hostbench: standard output cannot be written: No space")

@@ -35,13 +35,10 @@ def test_a_case_in_its_text_form() -> None:
         TEXT,
         "transfer",
         "transfer.host_to_device",
-        "  transfer.host_to_device  ",
         "transfer[]",
         "transfer[memory=pageable]",
         "transfer.host_to_device[ memory = pageable , nbytes = 64KiB ]",
         "transfer[nbytes=64KiB]",
-        "transfer[nbytes=64 kib]",
-        "transfer[nbytes=0.0625MiB]",
         "transfer[blocking=false]",
         "transfer[memory=Pageable]",
         "transfer[blocking=False,device=cpu]",
@@ -58,10 +55,7 @@ def test_what_selects(text: str) -> None:
         "transfer.device_to_host",
         "host_to_device",
         "transfer[memory=pinned]",
-        "transfer[memory=page]",
-        "transfer[nbytes=64]",
         "transfer[nbytes=64MiB]",
-        "transfer[nbytes=many]",
         "transfer[nbytes=infKiB]",
         "transfer[blocking=0]",
         "transfer[fill=zeros]",
@@ -113,12 +107,10 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "series"),
     [
-        ("transfer", f"{TEXT}@box"),
         ("transfer@box", f"{TEXT}@box"),
         ("transfer.host_to_device[nbytes=64KiB,blocking=false]@box", f"{TEXT}@box"),
         (f"{TEXT}@box/conda-py3.11", f"{TEXT}@box/conda-py3.11"),
         ("sorting.Sorting.time_sort[n=100]", "sorting.Sorting.time_sort[n=100,order=random]@a"),
-        ("sorting", "sorting.time_plain[]@a"),
     ],
 )
 def test_series_that_are_selected(text: str, series: str) -> None:

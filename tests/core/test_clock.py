@@ -1,9 +1,6 @@
 """Times as text."""
 
-import datetime
 import math
-import re
-import time
 
 import pytest
 from hypothesis import given
@@ -43,16 +40,3 @@ def test_what_pandas_can_hold() -> None:
     ):
         assert clock.is_storable(clock.epoch_s(text)) is can
     assert not any(map(clock.is_storable, (math.nan, math.inf, -math.inf)))
-
-
-def test_now_and_stamp_are_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_s = datetime.datetime(2026, 11, 21, 12, 8, 5, tzinfo=datetime.UTC).timestamp()
-    monkeypatch.setattr(time, "time", lambda: at_s)
-    assert clock.now() == "2026-11-21T12:08:05.000Z"
-    assert clock.stamp() == "20261121T120805Z"
-
-
-def test_stamps_sort_by_time_as_text() -> None:
-    assert re.fullmatch(r"\d{8}T\d{6}Z", clock.stamp())
-    times = [0, 59, 3600, 86_400 * 40, 1e9, 1.9e9]
-    assert sorted(map(clock.iso, times)) == [clock.iso(at) for at in times]

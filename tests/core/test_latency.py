@@ -5,7 +5,7 @@ import math
 import pytest
 
 from hostbench.core.case import Case
-from hostbench.core.latency import MAX_ERROR, Times, break_even, crossover, fit
+from hostbench.core.latency import Times, break_even, crossover, fit
 from hostbench.core.samples import median
 from hostbench.core.units import GB, GIB, KIB, MIB
 from hostbench.device.simulated import Link, SimulatedDevice
@@ -63,13 +63,6 @@ def test_a_disturbed_size_moves_the_line_little_and_is_named() -> None:
     assert found.bytes_per_s == pytest.approx(50 * GB, rel=0.05)
 
 
-def test_small_sizes_count_as_much_as_large_ones() -> None:
-    """Plain least squares would take the noise of the largest copy for latency."""
-    times = {**line(10e-6, 50 * GB)}
-    times[SIZES[-1]] *= 1.05
-    assert fit(times).latency_s == pytest.approx(10e-6, rel=0.05)
-
-
 @pytest.mark.parametrize(
     ("times", "why"),
     [
@@ -85,12 +78,6 @@ def test_no_line_where_there_is_none(times: Times, why: str) -> None:
     found = fit(times)
     assert why in str(found.refused)
     assert math.isnan(found.latency_s) and math.isnan(found.half_rate_bytes)
-
-
-def test_a_poor_fit_says_how_poor() -> None:
-    found = fit({size: (1e-5 if size < MIB else 1e-3) for size in SIZES})
-    assert found.error > MAX_ERROR
-    assert f"{found.error:.0%} off" in str(found.refused)
 
 
 def test_the_crossover_is_interpolated_in_the_logarithms() -> None:
@@ -121,8 +108,6 @@ def test_one_may_be_faster_everywhere() -> None:
     ("slow", "why"),
     [
         ({KIB: 2.0, MIB: 1.0, GIB: 2.0}, "more than once"),
-        ({KIB: 1.0, MIB: 2.0, GIB: 1.0}, "more than once"),
-        ({KIB: 2.0}, "1 size has both times"),
         ({KIB: 2.0, MIB: math.nan, GIB: 0.0}, "1 size has both times"),
     ],
 )

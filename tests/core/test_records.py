@@ -33,7 +33,6 @@ from hostbench.core.records import (
     decoded,
     encoded,
 )
-from hostbench.report.page import page
 from hostbench.runner import journal
 from hostbench.store import archive, frame
 from hostbench.store.runs import WholeRun
@@ -121,11 +120,8 @@ def test_a_report_names_them_and_shows_the_rest(
 @pytest.mark.parametrize(
     "line",
     [
-        {"kind": "facts", "when": "before", "facts": 3},
         {"kind": "facts", "when": "before", "facts": {"host": 3}},
         {"kind": "finish", "at": [], "status": "complete"},
-        {**LINE, "started_at": "then"},
-        {**LINE, "seconds": "x"},
         {**LINE, "case": 3},
     ],
 )
@@ -140,7 +136,7 @@ def test_a_wrong_type_in_a_journal(line: dict[str, Any], tmp_path: Path) -> None
     assert str(path) in warning and "1 damaged journal line" in warning
 
 
-@pytest.mark.parametrize("text", ["'big'", "{'a': 1}", "[1]", {"a": 1}])
+@pytest.mark.parametrize("text", ["'big'", {"a": 1}])
 def test_a_size_of_asv_that_is_no_number(text: Any, tmp_path: Path) -> None:
     archive.write(tmp_path, run([record(copy_case())], launches=1, machine="other"))
     asv_file(tmp_path)
@@ -153,42 +149,6 @@ def test_a_size_of_asv_that_is_no_number(text: Any, tmp_path: Path) -> None:
     assert tree.frame["machine"].to_list() == ["other"]
     (warning,) = tree.warnings
     assert str(path) in warning
-
-
-def test_parameter_names_of_asv_that_are_no_names(tmp_path: Path) -> None:
-    asv_file(tmp_path)
-    path = tmp_path / "benchmarks.json"
-    data = json.loads(path.read_text())
-    data[next(iter(data))]["param_names"][1] = [1]
-    path.write_text(json.dumps(data))
-    tree = read_tree(tmp_path)
-    assert tree.frame["param2"].to_list() == [1 << 20, 1 << 20]
-
-
-def test_a_run_whose_rows_cannot_be_made_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    archive.write(tmp_path, GOOD)
-    file = archive.write(tmp_path, BAD)
-    made = frame._rows_of_run
-
-    def broken(one: Any, *more: Any) -> Any:
-        if one.run_id == BAD.header.run_id:
-            raise TypeError("odd")
-        return made(one, *more)
-
-    monkeypatch.setattr(frame, "_rows_of_run", broken)
-    tree = read_tree(tmp_path)
-    assert [one.run_id for one in tree.runs] == [GOOD.header.run_id]
-    (warning,) = tree.warnings
-    assert str(file) in warning and "odd" in warning
-
-
-def test_rows_without_their_axes_are_said_to_be_odd(tmp_path: Path) -> None:
-    odd = record(Case.of("transfer.host_to_device", {"device": "cpu"}))
-    archive.write(tmp_path, run([odd], launches=1))
-    tree = read_tree(tmp_path)
-    assert str(odd.case) in page(tree.frame, tree.runs[0])
 
 
 TEXTS = st.text(max_size=6)

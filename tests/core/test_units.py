@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from hostbench.core import units
 from hostbench.core.units import GIB, KIB, MIB
-from tests.conftest import ODD
 
 
 @pytest.mark.parametrize(
@@ -82,25 +81,11 @@ def test_a_size_is_typed_with_a_unit_where_that_is_exact() -> None:
     assert [units.parse_bytes(text) for text in typed] == list(sizes)
 
 
-@given(st.text(ODD, max_size=12))
-def test_parse_bytes_raises_nothing_else(text: str) -> None:
-    try:
-        assert isinstance(units.parse_bytes(text), int)
-    except ValueError:
-        pass
-
-
 def test_rates_are_decimal() -> None:
     assert units.gb_per_s(10**9, 1.0) == 1.0
     assert units.gb_per_s(GIB, 0.5) == 2 * GIB / 1e9
     assert units.format_rate(55.4321) == "55.4 GB/s"
     assert units.format_rate(123.45) == "123 GB/s"
-
-
-@pytest.mark.parametrize("seconds", [0.0, -1.0])
-def test_a_rate_needs_a_positive_time(seconds: float) -> None:
-    with pytest.raises(ValueError, match=repr(seconds)):
-        units.gb_per_s(1, seconds)
 
 
 @pytest.mark.parametrize(

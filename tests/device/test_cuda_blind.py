@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from inspect import getmembers, getsource, isfunction, signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 
 from hostbench.core.errors import BrokenError, Unavailable
-from hostbench.core.units import KIB, MIB
-from hostbench.device import base, numa
+from hostbench.core.units import MIB
+from hostbench.device import numa
 from hostbench.device.errors import fatal_reason
 
 torch = pytest.importorskip("torch")
@@ -35,10 +34,7 @@ def chained(outer: BaseException, cause: BaseException) -> BaseException:
     [
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"), "out of memory"),
         (MemoryError(), "out of memory: MemoryError"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "out of memory"),
-        (RuntimeError("CUDA error: out of memory"), "out of memory"),
         (RuntimeError("CUDA error: an illegal memory access\nmore"), "CUDA error"),
-        (RuntimeError("CUDA driver error: unspecified"), "CUDA error"),
         (RuntimeError("CUDNN_STATUS_EXECUTION_FAILED"), "CUDA error"),
         (chained(ValueError("wrapped"), RuntimeError("CUDA error: assert")), "CUDA error"),
     ],
@@ -55,9 +51,7 @@ def test_fatal_errors_have_a_reason(error: BaseException, start: str) -> None:
     [
         ValueError("CUDA error in a text that is not torch's"),
         Unavailable("this machine has no pinned memory"),
-        BrokenError("device cuda: torch is built without CUDA"),
         RuntimeError("The size of tensor a (3) must match"),
-        KeyError("OutOfMemoryError"),
     ],
 )
 def test_other_errors_do_not_end_the_process(error: BaseException) -> None:
@@ -81,26 +75,6 @@ def test_asking_imports_no_torch() -> None:
 # ---- the device, as far as it goes without CUDA ----------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("written", "wanted"),
-    [
-        (cuda.CudaDevice, base.Device),
-        (cuda.CudaStream, base.Stream),
-        (cuda.CudaEvent, base.Event),
-    ],
-)
-def test_every_primitive_is_there(written: type, wanted: type) -> None:
-    for name, method in getmembers(wanted, isfunction):
-        if name.startswith("_") or name == "require":
-            continue
-        ours, theirs = signature(getattr(written, name)), signature(method)
-        assert list(ours.parameters) == list(theirs.parameters), name
-        for parameter in theirs.parameters.values():
-            twin = ours.parameters[parameter.name]
-            assert (twin.kind, twin.default) == (parameter.kind, parameter.default), name
-        assert getattr(written, name) is not method or "self.refusal" not in getsource(method), name
-
-
 def test_a_cpu_build_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", None)
     with pytest.raises(BrokenError, match="pip install torch --index-url"):
@@ -113,14 +87,17 @@ def test_a_cpu_build_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch)
         ("The NVIDIA driver on your system is too old (found version 11040)", "update the NVIDIA"),
         ("Found no NVIDIA driver on your system. Please", "--gpus all"),
         ("No CUDA GPUs are available", "CUDA_VISIBLE_DEVICES"),
-        ("CUDA unknown error - this may be due to\nmore", "check nvidia-smi"),
+        ("CUDA call failed lazily at initialization\nmore", "initialization; check nvidia-smi"),
     ],
 )
 def test_a_cuda_that_does_not_start_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch, text: str, remedy: str
 ) -> None:
+    """A `DeferredCudaCallError` is no RuntimeError: a GPU that only NVML counts is one way."""
+    lazily = "lazily" in text
+
     def fail() -> None:
-        raise RuntimeError(text)
+        raise torch.cuda.DeferredCudaCallError(text) if lazily else RuntimeError(text)
 
     monkeypatch.setattr(torch.version, "cuda", "12.6")
     monkeypatch.setattr(cuda_open, "_init", fail)
@@ -129,25 +106,10 @@ def test_a_cuda_that_does_not_start_names_the_remedy(
     assert "\n" not in str(caught.value)
 
 
-def test_what_torch_asks_of_each_gpu_when_it_starts_may_fail(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its own class of error, which is no RuntimeError: a GPU that only NVML counts is one way."""
-
-    def fail() -> None:
-        raise torch.cuda.DeferredCudaCallError("CUDA call failed lazily at initialization\nmore")
-
-    monkeypatch.setattr(torch.version, "cuda", "12.6")
-    monkeypatch.setattr(cuda_open, "_init", fail)
-    with pytest.raises(BrokenError, match="failed lazily at initialization; check nvidia-smi"):
-        cuda.CudaDevice()
-
-
-@pytest.mark.parametrize("value", ["1", "true"])
-def test_launches_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_launches_that_wait_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "cuda", "12.6")
     monkeypatch.setattr(cuda_open, "_init", lambda: pytest.fail("CUDA was started"))
-    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", value)
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     with pytest.raises(BrokenError, match=r"CUDA_LAUNCH_BLOCKING is set: .*; unset it"):
         cuda.CudaDevice()
 
@@ -161,7 +123,7 @@ def hollow(monkeypatch: pytest.MonkeyPatch) -> Any:
     return device
 
 
-@pytest.mark.parametrize("nbytes", [0, 1, KIB, 2 * MIB + 5])
+@pytest.mark.parametrize("nbytes", [0, 2 * MIB + 5])
 def test_patterns_and_copies(hollow: Any, nbytes: int) -> None:
     source, target = hollow.host_buffer(nbytes, pinned=False), hollow.buffer(nbytes)
     hollow.fill_pattern(source, 1)
@@ -172,79 +134,20 @@ def test_patterns_and_copies(hollow: Any, nbytes: int) -> None:
     assert target.nbytes == nbytes
 
 
-@pytest.mark.parametrize("blocking", [True, False])
-def test_a_copy_says_whether_it_may_return_early(hollow: Any, blocking: bool) -> None:
-    said: list[tuple[object, dict[str, bool]]] = []
-
-    class Target:
-        def copy_(self, source: object, **how: bool) -> None:
-            said.append((source, how))
-
-    hollow.copy(Target(), "source", blocking=blocking)
-    assert said == [("source", {"non_blocking": not blocking})]
-
-
-@pytest.mark.parametrize("is_public", [True, False])
 def test_a_reset_empties_both_caches_and_the_peaks(
-    hollow: Any, monkeypatch: pytest.MonkeyPatch, is_public: bool
+    hollow: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[object] = []
     fakes = SimpleNamespace(
         empty_cache=lambda: done.append("device cache"),
         reset_peak_memory_stats=lambda device: done.append(device),
     )
-    host = SimpleNamespace(empty=lambda: done.append("host cache"))
+    public = SimpleNamespace(empty_host_cache=lambda: done.append("host cache"))
     monkeypatch.setattr(torch, "cuda", fakes)
-    public = SimpleNamespace(empty_host_cache=host.empty) if is_public else SimpleNamespace()
     monkeypatch.setattr(torch, "accelerator", public)
-    monkeypatch.setattr(torch._C, "_host_emptyCache", host.empty, raising=False)
     monkeypatch.setattr(cuda.CudaDevice, "synchronize", lambda self: done.append("waited"))
     hollow.reset()
     assert done == ["waited", "device cache", "host cache", hollow._device]
-
-
-def test_blocks_of_a_pattern_differ(hollow: Any) -> None:
-    buffer = hollow.buffer(4 * MIB)
-    hollow.fill_pattern(buffer, 1)
-    assert not hollow.same_values(buffer[:MIB], buffer[MIB : 2 * MIB])
-
-
-@pytest.mark.parametrize("fill", ["empty", "zeros", "randn"])
-def test_created_tensors_are_float32(hollow: Any, fill: str) -> None:
-    made = hollow.create(fill, KIB, on_host=True)
-    assert (made.dtype, made.nbytes) == (torch.float32, KIB)
-    assert hollow.same_values(hollow.move(made), made)
-
-
-def test_delays_are_calibrated_by_events(hollow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock_hz, spun = 2e9, [0]
-
-    def sleep(cycles: int) -> None:
-        spun.append(cycles)
-
-    class Event:
-        def __init__(self, enable_timing: bool, blocking: bool) -> None:
-            self.cycles = 0
-
-        def record(self, stream: None) -> None:
-            self.cycles = sum(spun)
-
-        def synchronize(self) -> None:
-            pass
-
-        def elapsed_time(self, end: "Event") -> float:
-            return (end.cycles - self.cycles) / clock_hz * 1e3
-
-    monkeypatch.setattr(cuda, "_cuda", SimpleNamespace(_sleep=sleep, Event=Event))
-    hollow.delay(0.05)
-    assert spun[-1] == pytest.approx(0.05 * clock_hz)
-
-
-def test_settling_ends_when_rounds_are_steady_or_time_is_over() -> None:
-    assert not cuda._is_settled([1.0] * 4, 1.0)
-    assert not cuda._is_settled([1.0] * 9, 0.1)
-    assert cuda._is_settled([5.0] + [1.0] * 5, 1.0)
-    assert cuda._is_settled([1.0, 2.0], 3.0)
 
 
 def test_numa_node_and_cpus_are_read_from_sysfs(tmp_path: Path) -> None:
@@ -287,12 +190,7 @@ def test_a_trace_becomes_activities() -> None:
     assert (found[0].start_s, found[0].end_s) == pytest.approx((1e-4, 1.5e-4))
 
 
-@pytest.mark.parametrize(
-    ("tid", "names"), [(5, ["host", "thread -9"]), (77, ["host", "thread -9"])]
-)
-def test_the_host_of_a_trace_is_the_thread_of_the_reading_or_that_with_most_calls(
-    tid: int, names: list[str]
-) -> None:
+def test_the_host_of_a_trace_is_the_thread_of_the_reading() -> None:
     kineto = pytest.importorskip("hostbench.device.kineto")
     call = {"ph": "X", "cat": "cuda_runtime", "dur": 2.0, "tid": 5}
     named = {"ph": "X", "cat": "user_annotation"}
@@ -301,20 +199,20 @@ def test_the_host_of_a_trace_is_the_thread_of_the_reading_or_that_with_most_call
     trace = {
         "traceEvents": [
             {**reading, "cat": "gpu_user_annotation", "ts": 0.0, "tid": 7},
-            {**reading, "ts": 50.0, "tid": tid},
+            {**reading, "ts": 50.0, "tid": 5},
             {**call, "name": "cudaLaunchKernel", "ts": 40.0},
             {**call, "name": "cudaMemcpyAsync", "ts": 60.0, "tid": -9},
             {**call, "name": "cudaStreamSynchronize", "ts": 90.0},
             {**call, "name": "cuLaunchKernel", "cat": "cuda_driver", "ts": 50.0},
             {**call, "name": "cudaDeviceSynchronize", "ts": 150.0},
-            {**load, "ts": 70.0, "tid": tid},
-            {**load, "ts": 72.0, "tid": tid, "cat": "gpu_user_annotation"},
+            {**load, "ts": 70.0, "tid": 5},
+            {**load, "ts": 72.0, "tid": 5, "cat": "gpu_user_annotation"},
             {**load, "ts": 74.0, "tid": -9},
-            {**load, "ts": 148.0, "tid": tid},
+            {**load, "ts": 148.0, "tid": 5},
         ]
     }
     found = kineto.host_lanes(trace)
-    assert [lane.name for lane in found] == names
+    assert [lane.name for lane in found] == ["host", "thread -9"]
     assert [(one.name, one.kind) for one in found[0].spans] == [
         ("cuLaunchKernel", "call"),
         ("next batch", "load"),
@@ -351,33 +249,3 @@ def test_link_counters_come_from_the_gpu_with_that_uuid() -> None:
     refused = FakeGpu(uuid="GPU-aaaa", field_errors={198: 3})
     with pytest.raises(Unavailable, match=r"fields 197 and 198: not supported"):
         LinkCounters("aaaa", FakeNvml(gpus=(refused,))).read()
-
-
-def unopened(torch_device: Any) -> Any:
-    """A CudaDevice that no CUDA was started for."""
-    device = object.__new__(cuda.CudaDevice)
-    device.torch_device, device.lacks = torch_device, {}
-    return device
-
-
-@pytest.mark.parametrize(("here", "other"), [(0, 1), (1, 0)])
-def test_the_links_of_both_gpus_are_counted(
-    monkeypatch: pytest.MonkeyPatch, here: int, other: int
-) -> None:
-    monkeypatch.setattr(torch, "cuda", SimpleNamespace(device_count=lambda: 2))
-    monkeypatch.setattr(cuda, "uuid_of", lambda device: device.index)
-    monkeypatch.setattr(
-        cuda, "LinkCounters", lambda uuid: SimpleNamespace(read=lambda: (uuid, uuid))
-    )
-    device = unopened(torch.device("cuda", here))
-    assert device.bytes_counted() == (here, here)
-    assert device.bytes_counted(second=True) == (other, other)
-
-
-def test_a_peer_that_cannot_be_reached_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    fakes = SimpleNamespace(
-        device_count=lambda: 2, can_device_access_peer=lambda here, there: False
-    )
-    monkeypatch.setattr(torch, "cuda", fakes)
-    with pytest.raises(Unavailable, match="GPU 0 has no direct access to GPU 1"):
-        unopened(torch.device("cpu", 0)).target_buffer(8, "peer")

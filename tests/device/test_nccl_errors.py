@@ -37,12 +37,6 @@ def raised(text: str) -> Exception:
             f"{SYSTEM}{SEGMENT}, error: No space left on device (28)",
             f"NCCL: ncclSystemError: {SEGMENT}, error: No space left on device (28); {SHM}",
         ),
-        (f"{SYSTEM}{SEGMENT}", f"NCCL: ncclSystemError: {SEGMENT}; {SHM}"),
-        (
-            f"{HEAD}unhandled cuda error, NCCL version 2.29.7\nncclUnhandledCudaError: Call to "
-            "CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'",
-            f"NCCL: ncclUnhandledCudaError: Cuda failure 2 'out of memory'; {MORE}",
-        ),
         (
             REMOTE,
             f"NCCL: ncclRemoteError: A call failed possibly due to a network error.; {MORE}",

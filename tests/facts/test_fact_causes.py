@@ -1,6 +1,6 @@
 """Which facts count as a possible cause, and which make it another machine."""
 
-from hostbench.facts.causes import identity, over_time, possible, setup
+from hostbench.facts.causes import over_time, possible, setup
 from hostbench.facts.record import Facts, from_json, unknown
 
 BEFORE: dict[str, dict[str, object]] = {
@@ -65,13 +65,6 @@ def test_under_load_counts_more_than_before() -> None:
     assert possible(run(5, "idle", 1980), run(5, "application-clocks", 1900)) == []
     found = possible(run(5, "idle", 1980), run(4, "power-cap", 1500))
     assert [one.name for one in found] == ["pcie_generation", "throttle_reasons", "sm_clock_mhz"]
-
-
-def test_what_makes_it_another_machine() -> None:
-    assert identity({}) == {}
-    assert identity(from_json(BEFORE)) == {"cpu": "A CPU", "gpu": "NVIDIA H200"}
-    sliced = {**BEFORE, "gpu0": {**BEFORE["gpu0"], "mig": "on", "num_mig_devices": 3}}
-    assert identity(from_json(sliced))["mig"] == "3 slices"
 
 
 def test_what_changed_over_time_skips_what_is_not_known() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from hostbench import facts as room
 from hostbench.core.errors import DataError
-from hostbench.facts import cgroup, files, host_facts
+from hostbench.facts import cgroup, host_facts
 from hostbench.facts.causes import differences
-from hostbench.facts.record import Fact, from_json, known, unknown
+from hostbench.facts.record import from_json, known, unknown
 from tests.fakes.fake_nvml import FakeNvml, machine
 
 EPYC = {
@@ -42,15 +42,6 @@ def tree(root: Path, **changes: str) -> Path:
     return root
 
 
-def test_a_fact_has_a_value_or_a_reason():
-    assert known(0) == Fact(value=0)
-    assert str(unknown("no sensor")) == "unknown (no sensor)"
-    with pytest.raises(ValueError, match="a value or a reason"):
-        Fact(value=None)
-    with pytest.raises(ValueError, match="a value or a reason"):
-        Fact(value=3, why="but why")
-
-
 def test_facts_survive_json():
     facts = {"host": {"kernel": known("6.8"), "cpu_boost": unknown("no cpufreq"), "n": known(1.5)}}
     stored = json.loads(json.dumps(room.to_json(facts)))
@@ -65,10 +56,9 @@ def test_facts_survive_json():
     }
 
 
-@pytest.mark.parametrize("damaged", [[], {"host": 3}, {"host": {"x": [1]}}])
-def test_damaged_facts_are_an_error(damaged):
+def test_damaged_facts_are_an_error():
     with pytest.raises(DataError, match="fact"):
-        from_json(damaged)
+        from_json({"host": {"x": [1]}})
 
 
 def test_differences_leave_out_what_always_moves():
@@ -128,8 +118,6 @@ def test_an_empty_tree_gives_reasons_not_numbers(tmp_path):
     ("changes", "cores"),
     [
         ({"sys/fs/cgroup/user.slice/box/cpu.max": "150000 100000"}, 2),
-        ({"sys/fs/cgroup/cpu.max": "max 100000"}, 5),
-        ({"sys/fs/cgroup/cpu.max": "50000 100000"}, 1),
         (
             {
                 "proc/self/cgroup": "4:cpu,cpuacct:/box\n",
@@ -138,7 +126,6 @@ def test_an_empty_tree_gives_reasons_not_numbers(tmp_path):
             },
             3,
         ),
-        ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1"}, 5),
         ({"proc/self/cgroup": "0::/../../other\n", "sys/fs/cgroup/cpu.max": "1 0"}, 5),
     ],
 )
@@ -173,34 +160,11 @@ def test_virtual_machines(tmp_path, cpuinfo, virtualized):
     ("changes", "word"),
     [
         ({".dockerenv": ""}, "docker"),
-        ({"run/.containerenv": ""}, "podman"),
         ({"proc/1/cgroup": "0::/kubepods/burstable/pod1"}, "kubernetes"),
-        ({"var/run/secrets/kubernetes.io/token": ""}, "kubernetes"),
     ],
 )
 def test_containers(tmp_path, changes, word):
     assert host_facts(tree(tmp_path, **changes))["container"] == known(word)
-
-
-def test_cpu_details(tmp_path):
-    cpuinfo = "CPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"
-    root = tree(
-        tmp_path,
-        **{"proc/cpuinfo": cpuinfo},
-        **{"sys/devices/system/cpu/intel_pstate/no_turbo": "1"},
-    )
-    assert host_facts(root)["cpu_model"] == known("Neoverse-V2")
-    assert host_facts(root)["cpu_boost"] == known(False)
-    tree(root, **{"proc/cpuinfo": "CPU implementer : 0x4e\nCPU part : 0x004\n"})
-    assert host_facts(root)["cpu_model"] == known("ARM 0x4e 0x004")
-
-
-def test_small_readers(tmp_path):
-    (tmp_path / "word").write_text("twelve")
-    assert files.read_int(tmp_path / "word") is None
-    assert files.read_text(tmp_path) is None
-    assert files.listed("0-3,7\n") == {0, 1, 2, 3, 7}
-    assert files.listed("none") == files.listed(None) == files.listed("") == set()
 
 
 def test_collect_puts_the_groups_together(tmp_path):

@@ -1,6 +1,5 @@
 """The host's memory copy: real figures of the right order, and every way not to have them."""
 
-import mmap
 import threading
 
 import pytest
@@ -24,19 +23,6 @@ def test_it_is_measured(cores: int) -> None:
     assert isinstance(one, float) and isinstance(together, float)
     assert 1e6 < one <= together < 1e13
     assert threading.active_count() == 1
-
-
-def test_it_stays_within_its_share_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    real = mmap.mmap
-
-    def count(fd: int, length: int, **options: int) -> object:
-        asked.append(length)
-        return real(fd, length, **options)
-
-    monkeypatch.setattr(mmap, "mmap", count)
-    memory_copy_facts(2, memory_bytes=32 * 65536)
-    assert asked == [65536, 65536]
 
 
 def test_no_memory_and_no_thread_are_reasons(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,12 @@
 
 import os
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 from hostbench.facts.gpu import gpu_facts, gpu_reads, nvml_facts
-from hostbench.facts.hardware import hidden_by_user, nvidia_hardware
-from hostbench.facts.nvml import Nvml, NvmlUnavailable, field_value, open_nvml
+from hostbench.facts.hardware import nvidia_hardware
+from hostbench.facts.nvml import Nvml, NvmlUnavailable, open_nvml
 from hostbench.facts.record import Fact, known, unknown
 from hostbench.facts.spec import LINK_BYTES
 from hostbench.facts.words import throttle_words
@@ -56,9 +55,6 @@ def test_no_uuid_or_bus_id_is_stored():
     ("code", "text"),
     [
         (fake.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1 is missing"),
-        (fake.DRIVER_NOT_LOADED, "driver is not loaded"),
-        (fake.LIB_RM_VERSION_MISMATCH, "restart the machine"),
-        (fake.NO_PERMISSION, "no permission"),
         (fake.UNKNOWN, "in a container, start it again"),
         (777, "NVML error 777"),
     ],
@@ -75,43 +71,6 @@ def test_pynvml_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     with pytest.raises(NvmlUnavailable, match="pip install nvidia-ml-py"):
         open_nvml()
-
-
-def test_an_old_driver_falls_back_and_names_the_rest():
-    facts = nvml_facts(fake_nvml.machine("old_driver"))
-    assert facts["gpu0"]["temperature_c"] == known(31)
-    assert facts["gpu0"]["throttle_reasons"] == known("idle")
-    assert "too old" in why(facts["nvml"]["confidential_computing"])
-
-
-def test_an_old_nvidia_ml_py():
-    library = FakeNvml(lacks=("nvmlDeviceGetTemperatureV", "nvmlDeviceGetMigMode"))
-    gpu = nvml_facts(library)["gpu0"]
-    assert gpu["temperature_c"] == known(31)
-    assert "upgrade nvidia-ml-py" in why(gpu["mig"])
-    assert "upgrade" in why(nvml_facts(FakeNvml(lacks=("nvmlDeviceGetCount",)))["nvml"]["num_gpus"])
-
-
-def test_a_vgpu_refuses_without_failing():
-    gpu = nvml_facts(fake_nvml.machine("vgpu"))["gpu0"]
-    assert gpu["virtualization"] == known("vgpu")
-    assert gpu["pcie_width"] == unknown("not supported by this GPU or VM")
-    assert gpu["temperature_c"] == known(31)
-
-
-def test_mig_and_confidential_computing():
-    facts = nvml_facts(FakeNvml(gpus=(FakeGpu(mig=True, ecc=False),), confidential=True))
-    assert (facts["gpu0"]["mig"], facts["gpu0"]["ecc"]) == (known("on"), known("off"))
-    assert facts["nvml"]["confidential_computing"] == known("on")
-
-
-def test_a_lost_gpu_leaves_the_other_readable():
-    facts = nvml_facts(FakeNvml(gpus=(FakeGpu(lost=True), FakeGpu())))
-    lost = {name: why(fact) for name, fact in facts["gpu0"].items()}
-    lost.pop("cuda_index")
-    assert {reason[:15] for reason in lost.values()} == {"the GPU is lost"}
-    assert list(facts["gpu0"]) == list(facts["gpu1"])
-    assert facts["gpu1"]["name"] == known("NVIDIA H200")
 
 
 def link_bytes(nvml: Nvml) -> tuple[Fact, ...]:
@@ -140,15 +99,6 @@ def test_one_field_fails_alone():
     assert link_bytes(open_nvml(FakeNvml(gpus=(gpu,)))) == (known(1 << 40), odd)
 
 
-def test_a_field_of_an_unknown_type():
-    class Odd(FakeGpu):
-        def field(self, wanted, load):
-            return SimpleNamespace(nvmlReturn=0, valueType=42)
-
-    nvml = open_nvml(FakeNvml(gpus=(Odd(),)))
-    assert "value type 42" in why(nvml.read(lambda: field_value(nvml.library, 0, 198)))
-
-
 def test_other_processes_are_counted_without_ours():
     gpu = FakeGpu(pids=(os.getpid(), 10, 11))
     nvml = open_nvml(FakeNvml(gpus=(gpu,)))
@@ -161,27 +111,10 @@ def test_throttle_bits_in_words():
     assert throttle_words(0x1000) == "unknown-0x1000"
 
 
-def test_what_is_neither_nvml_nor_ctypes_is_raised():
-    nvml = open_nvml(FakeNvml())
-    with pytest.raises(ZeroDivisionError):
-        nvml.read(lambda: 1 // 0)
-
-
-def test_unexpected_answers():
-    nvml = open_nvml(FakeNvml(gpus=(FakeGpu(virtualization=9),)))
-    assert gpu_facts(nvml, 0)["virtualization"] == known("unknown-9")
-    assert nvml.read(lambda: None) == unknown("NVML answered nothing")
-    assert "nothing" in why(nvml.read())
-
-
 def test_cuda_devices_are_matched_by_uuid():
     gpus = (FakeGpu(uuid="GPU-a"), FakeGpu(lost=True), FakeGpu(uuid="GPU-b"))
     nvml = open_nvml(FakeNvml(gpus=gpus))
     assert (nvml.index_of("b"), nvml.index_of("GPU-a")) == (2, 0)
-
-
-def test_an_argument_that_pynvml_refuses():
-    assert "refuses its own argument" in why(open_nvml(FakeNvml()).read(lambda: int("x")))
 
 
 def test_the_fake_has_the_real_names():
@@ -236,13 +169,8 @@ def test_hardware_by_the_kernel(tmp_path):
     assert "libnvidia-ml" in (by_proc.why or "")
 
 
-@pytest.mark.parametrize("value", ["", "-1", " -1 ", "-1,0"])
+@pytest.mark.parametrize("value", ["", "-1,0"])
 def test_a_user_may_hide_the_gpus(tmp_path, value):
     found = nvidia_hardware(tmp_path, FakeNvml(), {"CUDA_VISIBLE_DEVICES": value})
     assert not found.visible
     assert "hides the GPUs" in (found.why or "")
-
-
-@pytest.mark.parametrize("environ", [{}, {"CUDA_VISIBLE_DEVICES": "0"}])
-def test_gpus_that_are_not_hidden(environ):
-    assert hidden_by_user(environ) is None

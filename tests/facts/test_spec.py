@@ -58,13 +58,6 @@ def test_names_and_places_among_the_causes_are_unique() -> None:
     assert not spec.RETIRED & {row.name for row in spec.ROWS}
 
 
-def test_facts_of_one_place_are_named_with_it() -> None:
-    kernel, governor = (spec.Spec(name=name, cause=54) for name in ("kernel", "governor"))
-    assert of_one_place([kernel, spec.Spec(name="torch", cause=3), governor]) == {
-        54: ["kernel", "governor"]
-    }
-
-
 @pytest.mark.parametrize("name", sorted(spec.RETIRED))
 def test_what_only_older_archives_hold_and_always_moved_is_no_cause(name: str) -> None:
     before, after = (from_json({"gpu0": {name: value}}) for value in (1, 200))

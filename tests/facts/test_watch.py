@@ -1,6 +1,5 @@
 """Watching a run: the link under load, and a thread that never ends a run."""
 
-import pickle
 import threading
 from typing import Any
 
@@ -12,7 +11,7 @@ from hostbench.core.units import MIB
 from hostbench.facts import nvml
 from hostbench.facts.gpu import hash_bare, nvml_facts
 from hostbench.facts.record import Facts, Group, Value, from_json, known, unknown
-from hostbench.facts.watch import WATCHED, LoadReadings, Watch
+from hostbench.facts.watch import Watch
 from tests.fakes import fake_nvml
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
@@ -118,39 +117,12 @@ def test_one_slow_reading_of_many_is_neither_the_clock_nor_a_reason(kept, tmp_pa
     assert tenth["sm_clock_mhz"] == known(600)
 
 
-def test_what_was_read_before_the_gpu_was_lost_is_kept(kept, tmp_path):
-    during = seen_of(kept, tmp_path, works(), works(1700, 0x4), FakeGpu(lost=True))
-    assert during["temperature_c"] == known(31)
-    assert during["sm_clock_mhz"] == known(1700)
-    assert during["throttle_reasons"] == known("power-cap")
-
-
 def test_load_that_never_lasted_is_the_reason(kept, tmp_path):
     idle = works(345, 0x1)
     during = seen_of(kept, tmp_path, idle, works(), idle, works(), idle)
     why = "no load lasted for two readings of the GPU"
     assert during["sm_clock_mhz"] == during["throttle_reasons"] == unknown(why)
     assert during["pcie_width"] == known(16)
-
-
-def test_a_run_of_hours_is_kept_in_little():
-    readings, reading = LoadReadings(), dict.fromkeys((*WATCHED, "pcie_rx_total_bytes"), known(1))
-    reading |= {"pcie_tx_total_bytes": unknown("refused"), "throttle_reasons": known("none")}
-    sizes = []
-    for number in range(20_001):
-        readings.add(reading | {"sm_clock_mhz": known(1500 + 15 * (number % 20))})
-        if number in (100, 20_000):
-            sizes.append(len(pickle.dumps(readings)))
-    assert sizes[1] < 2 * sizes[0]
-    assert readings.facts(None)["sm_clock_mhz"] == known(1515)
-
-
-def test_what_cannot_be_read_says_why(kept, tmp_path):
-    with watching(kept, fake_nvml.machine("vgpu"), tmp_path) as watch:
-        watch.sample()
-    during = kept.sets["during"]["gpu0"]
-    assert during["pcie_generation"] == unknown("not supported by this GPU or VM")
-    assert during["temperature_c"] == known(31)
 
 
 def test_load_by_bytes_where_the_reasons_are_not_told(kept, tmp_path):
@@ -169,14 +141,6 @@ def test_load_by_bytes_where_the_reasons_are_not_told(kept, tmp_path):
         library.loads[0].into += MIB
         watch.sample()
     assert kept.sets["during"]["gpu0"]["sm_clock_mhz"] == known(345)
-
-
-def test_where_no_gpu_is_used_there_is_no_thread(kept, tmp_path):
-    num_threads = threading.active_count()
-    for device, before in (("cpu", GPU0), ("cuda", {})):
-        with Watch(kept.write, device, before, FakeNvml(), root=tmp_path):
-            assert threading.active_count() == num_threads
-        assert list(kept.sets["during"]) == ["host"]
 
 
 def test_without_nvml_there_is_no_thread_but_a_reason(kept, tmp_path):
@@ -224,14 +188,6 @@ def test_a_call_that_hangs_holds_no_run_up(kept, tmp_path, monkeypatch):
             assert library.hung.wait(60)
         assert kept.sets["during"]["gpu0"]["pcie_width"] == unknown(nvml.STUCK)
         assert library.is_open  # closing it would hang too
-
-
-def test_nvml_that_hangs_at_its_start_holds_no_run_up(kept, tmp_path, monkeypatch):
-    monkeypatch.setattr(nvml, "PATIENCE_S", 0.05)
-    library = FakeNvml(hangs="nvmlInit")
-    with library.hanging(), Watch(kept.write, "cuda", GPU0, library, root=tmp_path):
-        pass
-    assert nvml.STUCK in (kept.sets["during"]["gpu0"]["pcie_width"].why or "")
 
 
 def test_a_failure_of_writing_ends_no_run(tmp_path):

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from hostbench.core.case import Case
-from hostbench.core.errors import Unavailable
 from hostbench.core.units import MIB
 from hostbench.device import torch_device
 from hostbench.device.base import Device, Fill
@@ -73,12 +72,6 @@ def test_every_page_of_new_memory_is_there(cpu: Device) -> None:
     del made, untouched
 
 
-def test_the_cpu_device_has_neither_pinned_memory_nor_its_own(cpu: Device) -> None:
-    for memory in ("pinned", "device"):
-        with pytest.raises(Unavailable, match="the cpu device has no"):
-            cpu.new_memory(N, memory)
-
-
 @pytest.mark.parametrize(
     ("memory", "seconds"),
     [
@@ -102,13 +95,6 @@ def test_cold_is_anew_every_time_and_warm_is_not(
     assert min(spent["cold"]) >= seconds * (1 - 1e-9)
     # What replaces the last one needs a second block first: from then on two take turns.
     assert max(spent["warm"][2:]) < COSTS.allocate_s / 10
-
-
-def test_a_cold_case_is_one_reading_each(floor: Machine) -> None:
-    """Repeated inside a reading, only the first would be cold."""
-    device = CudaDevice()
-    assert not prepared(device, "memory", memory="device", cache="cold").host_only
-    assert prepared(device, "memory", memory="device", cache="warm").host_only
 
 
 # ---- the parts of creating on the CPU and moving ------------------------------------------------

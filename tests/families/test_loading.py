@@ -21,13 +21,11 @@ from hostbench.core.errors import Unavailable
 from hostbench.core.processes import children, state_of
 from hostbench.core.samples import median
 from hostbench.core.units import GB
-from hostbench.device.base import Device
 from hostbench.device.cpu import CpuDevice
 from hostbench.device.loading import NUM_ITEMS, Loading
 from hostbench.device.simulated import Link, SimulatedDevice
 from hostbench.families import load
 from hostbench.families.loading.loops import COMPUTE_S, ITEM_S, NUM_BATCHES, FedLoop
-from hostbench.families.loading.workloads import base
 from hostbench.measure import evidence
 from hostbench.measure.measure import Prepared, Settings, measure
 from hostbench.measure.workload import prepare
@@ -100,14 +98,6 @@ def test_a_prefetch_hides_batches_that_take_longer() -> None:
         assert findings["wait_s"] == 0
 
 
-def test_items_cost_the_same_on_average_in_every_reading() -> None:
-    for start in range(0, len(ITEM_S), NUM_BATCHES):
-        reading = ITEM_S[start : start + NUM_BATCHES]
-        assert sum(reading) / NUM_BATCHES == pytest.approx(LOAD / BATCH)
-    large = [place for place, seconds in enumerate(ITEM_S) if seconds == max(ITEM_S)]
-    assert {place % 8 for place in large} == set(range(8)), "no worker gets all the large ones"
-
-
 @pytest.mark.parametrize(
     ("pinned", "way", "step_s"),
     [
@@ -136,14 +126,6 @@ def test_starting_workers_costs_what_the_machine_says(num_workers: int) -> None:
         seconds.append(median(found.end_to_end_s))
     cost_s = num_workers * device.link.start_worker_s
     assert seconds[1] - seconds[0] == pytest.approx(cost_s, rel=1e-9)
-
-
-def test_cases_vary_one_thing_around_a_base() -> None:
-    cases = [*WORKS["loading.loop"].cases()]
-    for device in ("cuda", "cpu"):
-        mine = [dict(case.values) for case in cases if case.values["device"] == device]
-        assert {"device": device, **base(device)} in mine
-        assert len(mine) == 4 + 5 + 5 + 2 + 3, "data on the device, workers, memory and way, ..."
 
 
 # ---- torch's DataLoader -------------------------------------------------------------------------
@@ -320,20 +302,3 @@ def test_shared_memory_that_is_too_small_is_told_before_workers_are_killed(
     said = "needs 128KiB of shared memory, /dev/shm has 64KiB"
     assert str(refused.value) == f"{said}: start the container with --shm-size=1g"
     device.loader(replace(loading, num_workers=0))
-
-
-def test_what_cannot_be_pinned_is_skipped_with_its_reason(device: CpuDevice) -> None:
-    with pytest.raises(Unavailable, match="the cpu device has no pinned memory"):
-        device.loader(replace(QUICK, pinned=True))
-    refused = {
-        case.values["way"]: WORKS["loading.loop"].refusal(case, 0)
-        for case in WORKS["loading.loop"].cases()
-        if case.values["device"] == "cpu" and case.values["memory"] == "pinned"
-    }
-    assert set(refused) == {"blocking", "non_blocking", "side_stream"}
-    assert all(refused.values())
-
-
-def test_other_devices_refuse() -> None:
-    with pytest.raises(Unavailable, match="has no DataLoader"):
-        type("Bare", (Device,), {"name": "bare", "lacks": {}})().loader(QUICK)

@@ -74,13 +74,6 @@ def test_a_case_is_refused_before_it_is_built(device: Device) -> None:
     assert str(refusal.value) == work.refusal(case, 1) == lacking("cpu", 1)[PINNED]
 
 
-def test_an_axis_means_what_its_family_says() -> None:
-    """`cold` may be a file's cache: nothing of the device is needed for it."""
-    axes = {"device": ("cpu",), "cache": ("warm", "cold"), "memory": ("pinned",)}
-    work = Workload(name="f.w", axes=axes, version="1", build=lambda device: lambda: None)
-    assert [work.refusal(case, 1) for case in work.cases()] == [None, None]
-
-
 def test_a_device_refuses_what_it_does_not_define() -> None:
     class Bare(Device):
         name = "bare"

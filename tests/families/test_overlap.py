@@ -161,15 +161,3 @@ def test_every_ordering_hides_the_copies_when_waiting_is_free() -> None:
     copy_s = 32 * MIB / (50 * GB)
     for name in ("events", "record_stream", "stream_synchronize", "device_synchronize"):
         assert part_s(name) == pytest.approx(9 * copy_s, rel=1e-9), name
-
-
-def test_every_case_of_a_launch_computes_equally() -> None:
-    device = SimulatedDevice()
-    first, second = (Loop(device, SIZE, pinned=True) for _ in range(2))
-    spent = []
-    for loop in (first, second):
-        start_s = device.now()
-        loop.compute()
-        device.synchronize()
-        spent.append(device.now() - start_s)
-    assert spent[0] == pytest.approx(spent[1], rel=1e-9)

@@ -16,12 +16,9 @@ from hostbench.core.case import AxisValue, Case
 from hostbench.core.errors import UsageError
 from hostbench.core.records import CaseRecord, Measurement
 from hostbench.core.units import KIB, MIB
-from hostbench.device.base import Device, Step
 from hostbench.device.simulated import Link
-from hostbench.families.transfer.questions import _crossed
-from hostbench.measure import workload
 from hostbench.report.answer import Answer, Figure
-from hostbench.report.kinds import Compare, Curve, Finding, Parts, Question, Scaling
+from hostbench.report.kinds import Curve, Finding, Parts, Question, Scaling
 from hostbench.report.questions import answers, asked
 from hostbench.report.rows import Row, rows_of
 from tests.fakes.builders import (
@@ -163,7 +160,8 @@ PIPELINE = Parts(
     efficiency=lambda serial, way, parts: {},
 )
 curve = partial(Curve, text="?", workload=COPY)
-compare = partial(Compare, text="?", workload=COPY)
+
+
 finding = partial(Finding, text="?", workload=COPY, finding="asynchronous")
 
 
@@ -171,15 +169,8 @@ finding = partial(Finding, text="?", workload=COPY, finding="asynchronous")
     "question, said",
     [
         (curve(where={"mem": "pinned"}), "names the axis 'mem'; there are"),
-        (curve(fits=({"mem": "pinned"},)), "names the axis 'mem'"),
-        (curve(fits=({"memory": "pin"},)), "memory is never 'pin', it is"),
         (curve(crossing=("memory", "pageable", "pin")), "is never 'pin'"),
-        (compare(claim={"memory": "pin"}), "memory is never 'pin'"),
-        (compare(baseline={"mem": "pinned"}), "names the axis 'mem'"),
-        (finding(each=("mem",)), "names the axis 'mem'"),
         (finding(also=("a.b",)), "'a.b', which is no workload"),
-        (dataclasses.replace(PIPELINE, axis="loop"), "names the axis 'loop'"),
-        (dataclasses.replace(PIPELINE, ways=("stream",)), "schedule is never 'stream'"),
         (dataclasses.replace(PIPELINE, over="size"), "names the axis 'size'"),
         (Scaling(text="?", workload=COPY), "names the axis 'num_ranks'"),
     ],
@@ -188,25 +179,6 @@ def test_a_name_that_a_workload_lacks_is_said(question: Question, said: str) -> 
     with pytest.raises(UsageError) as error:
         question.check()
     assert said in str(error.value)
-
-
-def test_a_curve_over_no_sizes_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would be left out, as where a quick run holds one size alone."""
-    monkeypatch.setattr(workload, "_REGISTRY", {})
-
-    @workload.workload(axes={"device": ("cpu",), "way": ("a", "b")}, version="1")
-    def split(device: Device, way: str) -> Step:
-        raise NotImplementedError
-
-    (name,) = workload.registry()
-    Curve(text="?", workload=name).check()
-    with pytest.raises(UsageError) as error:
-        Curve(text="?", workload=name, fits=({"way": "a"},)).check()
-    assert f"needs sizes: {name} has no axis" in str(error.value)
-
-
-def test_a_family_that_is_none_asks_nothing() -> None:
-    assert families.questions("no such family") == ()
 
 
 # transfer, simulated
@@ -364,31 +336,6 @@ def test_the_bus_bandwidth_is_that_of_a_queue_where_there_is_one(
     assert only.ratio.conclusion.factor == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize(
-    ("found", "text"),
-    [
-        ({}, "what crossed was not observed"),
-        ({"copies": 3}, "what crossed was not observed"),
-        ({"copies": "none"}, "observed none"),
-        ({"copies": "1 x H2D pinned, huge in all"}, "observed 1 x H2D pinned, huge in all"),
-        ({"copies": "1 x H2D pinned, 512KiB in all"}, "half of the bytes cross"),
-        ({"copies": "1 x H2D pinned, 1MiB in all"}, "all bytes cross"),
-    ],
-)
-def test_what_was_observed_is_told_as_it_is_stored(found: dict[str, Any], text: str) -> None:
-    row = Row(
-        family="transfer",
-        workload="transfer.strided",
-        case="?",
-        axes={"memory": "pinned"},
-        device="cuda",
-        status="ok",
-        nbytes=MIB,
-        findings=found,
-    )
-    assert _crossed(row) == text
-
-
 def test_a_size_that_is_not_async_is_named(transfers: list[CaseRecord], tmp_path: Path) -> None:
     def odd(one: CaseRecord) -> CaseRecord:
         axes = one.case.values
@@ -541,27 +488,6 @@ def test_the_copy_engines_show(engines: int, loops: dict[str, Answer], tmp_path:
     assert value(answer, "ideal of 1 copy engine") == pytest.approx(5.46e-3, rel=2e-3)
 
 
-def test_lost_loops_are_named(overlaps: list[CaseRecord], tmp_path: Path) -> None:
-    axes: dict[str, AxisValue] = {"device": "cuda", "batch_bytes": 32 * MIB, "memory": "pinned"}
-
-    def is_loop(case: Case, schedule: str) -> bool:
-        return case.values == {**axes, "schedule": schedule}
-
-    broken = [
-        failed(one.case, "proof failed: batches [1]", seconds=1.0)
-        if is_loop(one.case, "copy_stream")
-        else one
-        for one in overlaps
-    ]
-    way = "copy stream and compute stream with events"
-    answer = asked_of(tmp_path / "failed", broken)[PINNED]
-    assert (figure(answer, way).status, figure(answer, way).value) == ("failed", None)
-    planned = tuple(dict.fromkeys(str(one.case) for one in broken))
-    gone = [one for one in broken if not is_loop(one.case, "serial")]
-    answer = asked_of(tmp_path / "lost", gone, planned=planned)[PINNED]
-    assert (answer.state, figure(answer, "serial").status) == ("undecided", "not measured")
-
-
 # allocation
 
 
@@ -612,19 +538,6 @@ def test_the_parts_of_creating_on_the_cpu_and_moving(allocations: dict[str, Answ
     )
     assert figure(answer, "randn").low == pytest.approx(value(answer, "randn"))
     assert answer.chart is not None and len(answer.chart.points) == 5
-
-
-def test_a_rest_that_launches_contradict_is_undecided(
-    creations: list[CaseRecord], tmp_path: Path
-) -> None:
-    records = [
-        replace(one, seconds=(one.seconds or 0.0) * (1 + (one.launch % 2 - 0.5) / 2))
-        if one.case.workload == "allocation.create"
-        else one
-        for one in creations
-    ]
-    said = asked_of(tmp_path, records)[WHERE.format("randn")].verdict
-    assert said.endswith("; whether they take as long alone as together is undecided")
 
 
 def test_parts_that_were_not_measured_are_named(
@@ -709,13 +622,6 @@ def test_what_fragmentation_costs_and_what_helps(tmp_path: Path) -> None:
     assert (tight.state, len(tight.figures)) == ("undecided", 0)
 
 
-def test_the_default_alone_is_an_answer(tmp_path: Path) -> None:
-    """In a quick run."""
-    found = asked_of(tmp_path, mixed("default", 8.0, peak_reserved=250 * MIB), device="cuda")
-    answer = found[FRAGMENTS.format("there is room")]
-    assert answer.verdict == "reserved at the peak, for what is allocated: default 2.50x"
-
-
 def batches(times_ms: dict[int, float], noise: float = 0.001) -> list[CaseRecord]:
     """Whose peak is 4MiB, and 10KiB an example."""
     return [
@@ -750,16 +656,6 @@ def test_a_larger_batch_costs_memory_in_proportion(tmp_path: Path) -> None:
             0.001,
             "16 examples: 8,000 items/s, and more is no faster; slower: 1 example 8x",
         ),
-        (
-            {1: 1.0, 16: 2.0, 64: 4.0},
-            0.001,
-            "64 examples: 16,000 items/s; slower: 1 example 16x and 16 examples 2x",
-        ),
-        (
-            {1: 1.0, 16: 16.0, 64: 64.0},
-            0.001,
-            "1 example: 1,000 items/s, and more is no faster",
-        ),
         ({1: 1.0, 16: 16.0}, 0.2, "undecided: no difference seen"),
     ],
 )
@@ -769,10 +665,6 @@ def test_what_a_larger_batch_gains(
     answer = asked_of(tmp_path, batches(times_ms, noise), device="cuda")[GAINS]
     assert answer.verdict == said
     assert value(answer, "16 examples") == pytest.approx(16e3 / times_ms[16], rel=noise)
-
-
-def test_one_batch_size_is_no_curve(tmp_path: Path) -> None:
-    assert not {MORE, GAINS} & set(asked_of(tmp_path, batches({16: 1.0}), device="cuda"))
 
 
 # is my link fine?
@@ -817,18 +709,9 @@ def linked(folder: Path, gpu: dict[str, Any], during: Any, *rates: float) -> Ans
     ("gpu", "during", "rates", "state", "note"),
     [
         pytest.param(H200, BUSY, (55.4, 55.1), "yes", None, id="healthy"),
-        pytest.param(H200, None, (55.4, 55.1), "yes", None, id="not read under load"),
         pytest.param(H200, BUSY, (55.4, 30), "no", NOTHING_SAYS, id="slow"),
         pytest.param(
             H200, NARROW, (27.7, 27.7), "no", "gpu0: the PCIe link is x8 of x16", id="narrow"
-        ),
-        pytest.param(
-            {**H200, "pcie_max_width": 8},
-            NARROW,
-            (27.5, 27.5),
-            "no",
-            NOTHING_SAYS,
-            id="a narrow slot that NVML calls the maximum",
         ),
         pytest.param(
             {**H200, "pcie_max_width": 8, "pci_device_max_width": 16},
@@ -847,15 +730,11 @@ def linked(folder: Path, gpu: dict[str, Any], during: Any, *rates: float) -> Ans
             id="throttled, which is no fault of the link",
         ),
         pytest.param({**H200, "name": "NVIDIA X1"}, BUSY, (55.4, 55.1), "yes", None, id="unknown"),
-        pytest.param(V100, BUSY, (8.6, 13.1), "no", "", id="below the floor"),
         pytest.param(V100, None, (9.5, 13.1), "no", NOTHING_SAYS, id="a floor proves no health"),
-        pytest.param(V100, None, (12.9, 13.1), "no", NOTHING_SAYS, id="just under 90 %"),
         pytest.param(V100, None, (13.0, 13.1), "yes", None, id="90 %"),
         pytest.param(GH200, None, (350, 297), "yes", None, id="C2C as published"),
-        pytest.param(GH200, None, (350, 200), "no", NOTHING_SAYS, id="C2C below it"),
         pytest.param(X1, None, (350, 297), "undecided", None, id="C2C of which nothing is known"),
         pytest.param(H200, BUSY, (55.4,), "partly", None, id="one direction"),
-        pytest.param(H200, BUSY, (30,), "no", NOTHING_SAYS, id="one slow direction"),
     ],
 )
 def test_the_link_is_judged_by_what_it_can_carry(
@@ -940,8 +819,6 @@ OWN = (
         ("floor", 299, "no"),
         ("floor", 400, "undecided"),
         ("measured", 310, "partly"),
-        ("measured", 290, "partly"),
-        ("measured", 200, "no"),
     ],
 )
 def test_the_users_own_figures_count(tmp_path: Path, kind: str, rate: float, state: str) -> None:
@@ -958,24 +835,6 @@ def test_a_link_that_cannot_be_read(tmp_path: Path) -> None:
     answer = linked(tmp_path, gpu, None, 20)
     assert answer.state == "undecided"
     assert answer.figures[0].note == ("its limit: the link cannot be read: a vGPU does not tell")
-
-
-def test_a_direction_that_failed_is_named(tmp_path: Path) -> None:
-    lost = failed(link_copy("device_to_host"))
-    for rate, state in ((55.4, "partly"), (30, "no")):
-        records = [*link_copies({"host_to_device": rate}), lost]
-        facts = {**FACTS, "gpu0": H200}
-        folder = tmp_path / state
-        answer = asked_of(folder, records, BUSY, facts=facts, device="cuda")[LINK]
-        assert answer.state == state
-        back = figure(answer, "device to host")
-        assert (back.status, back.reason) == ("failed", "it broke")
-
-
-def test_nothing_pinned_was_measured(tmp_path: Path) -> None:
-    records = [skipped(link_copy("host_to_device"), "out of pages")]
-    answer = asked_of(tmp_path, records, device="cuda")[LINK]
-    assert (answer.state, answer.verdict) == ("unavailable", "skipped: out of pages")
 
 
 # loading
@@ -999,28 +858,6 @@ def test_the_fewest_workers_than_which_no_more_are_faster(feeding: dict[str, Ans
     assert verdict(one, "8 workers")[0] == "slower", "by the copy, which is 5 % of the step"
     assert one.chart is not None
     assert [rule.low for rule in one.chart.rules] == [pytest.approx(1.001e-3, rel=1e-3)]
-
-
-def test_a_few_launches_do_not_say_how_many_workers(
-    loadings: list[CaseRecord], tmp_path: Path
-) -> None:
-    one = asked_of(tmp_path, repeated(loadings, 2), launches=2)[WORKERS]
-    assert one.state == "undecided"
-    assert one.verdict.startswith("undecided: 2 launches tell only large differences")
-    assert value(one, "4 workers") == pytest.approx(1.054e-3, rel=1e-3)
-
-
-def test_where_more_workers_scatter_no_difference_is_seen(
-    loadings: list[CaseRecord], tmp_path: Path
-) -> None:
-    scattered = [
-        replace(one, seconds=(one.seconds or 0.0) * (0.6 + one.launch % 2))
-        if one.case.values.get("num_workers") == 8
-        else one
-        for one in repeated(loadings)
-    ]
-    said = asked_of(tmp_path, scattered)[WORKERS].verdict
-    assert said.startswith("4 workers: 1.05 ms a step, and no difference seen with more; slower:")
 
 
 def test_what_pinning_a_side_stream_and_a_prefetch_gain(feeding: dict[str, Answer]) -> None:
@@ -1053,15 +890,3 @@ def test_what_starting_workers_costs(feeding: dict[str, Answer]) -> None:
     assert value(one, "new") - value(one, "persistent") == (
         pytest.approx(4 * Link().start_worker_s)
     )
-
-
-def test_a_quick_run_asks_only_what_it_varied(loadings: list[CaseRecord], tmp_path: Path) -> None:
-    """Of GPUs: without another prefetch_factor there is nothing to compare."""
-    loads = families.load(("loading",))
-    quick = [one for one in loadings if loads[one.case.workload].is_quick(one.case)]
-    assert [*asked_of(tmp_path, repeated(quick))] == [
-        WORKERS,
-        "Does pin_memory=True help, with .to(device, non_blocking=True)?",
-        "Does a side-stream prefetcher help beyond non_blocking, with pin_memory=True?",
-        BATCHES,
-    ]

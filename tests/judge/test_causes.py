@@ -58,16 +58,6 @@ def test_unchanged_facts_and_new_commits_are_the_codes() -> None:
     assert told.why[-1] == f"most likely {sha(60)[:8]} Copy twice"
 
 
-def test_a_driver_that_slows_everything_is_the_environments() -> None:
-    found = judged(nightly(120), step(None, 1.04))
-    one = the_step(found)
-    assert one.series is None
-    told = label(found, facts=(DRIVER,))
-    assert told.label == "environment"
-    assert told.why[0] == "10 of 10 series of this machine moved with it"
-    assert label(found).label == "machine-wide"  # the facts say nothing
-
-
 def test_both_changed_and_one_series_moved() -> None:
     told = label(judged(nightly(120), step()), facts=(DRIVER,))
     assert told.label == "code"
@@ -176,14 +166,6 @@ def test_a_step_between_two_runs_of_one_commit_is_the_environments(
     assert (told.label, told.why[0]) == (label, first)
 
 
-def test_without_facts_only_what_else_moved_tells() -> None:
-    alone = judged(nightly(120, cases=(3,)), step())
-    told = label(alone, facts=None)
-    assert told.label == "unknown"
-    assert told.why[0] == "no facts are stored for both sides"
-    assert label(judged(nightly(120), step()), facts=None).label == "code"
-
-
 def test_where_the_machine_moved_too() -> None:
     def level(case: int, run: NightlyRun) -> float:
         return (1.3 if case == 3 else 1.05) if run.commit >= 60 else 1.0
@@ -211,13 +193,6 @@ def test_breaks_say_what_changed() -> None:
     assert (told.label, told.why) == ("measurement changed", ("version 1 -> 2",))
 
 
-def test_unrecorded_environment_needs_more_than_a_doubt() -> None:
-    """Facts are the same, the code is new, another machine passed it: still the code's."""
-    here = judged(nightly(120), step())
-    still = judged(nightly(120), step(size=1.0), machine="still", seed=2)
-    assert label(here, still).label == "code"
-
-
 def outing(size: float = 1.15, until: int = 58) -> Any:
     """Series 3 is slower from night 45 on, until it is not."""
     return lambda which, run: size if which == 3 and 45 <= run.commit < until else 1.0
@@ -238,12 +213,6 @@ def test_temporary_events_of_two_machines_are_held_against_each_other() -> None:
     (step,) = stayed.found
     seen = Everything([stayed, both]).look(step, stayed)
     assert (seen.elsewhere, seen.passed) == ((), ())
-
-
-def test_other_series_that_came_back_too_did_move() -> None:
-    level = outing()
-    found = judged(nightly(120), lambda case, run: level(3, run) if case < 3 else 1.0)
-    assert Everything([found]).look(found.found[0], found).others == (2, 9)
 
 
 @pytest.mark.parametrize(("until", "status"), [(58, "temporary"), (100, "recovered")])

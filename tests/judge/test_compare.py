@@ -87,13 +87,6 @@ def test_ties_on_one_side_do_not_hide_a_plain_shift() -> None:
     assert shift([1.0] * 5, [1.0] * 5).p_value == 1.0
 
 
-def test_large_samples_take_the_normal_approximation() -> None:
-    rng = random.Random(1)
-    many = [rng.gauss(0, 1) for _ in range(60)]
-    found = shift(many, [value + 2 for value in many])
-    assert found.p_value < 1e-12 and found.low < 2.0 < found.high
-
-
 def one(first: list[list[float]], second: list[list[float]]) -> Comparison:
     return compare({"series": (first, second)})["series"]
 
@@ -140,7 +133,6 @@ def test_an_interval_that_leaves_zero_out_is_not_the_same() -> None:
     [
         ([], [[1.0]], "no number on one side"),
         ([[0.0, -1.0, math.nan]], [TEN], "no number on one side"),
-        ([TEN[:6]], [TEN[:6]], "6 and 6 launches: 7 a side are needed"),
         ([TEN[:3]], [[x + 1 for x in TEN[:3]]], "3 and 3 launches: 7 a side are needed"),
     ],
 )

@@ -50,13 +50,6 @@ def test_a_noisy_place_is_known_to_some_points() -> None:
     assert sha(60) in {column.commit for column in one.around()}
 
 
-def test_near_is_no_wider_than_the_place_is_unsure() -> None:
-    (one,) = judged(nightly(100), only(3, (50, 1.3))).found
-    near = {sha(n) for n in range(45, 56)} & one.event.near
-    assert near == {sha(50 + n) for n in range(-one.slack, one.slack + 1)}
-    assert one.slack < 4
-
-
 def test_recovered_stays_in_the_list() -> None:
     up, down = judged(nightly(120), only(3, (40, 1.1), (80, 1 / 1.1))).found
     assert (up.status, down.status) == ("recovered", "confirmed")
@@ -72,12 +65,6 @@ def test_a_break_ends_what_was_before_it() -> None:
     found = own(judged(runs, only(3, (40, 1.1))))
     assert [one.status for one in found if one.series == 3] == ["ended", "break"]
     assert {one.why for one in found if one.status == "break"} == {"version 1 -> 2"}
-
-
-def test_a_place_stays_as_unsure_when_a_break_ends_the_step() -> None:
-    runs = [NightlyRun(commit=n, day=n, row={"version": "1" if n < 80 else "2"}) for n in range(85)]
-    (one,) = [one for one in judged(runs, only(3, (40, 1.1))).found if one.status == "ended"]
-    assert one.low is None and one.slack == 1 and len(one.event.near) == 6
 
 
 def test_a_version_that_changes_all_numbers_is_no_event_of_the_machine() -> None:
@@ -127,16 +114,6 @@ def test_partial_runs_do_not_blur_the_machine() -> None:
     found = judged(runs, lambda case, run: 1.05 if run.commit >= 81 else 1.0)
     assert [one.event.id for one in found.found] == ["machine:box"]
     assert abs(found.found[0].change.index - 81) <= 1
-
-
-def test_a_fall_to_nothing_and_a_jump_to_everything() -> None:
-    found = judged(
-        nightly(120),
-        lambda case, run: {(3, True): 1e250, (4, True): 1e-250}.get((case, run.commit >= 60), 1.0),
-    )
-    assert sorted(one.series for one in found.found if one.series is not None) == [3, 4]
-    for one in found.found:
-        assert None not in (one.low, one.high, one.before_s, one.after_s)
 
 
 def test_an_old_commit_measured_again_is_named_by_its_run() -> None:

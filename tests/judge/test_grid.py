@@ -41,20 +41,6 @@ def test_a_backfill_fills_its_holes() -> None:
     assert not found.reruns and not np.isnan(found.logs).any()
 
 
-def test_what_was_missing_at_an_older_commit_is_no_rerun() -> None:
-    runs = [*nightly(10, cases=(0, 1)), NightlyRun(commit=3, day=40)]
-    found = grid(runs)
-    assert {one.series for one in found.reruns} == {0, 1}
-    assert np.isfinite(found.logs).sum() == 10 * 2 + len(CASES) - 2
-
-
-def test_partial_runs_keep_their_columns() -> None:
-    runs = [NightlyRun(commit=n, day=n, cases=(0, 1) if n % 2 else range(2, 10)) for n in range(10)]
-    found = grid(runs)
-    assert np.isfinite(found.logs[0]).tolist() == [n % 2 == 1 for n in range(10)]
-    assert np.isfinite(found.logs[5]).tolist() == [n % 2 == 0 for n in range(10)]
-
-
 def test_what_is_left_out_is_counted() -> None:
     runs = [
         *nightly(5),

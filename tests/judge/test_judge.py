@@ -6,11 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hostbench.judge import levels
 from hostbench.judge.change import Change
 from hostbench.judge.detector import detect, judge, log_seconds
 from hostbench.judge.evidence import MIN_EFFECT
-from hostbench.judge.prune import _slack
 from tests import known_changes as noise
 from tests.conftest import SoakSeeds
 from tests.known_changes import noise as noise_of_family
@@ -35,12 +33,7 @@ def test_a_step_is_found_where_it_is() -> None:
     assert faster.effect == pytest.approx(-1 / 11, abs=0.005)
 
 
-def test_without_any_noise_too() -> None:
-    (change,) = detect([1.0] * 40 + [1.05] * 40)
-    assert (change.index, round(change.effect, 9)) == (40, 0.05)
-
-
-@pytest.mark.parametrize("num", [0, 1, 2, 3, 10, 11, 12, 50])
+@pytest.mark.parametrize("num", [0, 1, 11, 50])
 def test_a_constant_series_has_no_change(num: int) -> None:
     assert detect([0.25] * num) == []
 
@@ -57,7 +50,7 @@ def test_up_and_down_again_is_one_temporary_event() -> None:
     assert (event.until, round(event.effect, 1)) == (68, 0.2)
 
 
-@pytest.mark.parametrize("num", [7, 9, 12, 13, 20, 24, 25, 40])
+@pytest.mark.parametrize("num", [7, 12, 13, 24, 25, 40])
 def test_no_length_of_a_plain_regression_goes_unseen(num: int) -> None:
     """Whatever it is called: a temporary event, or a step and its recovery."""
     values = series(0.005, (60, 1.0), (num, 1.15), (60, 1.0))
@@ -99,16 +92,6 @@ def test_short_visits_say_that_a_stay_as_high_is_no_step_yet() -> None:
     higher = series(0.005, (15, 1.2))
     (change,) = detect([*np.exp(before).tolist(), *higher])
     assert change.index == 100
-
-
-def test_the_cheaper_path_says_which_of_two_levels_is_the_second_state() -> None:
-    rows = np.array([throttling(100, 0.08)])
-    noise_of_rows = levels.noise_of(rows)
-    above, below = (
-        levels.cheapest(rows, noise_of_rows, gap=np.array([gap])) for gap in (0.08, -0.08)
-    )
-    assert above.cost[0] < below.cost[0]
-    assert above.away[0].tolist() == (rows[0] > 0.04).tolist()
 
 
 @pytest.mark.parametrize("level", [1.03, 0.97])
@@ -171,14 +154,9 @@ def test_a_break_is_reported_and_splits_the_baseline() -> None:
     assert places(both) == [(50, "break", "confirmed"), (100, "step", "confirmed")]
 
 
-@pytest.mark.parametrize("breaks", [[0], [80], [200], [-3]])
+@pytest.mark.parametrize("breaks", [[0], [80], [-3]])
 def test_a_break_outside_breaks_nothing(breaks: list[int]) -> None:
     assert detect(series(0.005, (80, 1.0)), breaks=breaks) == []
-
-
-def test_what_is_no_time_is_missing() -> None:
-    logs = log_seconds([1.0, 0.0, -1.0, math.nan, math.inf])
-    assert np.isnan(logs).tolist() == [False, True, True, True, True]
 
 
 def test_the_detectable_effect_grows_with_the_noise() -> None:
@@ -244,10 +222,3 @@ def test_found_and_false_on_the_reference_families(soak_seeds: SoakSeeds) -> Non
 
 def _is(change: Change, step: noise.Step) -> bool:
     return abs(change.index - step.index) <= 3 and change.effect * step.log_effect > 0
-
-
-def test_the_uncertainty_of_a_place_is_counted_to_both_sides() -> None:
-    assert _slack([0.0, 1.0, 0.0, 0.0], 1) == 0
-    assert _slack([1.0, 0.0, 0.0, 0.0, 0.0, 1.0], 0) == 5
-    assert _slack([0.02, 0.02, 0.94, 0.02, 0.0], 2) == 2
-    assert _slack([0.5, 0.5], 1) == 1

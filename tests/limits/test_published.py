@@ -45,11 +45,8 @@ def test_the_file_travels_in_the_wheel() -> None:
     ("gpu", "direction", "expected"),
     [
         ("NVIDIA H200", "host_to_device", "55.43 GB/s for H200"),
-        ("NVIDIA H200", "device_to_host", "55.06 GB/s for H200"),
         ("NVIDIA A100-SXM4-40GB", "host_to_device", "25.94 to 26.19 GB/s for A100"),
         ("NVIDIA H100 80GB HBM3", "device_to_host", "a floor of 48 GB/s for H100"),
-        ("NVIDIA GeForce RTX 4090", "device_to_host", "26.3 to 27.1 GB/s for RTX 4090"),
-        ("NVIDIA GH200 480GB", "host_to_device", "346 to 375 GB/s for GH200"),
         ("Tesla V100-SXM2-32GB", "host_to_device", "a floor of 9 to 10 GB/s for V100"),
     ],
 )
@@ -73,20 +70,11 @@ def test_the_users_figures_join(tmp_path: Path) -> None:
     assert published.band(more, "Card X-900", "host_to_device") is None
 
 
-def test_no_file_is_no_warning(tmp_path: Path) -> None:
-    warnings: list[str] = []
-    assert published.load(tmp_path, warnings.append) == published.shipped()
-    assert warnings == []
-
-
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("100\n", '"fast"\n', "Expected `float`, got `str` - at `$.low_gb_per_s`"),
         ("100\n", "200\n", "'low_gb_per_s' is 200.0; it must be at most high_gb_per_s, 101.5"),
-        ('"host_to_device"', '"up"', "Invalid enum value 'up' - at `$.direction`"),
-        ('source = "our lab"\n', "", "missing required field `source`"),
-        ('["card", "9000"]', '["My Card"]', "at `$.words[0]`"),
         ("source", 'colour = "red"\nsource', "unknown field `colour`"),
     ],
 )
@@ -100,21 +88,12 @@ def test_a_wrong_entry_is_named_and_the_others_stand(
     assert said in warning and "mend it" in warning
 
 
-@pytest.mark.parametrize(
-    "text", ["[[figure]", "figure = 3", b"\xff\xfe", "[figure]\nhardware = 'x'"]
-)
+@pytest.mark.parametrize("text", ["[[figure]", "figure = 3", b"\xff\xfe"])
 def test_a_file_that_is_no_list_of_figures(tmp_path: Path, text: str | bytes) -> None:
     more, warnings = load(tmp_path, text)
     assert more == []
     (warning,) = warnings
     assert str(tmp_path / published.FILE) in warning and "shipped figures stand alone" in warning
-
-
-def test_a_folder_in_its_place_is_a_warning(tmp_path: Path) -> None:
-    (tmp_path / published.FILE).mkdir()
-    warnings: list[str] = []
-    assert published.load(tmp_path, warnings.append) == published.shipped()
-    assert len(warnings) == 1
 
 
 def test_only_pinned_and_peer_copies_are_comparable() -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from hostbench.core.lanes import Lane, extent, length
+from hostbench.core.lanes import Lane, length
 from hostbench.core.records import Launch, Outcome
 from hostbench.device.activity import Activity, lanes
 from hostbench.device.base import Device
@@ -133,16 +133,6 @@ def test_waits_for_data_are_seen_and_what_is_loaded_stays_whole() -> None:
     loader.close()
 
 
-def test_nothing_is_noted_before_and_after() -> None:
-    dev = watched(device())
-    step = overlapping(dev)
-    step()
-    dev.synchronize()
-    first = trace(dev, Prepared(step=step))
-    assert first == trace(dev, Prepared(step=step))
-    assert extent(first)[0] == 0.0
-
-
 def test_the_cpu_device_has_its_threads_clock() -> None:
     real = CpuDevice()
     try:
@@ -181,14 +171,6 @@ def test_lanes_are_in_the_order_of_streams_and_places() -> None:
     assert {lane.place for lane in lanes(did[1:])} == {""}
 
 
-def test_the_lead_is_seen_too() -> None:
-    dev = watched(device())
-    host, there = dev.host_buffer(N, pinned=True), dev.buffer(N)
-    step = partial(dev.copy, there, host, blocking=False)
-    calls, _ = trace(dev, Prepared(step=step, depth=3, lead=2))
-    assert [one.name for one in calls.spans].count("copy") == 5
-
-
 def has_ranks(family: str) -> bool:
     return any(work.ranks is not None for work in load((family,)).values())
 
@@ -216,11 +198,3 @@ def test_every_case_of_the_simulated_device_can_be_traced(family: str) -> None:
         assert outcome.lanes[0].spans[-1].name == "synchronize"
         assert outcome.num_steps >= 1
     assert any(outcome.lanes for outcome in outcomes)
-
-
-def test_other_launches_bring_no_lanes() -> None:
-    case = next(iter(load(("overlap",))["overlap.pipeline"].cases()))
-    launch = Launch(family="overlap", settings={}, device="simulated", cases=(case,))
-    said: list[Any] = []
-    worker.walk(launch, said.append)
-    assert [one.lanes for one in said if isinstance(one, Outcome)] == [()]

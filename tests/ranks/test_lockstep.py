@@ -14,7 +14,7 @@ from hostbench.device.base import Device
 from hostbench.device.cuda import CudaDevice
 from hostbench.measure.measure import Prepared, Settings
 from hostbench.measure.workload import Workload, workload
-from hostbench.ranks import group, lockstep, membership, rank
+from hostbench.ranks import group, lockstep, rank
 from hostbench.ranks.group import Seat
 from hostbench.ranks.pool import Deadline
 from hostbench.ranks.replies import RankFailure
@@ -27,15 +27,6 @@ def test_per_iteration_the_slowest_rank_counts_on_each_clock() -> None:
     assert lockstep.slowest(ranks) == [(3.0, 0.5), (4.0, 0.9)]
     with pytest.raises(ValueError):
         lockstep.slowest([[(1.0, 1.0)], []])
-
-
-def test_the_proof_names_every_rank_that_is_wrong() -> None:
-    assert lockstep.proof([None, None]) == "passed"
-    assert lockstep.proof([None, "a", "b"]) == "failed: rank 1: a; rank 2: b"
-
-
-def test_an_order_holds_what_fits_into_the_time_left() -> None:
-    assert [lockstep.chunk(left, 1.0) for left in (-1.0, 0.5, 1.5, 3.2, 99.0)] == [1, 1, 1, 3, 5]
 
 
 class Script:
@@ -181,13 +172,6 @@ def test_ranks_do_not_share_a_gpu(monkeypatch: pytest.MonkeyPatch, has: int, ope
         group.take(seat)
 
 
-def test_more_cpu_ranks_than_cores_are_oversubscribed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "num_devices", lambda name: 2)
-    found = [group.is_oversubscribed("cpu", num) for num in (1, 2, 4, 8)]
-    assert found == [False, False, True, True]
-    assert not group.is_oversubscribed("cuda", 8)
-
-
 def test_the_simulated_device_has_no_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "load", lambda families: {WORK.name: WORK})
     messages: list[Message] = []
@@ -219,11 +203,6 @@ def test_a_ranks_peak_is_of_its_steps_alone(monkeypatch: pytest.MonkeyPatch) -> 
         one.iterate(1)
         wrong, memory = one.finish()
         assert (wrong, memory["peak_allocated"]) == (None, 2 * MIB)
-
-
-def test_a_process_that_is_no_rank_has_no_group() -> None:
-    with pytest.raises(RuntimeError, match="no rank"):
-        membership.current()
 
 
 def test_a_family_has_ranks_or_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """Who is to blame when not every rank is done."""
 
-import os
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -45,14 +44,12 @@ def test_ranks_that_are_done_or_skip_are_no_failure() -> None:
     [
         ({0: TORN, 1: TORN, 2: Lost(KILLED), 3: TORN}, "rank 2 was lost: killed by SIGKILL"),
         ({0: TORN, 2: Lost(EXITED_7)}, "rank 2 was lost: exit code 7"),
-        ({1: Lost(ABORTED), 3: Lost(KILLED)}, "rank 3 was lost: killed by SIGKILL"),
         ({1: Lost(None), 3: Lost(KILLED)}, "rank 3 was lost: killed by SIGKILL"),
         (
             {0: TORN, 1: Lost(None, "it waits")},
             "rank 1 was lost: it closed its pipe, and its process does not end: it waits",
         ),
         ({0: TORN, 1: TORN, 3: OWN}, "rank 3: ValueError: own"),
-        ({3: OWN, 1: OWN}, "rank 1: ValueError: own"),
         ({2: TORN, 1: TORN}, "rank 1: RuntimeError: Connection closed by peer"),
     ],
 )
@@ -66,8 +63,6 @@ def test_the_culprit_is_named_not_who_complains_first(
     ("replies", "standings", "said"),
     [
         ({}, (IN, IN, OUT, BEHIND), "rank 3 did not answer within 20 s"),
-        ({}, (IN, BEHIND, IN, BEHIND), "ranks 1, 3 did not answer within 20 s"),
-        ({}, (OUT, OUT, OUT, OUT), "ranks 0, 1, 2, 3 did not answer within 20 s"),
         ({0: Done(1), 1: Done(1), 3: Done(1)}, (IN,) * 4, "rank 2 did not answer within 20 s"),
         (
             {},
@@ -95,10 +90,8 @@ STOPPED = "stopped (SIGSTOP or a debugger) and did not answer within 20 s"
     ("replies", "standings", "said"),
     [
         ({}, (IN, at(IN, "S"), at(IN, "T"), IN), f"rank 2 is {STOPPED}"),
-        ({}, (BEHIND, IN, at(IN, "t"), IN), f"rank 2 is {STOPPED}"),
         ({}, (IN, at(IN, "T"), at(IN, "T"), IN), f"ranks 1, 2 are {STOPPED}"),
         ({0: TORN, 1: TORN, 3: TORN}, (IN, IN, at(IN, "T"), IN), f"rank 2 is {STOPPED}"),
-        ({0: TORN, 1: OWN}, (IN, IN, at(IN, "T"), IN), "rank 1: ValueError: own"),
         (
             {},
             (IN, at(IN, "D"), IN, IN),
@@ -116,8 +109,3 @@ def test_a_rank_that_the_kernel_holds_is_named_first(
 def test_the_traceback_of_the_culprit_comes_along() -> None:
     found = failure({0: TORN, 1: OWN}, (IN, IN), 1.0)
     assert isinstance(found, RankFailure) and found.traceback == "traceback"
-
-
-def test_exit_states_are_wait_statuses() -> None:
-    pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 7"], {})
-    assert os.waitpid(pid, 0)[1] == EXITED_7

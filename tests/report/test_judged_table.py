@@ -18,7 +18,7 @@ from hostbench.judge.grid import Along
 from hostbench.report import judging
 from hostbench.report.choice import Request, choose, events
 from hostbench.report.judged import Explainer, judge_history
-from hostbench.report.judged_rows import SPARKS, sparkline
+from hostbench.report.judged_rows import SPARKS
 from hostbench.report.judged_table import JudgedTable, NotJudgedError
 from hostbench.report.judging import KeptSets
 from hostbench.store import triage
@@ -124,12 +124,6 @@ def test_what_moved_with_its_machine_has_changed(tmp_path: Path) -> None:
     assert stayed["change"] == 0 and pd.isna(stayed["changed_effect"])
 
 
-def test_a_recent_step_is_the_change_and_the_picture_keeps_it() -> None:
-    logs = np.where(np.arange(200) < 120, 0.0, np.log(2.0))
-    assert sorted(set(sparkline(logs))) == [1.0, 2.0]
-    assert sparkline(np.array([0.0, np.nan])) == [1.0]
-
-
 def test_only_a_machine_whose_readings_changed_is_judged_again(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,18 +203,6 @@ def test_a_process_of_its_own_makes_it(process: Any) -> None:
     own, started = process
     assert started.wait(60) == 0
     assert own.whole.is_dir() and not own.progress.exists()
-
-
-def test_git_is_asked_in_the_project_of_the_results(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Path | None] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda _, cwd, **about: asked.append(cwd))
-    own = KeptSets.of(History(results), "run-time")
-    judging.start(results, own)
-    (results.parent / "asv.conf.json").write_text("{}")
-    judging.start(results, own)
-    assert asked == [None, results.parent.resolve()]
 
 
 def test_an_error_is_read_by_who_waits(tmp_path: Path) -> None:

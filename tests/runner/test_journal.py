@@ -98,12 +98,6 @@ def test_a_damaged_middle_line_is_counted_and_the_rest_read(tmp_path: Path, dama
     assert read.finish is not None
 
 
-def test_a_line_of_a_later_hostbench_is_passed_over(tmp_path: Path) -> None:
-    read = edit(written(tmp_path), lambda lines: lines.insert(2, b'{"kind": "weather"}\n'))
-    assert read.records == RECORDS
-    assert read.damaged == []
-
-
 @pytest.mark.parametrize(
     "first",
     [b"", b"[]", b'{"kind": "case"}', b"\xff", b'{"kind": "run", "format": 99}', b"[" * 100_000],

@@ -49,20 +49,6 @@ def test_plain_lines_come_at_least_every_10_seconds(clock: Clock) -> None:
     assert "\r" not in out.getvalue() and "\033" not in out.getvalue()
 
 
-def test_plain_lines_are_flushed(clock: Clock) -> None:
-    class Pipe(io.StringIO):
-        flushed = 0
-
-        def flush(self) -> None:
-            self.flushed = len(self.getvalue())
-
-    out = Pipe()
-    bar = Bar(out)
-    bar.begin(1)
-    bar.walk("launch 1 of 1", ["transfer"])
-    assert out.flushed == len(out.getvalue()) > 0
-
-
 def test_a_line_says_what_runs_and_the_time_left(clock: Clock) -> None:
     out = io.StringIO()
     bar = Bar(out)
@@ -97,26 +83,6 @@ def test_the_time_left_is_told_only_from_a_whole_launch(clock: Clock) -> None:
             bar.case(record(copy_case()))
     bar.walk("launch 2 of 3", ["slow"])
     assert "launch 2 of 3, slow, 0:11 left" in out.getvalue()
-
-
-def test_a_case_is_named_as_a_person_types_it(clock: Clock) -> None:
-    out = io.StringIO()
-    bar = Bar(out)
-    bar.begin(4)
-    bar.walk("launch 1 of 2", ["transfer"])
-    clock.now_s += 30
-    bar.started(copy_case(nbytes=32 << 20))
-    assert "host_to_device[cpu,32MiB," in out.getvalue()
-
-
-def test_what_is_dropped_counts_as_done(clock: Clock) -> None:
-    out = io.StringIO()
-    bar = Bar(out)
-    bar.begin(4)
-    bar.dropped(3)
-    clock.now_s += 60
-    bar.walk("launch 2 of 2", ["transfer"])
-    assert "[##################......]" in out.getvalue() and "0:20 left" in out.getvalue()
 
 
 def test_a_failure_is_said_at_once_and_stays(clock: Clock) -> None:
@@ -161,27 +127,6 @@ def test_an_error_leaves_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch)
         raise ZeroDivisionError
     assert sys.stderr is out and sys.stdout is before[0]
     assert "above the bar\n" in out.getvalue() and out.getvalue().count("\x1b[?25h") == 1
-
-
-@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
-def test_no_colour_and_dumb_terminals(terminal: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("TERM", terminal)
-    out = Terminal()
-    with Bar(out) as bar:
-        bar.begin(4)
-        bar.walk("launch 1 of 1", ["transfer"])
-    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", out.getvalue())
-    assert ("\x1b" in out.getvalue()) is (terminal == "xterm")
-
-
-def test_an_empty_plan_is_done(clock: Clock) -> None:
-    out = io.StringIO()
-    bar = Bar(out)
-    bar.begin(0)
-    bar.walk("launch 1 of 1", ["transfer"])
-    assert "[########################]" in out.getvalue()
-    bar.end()
 
 
 def test_a_reason_is_one_line_without_control_characters(clock: Clock) -> None:

@@ -1,6 +1,5 @@
 """One launch in a worker, walked in this process over workloads made for the test."""
 
-import gc
 import json
 import os
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from hostbench.core.case import Case
-from hostbench.core.errors import BrokenError, DeviceLost, Unavailable, UsageError
+from hostbench.core.errors import BrokenError, DeviceLost, Unavailable
 from hostbench.core.processes import children
 from hostbench.core.records import Launch, Message, Opened, Opening, Outcome, Started
 from hostbench.device.base import Device
@@ -76,18 +75,6 @@ def test_each_case_starts_and_ends_in_order() -> None:
     assert done[0].seconds == pytest.approx(1e-3 + 5e-6)
 
 
-def test_a_simulated_step_of_the_host_is_not_warmed_up() -> None:
-    """Else a clock that does not see it has it done a thousand times, for nothing."""
-    STEPS.clear()
-    (done,) = outcomes("host")
-    assert done.status == "ok" and len(STEPS) < 20
-
-
-def test_a_skip_says_why() -> None:
-    (skip,) = outcomes("skips")
-    assert (skip.status, skip.reason) == ("skipped", "not here")
-
-
 def test_a_failure_is_one_line_and_the_next_case_goes_on() -> None:
     wrong, fine = outcomes("raises", "fine")
     assert wrong.status == "failed"
@@ -130,24 +117,6 @@ def test_a_device_that_is_refused_is_asked_once(monkeypatch: pytest.MonkeyPatch)
     assert {(m.status, m.reason) for m in messages} == {("skipped", "there is no cuda")}
 
 
-def test_a_device_that_does_not_settle_is_refused_and_a_broken_one_fails(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Unsettled(SimulatedDevice):
-        def settle(self) -> None:
-            raise Unavailable("never steady")
-
-    monkeypatch.setattr(worker, "open_device", lambda name, launch: Unsettled())
-    assert [o.reason for o in outcomes("fine", "fine")] == ["never steady"] * 2
-
-    def broken(name: str, **_: int) -> Device:
-        raise UsageError("no driver")
-
-    monkeypatch.setattr(worker, "open_device", broken)
-    (outcome,) = outcomes("fine")
-    assert outcome.status == "failed" and "UsageError: no driver" in str(outcome.reason)
-
-
 @pytest.mark.parametrize(
     ("error", "why"),
     [
@@ -167,14 +136,6 @@ def test_a_device_that_is_lost_ends_the_walk_without_an_outcome(
 
     monkeypatch.setattr(worker, "open_device", lost)
     assert walk("fine", "fine", device=None)[1:] == [Opening(device="cuda"), Opened(lost=why)]
-
-
-def test_a_case_of_an_unknown_workload_is_failed() -> None:
-    case = Case.of("odd.gone", {"device": "cuda"})
-    messages: list[Message] = []
-    worker.walk(Launch(family="odd", settings={}, cases=(case,)), messages.append)
-    assert isinstance(messages[-1], Outcome) and messages[-1].status == "failed"
-    assert "odd.gone" in str(messages[-1].reason)
 
 
 def test_a_device_that_cannot_be_reset_ends_the_walk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,12 +334,6 @@ def test_a_torch_that_cannot_be_imported_is_said_to_be_so(
     wrong = "the fork server could not import torch \\(exit code 1\\): ModuleNotFoundError"
     with Launcher() as launcher, pytest.raises(BrokenError, match=wrong):
         list(launcher.run(Launch(family="asking", settings={}, cases=cases)))
-
-
-def test_a_worker_collects_garbage_as_any_program_does() -> None:
-    """The server does not, as long as it imports."""
-    server._import(("json",))
-    assert gc.isenabled()
 
 
 class Forking:
