@@ -142,14 +142,6 @@ def test_imports_point_down() -> None:
     assert not wrong
 
 
-def test_a_public_name_counts_as_its_room() -> None:
-    """So a family may say `from hostbench import DEVICES`, and not `import Compare`."""
-    path = ROOT / "hostbench" / "families" / "one.py"
-    names = ((1, "hostbench.DEVICES"), (2, "hostbench.Compare"), (3, "hostbench.core.units"))
-    source = Source(path=path, imports=names, functions=())
-    assert [room for _, room in source.rooms()] == ["measure", "report", "core"]
-
-
 def test_nobody_imports_the_edges() -> None:
     edges = {"benchmarks", "dashboard", "tests"}
     found = {
@@ -229,16 +221,6 @@ def test_what_asv_and_simulated_workers_import_is_light() -> None:
     """asv starts four processes or so for each family and round."""
     heavy = ("numpy", "torch", "pandas", "click")
     check_unloaded("hostbench.suite, hostbench.device.simulated", f"m in {heavy}")
-
-
-def test_reading_history_loads_no_launcher() -> None:
-    check_unloaded("hostbench.store.history", "'launcher' in m")
-
-
-def test_where_results_lie_is_known_without_pandas() -> None:
-    """Tab completes machines by it, and `hostbench dashboard` gives way to Streamlit."""
-    heavy = ("numpy", "pandas", "deltalake")
-    check_unloaded("hostbench.cli.dashboard, hostbench.cli.results", f"m in {heavy}")
 
 
 def test_the_name_of_a_type_has_one_meaning() -> None:
