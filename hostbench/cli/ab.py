@@ -43,7 +43,7 @@ from hostbench.runner.places import project_root
 from hostbench.runner.plan import STANDARD
 from hostbench.vcs import side
 from hostbench.vcs.own import is_own
-from hostbench.vcs.repo import Checkout, GitError, about, commit_of, working_tree
+from hostbench.vcs.repo import Checkout, about, commit_of, working_tree
 from hostbench.vcs.side import WORKING_TREE, NothingDiffers, Side
 
 MOST_LAUNCHES = 20
@@ -224,14 +224,11 @@ def _about(options: AbOptions, measured: Measured | None = None) -> list[str]:
     if measured is None:
         second = [name for name in options.names[:1] if name not in known_families()]
         return [f"A: {options.a}", f"B: {[*second, WORKING_TREE][0]}", again]
-    lines = []
-    for letter, one in zip("AB", measured.sides, strict=True):
-        try:
-            subject = f": {about(Path.cwd(), str(one.code.commit))}"
-        except GitError:
-            subject = ""
-        lines.append(f"{letter}: {_called(one)}{subject}")
-    return [*lines, f"machine: {measured.setup.machine}", again]
+    sides = (
+        f"{letter}: {_called(one)}: {about(Path.cwd(), str(one.code.commit))}"
+        for letter, one in zip("AB", measured.sides, strict=True)
+    )
+    return [*sides, f"machine: {measured.setup.machine}", again]
 
 
 def repository(results: Path) -> tuple[Path, Checkout]:

@@ -336,12 +336,8 @@ def rest_of(
 
 
 def _check_alone(options: Measuring) -> None:
-    others = (options.launches, options.device, options.seed)
-    if (
-        options.families
-        or options.case
-        or options.quick
-        or any(value is not None for value in others)
+    if any((options.families, options.case, options.quick, options.device)) or (
+        options.launches or options.seed is not None
     ):
         raise UsageError("--resume takes the cases of the run it finishes: leave the others out")
 

@@ -10,7 +10,7 @@ from hostbench.core.units import format_bytes, format_seconds, number_of
 from hostbench.judge.compare import Comparison, KeyT
 from hostbench.judge.grid import short_version
 from hostbench.report.sides import Key, Lacking, Sides
-from hostbench.report.table import Cell, Column, Heading, Part, Table
+from hostbench.report.table import Cell, Column, Heading, Part, Table, plain
 
 COLUMNS = (
     Column(title="verdict", keys=("verdict", "provisional")),
@@ -66,6 +66,7 @@ def as_json(
     remarks: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The same as plain values."""
+    rows = plain(table(comparisons, sides))
     return {
         "first": names[0],
         "second": names[1],
@@ -84,21 +85,8 @@ def as_json(
             for lack in sides.lacking
         ],
         "series": [
-            {
-                "series": name_of(key),
-                "verdict": one.verdict,
-                "effect": one.effect,
-                "low": one.low,
-                "high": one.high,
-                "detectable_effect": one.detectable,
-                "p_value": one.p_value,
-                "unit": one.unit,
-                "num": list(one.num),
-                **_as_measured(key, one, sides),
-                "provisional": one.is_provisional,
-                "why": _why(one, sides),
-            }
-            for key, one in in_order(comparisons)
+            {**row, "p_value": one.p_value, "detectable_effect": one.detectable}
+            for row, (_, one) in zip(rows, in_order(comparisons), strict=True)
         ],
     }
 
