@@ -224,10 +224,7 @@ def test_what_the_parser_refuses(
         ("hostbench run --qu", {"--quick"}),
         ("hostbench run allo", {"allocation"}),
         ("hostbench report --format ht", {"html"}),
-        (
-            "hostbench run --case allocation.create[nbytes=1MiB,place=c",
-            {"allocation.create[nbytes=1MiB,place=cpu_then_move"},
-        ),
+        ("hostbench run --case allocation.c", {"allocation.create"}),
         ("hostbench report --machine sh", {"shelf"}),
     ],
 )
