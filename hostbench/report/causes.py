@@ -1,7 +1,6 @@
 """Events as causes: a row for each commit or fact that moved numbers, over all machines."""
 
 import hashlib
-import math
 import re
 import shlex
 from collections.abc import Hashable
@@ -181,16 +180,6 @@ def stopped(series: pd.DataFrame) -> pd.DataFrame:
     return series[series["since_run"].notna()]
 
 
-def filtered(
-    events: pd.DataFrame, machine: str | None, family: str | None, label: str | None
-) -> pd.DataFrame:
-    """Those of a machine, a family and a cause; None takes all."""
-    for column, wanted in (("machine", machine), ("family", family), ("cause", label)):
-        if wanted is not None:
-            events = events[events[column] == wanted]
-    return events
-
-
 def commands(row: EventRow, results: Path | str) -> str:
     """What a person may type about an event, a line each: asv's own commands of another project's
     benchmark. A name with signs that no entry of triage may hold has none: pasted into a terminal
@@ -254,15 +243,6 @@ def marks(events: pd.DataFrame, date: str) -> pd.DataFrame:
             "is_step": own["status"] == "confirmed",
         }
     ).sort_values("x", kind="stable", ignore_index=True)
-
-
-def how_judged(row: EventRow | None) -> str:
-    """How small a change a row of JudgedTable.series could have shown, or why it is not judged."""
-    if row is None or not row["judged"]:
-        return f"Not judged: {row['why'] if row else 'no run of it may be'}."
-    if math.isnan(float(row["detectable"])):
-        return f"Judged up to its newest baseline reset only: {row['why']}."
-    return f"The smallest change visible here: {row['detectable']:.1%}."
 
 
 def nothing(series: pd.DataFrame) -> str:

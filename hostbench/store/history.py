@@ -137,16 +137,10 @@ class History:
         return self.of_runs([run.run_id], run.machine)
 
     @_question
-    def trend(
-        self, machine: str | None, case: str, columns: Sequence[str] | None = None
-    ) -> pd.DataFrame:
-        """The rows of one series, the oldest first: all columns as in the frame, or those named."""
+    def trend(self, machine: str | None, case: str) -> pd.DataFrame:
+        """The rows of one series, the oldest first."""
         where = f'{of_machine(machine)} and "case" = {text(case)}'
-        if columns is None:
-            return self._ordered(self._read(SHOWN, where))
-        rows = self._read([*dict.fromkeys([*columns, "started_at"])], where)
-        found: pd.DataFrame = rows.sort_by("started_at").select(list(columns)).to_pandas()
-        return found
+        return self._ordered(self._read(SHOWN, where))
 
     @_question
     def points(self, machine: str | None, columns: Sequence[str]) -> pd.DataFrame:

@@ -317,8 +317,6 @@ def test_one_series_and_one_run(tree: Path) -> None:
     rows = whole[(whole["machine"] == "shelf") & (whole["case"] == str(OK))]
     series = found.trend("shelf", str(OK))
     same_rows(series, rows[list(series.columns)])
-    narrow = found.trend("shelf", str(OK), ["seconds", "run_id"])
-    assert narrow["seconds"].to_list() == rows["seconds"].to_list()
     chosen = found.runs()[0]
     of_run = found.rows_of(chosen)
     assert len(of_run) == (whole["run_id"] == chosen.run_id).sum()
