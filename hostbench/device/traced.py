@@ -1,4 +1,4 @@
-"""A device whose calls by the host are noted while it is traced, for a picture of one reading.
+"""A device whose calls by the host are noted while it is traced, for the trace of one reading.
 
 What is built on a watched device calls through it for good, which takes time: nothing that was
 built on one is ever timed for a result.

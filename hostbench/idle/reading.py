@@ -137,10 +137,14 @@ class TraceFile:
     def _end(self, buffer: bytes) -> list[TraceEvent]:
         """The last events, and what stands behind them: `]` and, unless the file is a bare list,
         more of the object."""
+        why = ""
         for closing in (b"", b"}"):
             text = b'{"traceEvents":[' + buffer + closing
-            with suppress(ValueError):
+            try:
                 document = _DOCUMENT.decode(text)
+            except ValueError as error:
+                why = why or str(error)
+            else:
                 self._take_rank(document.distributedInfo)
                 return document.traceEvents
             with suppress(ValueError):
@@ -150,7 +154,7 @@ class TraceFile:
                 return events
         if not self._num_read and b'"ph"' not in buffer:
             raise self._no_trace("it lists no events")
-        raise self._damaged("the list of events does not end")
+        raise self._damaged(why)
 
     def _lenient(self, text: bytes) -> list[TraceEvent]:
         """Of a list or an object that `msgspec` refuses. Raises ValueError for what is no JSON."""
