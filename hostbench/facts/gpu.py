@@ -24,9 +24,7 @@ _STORED = {row.name: row for row in GPU if row.read}
 _READ = _STORED | {row.name: row for row in LINK_BYTES}
 
 MAX_NVLINKS = 36
-_NVLINK_COUNT, _SPEED_COMMON, _LINK_SPEED = 91, 90, 164
-_SPEED_BY_LINK = (84, 85, 86, 87, 88, 89, 132, 133, 134, 135, 136, 137)
-"""What drivers from before field 164 know, in MB/s."""
+_NVLINK_COUNT, _NVLINK_SPEED = 91, 164
 _C2C_COUNT, _C2C_STATUS, _C2C_MAX = 170, 171, 172
 _NODE_SCOPE, _MASK_WORDS = 0, 128
 """Room for 8,192 NUMA nodes in words of 64 bits."""
@@ -180,7 +178,9 @@ def _nvlink(nvml: Nvml, handle: Any) -> Group:
         return dict.fromkeys(("nvlink_links", "nvlink_mb_per_s"), links)
     rate = unknown("no active NVLink")
     if links:
-        rate = nvml.read(*_nvlink_speeds(nvml.library, handle, links))
+        rate = nvml.read(
+            lambda: sum(_speed(nvml.library, handle, (_NVLINK_SPEED, link)) for link in links)
+        )
     return {"nvlink_links": known(len(links)), "nvlink_mb_per_s": rate}
 
 
@@ -200,18 +200,6 @@ def _active_nvlinks(nvml: Nvml, handle: Any) -> list[int] | Fact:
     return found
 
 
-def _nvlink_speeds(library: Any, handle: Any, links: list[int]) -> list[Callable[[], float]]:
-    """Ways to sum the links' MB/s in one direction, newest first."""
-
-    def total(fields: Iterable[int | tuple[int, int]]) -> float:
-        return sum(_number(field_value(library, handle, field)) for field in fields)
-
-    ways: list[Callable[[], float]] = [lambda: total((_LINK_SPEED, link) for link in links)]
-    if max(links) < len(_SPEED_BY_LINK):
-        ways.append(lambda: total(_SPEED_BY_LINK[link] for link in links))
-    return [*ways, lambda: len(links) * total([_SPEED_COMMON])]
-
-
 def _c2c(nvml: Nvml, handle: Any) -> Group:
     """Grace's link to the CPU: where it is, PCIe is not the way to the host."""
     library = nvml.library
@@ -220,19 +208,16 @@ def _c2c(nvml: Nvml, handle: Any) -> Group:
 
     def maximum() -> float | None:
         up = [link for link in links if field_value(library, handle, (_C2C_STATUS, link))]
-        speeds = [_number(field_value(library, handle, (_C2C_MAX, link))) for link in up]
-        return sum(speeds) or None
+        return sum(_speed(library, handle, (_C2C_MAX, link)) for link in up) or None
 
     none = count if count.value is None else unknown("no C2C link")
     enabled = nvml.read(lambda: switch(library.nvmlDeviceGetC2cModeInfoV(handle).isC2cEnabled))
-    if enabled.value is None and count.value is not None:
-        enabled = nvml.read(
-            lambda: switch(any(field_value(library, handle, (_C2C_STATUS, at)) for at in links))
-        )
     return {"c2c_enabled": enabled, "c2c_max_mb_per_s": nvml.read(maximum) if links else none}
 
 
-def _number(value: Any) -> float:
+def _speed(library: Any, handle: Any, field: tuple[int, int]) -> float:
+    """MB/s of one link."""
+    value = field_value(library, handle, field)
     if not isinstance(value, int | float):
         raise ValueError(f"a link's speed is no {value!r}")
     return value
