@@ -30,7 +30,6 @@ from hostbench.report.comparison import in_order, name_of, notes
 from hostbench.report.comparison import page as comparison_page
 from hostbench.report.doctor import Diagnosis, of_stored
 from hostbench.report.judged_table import JudgedTable
-from hostbench.report.judging import ensured
 from hostbench.report.night_history import facts_moved
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
@@ -150,7 +149,7 @@ class JudgedStore(NamedTuple):
 def judged(store: Store) -> JudgedStore:
     """git is asked in the project of the results, else where the dashboard was started."""
     root = asv_config.project_root(store.folder.resolve()) if store.folder else None
-    table = JudgedTable(ensured(history(store), "commit", root or Path.cwd()), store.folder)
+    table = JudgedTable(history(store), "commit", root or Path.cwd())
     events, every = with_causes(table.events()), table.series()
     return JudgedStore(events, every, causes(events, every))
 

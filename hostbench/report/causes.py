@@ -221,30 +221,6 @@ def triage_warnings(said: Triage, today: pd.Timestamp) -> list[str]:
     ]
 
 
-def marks(events: pd.DataFrame, date: str) -> pd.DataFrame:
-    """The events of a series and of its machine (JudgedTable.events): `what` moved, `state`,
-    `change`, `since`, `cause`, `evidence`, `triage`, and `x`, ms since the epoch, of the
-    first point at the new level, by `date` (first_committed_at or first_started_at)."""
-    own = with_causes(events)
-    at = own[date].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
-    return pd.DataFrame(
-        {
-            "what": [SERIES if case else MACHINE for case in own["case"]],
-            "state": own["state"],
-            "change": own["effect"].map(in_words),
-            "since": [
-                f"{str(commit)[:8]} {when:%Y-%m-%d}"
-                for commit, when in zip(own["first_commit"], own["first_committed_at"], strict=True)
-            ],
-            "cause": own["cause"],
-            "evidence": ["; ".join(one) for one in own["evidence"]],
-            "triage": own["triage_said"].fillna(""),
-            "x": at,
-            "is_step": own["status"] == "confirmed",
-        }
-    ).sort_values("x", kind="stable", ignore_index=True)
-
-
 def nothing(series: pd.DataFrame) -> str:
     """Why there is no change to show, in a sentence or two."""
     said = f"No change to show: {series['judged'].sum():,} of {len(series):,} series are judged."

@@ -3,7 +3,6 @@
 hostbench.report.judged_table says what the columns are.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -261,42 +260,4 @@ def _column(end: str, column: GridColumn | None) -> _Row:
         f"{end}_commit": None if column is None else column.commit,
         f"{end}_committed_at": None if column is None else column.committed_at,
         f"{end}_started_at": None if column is None else column.started_at,
-    }
-
-
-def machine_rows(judged: Iterable[Judged]) -> pd.DataFrame:
-    """A row for each group."""
-    found = pd.DataFrame([_machine(one) for one in judged], columns=list(_MACHINE))
-    return found.astype(_MACHINE)
-
-
-_MACHINE: dict[str, str] = {
-    **dict.fromkeys(("machine", "group"), "object"),
-    "simulated": "bool",
-    **dict.fromkeys(("series", "judged", "runs", "points", "reruns"), "int64"),
-    "left_out": "object",
-    **dict.fromkeys(("noise", "detectable"), "float64"),
-    **dict.fromkeys(("newest_run", "newest_commit"), "object"),
-    "newest_at": _TIME,
-}
-
-
-def _machine(own: Judged) -> _Row:
-    grid, common = own.grid, own.machine.common
-    newest = max(grid.columns, key=lambda one: one.started_at, default=None)
-    return {
-        "machine": grid.machine,
-        "group": grid.group,
-        "simulated": grid.simulated,
-        "series": len(grid.cases),
-        "judged": sum(one.judged for one in own.machine.own),
-        "runs": len(grid.columns),
-        "points": int(np.isfinite(grid.logs).sum()),
-        "reruns": len(grid.reruns),
-        "left_out": json.dumps(dict(grid.left_out)),
-        "noise": None if common is None else common.noise,
-        "detectable": None if common is None else common.detectable,
-        "newest_run": None if newest is None else newest.run_id,
-        "newest_commit": None if newest is None else newest.commit,
-        "newest_at": None if newest is None else newest.started_at,
     }

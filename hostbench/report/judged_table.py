@@ -1,7 +1,4 @@
-"""What was judged of a results folder, as small frames: read, never made, by whoever draws it.
-
-hostbench.report.judging makes it, in a process of its own.
-"""
+"""What was judged of a results folder, as small frames, for whoever draws it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,40 +7,39 @@ from typing import TypeAlias
 import pandas as pd
 
 from hostbench.core.clock import today
+from hostbench.judge.grid import Along
 from hostbench.report.event_words import entry_in_words
 from hostbench.report.judged import RECENT
-from hostbench.report.judging import EVENTS, MACHINES, SERIES, KeptSets
+from hostbench.report.judging import EVENTS, SERIES, ensured
 from hostbench.store import kept
 from hostbench.store import triage as stored
+from hostbench.store.history import History
 from hostbench.store.triage import EventName, Triage, entry_for
 
 Said: TypeAlias = tuple[str | None, str | None, str]
 """State, words, and why it counts no more."""
 
 
-class NotJudgedError(Exception):
-    """Nothing is kept, or what is kept is damaged: hostbench.report.judging.start."""
-
-
 class JudgedTable:
-    """What is kept of a history along an axis: as it is now, or where that is not made yet, as it
-    was judged last (`is_fresh` is False). Each method raises NotJudgedError where there is nothing.
+    """What was judged of a history along an axis, and what people have said of it.
 
     Text is `str`, or None where there is nothing to say; times are UTC; `*_s` and `level*` are
     seconds, `value`, `low` and `high` of a series are in its `unit`; effects, `change`, `noise` and
     `detectable` are relative: 0.05 is 5 % slower. Numbers that are not known are NaN.
     """
 
-    def __init__(self, sets: KeptSets, results: Path | None) -> None:
-        """`results`: the folder that holds triage; None for a table at a URL."""
-        self._sets = sets
-        self._triage = stored.read(results) if results else Triage()
-        self.is_fresh = sets.whole.is_dir()
-        self._places = [sets.whole] if self.is_fresh else sets.before()[:1]
-        self.name = self._places[0].name if self._places else ""
-        """Of what is read: changes with what it was made of."""
+    def __init__(self, history: History, axis: Along, root: Path) -> None:
+        """What is not judged yet is judged first, and what is kept but damaged anew: `ensured`."""
+        self._triage = stored.read(history.results) if history.results else Triage()
+        whole = ensured(history, axis, root).whole
+        try:
+            self._series, self._events = kept.read(whole, SERIES), kept.read(whole, EVENTS)
+        except kept.DAMAGE:
+            kept.forget([whole])
+            ensured(history, axis, root)
+            self._series, self._events = kept.read(whole, SERIES), kept.read(whole, EVENTS)
 
-    def series(self, machine: str | None = None, ids: Sequence[str] | None = None) -> pd.DataFrame:
+    def series(self) -> pd.DataFrame:
         """A row for each series that a run came to, also those that are never judged.
 
         machine, group           `group`: the machine; machine/environment where it has several
@@ -64,16 +60,9 @@ class JudgedTable:
                                  its last confirmed step: the first point at the new level
         sparkline                up to 40 values in seconds, the oldest first
         """
-        return self._read(SERIES, machine=_one(machine), id=ids)
+        return self._series
 
-    def machines(self) -> pd.DataFrame:
-        """A row for each group: machine, group, simulated; `series`, of which `judged`; `runs` and
-        `points` that count; `reruns` of older commits; `left_out`, JSON: why -> how many points or
-        series; noise and detectable of what all series share (NaN under six series); newest_run,
-        newest_commit, newest_at of the newest run that counts."""
-        return self._read(MACHINES)
-
-    def events(self, machine: str | None = None, ids: Sequence[str] | None = None) -> pd.DataFrame:
+    def events(self) -> pd.DataFrame:
         """A row for each event, in the order of `hostbench changes`: the machines' own first.
 
         id, machine, group       `machine:GROUP` for the machine's own, else case@group
@@ -96,7 +85,7 @@ class JudgedTable:
         and as of today: recent (begun within the newest 50 runs), fails, and what somebody has
         said: triage (its state), triage_said (in words), lapsed (why it counts no more).
         """
-        found = self._read(EVENTS, machine=_one(machine), id=ids)
+        found = self._events
         recent = found["from_end"] <= RECENT
         said: list[Said] = [(None, None, "")] * len(found)
         if self._triage.entries:
@@ -117,20 +106,6 @@ class JudgedTable:
         if entry is None:
             return None, None, ""
         return entry.state, entry_in_words(entry), entry.lapsed(name, today())
-
-    def _read(self, name: str, **among: Sequence[str] | None) -> pd.DataFrame:
-        if not self._places:
-            raise NotJudgedError
-        try:
-            return kept.read(self._places[0], name, **among)
-        except kept.DAMAGE as error:  # it is made anew
-            kept.forget(self._places)
-            self.is_fresh = False
-            raise NotJudgedError from error
-
-
-def _one(name: str | None) -> list[str] | None:
-    return None if name is None else [name]
 
 
 _OF_TRIAGE = ("id", "commit", "direction", "effect", "near")

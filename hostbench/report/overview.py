@@ -28,7 +28,7 @@ from hostbench.report.charts import Spec
 from hostbench.report.choice import Request, Selection, choose, events
 from hostbench.report.choice import stopped as all_stopped
 from hostbench.report.judged_table import JudgedTable
-from hostbench.report.judging import ensured, judged_now
+from hostbench.report.judging import judged_now
 from hostbench.report.table import Cell, Column, Part, Table, listed
 from hostbench.store.history import History
 
@@ -115,7 +115,7 @@ def newest_number(row: EventRow) -> str:
 def overview(history: History, root: Path) -> HistoryOverview:
     """What is not judged yet is judged first, with git asked at `root`. Raises OSError where what
     was judged cannot be kept."""
-    table = JudgedTable(ensured(history, AXIS, root), history.results)
+    table = JudgedTable(history, AXIS, root)
     found, series = with_causes(table.events()), table.series()
     every = causes(found, series)
     stayed = every[~every["state"].isin((OVER, RESET))].reset_index(drop=True)

@@ -9,12 +9,12 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-from pyarrow import compute, parquet
+from pyarrow import parquet
 
 DAMAGE = (OSError, pa.ArrowException)
 """What reading a set raises that is damaged, or has gone."""
@@ -32,16 +32,9 @@ def write(place: Path, tables: Mapping[str, pd.DataFrame | bytes]) -> None:
             (made / name).write_bytes(table)
         else:
             rows = pa.Table.from_pandas(table, preserve_index=False)
-            if not len(rows):  # a column of nothing has no type, and cannot be asked for a name
-                texts = [field.with_type(_typed(field.type)) for field in rows.schema]
-                rows = rows.cast(pa.schema(texts, rows.schema.metadata))
             parquet.write_table(rows, made / f"{name}.parquet", compression="zstd")
     shutil.rmtree(place, ignore_errors=True)  # a damaged one
     made.rename(place)
-
-
-def _typed(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_null(kind) else kind
 
 
 def found(folder: Path, start: str) -> list[Path]:
@@ -55,14 +48,9 @@ def forget(paths: Iterable[Path]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def read(kept: Path, name: str, **among: Sequence[str] | None) -> pd.DataFrame:
-    """A table of a set; only the rows whose columns have one of these values, but for None. Raises
-    one of DAMAGE."""
-    table = parquet.ParquetFile(kept / f"{name}.parquet").read()
-    for column, values in among.items():
-        if values is not None:
-            table = table.filter(compute.is_in(table[column], pa.array(values, pa.string())))
-    rows: pd.DataFrame = table.to_pandas()
+def read(kept: Path, name: str) -> pd.DataFrame:
+    """A table of a set. Raises one of DAMAGE."""
+    rows: pd.DataFrame = parquet.ParquetFile(kept / f"{name}.parquet").read().to_pandas()
     return rows
 
 

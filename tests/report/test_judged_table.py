@@ -2,8 +2,6 @@
 
 import datetime
 import shutil
-import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,11 @@ import pytest
 
 from hostbench.cli import main
 from hostbench.core.errors import EXIT_FAILED
-from hostbench.judge.grid import Along
 from hostbench.report import judging
 from hostbench.report.choice import Request, choose, events
 from hostbench.report.judged import Explainer, judge_history
 from hostbench.report.judged_rows import SPARKS
-from hostbench.report.judged_table import JudgedTable, NotJudgedError
+from hostbench.report.judged_table import JudgedTable
 from hostbench.report.judging import KeptSets
 from hostbench.store import triage
 from hostbench.store.history import History
@@ -38,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(results, nightly(NUM), LEVEL, cases=CASES[:7], machine=machine)
     few = [builders.copy_case(nbytes=1 << 21)]
     write(results, [NightlyRun(commit=9, day=99)], cases=few, machine="two", scratch="a try")
-    judge(results)
+    table(results)
     return results
 
 
@@ -48,13 +45,12 @@ def results(made: Path, tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def judge(results: Path, axis: Along = "commit") -> int:
-    own = KeptSets.of(History(results), axis)
-    return judging.main(str(results), axis, str(own.folder))
-
-
 def table(results: Path) -> JudgedTable:
-    return JudgedTable(KeptSets.of(History(results), "commit"), results)
+    return JudgedTable(History(results), "commit", results.parent)
+
+
+def sets(results: Path) -> KeptSets:
+    return KeptSets.of(History(results), "commit")
 
 
 def test_it_is_what_judging_and_explaining_say(made: Path) -> None:
@@ -85,7 +81,6 @@ def test_it_is_what_judging_and_explaining_say(made: Path) -> None:
         assert (row["recent"], row["fails"]) == (one.recent, one.fails)
         assert (row["cause"], tuple(row["evidence"])) == (one.cause.label, one.cause.why)
     assert rows["fails"].sum() == 2
-    assert list(found.events(machine="one")["machine"].unique()) == ["one"]
 
 
 def test_a_series_says_what_it_is_now_and_whether_it_is_judged(made: Path) -> None:
@@ -103,8 +98,6 @@ def test_a_series_says_what_it_is_now_and_whether_it_is_judged(made: Path) -> No
     assert failing["since_committed_at"].day_of_year == NUM - 2
     tried = rows[f"{builders.copy_case(nbytes=1 << 21)}@two"]
     assert not tried["judged"] and tried["why"] == "scratch: a try" and np.isnan(tried["change"])
-    machines = table(made).machines().set_index("machine")
-    assert list(machines["series"]) == [7, 7] and machines.loc["two", "left_out"] != "{}"
 
 
 def test_what_moved_with_its_machine_has_changed(tmp_path: Path) -> None:
@@ -113,7 +106,6 @@ def test_what_moved_with_its_machine_has_changed(tmp_path: Path) -> None:
 
     results = tmp_path / "results"
     write(results, nightly(NUM), all_but_one, cases=CASES, machine="one")
-    judge(results)
     assert table(results).events()["case"].tolist() == [""]
     found = table(results).series().set_index("case")
     moved, stayed = found.drop(index=str(CASES[0])), found.loc[str(CASES[0])]
@@ -135,32 +127,22 @@ def test_only_a_machine_whose_readings_changed_is_judged_again(
         return real(history, machine, *about)
 
     monkeypatch.setattr(judging, "_judge", counted)
-    assert judge(results) == 0 and not asked
+    assert len(table(results).series()) == 15 and not asked
     write(results, [NightlyRun(commit=NUM, day=NUM)], LEVEL, cases=CASES[:7], machine="two")
-    stale = table(results)
-    assert not stale.is_fresh and len(stale.series()) == 15  # as it was
-    assert judge(results) == 0 and asked == ["two"]
-    found = table(results)
-    points = found.series().set_index("id")["points"]
+    points = table(results).series().set_index("id")["points"]
+    assert asked == ["two"]
     assert (points[f"{CASES[0]}@two"], points[f"{CASES[0]}@one"]) == (NUM + 1, NUM)
-    sets = [path for path in found._sets.folder.iterdir() if path.is_dir()]
-    assert len(sets) == 4  # both machines, the whole, and the whole of before for its readers
+    assert len([path for path in sets(results).folder.iterdir() if path.is_dir()]) == 3
 
 
 def test_what_is_damaged_or_cut_off_is_made_anew(results: Path) -> None:
-    found = table(results)
-    folder = found._sets.folder
-    (found._sets.whole / "series.parquet").write_bytes(b"PAR1 no more")
-    (found._sets.machines["one"] / "grids.msgpack").write_bytes(b"\x93")
-    (folder / ".new-commit-killed").mkdir()
-    (folder / ".new-run-busy").mkdir()  # of the other axis, whose writer goes on
-    with pytest.raises(NotJudgedError):
-        found.series()
-    with pytest.raises(NotJudgedError):
-        found.events()
-    assert judge(results) == 0
+    own = sets(results)
+    (own.whole / "series.parquet").write_bytes(b"PAR1 no more")
+    (own.machines["one"] / "grids.msgpack").write_bytes(b"\x93")
+    (own.folder / ".new-commit-killed").mkdir()
+    (own.folder / ".new-run-busy").mkdir()  # of the other axis, whose writer goes on
     assert len(table(results).series()) == 15
-    assert [path.name for path in folder.glob(".new-*")] == [".new-run-busy"]
+    assert [path.name for path in own.folder.glob(".new-*")] == [".new-run-busy"]
 
 
 def test_the_command_takes_it_over_and_says_the_same(
@@ -171,43 +153,27 @@ def test_the_command_takes_it_over_and_says_the_same(
         patch.setattr(judging, "judge_history", lambda *_: pytest.fail("judged again"))
         assert main(command) == EXIT_FAILED
     taken_over = capsys.readouterr().out
-    for path in table(results)._sets.machines.values():
+    for path in sets(results).machines.values():
         shutil.rmtree(path)
     assert main(command) == EXIT_FAILED
     assert capsys.readouterr().out == taken_over and '"events"' in taken_over
 
 
+def first(found: JudgedTable) -> dict[Any, Any]:
+    """Of machine `one`, its one event."""
+    events = found.events()
+    (row,) = events[events["machine"] == "one"].to_dict("records")
+    return row
+
+
 def test_triage_counts_when_it_is_read(results: Path) -> None:
-    row = table(results).events(machine="one").iloc[0]
+    row = first(table(results))
     entry = triage.Entry(
         series=row["id"], since=row["commit"], direction="slower", state="accepted", effect=0.2
     )
     triage.put(results, entry)
-    (one,) = table(results).events(machine="one").to_dict("records")
+    one = first(table(results))
     assert (one["fails"], one["triage"], one["lapsed"]) == (False, "accepted", "")
     triage.put(results, replace(entry, until=datetime.date(2026, 1, 1)))
-    (one,) = table(results).events(machine="one").to_dict("records")
-    assert table(results).is_fresh and (one["fails"], one["lapsed"]) == (True, "expired")
-
-
-@pytest.fixture
-def process(results: Path) -> Iterator[tuple[KeptSets, subprocess.Popen[bytes]]]:
-    own = KeptSets.of(History(results), "run-time")
-    started = judging.start(results, own)
-    yield own, started
-    started.kill()
-    started.wait()
-
-
-def test_a_process_of_its_own_makes_it(process: Any) -> None:
-    own, started = process
-    assert started.wait(60) == 0
-    assert own.whole.is_dir() and not own.progress.exists()
-
-
-def test_an_error_is_read_by_who_waits(tmp_path: Path) -> None:
-    folder = tmp_path / "judged"
-    with pytest.raises(Exception, match="no results folder"):
-        judging.main(str(tmp_path / "nothing"), "commit", str(folder))
-    own = KeptSets(folder=folder, axis="commit", machines={}, whole=folder / "x")
-    assert "no results folder" in judging.progress(own).error
+    one = first(table(results))
+    assert (one["fails"], one["lapsed"]) == (True, "expired")
