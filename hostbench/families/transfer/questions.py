@@ -31,7 +31,7 @@ _COPY = re.compile(r"1 x (?P<way>H2D|D2H) (?P<memory>pageable|pinned), (?P<size>
 
 HEALTHY = 0.9
 """Share of the limit in packets that a link without a fault reaches: 0.90 to 0.99 in what is
-published for PCIe Gen4 and Gen5 (docs/method.md)."""
+published for PCIe Gen4 and Gen5."""
 NEAR_BAND = 0.95
 """Share of the lowest published figure that still counts as the same."""
 FAR_BELOW = 0.9
