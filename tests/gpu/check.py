@@ -3,11 +3,11 @@
 CUDA code is mostly written where there is no GPU. This is what to run on the day there is one: each
 file of these tests in a process of its own, so that neither a CUDA error nor a call that hangs
 spoils the others, in order of worth, in under ten minutes. It writes DIR/report.md and
-DIR/report.json; the log of each file lies beside them. It says first what this Python lacks, runs
-what can be run without, and needs no network.
+DIR/report.json; the log of each file lies beside them. Whatever else a file lacks fails there, with
+its reason; no network is needed.
 
-Exit codes: 0 all is well, 2 DIR cannot be written, 3 there is no GPU, 4 a test failed, a file could
-not be run for want of a package, or CUDA does not work.
+Exit codes: 0 all is well, 2 DIR cannot be written, 3 there is no GPU, 4 a test failed, CUDA does
+not work, or a package is missing without which nothing can be run.
 """
 
 import argparse
@@ -18,15 +18,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
-from tests.gpu import needs, report
+from tests.gpu import report
 from tests.gpu.budget import BUDGETS, GRACE_S, OTHERS_S, TOTAL_S
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SETTINGS = HERE / "check.ini"
+EVERY_FILE = ("torch", "msgspec", "numpy", "pytest")
+"""Without one of these packages nothing can be run."""
 LEAST_S = 3.0
 """With less time than this left, a file is not started."""
 
@@ -36,17 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.check", description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     folder: Path = parser.parse_args(argv).output.resolve()
-    lacking = needs.lacking()
-    names = [lack.name for lack in lacking]
-    if "msgspec" not in names and (why := _no_gpu()):
-        unasked = [lack.remedy for lack in lacking if lack.name in needs.MODULES]
-        why = "; NVML was not asked: ".join([why, *unasked])
+    if missing := [name for name in EVERY_FILE if find_spec(name) is None]:
+        print(f"gpu-check: nothing can be run: pip install {' '.join(missing)}", file=sys.stderr)
+        return EXIT_FAILED
+    if why := _no_gpu():
         print(f"gpu-check: nothing measured: no NVIDIA GPU here: {why}")
         return EXIT_NOTHING_MEASURED
-    for lack in lacking:
-        print(f"gpu-check: {lack}", file=sys.stderr, flush=True)
-    if any(lack.stops is None for lack in lacking):
-        return EXIT_FAILED
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / report.LINES).unlink(missing_ok=True)
@@ -58,10 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if why:
         print(f"gpu-check: torch.cuda does not work: {why}", file=sys.stderr)
         return EXIT_FAILED
-    stopped = {file: str(lack) for lack in lacking for file in lack.stops or ()}
     files = sorted(HERE.glob("test_*.py"), key=_worth)
     print(f"gpu-check: {len(files)} files in under {TOTAL_S / 60:.0f} minutes", flush=True)
-    code = check(files, folder, facts, stopped=stopped, began_s=began_s)
+    code = check(files, folder, facts, began_s=began_s)
     print(f"to send it: tar -czf {folder.name}.tar.gz -C {folder.parent} {folder.name}")
     return code
 
@@ -90,19 +87,16 @@ def check(
     facts: Mapping[str, object],
     total_s: float = TOTAL_S,
     others_s: float = OTHERS_S,
-    stopped: Mapping[str, str] | None = None,
     began_s: float | None = None,
 ) -> int:
-    """Run the files in order, but those that something stops, and write the report after each."""
+    """Run the files in order, and write the report after each."""
     began_s = time.monotonic() if began_s is None else began_s
     os.environ[report.FOLDER] = str(folder)
-    stopped, found = stopped or {}, list[report.Outcome]()
+    found: list[report.Outcome] = []
     for path in files:
         left_s = total_s - (time.monotonic() - began_s)
         limit_s = min(BUDGETS.get(path.stem, others_s), left_s)
-        if why := stopped.get(path.stem):
-            report.note(path.name, "skipped", 0.0, why)
-        elif limit_s < LEAST_S and left_s < others_s:
+        if limit_s < LEAST_S and left_s < others_s:
             report.note(path.name, "skipped", 0.0, "not reached: the time was spent")
         else:
             _run(path, folder, limit_s)
@@ -111,7 +105,7 @@ def check(
         print(f"{path.stem}: {report.in_words(found[before:])}", flush=True)
     print(f"report: {folder / 'report.md'}")
     outcomes = {outcome["outcome"] for outcome in found}
-    if "failed" in outcomes or stopped:
+    if "failed" in outcomes:
         return EXIT_FAILED
     return EXIT_OK if "passed" in outcomes else EXIT_NOTHING_MEASURED
 
