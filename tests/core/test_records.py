@@ -258,7 +258,7 @@ GARBAGE = st.recursive(
 )
 
 
-@examples(60, 5000)
+@examples(30, 5000)
 @given(RUNS | LAUNCHES | MESSAGES | FACTS_LINES)
 def test_every_record_comes_back_as_it_was(one: Struct) -> None:
     assert decoded(encoded(one), type(one)) == one
@@ -294,7 +294,7 @@ def _places(data: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | i
             yield from _places(value, (*at, key))
 
 
-@examples(60, 5000)
+@examples(30, 5000)
 @given(st.data())
 def test_no_garbage_in_an_archive_is_more_than_damage(data: st.DataObject) -> None:
     whole = json.loads(json.dumps(archive.content_of(BAD)))
@@ -312,7 +312,7 @@ def test_no_garbage_in_an_archive_is_more_than_damage(data: st.DataObject) -> No
     assert shown is not None or len(warnings) == 1
 
 
-@examples(60, 5000)
+@examples(30, 5000)
 @given(st.data())
 def test_no_garbage_in_a_message_is_more_than_an_error(data: st.DataObject) -> None:
     """The launcher's records of what a worker of any commit sends."""

@@ -2,12 +2,10 @@
 
 import json
 import re
-import time
 
 import pytest
 
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK
-from hostbench.runner import journal
 from tests import dashboard_page, own_project
 from tests.conftest import SOAK
 from tests.own_project import FIRST, HISTORY
@@ -15,6 +13,8 @@ from tests.scratch import Scratch
 
 pytestmark = [pytest.mark.asv, *([pytest.mark.soak] if SOAK else [])]
 on_the_path = dashboard_page.on_the_path
+
+
 AB, RUN = "hostbench ab HEAD~1 HEAD steps --quick", "hostbench run steps"
 CHEAPER = {
     AB: f"{AB} --device simulated",  # which has no tensors: every case is skipped
@@ -99,40 +99,3 @@ def test_the_dashboard_opens_with_its_answer_and_chart(
     assert not page.exception, page.exception
     assert "What does the DataLoader cost?" in dashboard_page.said(page)
     assert dashboard_page.charts(page) > 1  # the machines are one
-
-
-if SOAK:  # else tests/vcs/test_own.py asks the environment itself
-
-    def test_asv_measures_another_commit(project: Scratch, said: dict[str, str]) -> None:
-        """What stands in the working tree would be far too slow."""
-        started = time.time()
-        (project.root / "src" / "mine.py").write_text("raise SystemExit('not this one')")
-        older = project.asv("run", "HEAD~1^!", "-b", "steps", "-m", "mine", HOSTBENCH_LAUNCHES="1")
-        project.git("checkout", "src/mine.py")
-        assert older.returncode == 0 and older.stdout.count("\u00b1") == 4, older.stdout
-        commit = project.git("rev-parse", "--short=8", "HEAD~1")
-        (stored,) = (project.results / "mine").glob(f"{commit}-hostbench-py*.json")
-        assert stored.stat().st_mtime >= started - 1
-
-    def test_an_existing_environment_finds_the_project(
-        project: Scratch, said: dict[str, str]
-    ) -> None:
-        """asv tells it neither the project nor the commit, and stores nothing."""
-        config = {"version": 1, "project": "mine", "environment_type": "existing"}
-        there = project.root / "existing"
-        there.mkdir()
-        config |= {"repo": "..", "benchmark_dir": "../benchmarks", "launch_method": "forkserver"}
-        config |= {"build_command": []}
-        (there / "asv.conf.json").write_text(json.dumps(config))
-        steps = project.root / "benchmarks" / "steps.py"
-        other = steps.read_text().replace('"steps', '"unheard')
-        (project.root / "benchmarks" / "other.py").write_text(other)
-        done = Scratch(there, project.home, project.environ).asv(
-            *("run", "--python=same", "-b", "Train", "--machine", "mine", "--show-stderr"),
-            HOSTBENCH_LAUNCHES="1",
-        )
-        assert "no family 'unheard' in this hostbench" in done.stdout
-        assert done.stdout.count("\u00b1") == 4, done.stdout
-        assert not list(there.rglob(f"{project.git('rev-parse', 'HEAD')[:8]}*.json"))
-        held = [journal.read(path).header.scratch for path in journal.find(project.results)]
-        assert held.count("asv names no commit") == 1

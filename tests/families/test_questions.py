@@ -249,21 +249,6 @@ def test_both_ways_at_once(copies: dict[str, Answer]) -> None:
     assert value(answer, "pageable, 64MiB each way, in all") == pytest.approx(9.99, abs=0.01)
 
 
-def test_a_new_tensor_costs_more_where_the_cache_is_cold(copies: dict[str, Answer]) -> None:
-    answer = copies['What does tensor.to("cpu") cost beside a copy_ into place?']
-    assert answer.notes == ("At 64MiB.",)
-    assert value(answer, "cold cache async") == pytest.approx(34.9e-3, rel=1e-3)
-    assert verdict(answer, "cold cache async")[0] == "slower"
-    assert verdict(answer, "warm cache async") == ("same", 0.999)
-    assert verdict(answer, "warm cache sync")[0] == "same"
-
-
-def test_many_small_tensors_are_told_each(copies: dict[str, Answer]) -> None:
-    answer = copies["What do a thousand small tensors of 62.5MiB in all cost beside one?"]
-    assert verdict(answer, "pageable sync")[0] == "slower"
-    assert figure(answer, "pageable sync").note == "64KiB and 16.6 us each"
-
-
 def test_what_a_conversion_hides(copies: dict[str, Answer]) -> None:
     through = "through pageable memory that torch allocates"
     cast = copies["What does a cast on the way (float32 to float16) hide?"]
@@ -800,11 +785,6 @@ def test_both_limits_and_what_is_published_stand_beside_the_rate(tmp_path: Path)
         "96% of 57.6 GB/s, PCIe Gen5 x16, 256-byte packets; 88% of the encoded 63 GB/s; published: "
         "55.43 GB/s for H200 (https://github.com/stas00/ml-engineering network/README.md)"
     )
-
-
-def test_above_both_limits_there_is_a_sentence_and_no_share(tmp_path: Path) -> None:
-    there, _ = linked(tmp_path, H200, BUSY, 85.0, 55.1).figures
-    assert there.note.startswith("above 57.6 GB/s, PCIe Gen5") and "%" not in there.note
 
 
 OWN = (

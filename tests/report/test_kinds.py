@@ -1,7 +1,7 @@
 """Each kind of question on rows made by hand."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -96,20 +96,6 @@ def test_the_workloads_baseline_is_what_the_others_are_held_against() -> None:
     assert answer.verdict == f"pinned async is {best.ratio}"
     assert answer.chart is not None and answer.chart.mark == "bar"
     assert [one.y for one in answer.chart.points] == [0.25, 1.0, 0.5]
-
-
-def test_another_workloads_case_is_the_baseline() -> None:
-    def beside(_: Row) -> tuple[str, Mapping[str, Any]]:
-        return "transfer.on_device", {"nbytes": MIB}
-
-    question = Compare(text="?", workload=COPY, beside=beside, beside_name="a plain copy")
-    rows = [copy(0.5, "pinned"), copy(2.0, "pageable"), row(1.0, workload="transfer.on_device")]
-    answer = only(question, *rows)
-    assert verdicts(answer) == {"pinned": "faster", "pageable": "slower"}
-    assert {one.ratio.to for one in answer.figures if one.ratio} == {"a plain copy (1 s)"}
-    alone = only(question, *rows[:2])
-    assert (alone.state, verdicts(alone)) == ("figure", {})
-    assert says_no_factor(alone)
 
 
 PAYS = Compare(text="?", workload=COPY, claim={"memory": "pinned"})
@@ -600,45 +586,11 @@ def test_launches_that_scatter_establish_no_share_of_a_rate() -> None:
     assert str(figures(alike)["4 ranks"]).endswith("(the same as 2 ranks)")
 
 
-def test_one_rank_alone_has_no_bandwidth() -> None:
-    answer = only(BUS, ranks(1, MIB, 1e-5), ranks(2, MIB, None, reason="needs 2 GPUs"))
-    assert (answer.state, answer.verdict) == ("unavailable", "skipped: needs 2 GPUs")
-    assert [one.value for one in answer.figures] == [None]
-    answer = only(BUS, ranks(1, MIB, 1e-5))
-    assert (answer.state, answer.verdict) == (
-        "unavailable",
-        "not measured: this run did not measure it",
-    )
-
-
 def test_a_larger_size_that_failed_is_named_beside_the_rate() -> None:
     answer = only(BUS, ranks(2, MIB, 0.001), ranks(2, 64 * MIB, None, **LOST))
     assert answer.verdict.startswith("1MiB, ")
     (lost,) = (one for one in answer.figures if one.status == "failed")
     assert "64MiB" in lost.label and lost.reason == "rank 1 was lost"
-
-
-def test_times_at_the_smallest_size_and_over_workers_without_a_size() -> None:
-    question = Scaling(text="?", workload=RANKS, smallest=True)
-    answer = only(question, *(ranks(n, b, n * 1e-5) for n in (1, 2) for b in (KIB, MIB)))
-    assert [(one.label, one.value) for one in answer.figures] == [
-        ("1 rank", 1e-5),
-        ("2 ranks", 2e-5),
-    ]
-    rows = [
-        Row(
-            family="loading",
-            workload="loading.batches",
-            case=f"loading.batches[num_workers={n}]",
-            axes={"num_workers": n},
-            device="cpu",
-            status="ok",
-            seconds=1 / n,
-        )
-        for n in (1, 2)
-    ]
-    answer = only(Scaling(text="?", workload="loading.batches", over="num_workers"), *rows)
-    assert answer.verdict == "1 s over 1 worker, 500 ms over 2 workers"
 
 
 # whatever is stored
