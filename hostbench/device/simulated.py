@@ -50,8 +50,6 @@ class Contents:
     views of one buffer share it."""
 
     writes: list[tuple[float, float, object]] = field(default_factory=list)
-    marks: list["Note"] = field(default_factory=list)
-    """Notes of what it held, not yet known: a copy may still be enqueued that ends before them."""
 
     def token(self, at_s: float) -> object:
         """What a reader sees at that time: while a copy runs, neither the old nor the new."""
@@ -61,20 +59,6 @@ class Contents:
             if start_s < at_s:
                 return ("torn", start_s)
         return None
-
-    def write(self, now_s: float, start_s: float, end_s: float, token: object) -> None:
-        """From `end_s` on readers see `token`. Nobody reads before `now_s` any more."""
-        self.settle_marks(now_s)
-        places = range(len(self.writes) - 1, 0, -1)
-        seen = next((place for place in places if self.writes[place][1] <= now_s), 0)
-        self.writes = [*self.writes[seen:], (start_s, end_s, token)]
-
-    def settle_marks(self, now_s: float) -> None:
-        """Resolve the marks that the host's clock has passed: no later copy can end before them."""
-        for mark in self.marks:
-            if mark.read_s <= now_s:
-                mark.token = self.token(mark.read_s)
-        self.marks = [mark for mark in self.marks if mark.read_s > now_s]
 
 
 @dataclass(slots=True, eq=False)
@@ -89,15 +73,6 @@ class SimulatedBuffer:
     is_dense: bool = True
     """False for a view of every second element."""
     contents: Contents = field(default_factory=Contents)
-
-
-@dataclass(slots=True, eq=False)
-class Note:
-    """When a buffer was read, and what it held then."""
-
-    contents: Contents
-    read_s: float
-    token: object = None
 
 
 @dataclass(slots=True, eq=False)
@@ -181,21 +156,25 @@ class SimulatedDevice(Device):
 
     def fill_pattern(self, buffer: SimulatedBuffer, seed: int) -> None:
         self.synchronize()
-        buffer.contents.write(self.host_s, self.host_s, self.host_s, ("pattern", seed))
+        buffer.contents.writes.append((self.host_s, self.host_s, ("pattern", seed)))
 
     def same_values(self, left: SimulatedBuffer, right: SimulatedBuffer) -> bool:
         return left.contents.token(self.host_s) == right.contents.token(self.host_s)
 
-    def marks(self, num: int) -> list[Note]:
-        return [Note(Contents(), 0.0)] * num
+    def marks(self, num: int) -> list[tuple[Contents, float]]:
+        """Whose contents, and when: a copy may still be enqueued that ends before that."""
+        return [(Contents(), 0.0)] * num
 
-    def mark(self, marks: list[Note], place: int, buffer: SimulatedBuffer) -> None:
-        marks[place] = Note(buffer.contents, self.enqueue("compute", 0.0)[0])
-        buffer.contents.marks.append(marks[place])
+    def mark(
+        self, marks: list[tuple[Contents, float]], place: int, buffer: SimulatedBuffer
+    ) -> None:
+        marks[place] = buffer.contents, self.enqueue("compute", 0.0)[0]
 
-    def marked(self, marks: list[Note], place: int, source: SimulatedBuffer) -> bool:
-        marks[place].contents.settle_marks(self.host_s)
-        return marks[place].token == source.contents.token(self.host_s)
+    def marked(
+        self, marks: list[tuple[Contents, float]], place: int, source: SimulatedBuffer
+    ) -> bool:
+        contents, read_s = marks[place]
+        return contents.token(read_s) == source.contents.token(self.host_s)
 
     def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
         if not source.is_dense:
@@ -243,7 +222,7 @@ class SimulatedDevice(Device):
         self.spend(source.nbytes / self.link.host_bytes_per_s)
         made = SimulatedBuffer(source.nbytes, on_host=True, pinned=True)
         token = source.contents.token(self.host_s)
-        made.contents.write(self.host_s, self.host_s, self.host_s, token)
+        made.contents.writes.append((self.host_s, self.host_s, token))
         return made
 
     def move(self, source: SimulatedBuffer, *, blocking: bool = True) -> SimulatedBuffer:
@@ -288,14 +267,14 @@ class SimulatedDevice(Device):
 
     def counter(self) -> SimulatedBuffer:
         made = self.buffer(_SIZES["float32"])
-        made.contents.write(self.host_s, self.host_s, self.host_s, 0)
+        made.contents.writes.append((self.host_s, self.host_s, 0))
         return made
 
     def advance(self, counter: SimulatedBuffer) -> None:
         start_s, end_s = self.enqueue("compute", 0.0)
         number = counter.contents.writes[-1][2]
         assert isinstance(number, int)
-        counter.contents.write(self.host_s, start_s, end_s, number + 1)
+        counter.contents.writes.append((start_s, end_s, number + 1))
 
     def trap(self, how: Trap, counter: SimulatedBuffer) -> Callable[[], Any]:
         if how == "shape":
@@ -419,7 +398,7 @@ class SimulatedDevice(Device):
         else:
             seconds = nbytes / self.link.device_bytes_per_s
             start_s, end_s = self.enqueue("compute", seconds, what=COMPUTE)
-        target.contents.write(self.host_s, start_s, end_s, source.contents.token(start_s))
+        target.contents.writes.append((start_s, end_s, source.contents.token(start_s)))
 
     def _copy_bytes(
         self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool
@@ -427,7 +406,7 @@ class SimulatedDevice(Device):
         """As they are, by an engine."""
         engine, seconds, what = self._plan(target, source)
         start_s, end_s = self.enqueue(engine, seconds, what=what, nbytes=source.nbytes)
-        target.contents.write(self.host_s, start_s, end_s, source.contents.token(start_s))
+        target.contents.writes.append((start_s, end_s, source.contents.token(start_s)))
         if blocking:
             self.current.synchronize()
         elif what.endswith("pageable"):
@@ -517,5 +496,5 @@ class SimulatedLoader:
     def _batch(self, batch: int, *, pinned: bool) -> SimulatedBuffer:
         made = SimulatedBuffer(self._loading.batch_bytes, on_host=True, pinned=pinned)
         now_s = self._device.host_s
-        made.contents.write(now_s, now_s, now_s, ("batch", batch))
+        made.contents.writes.append((now_s, now_s, ("batch", batch)))
         return made
