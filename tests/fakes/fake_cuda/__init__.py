@@ -259,6 +259,7 @@ def _core(machine: Machine) -> dict[str, Callable[..., Any]]:
         "canDeviceAccessPeer": lambda here, there: not machine.refusals.peers,
         "synchronize": lambda: machine.wait_device(gpus[machine.device]),
         "getCurrentStream": lambda index: (gpus[index].current, index, _CUDA_TYPE),
+        "getCurrentRawStream": lambda index: gpus[index].current,
         "getDefaultStream": lambda index: (0, index, _CUDA_TYPE),
         "setStream": set_stream,
         "set_sync_debug_mode": set_sync_debug_mode,
