@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from hostbench.core.lanes import Interval, Lane, Span, SpanKind, length, union
 
 COMPUTE = "compute"
-COLLECTIVE = "collective"
 DEFAULT_STREAM = "default stream"
 _NCCL = "nccl"
 _NUMBER = re.compile(r"\d+")
@@ -65,7 +64,7 @@ def _span(one: Activity) -> Span:
 
 
 def _kind(one: Activity) -> SpanKind:
-    if one.what == COLLECTIVE or one.name.startswith(_NCCL):
+    if one.name.startswith(_NCCL):
         return "collective"
     if one.what == COMPUTE:
         return "compute"
