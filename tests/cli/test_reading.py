@@ -1,7 +1,5 @@
 """Reading a large tree says how far it has come, and keeps what it worked out from file to file."""
 
-import io
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,11 +8,6 @@ from hostbench.cli import main, output
 from tests import asv_project
 
 COMMITS = [f"{number:08x}" * 5 for number in range(3)]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture
@@ -30,7 +23,6 @@ COPY = "transfer.host_to_device[device=cpu,nbytes=1KiB,memory=pageable,blocking=
     "command",
     [
         ("changes",),
-        ("triage", "set", COPY, "a" * 40, "noise"),
         ("bisect", COPY, "--machine", "shelf"),
     ],
 )
@@ -52,13 +44,3 @@ def test_a_small_tree_is_read_without_a_word(
 ) -> None:
     main(["changes", "--results", str(results)])
     assert "reading" not in capsys.readouterr().err
-
-
-def test_a_terminal_has_one_line_which_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
-    with output.Reading() as tell:
-        tell._said_s -= 2
-        tell(Path("a"))
-    assert stream.getvalue() == "\r\x1b[Kreading results: 1 files, now a\r\x1b[K"

@@ -92,7 +92,7 @@ def test_a_link_stays_a_link(results: Path) -> None:
     assert Path("link").is_symlink() and "run1" in Path("there").read_text()
 
 
-@pytest.mark.parametrize("path", [".", "/", "file/answer", "astray/answer", "to-folder"])
+@pytest.mark.parametrize("path", ["file/answer", "astray/answer", "to-folder"])
 def test_a_file_that_cannot_be_written(
     path: str, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_projects_folder_means_its_results(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["report", "dashboard", "run"])
-@pytest.mark.parametrize("path", ["file", "file/below", "loop", "astray", "x" * 300])
+@pytest.mark.parametrize("path", ["file", "loop", "x" * 300])
 def test_a_results_folder_that_is_none(
     command: str,
     path: str,
@@ -134,7 +134,6 @@ def test_a_results_folder_that_is_none(
     monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("the dashboard was started"))
     Path("file").touch()
     Path("loop").symlink_to("loop")
-    Path("astray").symlink_to("nowhere")
     assert main([command, "--results", path]) == EXIT_USAGE
     err = capsys.readouterr().err
     assert path in err and "--results" in err and err.count("\n") == 1

@@ -63,7 +63,7 @@ def device_seconds(device: CudaDevice, work: object) -> float:
     return end.seconds_since(start)
 
 
-@pytest.mark.parametrize("seconds", [20e-6, 50e-6, 200e-6, 1e-3, 5e-3])
+@pytest.mark.parametrize("seconds", [20e-6, 200e-6, 5e-3])
 @pytest.mark.parametrize("launch_s", [4e-6, 20e-6])
 def test_compute_takes_what_was_asked_for_however_slow_the_host(
     launch_s: float, seconds: float
@@ -131,7 +131,6 @@ def test_registered_memory_is_released_with_its_tensor(floor: Machine) -> None:
     ("workload", "axes"),
     [
         ("transfer.host_to_device", {"memory": "pinned", "nbytes": 4 * MIB}),
-        ("transfer.pin_and_copy", {"nbytes": 16 * MIB}),
         ("transfer.to_host", {"nbytes": 16 * MIB, "blocking": False, "cache": "warm"}),
         ("overlap.pipeline", {"memory": "pinned"}),
     ],
@@ -219,10 +218,8 @@ def slot(folder: Path, cpus: str) -> None:
     ("allowed", "near", "kept"),
     [
         ({*range(16)}, "0-7", {*range(8)}),
-        ({*range(16)}, "0-1", {0, 1}),
         ({*range(16)}, "0", {*range(16)}),
         ({*range(32)}, "0-2", {*range(32)}),
-        ({0, 1}, "0-7", {0, 1}),
         ({8, 9}, "0-7", {8, 9}),
     ],
 )
@@ -276,16 +273,6 @@ def test_the_delay_probe_leaves_nothing_enqueued(floor: Machine) -> None:
     run = measure._Run(device, prepare(load()[case.workload], device, case))
     assert measure._returns_early(run, run.once()[1])
     assert floor.gpus[0].queue.free_s <= floor.now_s
-
-
-def test_a_pattern_is_there_when_it_was_written(floor: Machine) -> None:
-    """Also on a second GPU, whose streams are its own."""
-    device = CudaDevice()
-    for gpu, buffer in zip(
-        floor.gpus, (device.buffer(MIB), device.target_buffer(MIB, "peer")), strict=True
-    ):
-        device.fill_pattern(buffer, seed=1)
-        assert gpu.queue.free_s <= floor.now_s
 
 
 def test_a_device_is_its_own_whichever_is_the_current_one(floor: Machine) -> None:
