@@ -32,10 +32,9 @@ def shown_commands(text: str) -> list[str]:
 
 def problem(shown: str) -> str | None:
     """What is wrong with a command. Its words are parsed, and no option's value is looked at."""
-    with_options = re.split(r"\s(?:#|&&|\|)\s", shown)[0]
-    words = shlex.split(with_options.replace("[", " [ ").replace("]", " ] ")
-                        if (is_synopsis := bool(_SYNOPSIS.search(with_options)))
-                        else with_options)  # fmt: skip
+    typed = re.split(r"\s(?:#|&&|\|)\s", shown)[0]
+    is_synopsis = bool(_SYNOPSIS.search(typed))
+    words = shlex.split(re.sub(r"[\[\]]", " ", typed) if is_synopsis else typed)
     command: click.Command = COMMANDS
     while isinstance(command, click.Group) and words and words[0] in command.commands:
         command = command.commands[words.pop(0)]
@@ -58,6 +57,12 @@ def problem(shown: str) -> str | None:
 def test_every_command_exists_with_its_options(page: Path) -> None:
     shown = shown_commands(page.read_text())
     assert {one: why for one in shown if (why := problem(one))} == {}
+
+
+def test_the_page_of_commands_has_each_one_with_its_options() -> None:
+    rows = re.findall(r"^\| `([a-z].*?)` \|", (ROOT / "docs" / "commands.md").read_text(), re.M)
+    assert {row.split()[0] for row in rows} == set(COMMANDS.commands)
+    assert {row: why for row in rows if (why := problem(row))} == {}
 
 
 def test_a_wrong_command_is_seen() -> None:
