@@ -60,6 +60,9 @@ def _installed(machine: Machine) -> Iterator[None]:
     floor = Floor(machine)
     machine.error = getattr(_torch, "AcceleratorError", RuntimeError)
     with ExitStack() as stack:
+        # Sharing out many small operations among busy cores costs more than it saves.
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
+        torch.set_num_threads(1)
 
         def put(owner: Any, **values: Any) -> None:
             for name, value in values.items():
