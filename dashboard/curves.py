@@ -127,12 +127,6 @@ def prepared(rows: pd.DataFrame, workloads: Sequence[str]) -> pd.DataFrame:
     return good.drop(columns=[name for name in columns if name in good]).join(columns)
 
 
-def numeric_axes(rows: pd.DataFrame) -> list[str]:
-    """Axes that a curve can run along."""
-    names = axes_of(rows)
-    return [name for name in names if pd.to_numeric(rows[name], errors="coerce").notna().any()]
-
-
 def lines(rows: pd.DataFrame, x: str, unit: str) -> pd.DataFrame:
     """`prepared` rows, which have the name of their `run`, as points: `x`, `y`, `low` and `high`,
     the `way` whose line it is on, and `where`: the machine, and the run where it has several."""
@@ -151,11 +145,9 @@ def lines(rows: pd.DataFrame, x: str, unit: str) -> pd.DataFrame:
         where=where,
         lane=where if where.nunique() > 1 else "",
         told=[
-            f"{words.case(case)}: {format_seconds(seconds)}"
-            f"{f', {format_rate(rate)}' if rate > 0 else ''}; {machine}, {run}"
-            for case, seconds, rate, machine, run in rows[
-                ["case", "seconds", "gb_per_s", "machine", "run"]
-            ].itertuples(index=False)
+            f"{words.case(row['case'])}: {format_seconds(row['seconds'])}"
+            f"{f', {format_rate(rate)}' if (rate := row['gb_per_s']) > 0 else ''}; {row['run']}"
+            for row in rows.to_dict("records")
         ],
     )
     if unit == "share hidden":
@@ -184,9 +176,8 @@ def drawn(points: pd.DataFrame, x: str, unit: str, height: int) -> Spec:
     if points["x"].nunique() == 1:
         lanes = sorted(points["lane"].unique(), key=words.order)
         across = vega.field("y:Q", title=number.title, axis=axis, scale={"zero": True})
-        down = vega.field(
-            "lane:N", title=None, sort=lanes, axis={"labelLimit": 200, "ticks": False}
-        )
+        names = {"labelLimit": 200, "ticks": False}
+        down = vega.field("lane:N", title=None, sort=lanes, axis=names)
         channels = {"x": across, "y": down, "color": color | {"legend": None}, "tooltip": told}
         bars = _marks(points, "bar", {"height": {"band": 0.6}}, channels, "x")
         return vega.titled(bars, "", [], 34 * len(lanes) + 6)
@@ -196,10 +187,7 @@ def drawn(points: pd.DataFrame, x: str, unit: str, height: int) -> Spec:
     is_wide = sizes[0] > 0 and sizes[-1] / sizes[0] > 4
     along: Spec = {"type": "log", "base": 2} if is_wide else {"zero": False}
     along |= {"nice": False, "padding": 14}
-    title = "size" if x.endswith("bytes") else x.removeprefix("num_").replace("_", " ")
-    across = vega.field(
-        "x:Q", title=title, axis=ticks, scale={**along, "nice": False, "padding": 14}
-    )
+    across = vega.field("x:Q", title=words.axis_name(x), axis=ticks, scale=along)
     up: Spec = {"zero": True}
     if number.is_log:
         up = {"type": "log", "nice": False, "padding": 8}
@@ -241,12 +229,9 @@ def _marks(
     shared = {name: own for name, own in channels.items() if name not in ("shape", "tooltip")}
     ends = {number: channels[number] | {"field": "low"}, f"{number}2": {"field": "high"}}
     known = _rows(points[points["low"].notna()])
-    if kind == "bar":
-        return [
-            marks,
-            vega.layer(known, "rule", {}, **(shared | ends | {"color": {"value": vega.GREY}})),
-        ]
-    return [vega.layer(known, "rule", {"strokeWidth": 2}, **(shared | ends)), marks]
+    ends |= {"color": {"value": vega.GREY}} if kind == "bar" else {}
+    intervals = vega.layer(known, "rule", {"strokeWidth": 2}, **(shared | ends))
+    return [marks, intervals] if kind == "bar" else [intervals, marks]
 
 
 def _limits(points: pd.DataFrame, unit: str, y: Spec) -> list[Spec]:

@@ -209,8 +209,8 @@ def causes(rows: pd.DataFrame) -> pd.DataFrame:
     sparks = [list(one) if len(one) >= FEWEST_SPARKS else None for one in rows["sparkline"]]
     return pd.DataFrame(
         {
-            "what": rows["what"],
             "change": [words.change(size) for size in rows["size"]],
+            "what": rows["what"],
             "trend": sparks,
             "since": rows["since"],
             "state": rows["state"],

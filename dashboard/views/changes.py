@@ -8,16 +8,8 @@ import words
 from words import plain
 
 from hostbench.core.units import number_of
+from hostbench.report import causes as report
 from hostbench.report import trend_chart
-from hostbench.report.causes import (
-    STATES,
-    causes,
-    commands,
-    counted,
-    stopped,
-    triage_warnings,
-    worst_of,
-)
 from hostbench.store import triage
 
 ANY = "all"
@@ -31,9 +23,9 @@ found = data.judged(store)
 series = found.series[found.series["machine"].isin(names)]
 events = parts.within(found.events[found.events["machine"].isin(names)], "first_committed_at")
 if store.folder:
-    for text in triage_warnings(triage.read(store.folder), pd.Timestamp.now("UTC")):
+    for text in report.triage_warnings(triage.read(store.folder), pd.Timestamp.now("UTC")):
         st.warning(plain(text))
-gone = stopped(series)
+gone = report.stopped(series)
 if len(gone):
     with st.expander(f"{number_of(len(gone), 'series', 'series')} without a number since"):
         parts.table(gone[["id", "status", "since_commit", "since_committed_at"]], "stopped")
@@ -42,12 +34,12 @@ if not series["judged"].any():
 if events.empty:
     num = number_of(int(series["judged"].sum()), "series", "series")
     parts.empty(f"No change in {num} on these machines and days.")
-number = {ANY: events["key"].nunique(), **counted(events)}
-states = [ANY, *(state for state in STATES if number[state])]
+number = {ANY: events["key"].nunique(), **report.counted(events)}
+states = [ANY, *(state for state in report.STATES if number[state])]
 wanted = parts.one(
     "State", states, "state", lambda state: f"{state} {number[state]}", label_visibility="collapsed"
 )
-rows = causes(events, found.series)
+rows = report.causes(events, found.series)
 rows = rows if wanted == ANY else rows[rows["state"] == wanted]
 keys = list(rows["key"])
 height = LOW if len(rows) > 6 else "auto"
@@ -60,7 +52,7 @@ if picked not in keys:
     st.caption("The change of the link is not here: the first one is shown.")
 
 own, about = events[events["key"] == picked], rows[rows["key"] == picked].iloc[0]
-worst = worst_of(own)
+worst = report.worst_of(own)
 st.subheader(plain(f"{words.change(about['size'])} {about['what']}"), anchor=False)
 total = number_of(int(about["series"]), "series", "series")
 where = f"{total} on {about['machines']}"
@@ -83,7 +75,7 @@ with right:
     st.markdown("\n".join(f"- {plain(line)}" for line in worst["evidence"]))
     for text in dict.fromkeys(own["triage_said"].dropna()):
         st.markdown(f"Triage: {plain(text)}")
-    st.code(commands(worst, store.folder or store.results), language="bash", wrap_lines=True)
+    st.code(report.commands(worst, store.folder or store.results), language="bash", wrap_lines=True)
 with st.expander(number_of(len(own), "event")):
     table = own.assign(change=own["effect"].map(words.change))
     parts.table(table[EVENT], f"change-{picked}")

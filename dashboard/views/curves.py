@@ -46,7 +46,9 @@ rows = pd.concat([data.rows(store, machine, run_id) for machine, run_id in chose
 rows = curves.prepared(rows, question.workloads)
 rows["run"] = [named[key] for key in zip(rows["machine"], rows["run_id"], strict=True)]
 rows["run"] = rows["run"].str.partition(", ")[2]
-numeric = list(question.x) or curves.numeric_axes(rows)
+axes = curves.axes_of(rows)
+numbers = rows[axes].apply(pd.to_numeric, errors="coerce").notna().any()
+numeric = list(question.x) or [axis for axis in axes if numbers[axis]]
 x_axes = [x for x in numeric if rows[x].nunique() > 1] or numeric[:1]
 units = [unit for unit in question.units if UNITS[unit].made(rows).notna().any()]
 if not x_axes or not units:
@@ -54,7 +56,7 @@ if not x_axes or not units:
 with st.container(horizontal=True, vertical_alignment="bottom"):
     x = parts.one("X axis", x_axes, "x", words.axis_name)
     unit = parts.one("Unit", units, "unit")
-    for axis in ("workload", *curves.axes_of(rows)):
+    for axis in ("workload", *axes):
         values = sorted(rows[axis].dropna().unique(), key=words.order)
         drawn = [value for value in values if value not in ("serial", *PARTS)]
         if axis != x and len(drawn) > 1:

@@ -6,20 +6,9 @@ import parts
 import streamlit as st
 import words
 
-from hostbench.report import trend_chart
+from hostbench.report import trend, trend_chart
 from hostbench.report.causes import MACHINE, SERIES
 from hostbench.report.charts import PALETTE
-from hostbench.report.trend import (
-    MOST,
-    MOST_DRAWN,
-    choices,
-    facts_changed,
-    levels,
-    limit,
-    points,
-    thinned,
-    worded,
-)
 
 DATES = {"commit date": "committed_at", "run time": "started_at"}
 
@@ -67,24 +56,28 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     date = DATES[by]
     lines: dict[tuple[str, str], pd.DataFrame] = {}
     for case in cases:
-        for name in names if len(lines) <= MOST else ():
+        for name in names if len(lines) <= trend.MOST else ():
             stored = parts.within(data.trend(store, name, case), date)
             stored = stored[(stored["status"] != "not measured") & stored[date].notna()]
             for group, own in stored.groupby("group", sort=False):
                 lines[case, str(group)] = own
     if not lines:
         parts.empty("No run of these choices: choose other values, machines or days.")
-    unit = parts.one("Unit", choices(list(lines.values())), "unit")
-if len(lines) > MOST:
-    st.caption(f"The first {MOST} series are drawn: choose fewer values.")
+    unit = parts.one("Unit", trend.choices(list(lines.values())), "unit")
+if len(lines) > trend.MOST:
+    st.caption(f"The first {trend.MOST} series are drawn: choose fewer values.")
 is_one_machine = len({group for _, group in lines}) == 1
 drawn, level_rows, rules, changes = [], [], [], []
 limits, colors = {}, {}
-for color, ((case, group), own) in zip(PALETTE[:MOST], lines.items(), strict=False):
+for color, ((case, group), own) in zip(PALETTE[: trend.MOST], lines.items(), strict=False):
     name = words.case(case) if is_one_machine else f"{words.case(case)}, {group}"
     colors[name] = color
-    line = points(own, name, date, unit)
-    drawn.append(worded(thinned(line, MOST_DRAWN // min(MOST, len(lines))), own, unit))
+    line = trend.points(own, name, date, unit)
+    drawn.append(
+        trend.worded(
+            trend.thinned(line, trend.MOST_DRAWN // min(trend.MOST, len(lines))), own, unit
+        )
+    )
     ids = (f"{case}@{group}", f"machine:{group}")
     events = judged.events[judged.events["id"].isin(ids)].assign(series=name)
     x = events[f"first_{date}"].astype("datetime64[ms, UTC]").astype("int64").astype("float64")
@@ -94,19 +87,19 @@ for color, ((case, group), own) in zip(PALETTE[:MOST], lines.items(), strict=Fal
         text = f"{words.change(event['effect'])} {str(event['what']).removeprefix('commit ')}"
         kind = SERIES if event["case"] else MACHINE
         rules.append({"x": event["x"], "kind": kind, "said": f"{name}: {text}", "label": text})
-    for at, text in facts_changed(own, date):
+    for at, text in trend.facts_changed(own, date):
         rules.append({"x": at, "kind": "facts", "said": f"{group}: {text}", "label": text})
     about = judged.series[judged.series["id"] == ids[0]]
     if about["judged"].any():
         half = about["detectable"].dropna()
         steps = list(events["x"][events["status"] == "confirmed"])
-        level = levels(line, steps, float(half.iloc[0]) if len(half) else None)
+        level = trend.levels(line, steps, float(half.iloc[0]) if len(half) else None)
         level_rows.append(level.assign(series=name))
-    top = limit(own, unit)
+    top = trend.limit(own, unit)
     if top is not None and top >= line["y"].max():  # one that is exceeded is no limit
         limits[name] = top
 shown_points = pd.concat(drawn, ignore_index=True)
-nothing = levels(shown_points.head(0), [], None).assign(series="")
+nothing = trend.levels(shown_points.head(0), [], None).assign(series="")
 spec = trend_chart.trend(
     shown_points,
     pd.concat(level_rows or [nothing], ignore_index=True),
@@ -152,7 +145,7 @@ clicked = st.vega_lite_chart(
 for point in clicked["selection"].get(trend_chart.POINT, ()):
     machine = str(point["machine"]).partition("/")[0]
     parts.go("runs", of=f"{point['run_id']}@{machine}")
-total = sum(len(own) for own in list(lines.values())[:MOST])
+total = sum(len(own) for own in list(lines.values())[: trend.MOST])
 if len(shown_points) < total:
     st.caption(f"{len(shown_points):,} of {total:,} points drawn; zoom for all.")
 
