@@ -59,7 +59,6 @@ from hostbench.report.nightly import (
     table,
     to_store,
 )
-from hostbench.report.overview import overview
 from hostbench.report.table import markdown
 from hostbench.runner.lock import only_one
 from hostbench.runner.plan import Plan, fitting
@@ -406,8 +405,7 @@ def _conclude(tonight: _Tonight) -> None:
     if path is not None:
         with tonight.beside(f"the page {path} could not be written"):
             rows = frame.of_run(results, tonight.run, warn)
-            history = overview(open_history(str(results)), Path.cwd())
-            document = html.html(rows, tonight.run, head=page(night), history=history)
+            document = html.html(rows, tonight.run, head=page(night))
             write_file(path, document.encode(), "--page")
 
 

@@ -16,7 +16,6 @@ from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
 from hostbench.device.simulated_file import MARK
 from hostbench.report import html as static
 from hostbench.report import nvbandwidth
-from hostbench.report.overview import overview
 from hostbench.report.page import as_json, page, tracebacks
 from hostbench.report.table import Heading, Part, markdown, plain, text
 from hostbench.store.history import History
@@ -63,16 +62,12 @@ def execute(options: ReportOptions) -> int:
 
 
 def _asked(form: str, history: History, options: ReportOptions) -> str:
-    """A history of asv's alone has no run, and is shown as HTML."""
-    is_html = form == "html" and not options.tracebacks
-    if is_html and not history.runs() and history.machines() and not options.machine:
-        return static.html_of_history(overview(history, Path.cwd())).rstrip("\n")
     about = _choose(history, options.run, options.machine)
     rows, run = _of_families(history.rows_of(about), options.families), history.whole(about)
     if options.tracebacks:
         return tracebacks(run)
-    if is_html:
-        return static.html(rows, run, history=overview(history, Path.cwd())).rstrip("\n")
+    if form == "html":
+        return static.html(rows, run).rstrip("\n")
     live = terminal() if options.output is None else None
     if options.nvbandwidth is None:
         return written(form, rows, run, live)
@@ -145,11 +140,7 @@ def _choose(history: History, asked: str | None, machine: str | None) -> AboutRu
     ours = [run for run in runs if run.machine == machine]
     if not ours:
         if not runs:
-            of_asv = "; `hostbench report -o FILE.html` shows what asv measured"
-            raise NothingMeasured(
-                "no run is stored here yet; `hostbench run --quick` makes one"
-                + of_asv * bool(history.machines())
-            )
+            raise NothingMeasured("no run is stored here yet; `hostbench run --quick` makes one")
         check_machines([machine], sorted({run.machine for run in runs if run.machine}))
     real = ours if MARK in machine else [run for run in ours if run.device != MARK]
     if not real:

@@ -56,7 +56,6 @@ MANY = 150
 """Marks of a chart from which on it is drawn otherwise."""
 _HOURS_MS = 3 * 86_400_000
 """A shorter time is told in hours."""
-_SPARK_WIDTH, _SPARK_HEIGHT = 96, 22
 
 _TYPES = {"N": "nominal", "Q": "quantitative", "T": "temporal"}
 Spec: TypeAlias = dict[str, Any]
@@ -148,20 +147,6 @@ def printable(part: Any) -> Any:
     if isinstance(part, dict):
         return {printable(name): printable(own) for name, own in part.items()}
     return [printable(own) for own in part] if isinstance(part, list | tuple) else part
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """A line as SVG, a value beside the other; as in a larger chart, noise looks small."""
-    if len(values) < 2:
-        return ""
-    middle = sorted(values)[len(values) // 2]
-    low, high = min(*values, 0.9 * middle), max(*values, 1.1 * middle)
-    across, down = _SPARK_WIDTH / (len(values) - 1), _SPARK_HEIGHT / (high - low or 1.0)
-    places = (f"{at * across:.1f},{(high - y) * down:.1f}" for at, y in enumerate(values))
-    return (
-        f'<svg class="spark" viewBox="-1 -1 {_SPARK_WIDTH + 2} {_SPARK_HEIGHT + 2}">'
-        f'<polyline points="{" ".join(places)}" fill="none" stroke="currentColor"/></svg>'
-    )
 
 
 def _rows(points: Sequence[Point]) -> list[dict[str, Any]]:

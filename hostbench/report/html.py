@@ -9,8 +9,6 @@ import pandas as pd
 
 from hostbench.report import charts
 from hostbench.report.answer import by_family
-from hostbench.report.causes import FAILS
-from hostbench.report.overview import HistoryOverview, series_table
 from hostbench.report.page import (
     DEVICES,
     about,
@@ -35,13 +33,13 @@ p, li, figcaption { overflow-wrap: anywhere } section p { margin: 0 } ul { margi
 .beside { display: grid; gap: 0 2rem }
 .beside { grid-template-columns: repeat(auto-fill, minmax(min(26rem, 100%), 1fr)) }
 section { min-width: 0 } figure { margin: .5rem 0 } figcaption { font-size: 12px }
-figure svg { max-width: 100%; height: auto } .spark { width: 6rem; vertical-align: middle }
+figure svg { max-width: 100%; height: auto }
 .table { overflow-x: auto } table { border-collapse: collapse; font-size: 13px }
 td, th { padding: .2rem .7rem; border-bottom: 1px solid #8884; text-align: left }
 .right { text-align: right; white-space: nowrap } .note { min-width: 12rem }
 .code { min-width: 12rem; overflow-wrap: anywhere }
 tr.failed td:nth-child(2) { text-decoration: line-through }
-tr.unexpected td:last-child, tr.fails td:first-child { font-weight: 600 }
+tr.unexpected td:last-child { font-weight: 600 }
 @media (prefers-color-scheme: dark) { body { background: #0e1117; color: #eee } }
 @media (max-width: 30rem) {
   body { margin: 1rem auto } h1 { font-size: 1.2rem } td, th { padding: .2rem .3rem }
@@ -55,36 +53,18 @@ tr.unexpected td:last-child, tr.fails td:first-child { font-weight: 600 }
 """
 
 
-def html(
-    rows: pd.DataFrame,
-    run: WholeRun,
-    *,
-    head: Sequence[Part] = (),
-    history: HistoryOverview | None = None,
-) -> str:
+def html(rows: pd.DataFrame, run: WholeRun, *, head: Sequence[Part] = ()) -> str:
     """`rows` are the run's rows of the tidy frame. Every text is escaped; no script, no link.
-    `head`: a page that comes first; then what changed in the run's `history`."""
+    `head`: a page that comes first."""
     name = title(rows, run)
-    said = [
+    body = [
         *(f"<p>{escape(line)}</p>" for line in about(rows, run)),
         *_answers(rows, run),
         *_table(rows),
         *(f"<p>{escape(line)}</p>" for line in (*counts(rows), *not_proven(rows))),
     ]
     blocks = [(head[0], [*_parts(head[1:])])] if head else []
-    blocks += [(history.headline, _changes(history))] if history else []
-    return _document(name, [*blocks, (name, said)])
-
-
-def html_of_history(history: HistoryOverview) -> str:
-    """A history without a run of hostbench's: what changed, and its series."""
-    shown, num = history.changed_most, len(history.series)
-    first = f"The {len(shown)} that changed most of {num:,}." if len(shown) < num else ""
-    drawn = _drawn(series_table(shown), (), [*map(charts.sparkline, shown["sparkline"])])
-    every = [f"<p>{first}</p>" * bool(first), *drawn]
-    return _document(
-        history.headline, [(history.headline, _changes(history)), ("every series", every)]
-    )
+    return _document(name, [*blocks, (name, body)])
 
 
 def _document(name: str, blocks: Sequence[tuple[Part, list[str]]]) -> str:
@@ -116,21 +96,6 @@ def _parts(parts: Sequence[Part]) -> Iterator[str]:
 def _with_code(text: str) -> str:
     """What stands between backticks is typed."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
-
-
-def _changes(history: HistoryOverview) -> list[str]:
-    """The causes as rows, then each that fails or is provisional with its evidence and picture."""
-    lines = []
-    if len(history.causes):
-        fails = ["fails" * (state == FAILS) for state in history.causes["state"]]
-        lines += _drawn(history.table, fails, [*map(charts.sparkline, history.sparklines)])
-    for one in history.in_detail:
-        evidence = "".join(f"<li>{escape(line)}</li>" for line in one.evidence)
-        lines.append(f'<section class="beside"><div><h2>{escape(one.title)}</h2>')
-        lines.append(f"<ul>{evidence}</ul></div>")
-        lines += [_picture(one.chart, one.series)] if one.chart else []
-        lines.append("</section>")
-    return [*lines, *_parts(history.notes)]
 
 
 def _breakable(text: str) -> str:
@@ -171,11 +136,10 @@ def _answers(rows: pd.DataFrame, run: WholeRun) -> list[str]:
     return lines
 
 
-def _picture(chart: charts.Spec, caption: str = "") -> str:
+def _picture(chart: charts.Spec) -> str:
     """The chart as SVG; nothing where the extra `dashboard`, which draws it, is not installed."""
-    said = f"<figcaption>{_breakable(escape(caption))}</figcaption>" * bool(caption)
     try:
-        return f"<figure>{said}{charts.svg(chart)}</figure>"
+        return f"<figure>{charts.svg(chart)}</figure>"
     except ImportError:
         return ""
 
@@ -202,20 +166,18 @@ def _kind(column: Column) -> str:
     return "code" if column.code else "" if column.title else "note"
 
 
-def _drawn(made: Table, kinds: Sequence[str] = (), pictures: Sequence[str] = ()) -> list[str]:
-    """`kinds`: a class for each row; `pictures`: SVG that ends it."""
+def _drawn(made: Table, kinds: Sequence[str] = ()) -> list[str]:
+    """`kinds`: a class for each row."""
     sides = [f' class="{_kind(column)}"' * bool(_kind(column)) for column in made.columns]
     titles = zip(made.columns, sides, strict=True)
     head = "".join(f"<th{side}>{escape(column.title)}</th>" for column, side in titles)
-    head += "<th></th>" * bool(pictures)
     lines = [f'<div class="table"><table><tr>{head}</tr>']
-    for place, cells in enumerate(made.rows):
+    for number, cells in enumerate(made.rows):
         texts = (cell if isinstance(cell, str) else cell.text for cell in cells)
         inner = "".join(
             f"<td{side}>{_breakable(escape(text)) if column.code else escape(text)}</td>"
             for text, side, column in zip(texts, sides, made.columns, strict=True)
         )
-        inner += f"<td>{pictures[place]}</td>" if pictures else ""
-        kind = f' class="{escape(kinds[place])}"' if kinds else ""
+        kind = f' class="{escape(kinds[number])}"' if kinds else ""
         lines.append(f"<tr{kind}>{inner}</tr>")
     return [*lines, "</table></div>"]
