@@ -64,7 +64,8 @@ def _command(
 
 _command(
     "run",
-    "Measure this machine, and keep the run, also in asv's file of the commit.",
+    "Measure this machine and keep the run. A run that counts is written to asv's file of the "
+    "commit, too.",
     options.families,
     options.selection,
     click.option(
@@ -77,8 +78,8 @@ _command(
 )
 _command(
     "nightly",
-    "A night unattended: measure, keep, hold against the nights before, measure once more what "
-    "moved, and say in a summary what it was.",
+    "Measure unattended, and say what moved. The run is held against the nights before, what moved "
+    "is measured once more, and a summary says what it was.",
     options.families,
     options.selection,
     options.budget("time for all of it"),
@@ -94,7 +95,7 @@ _command(
 )
 _command(
     "report",
-    "All answers of a run with their figures, then its cases. Families: all unless given.",
+    "Print all answers and cases of a run. Families: all unless given.",
     options.families,
     click.option("--run", metavar="RUN_ID", help="default: the newest run"),
     options.machine,
@@ -117,8 +118,8 @@ _command(
 )
 _command(
     "trace",
-    "One reading of a case, lane by lane, as a Chrome trace: the host's calls, and what each "
-    "stream did meanwhile. CASE is family.workload[axis=value,...].",
+    "Write a trace of one case for Perfetto. It has the host's calls and what each stream did "
+    "meanwhile. CASE is family.workload[axis=value,...].",
     click.argument(
         "case",
         metavar="CASE",
@@ -140,7 +141,7 @@ _command(
 )
 _command(
     "compare",
-    "What became slower or faster from A to B. A side is a commit, branch or tag; or "
+    "Compare two commits, machines or versions. A side is a commit, branch or tag; or "
     "machine:NAME, torch:VERSION, driver:VERSION, environment:NAME (asv's), run:ID.",
     click.argument("a", metavar="A"),
     click.argument("b", metavar="B"),
@@ -186,7 +187,7 @@ _command(
 )
 _command(
     "changes",
-    "Every step in every series, and since when. SERIES selects series, as "
+    "List every step in every series. SERIES selects series, as "
     "'transfer.host_to_device[memory=pinned]@box', or a machine's own events: machine:NAME.",
     click.argument(
         "series", nargs=-1, metavar="[SERIES]...", shell_complete=options.complete_cases
@@ -210,8 +211,8 @@ _command(
 )
 _command(
     "bisect",
-    "Which commit made a series slower: `git bisect run` of `hostbench ab`, in a clone. SERIES is "
-    f"{options.SERIES}.",
+    "Find the commit that made a series slower. In a clone, `git bisect run` runs `hostbench ab`. "
+    f"SERIES is {options.SERIES}.",
     options.one_series,
     click.option("--good", metavar="REV", help="last good commit (default: from history)"),
     click.option("--bad", metavar="REV", help="first bad commit (default: from history)"),
@@ -267,13 +268,13 @@ _action("clear", f"Take that back. {_EVENT}", _event, _direction)
 
 _command(
     "doctor",
-    "What this machine is, what will run, what looks wrong.",
+    "Say what this machine is and what looks wrong.",
     options.machine,
     formats(),
 )
 _command(
     "idle",
-    "Is the GPU idle, and why? COMMAND, as `python train.py`, is run, and some steps of it are "
+    "Say why the GPU idles in a script. COMMAND, as `python train.py`, is run, and some steps are "
     "recorded by PyTorch's profiler; or --trace reads what somebody recorded.",
     click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED),
     click.option(
@@ -319,7 +320,7 @@ _command(
 )
 _command(
     "publish",
-    "Append what the table at a URL lacks of results/.",
+    "Append to the table at URL what it lacks.",
     click.argument("url", metavar="URL"),
     options.results,
 )
@@ -332,6 +333,6 @@ _command(
 )
 _command(
     "init",
-    "Write what this git repository lacks to have its own code measured: asv.conf.json, a "
-    "workload, benchmarks/, results/, a nightly workflow. What is there is left as it is.",
+    "Set up a repository to measure its own code. Writes asv.conf.json, a workload, benchmarks/, "
+    "results/ and a nightly workflow; what is there is left as it is.",
 )
