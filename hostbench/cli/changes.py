@@ -24,8 +24,7 @@ from hostbench.judge.machine import MIN_SERIES
 from hostbench.report import changes, choice
 from hostbench.report.choice import Request, Selection, choose
 from hostbench.report.event_words import no_run, unjudged
-from hostbench.report.judged import Explainer
-from hostbench.report.judging import judged_now
+from hostbench.report.judged import Explainer, judge_history
 from hostbench.vcs.repo import commit_of, committed_at
 
 SHORTEST_COMMIT = 7
@@ -49,7 +48,7 @@ def execute(options: ChangesOptions) -> int:
     wanted, axis = Request.read(options.series), options.axis
     history = open_history(options.results)
     check_machines([options.machine, *wanted.machines], history.machines())
-    judged = judged_now(history, axis)
+    judged = judge_history(history, axis)
     begin = None if options.since is None else _since(options.since, judged)
     asked = choose(judged, wanted, options.machine)
     if not any(one.machine and one.judged.grid.cases for one in asked):

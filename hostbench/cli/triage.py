@@ -15,7 +15,7 @@ from hostbench.core.case import as_stored
 from hostbench.core.clock import today
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK
 from hostbench.judge.events import Judged
-from hostbench.report.judging import judged_now
+from hostbench.report.judged import judge_history
 from hostbench.report.table import Cell, Column, Table
 from hostbench.store import triage
 from hostbench.store.triage import Entry, EventName
@@ -50,7 +50,7 @@ def execute(options: TriageOptions) -> int:
     if options.action == "list":
         return _list(folder, options.format)
     history = open_history(options.results) if folder.is_dir() else None
-    judged = judged_now(history, "commit") if history else []
+    judged = judge_history(history, "commit") if history else []
     entry = Entry(
         series=as_stored(options.series),  # what is typed in two ways is one entry
         since=_commit(options.since, judged),
@@ -62,7 +62,7 @@ def execute(options: TriageOptions) -> int:
     )
     events = _events(entry, judged)
     if history and not events:
-        events = _events(entry, judged_now(history, "run-time"))
+        events = _events(entry, judge_history(history, "run-time"))
     if options.action == "clear":
         paths = triage.clear(folder, entry)
     else:

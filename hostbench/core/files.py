@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import gzip
 import io
 import os
@@ -111,6 +112,19 @@ def _too_large(what: str, limit: int) -> RefusedFileError:
         errno.EFBIG,
         f"{what} larger than {limit / MIB:g}MiB, the most that is read: keep it elsewhere",
     )
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait until no other process holds this file, where the file system can lock and write. It is
+    let go of when the process ends, whatever ends it."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def write_atomic(path: Path, data: bytes, remedy: str = _REMEDY) -> None:

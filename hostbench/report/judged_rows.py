@@ -1,6 +1,8 @@
-"""What was judged as plain rows: each series, each event, each machine.
+"""What was judged as plain rows: each series, each event.
 
-hostbench.report.judged_table says what the columns are.
+Text is `str`, or None where there is nothing to say; times are UTC; `*_s` and `level*` are seconds,
+`value`, `low` and `high` of a series are in its `unit`; effects, `change`, `noise` and `detectable`
+are relative: 0.05 is 5 % slower. Numbers that are not known are NaN.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +29,27 @@ _Row = dict[Any, Any]
 
 
 def series_rows(judged: Sequence[Judged], newest: pd.DataFrame, machine: str) -> pd.DataFrame:
-    """Of one machine. `newest`: of hostbench.judge.newest, with `ci_low_s` and `ci_high_s`."""
+    """A row for each series that a run of this machine came to, also those that are never judged.
+
+    `newest`: of hostbench.judge.newest, with `ci_low_s` and `ci_high_s`. The columns:
+
+    machine, group           `group`: the machine; machine/environment where it has several
+    family, workload, case   `id`: case@group
+    unit, points             of its numbers; how many there are of runs that may be judged
+    value, low, high         its newest number, with its 99 % interval
+    status                   of the newest run that came to it: ok, failed, skipped
+    newest_run, newest_commit, newest_at   that run; when it started
+    since_run, since_commit, since_committed_at   the first of the runs without a number
+    judged, why              whether the detector had enough; why not, in words, else empty
+    level, level_ago         now, and AGO runs of its machine ago, by its steps since then
+    change                   from the one to the other: 0 where no step lies between. The three are
+                             NaN where it is not judged, or a baseline reset lies between
+    noise, detectable        standard deviation of the logarithm from point to point; what 20 points
+                             would confirm
+    changed_run, changed_commit, changed_committed_at, changed_started_at, changed_effect
+                             its last confirmed step: the first point at the new level
+    sparkline                up to SPARKS values in seconds, the oldest first
+    """
     of_setting = {own.grid.setting: own for own in judged if own.grid.cases}
     places = {
         (setting, case): place
@@ -190,7 +212,25 @@ def sparkline(logs: Floats) -> list[float]:
 
 
 def event_rows(pairs: Iterable[tuple[DetectedEvent, Cause]]) -> pd.DataFrame:
-    """In the order given."""
+    """A row for each event, in the order given. The columns:
+
+    id, machine, group       `machine:GROUP` for the machine's own, else case@group
+    family, workload, case   empty for the machine's own
+    kind, status, direction  step, temporary, break; as `hostbench changes` says it
+    commit                   what it is called by in triage: a run where only that differs
+    effect, low, high        with its 99 % interval; NaN for a break, like the levels
+    before_s, after_s        medians of up to 20 points, as measured; NaN for the machine's own
+    detectable, slack        points by which its index may be off
+    last_*, first_*          the last point at the old level, the first at the new one: run, commit,
+                             committed_at, started_at
+    around_last_*, around_first_*   the points that it lies between for sure
+    until_*                  of a temporary one, the first point back at the old level
+    near                     list: commits and runs that it may have begun with as well
+    moved, moved_of          of the machine's own: how many of how many series went along
+    why                      of a break: what changed
+    index, from_end          its index among the runs of its group, from the first and the last
+    cause, evidence          a label (hostbench.judge.causes), and a list of lines
+    """
     found = pd.DataFrame([_event(*pair) for pair in pairs], columns=list(_EVENT))
     return found.astype(_EVENT)
 

@@ -1,111 +1,120 @@
-"""Judge a results folder once, and keep what was found beside its table. One process at a time does
-it. It may be killed at any time: the machines that it has finished are taken over by the next."""
+"""What was judged of a results folder, as frames that a page draws: judged once, saved beside its
+table, made anew when the readings or the code that judges change."""
 
-import hashlib
-from dataclasses import dataclass
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
+from hostbench.core.clock import today
+from hostbench.core.files import locked
 from hostbench.judge.events import Judged, judge_grid
 from hostbench.judge.grid import NEEDED, Along, HardwareOf, grids
 from hostbench.judge.newest import newest
-from hostbench.report import judged_files
 from hostbench.report.choice import Request, choose, events
-from hostbench.report.judged import Explainer, hardware_of, judge_history
+from hostbench.report.event_words import entry_in_words
+from hostbench.report.judged import RECENT, Explainer, hardware_of
 from hostbench.report.judged_rows import event_rows, series_rows
-from hostbench.store import kept
 from hostbench.store.columns import STATUSES
 from hostbench.store.history import History
 from hostbench.store.table.files import code_of, digest_of
+from hostbench.store.triage import EventName, Triage, entry_for
 
-FOLDER, SERIES, EVENTS = "judged", "series", "events"
-_GRIDS = "grids.msgpack"
+FOLDER = "judged"
 _ALSO = ["ci_low_s", "ci_high_s", "value"]
+_DAMAGE = (OSError, ValueError)
+"""What reading a saved file raises that is damaged, or has gone."""
+_OF_TRIAGE = ("id", "commit", "direction", "effect", "near")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptSets:
-    """What is kept of a history as it is now, and where."""
+class JudgedTables(NamedTuple):
+    """The columns are those of report.judged_rows."""
 
-    folder: Path
-    axis: Along
-    machines: dict[str, Path]
-    """Machine -> its own set."""
-    whole: Path
-    """The set with everything."""
-
-    @classmethod
-    def of(cls, history: History, axis: Along) -> "KeptSets":
-        hardware = hardware_of(history)
-        states = {name: _state(history, name, hardware) for name in history.machines()}
-        folder = history.beside / FOLDER
-        return cls(
-            folder=folder,
-            axis=axis,
-            machines={
-                name: folder / f"{axis}-machine-{_code()}-{digest_of([name, state])}"
-                for name, state in states.items()
-            },
-            whole=folder / f"{axis}-all-{_code()}-{digest_of(states)}",
-        )
+    events: pd.DataFrame
+    series: pd.DataFrame
 
 
-def _state(history: History, machine: str, hardware: HardwareOf) -> str:
-    runs = sorted(history.run_ids(machine) & hardware.keys())
-    return digest_of([history.state(machine), [[run, dict(hardware[run])] for run in runs]])
+def judged_tables(history: History, axis: Along, root: Path) -> JudgedTables:
+    """All series and events of a history, with git asked at `root` for what landed. One process at
+    a time judges; a folder that cannot be written is judged each time."""
+    folder = history.beside / FOLDER
+    saved = folder / f"{axis}.{_digest(history)}"
+    with contextlib.suppress(*_DAMAGE):
+        return _read(saved)
+    with locked(folder / f"lock-{axis}"):
+        with contextlib.suppress(*_DAMAGE):
+            return _read(saved)  # another process made it meanwhile
+        tables = _judged(history, axis, root)
+        with contextlib.suppress(OSError):
+            _write(saved, tables)
+    return tables
 
 
-def _code() -> str:
-    """Changes with the code that judges and explains."""
-    code = code_of("core", "facts", "judge", "report", "store", "vcs")
-    return hashlib.sha256(code).hexdigest()[:8]
+def with_triage(events: pd.DataFrame, triage: Triage) -> pd.DataFrame:
+    """As of today: `recent` (begun within the newest RECENT runs), `fails`, and what somebody has
+    said: `triage` (its state), `triage_said` (in words), `lapsed` (why it counts no more)."""
+    rows = [_of_triage(triage, *row) for row in events[list(_OF_TRIAGE)].itertuples(index=False)]
+    entries = pd.DataFrame(rows, columns=["triage", "triage_said", "lapsed"], dtype=object)
+    recent = events["from_end"] <= RECENT
+    stayed = (events["status"] == "confirmed") & (events["effect"] > 0) & recent
+    counts = entries["triage"].notna() & (entries["lapsed"] == "")
+    return events.assign(recent=recent, fails=stayed & ~counts, **entries)
 
 
-def judge_kept(history: History, own: KeptSets) -> tuple[list[Judged], pd.DataFrame]:
-    """Everything, judged, as report.judged.judge_history does it, and the rows of the series. A
-    machine whose readings are those that it was judged by is taken over; the others are kept.
-    Raises OSError where they cannot be."""
+def _of_triage(
+    triage: Triage, id: str, commit: str, direction: str, effect: float, near: Iterable[str]
+) -> tuple[str | None, str | None, str]:
+    event = EventName(
+        id=id, commit=commit, direction=direction, effect=effect, near=frozenset(near)
+    )
+    entry = entry_for(triage.entries.values(), event, today())
+    if entry is None:
+        return None, None, ""
+    return entry.state, entry_in_words(entry), entry.lapsed(event, today())
+
+
+def _digest(history: History) -> str:
+    """Changes with the readings, with what hardware they ran on, and with the code that judges."""
     hardware = hardware_of(history)
-    made: dict[str, list[Judged]] = {}
-    rows = {"": series_rows([], pd.DataFrame(), "")}
-    for machine in _largest_first(history, own):
-        place = own.machines[machine]
-        try:
-            found = judged_files.from_bytes((place / _GRIDS).read_bytes())
-            series = kept.read(place, SERIES)
-        except (*kept.DAMAGE, *judged_files.DAMAGE):
-            found, series = _judge(history, machine, own.axis, hardware)
-            kept.write(place, {_GRIDS: judged_files.to_bytes(found), SERIES: series})
-        made[machine], rows[machine] = found, series
-    of_each = [rows[machine] for machine in ("", *own.machines)]
-    every = pd.concat([one for one in of_each if len(one)] or of_each, ignore_index=True)
-    return [one for machine in own.machines for one in made[machine]], every
+    states = {
+        name: [
+            history.state(name),
+            [[run, dict(hardware[run])] for run in sorted(history.run_ids(name) & hardware.keys())],
+        ]
+        for name in history.machines()
+    }
+    code = code_of("core", "facts", "judge", "report", "store", "vcs")
+    return digest_of([states, code.hex()])
 
 
-def _largest_first(history: History, own: KeptSets) -> list[str]:
-    """Its machines, those with the most points first: what the others need fits into the memory
+def _judged(history: History, axis: Along, root: Path) -> JudgedTables:
+    hardware, judged = hardware_of(history), list[Judged]()
+    series = [series_rows([], pd.DataFrame(), "")]
+    for machine in _largest_first(history):
+        own, rows = _of_machine(history, machine, axis, hardware)
+        judged += own
+        series.append(rows)
+    explainer = Explainer(history, judged, root, axis)
+    found = events(choose(judged, Request.read([])))
+    return JudgedTables(
+        events=event_rows((one, explainer.cause(one, own)) for one, own in found),
+        series=pd.concat([own for own in series if len(own)] or series, ignore_index=True),
+    )
+
+
+def _largest_first(history: History) -> list[str]:
+    """The machines, those with the most points first: what the others need fits into the memory
     that it has left."""
     counted = history.runs_counted()
     num = counted[[*STATUSES]].sum(axis=1).groupby(counted["machine"]).sum().to_dict()
-    return sorted(own.machines, key=lambda machine: num.get(machine, 0), reverse=True)
+    return sorted(history.machines(), key=lambda machine: num.get(machine, 0), reverse=True)
 
 
-def restored(own: KeptSets) -> list[Judged]:
-    """What was judged of every machine. Raises one of judged_files.DAMAGE."""
-    files = (place / _GRIDS for place in own.machines.values())
-    return [one for path in files for one in judged_files.from_bytes(path.read_bytes())]
-
-
-def judged_now(history: History, axis: Along) -> list[Judged]:
-    """As report.judged.judge_history; taken over where every machine is kept as it is now."""
-    try:
-        return restored(KeptSets.of(history, axis))
-    except judged_files.DAMAGE:
-        return judge_history(history, axis)
-
-
-def _judge(
+def _of_machine(
     history: History, machine: str, axis: Along, hardware: HardwareOf
 ) -> tuple[list[Judged], pd.DataFrame]:
     rows = history.points(machine, NEEDED)
@@ -117,17 +126,19 @@ def _judge(
     return judged, series_rows(judged, last.join(more), machine)
 
 
-def ensured(history: History, axis: Along, root: Path) -> KeptSets:
-    """What is kept, once it is made: what has changed is judged, everything explained. git is asked
-    at `root` for what landed. Raises OSError where it cannot be written."""
-    own = KeptSets.of(history, axis)
-    with kept.lock(own.folder / f"lock-{axis}"):
-        if not own.whole.is_dir():
-            judged, series = judge_kept(history, own)
-            explainer = Explainer(history, judged, root, axis)
-            found = events(choose(judged, Request.read([])))
-            causes = [(event, explainer.cause(event, of)) for event, of in found]
-            kept.write(own.whole, {SERIES: series, EVENTS: event_rows(causes)})
-            stay = {own.whole, *own.machines.values()}
-            kept.forget(set(kept.found(own.folder, f"{axis}-")) - stay)
-    return own
+def _read(saved: Path) -> JudgedTables:
+    """Raises one of _DAMAGE."""
+    events, series = (pd.read_parquet(saved / f"{name}.parquet") for name in JudgedTables._fields)
+    return JudgedTables(events, series)
+
+
+def _write(saved: Path, tables: JudgedTables) -> None:
+    """Written elsewhere and renamed, so that a reader sees all of it; older ones go."""
+    axis = saved.stem
+    unfinished = Path(tempfile.mkdtemp(prefix=f"{axis}.", dir=saved.parent))
+    for name, rows in zip(JudgedTables._fields, tables, strict=True):
+        rows.to_parquet(unfinished / f"{name}.parquet", index=False)
+    for older in saved.parent.glob(f"{axis}.*"):
+        if older != unfinished:
+            shutil.rmtree(older, ignore_errors=True)
+    unfinished.rename(saved)

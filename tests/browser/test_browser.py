@@ -14,9 +14,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
+from hostbench.report.overview import overview
 
 from hostbench.report.html import html
-from hostbench.report.overview import overview
 from hostbench.store.history import History
 from tests.dashboard_page import PAGES
 from tests.fakes import histories

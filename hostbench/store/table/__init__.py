@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from hostbench.core.errors import UsageError
-from hostbench.store import kept
+from hostbench.core.files import locked
 from hostbench.store.asv_tree import OnFile, ignore_file
 from hostbench.store.table import files
 from hostbench.store.table.delta import DAMAGE, DeltaTables
@@ -97,5 +97,5 @@ def _lock(folder: Path) -> Iterator[None]:
     ignore = folder / ".gitignore"
     if not ignore.exists():
         ignore.write_text("# made by hostbench from the results; delete it at will\n*\n")
-    with kept.lock(folder / "lock"):
+    with locked(folder / "lock"):
         yield
