@@ -104,9 +104,14 @@ def test_what_moved_with_its_machine_has_changed(tmp_path: Path) -> None:
 def test_it_is_judged_once_and_again_when_readings_change_or_the_file_is_damaged(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    asked: list[History] = []
     real = judging._judged
-    monkeypatch.setattr(judging, "_judged", lambda *about: asked.append("judged") or real(*about))
+
+    def counted(history: History, *about: Any) -> JudgedTables:
+        asked.append(history)
+        return real(history, *about)
+
+    monkeypatch.setattr(judging, "_judged", counted)
     first = judged(results)
     assert not asked
     (saved,) = (History(results).beside / judging.FOLDER).glob("commit.*")
