@@ -29,7 +29,7 @@ from hostbench.report.causes import causes, with_causes
 from hostbench.report.comparison import in_order, name_of, notes
 from hostbench.report.comparison import page as comparison_page
 from hostbench.report.doctor import Diagnosis, of_stored
-from hostbench.report.judged_table import JudgedTable
+from hostbench.report.judging import judged_tables, with_triage
 from hostbench.report.night_history import facts_moved
 from hostbench.report.questions import answers as answers_of
 from hostbench.report.rows import rows_of as rows_to_ask
@@ -37,6 +37,7 @@ from hostbench.report.setups import changes
 from hostbench.report.side_runs import SideRuns
 from hostbench.report.sides import Key, both
 from hostbench.report.table import markdown
+from hostbench.store import triage
 from hostbench.store.history import History
 from hostbench.store.table import remote
 
@@ -138,7 +139,7 @@ def answers(store: Store, machine: str, run_id: str) -> list[Answer]:
 
 
 class JudgedStore(NamedTuple):
-    """What changed, as hostbench.report.judged_table and hostbench.report.causes have it."""
+    """What changed, as hostbench.report.judging and hostbench.report.causes have it."""
 
     events: pd.DataFrame
     series: pd.DataFrame
@@ -149,9 +150,10 @@ class JudgedStore(NamedTuple):
 def judged(store: Store) -> JudgedStore:
     """git is asked in the project of the results, else where the dashboard was started."""
     root = asv_config.project_root(store.folder.resolve()) if store.folder else None
-    table = JudgedTable(history(store), "commit", root or Path.cwd())
-    events, every = with_causes(table.events()), table.series()
-    return JudgedStore(events, every, causes(events, every))
+    tables = judged_tables(history(store), "commit", root or Path.cwd())
+    entries = triage.read(store.folder) if store.folder else triage.Triage()
+    events = with_causes(with_triage(tables.events, entries))
+    return JudgedStore(events, tables.series, causes(events, tables.series))
 
 
 class Compared(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hostbench.core.units import format_change, number_of
+from hostbench.core.units import format_change
 from hostbench.families import declared
 from hostbench.report.event_words import entry_in_words
 from hostbench.store.triage import Triage
@@ -30,7 +30,7 @@ EventRow = dict[Hashable, Any]
 
 
 def state(row: EventRow) -> str:
-    """Of one event of JudgedTable.events: one of STATES."""
+    """Of one event of report.judging.with_triage: one of STATES."""
     if row["kind"] == "break":
         return RESET
     if row["fails"]:
@@ -153,26 +153,6 @@ def counted(events: pd.DataFrame) -> dict[str, int]:
     ranks = events.assign(rank=events["state"].map(STATES.index)).groupby("key")["rank"].min()
     numbers = ranks.value_counts()
     return {name: int(numbers.get(place, 0)) for place, name in enumerate(STATES)}
-
-
-def headline(events: pd.DataFrame, series: pd.DataFrame, newest_run: str, stopped: int) -> str:
-    """`2 causes fail on 5 machines, the newest since 2026-07-05; 298 of 300 series judged; newest
-    run 3 h ago`."""
-    fails = events[events["state"] == FAILS] if len(events) else events
-    if len(fails):
-        num, machines = fails["key"].nunique(), fails["machine"].nunique()
-        newest = fails["first_committed_at"].max()
-        first = (
-            f"{number_of(num, 'cause')} fail{'s' * (num == 1)} on "
-            f"{number_of(machines, 'machine')}, the newest since {newest:%Y-%m-%d}"
-        )
-    elif series["judged"].any():
-        first = "No change fails" if stopped else "Nothing fails"
-    else:
-        first = "Nothing is judged yet"
-    gone = f"; {number_of(stopped, 'series', 'series')} stopped" if stopped else ""
-    judged = f"{int(series['judged'].sum()):,} of {len(series):,} series judged"
-    return f"{first}{gone}; {judged}; newest run {newest_run}"
 
 
 def stopped(series: pd.DataFrame) -> pd.DataFrame:
