@@ -214,7 +214,7 @@ def test_an_interrupted_night_is_told_and_gone_on_with(
     assert [one.number for one in counting.launches] == list(range(3, 11))
     assert len(story.stored()) == 1 and ": 2 ok, " in story.said
     assert "First night" in page.read_text()
-    assert "every case" in page.read_text() and "Nothing is judged yet" in page.read_text()
+    assert "every case" in page.read_text()
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_night_interrupted_while_the_page_is_written_says_what_it_was(
 ) -> None:
     story.commit("begin")
     summary, page = story.folder / "summary.md", story.folder / "page.html"
-    monkeypatch.setattr(command, "overview", _raises(KeyboardInterrupt()))
+    monkeypatch.setattr(command.html, "html", _raises(KeyboardInterrupt()))
     assert story.night(1, "--summary", str(summary), "--page", str(page)) == EXIT_FAILED
     assert "; interrupted before the page was written" in story.answer
     assert summary.read_text().startswith("### First night") and len(story.stored()) == 1

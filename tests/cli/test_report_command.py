@@ -13,7 +13,6 @@ from hostbench.cli.results import results_folder
 from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_USAGE
 from hostbench.facts.torch_probe import TorchState
 from hostbench.store import archive
-from tests import asv_project
 from tests.fakes.builders import copy_case, record, run
 
 TWO = Path(__file__).parent.parent / "data" / "nvbandwidth" / "two_gpus.json"
@@ -69,19 +68,6 @@ def test_a_file_that_cannot_be_written_as_asked(
     assert main(["report", *args]) == EXIT_USAGE
     assert said in capsys.readouterr().err
     assert not [*Path.cwd().glob("a*")]
-
-
-def test_a_tree_of_asvs_alone_is_shown_as_html(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asv_project.write(results, ["1" * 40, "2" * 40], ["box"])
-    assert main(["report"]) == EXIT_NOTHING_MEASURED
-    assert "`hostbench report -o FILE.html` shows what asv measured" in capsys.readouterr().err
-    assert main(["report", "-o", "out.html"]) == EXIT_OK
-    text = Path("out.html").read_text()
-    assert "<h1>Nothing is judged yet; 0 of 940 series judged" in text
-    assert "the longest piece has 2, 11 are needed; <code>asv run NEW</code>" in text
-    assert "The 200 that changed most of 940." in text and text.count('class="spark"') == 200
 
 
 def test_a_link_stays_a_link(results: Path) -> None:
