@@ -242,7 +242,7 @@ def test_a_night_interrupted_while_the_page_is_written_says_what_it_was(
 ) -> None:
     story.commit("begin")
     summary, page = story.folder / "summary.md", story.folder / "page.html"
-    monkeypatch.setattr(command.html, "html", _raises(KeyboardInterrupt()))
+    monkeypatch.setattr("hostbench.report.html.html", _raises(KeyboardInterrupt()))
     assert story.night(1, "--summary", str(summary), "--page", str(page)) == EXIT_FAILED
     assert "; interrupted before the page was written" in story.answer
     assert summary.read_text().startswith("### First night") and len(story.stored()) == 1
