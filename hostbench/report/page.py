@@ -11,6 +11,7 @@ import pandas as pd
 
 from hostbench.core import units
 from hostbench.core.case import as_typed
+from hostbench.core.records import PROOF_FAILED
 from hostbench.core.units import number_of, one_line
 from hostbench.families import declared
 from hostbench.report.answer import Answer, Figure, by_family, joined
@@ -27,7 +28,7 @@ _TERMS = (
     "spread: quartiles over the median of the launches",
     "sizes: 1MiB is 2^20 bytes",
 )
-_STRUCK = "a crossed-out time: it failed a proof and counts for nothing"
+_STRUCK = f"{PROOF_FAILED}: the time is crossed out and counts for nothing"
 _FOLDED = ("skipped", "not measured")
 """Statuses of rows without any figure: told by their reason."""
 NONE: Mapping[str, list[str]] = {}
@@ -203,7 +204,9 @@ def _cells(row: dict[Any, Any]) -> tuple[str | Cell, ...]:
     status, seconds = str(row["status"]), row["seconds"]
     note = row["flags"] if isinstance(row["flags"], str) else ""
     if status != "ok":
-        note = f"{status}: {row['reason']}" + (f"; {note}" if note else "")
+        reason = str(row["reason"])
+        said = reason if reason.startswith(PROOF_FAILED) else f"{status}: {reason}"
+        note = said + (f"; {note}" if note else "")
     time = "-" if math.isnan(seconds) else units.format_seconds(seconds)
     case = Cell(as_typed(str(row["case"])), (row["case"],))
     if status != "ok" or not seconds > 0:

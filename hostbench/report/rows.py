@@ -1,7 +1,6 @@
 """The rows of one run as plain records: what questions choose from."""
 
 import math
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,6 @@ from hostbench.core.case import AxisValue, counts_bytes, read_case
 
 if TYPE_CHECKING:  # a project's workloads come with its questions, and no worker needs pandas
     import pandas as pd
-
-
-_CUT_OFF = re.compile(r"(?:^|; )\d+ of (\d+) launches$")
-"""The flag of a case that has fewer launches than planned, as the frame writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +54,6 @@ class Row:
         """Seconds of a valid row."""
         assert self.seconds is not None
         return self.seconds
-
-    @property
-    def planned_launches(self) -> int:
-        """How many launches its run was to have; a run that was cut off has fewer."""
-        found = _CUT_OFF.search(self.flags or "")
-        return int(found[1]) if found else len(self.launches)
 
     @property
     def by_launch(self) -> Mapping[int, float]:

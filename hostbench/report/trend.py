@@ -16,7 +16,7 @@ TITLES = {
     "bytes": "memory (lower is better)",
     "value": "value (asv's rule: lower is better)",
 }
-KINDS = ("measured", "scratch (never judged)", "failed (struck out)", "skipped")
+KINDS = ("measured", "scratch (never judged)", "failed", "skipped")
 MOST = 6
 """Series in one picture."""
 MOST_DRAWN = 500

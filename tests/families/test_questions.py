@@ -756,7 +756,7 @@ def test_launches_on_both_sides_of_the_limit_leave_the_link_undecided(
     ]
     answer = asked_of(tmp_path, records, BUSY, facts=facts, device="cuda")[LINK]
     assert answer.state == state
-    assert ("7 tell more: hostbench run --resume" in answer.verdict) is (state == "undecided")
+    assert ("7 tell more: hostbench run --launches 7" in answer.verdict) is (state == "undecided")
 
 
 def test_how_many_copies_is_said_only_where_the_launches_agree(

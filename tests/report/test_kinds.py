@@ -17,7 +17,6 @@ from hostbench.core.samples import median
 from hostbench.core.units import GB, KIB, MIB
 from hostbench.report.answer import Answer, Figure
 from hostbench.report.kinds import Compare, Curve, Finding, Parts, Question, Scaling
-from hostbench.report.kinds.question import few_launches
 from hostbench.report.questions import answers
 from hostbench.report.rows import Row
 
@@ -412,18 +411,6 @@ def test_the_best_way_and_never_a_control(
     assert verdicts(answer) == {"a": "faster", "b": "faster", "c": "faster"}
     assert answer.chart is not None
     assert [one.x for one in answer.chart.points] == ["copy", "serial", "a", "b", "c"]
-
-
-@pytest.mark.parametrize(
-    ("flags", "measures"),
-    [
-        ("3 of 10 launches", "--resume"),
-        (None, "--launches 7"),
-    ],
-)
-def test_a_run_that_was_cut_off_is_resumed(flags: str | None, measures: str) -> None:
-    said = few_launches([row(1.0, flags=flags)])
-    assert said == f"3 launches tell only large differences; 7 tell more: hostbench run {measures}"
 
 
 def test_a_share_without_an_established_gain_is_undecided() -> None:

@@ -232,9 +232,7 @@ def few_launches(rows: Rows) -> str:
     if few >= MIN_LAUNCHES:
         return ""
     tell = f"{few} launches tell only large differences" if few > 1 else "1 launch decides nothing"
-    is_cut_off = few > 0 and min(row.planned_launches for row in here) >= MIN_LAUNCHES
-    measures = "--resume" if is_cut_off else f"--launches {MIN_LAUNCHES}"
-    more = f"{MIN_LAUNCHES} tell more: hostbench run {measures}"
+    more = f"{MIN_LAUNCHES} tell more: hostbench run --launches {MIN_LAUNCHES}"
     return f"{tell if few else 'no launches are stored'}; {more}"
 
 
