@@ -127,7 +127,8 @@ def newest(store: Store, workloads: Sequence[str]) -> list[tuple[str, str]]:
 def one(
     label: str, options: Sequence[str], key: str, text: Callable[[str], str] = str, **look: Any
 ) -> str:
-    """A choice in the address; the first option is the default. A single one is no choice."""
+    """A choice in the address; the first option is the default. A single one is no choice. `text`
+    of an option is drawn as Markdown."""
     if len(options) == 1:
         return options[0]
     look = {"default": options[0], "required": True, "bind": "query-params", **look}
@@ -137,13 +138,13 @@ def one(
 def some(axis: str, options: Sequence[str], usual: Sequence[str]) -> list[str]:
     """Values of an axis, as pills in the address; none is all."""
     chosen = st.pills(
-        words.axis_name(axis),
+        words.plain(words.axis_name(axis)),
         options,
         selection_mode="multi",
         default=usual,
         key=f"is-{axis}",
         bind="query-params",
-        format_func=lambda text: words.value(axis, text),
+        format_func=lambda text: words.plain(words.value(axis, text)),  # drawn as Markdown
     )
     return list(chosen) or list(options)
 
@@ -184,7 +185,9 @@ def table(rows: pd.DataFrame, name: str, percent: Sequence[str] = ()) -> None:
 
 def save(label: str, made: Callable[[], str | bytes], name: str, kind: str) -> None:
     look: dict[str, Any] = {"icon": ":material/download:", "type": "tertiary"}
-    st.download_button(label, made, name, kind, key=f"save {name}", on_click="ignore", **look)
+    st.download_button(
+        words.plain(label), made, name, kind, key=f"save {name}", on_click="ignore", **look
+    )
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:

@@ -54,7 +54,7 @@ units = [unit for unit in question.units if UNITS[unit].made(rows).notna().any()
 if not x_axes or not units:
     parts.empty("No axis of this workload holds numbers: Trend shows it over time.")
 with st.container(horizontal=True, vertical_alignment="bottom"):
-    x = parts.one("X axis", x_axes, "x", words.axis_name)
+    x = parts.one("X axis", x_axes, "x", lambda axis: words.plain(words.axis_name(axis)))
     unit = parts.one("Unit", units, "unit")
     for axis in ("workload", *axes):
         values = sorted(rows[axis].dropna().unique(), key=words.order)
