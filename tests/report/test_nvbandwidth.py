@@ -1,7 +1,7 @@
 """nvbandwidth's JSON beside a run: every oddity of the layout, and what is not its.
 
-tests/data/nvbandwidth/two_gpus.json is written by hand after the source of v0.8; newer.json is what
-a later version might write: numbers, no outer object.
+tests/data/nvbandwidth/two_gpus.json is written by hand after the source of v0.8; a later version
+might write numbers and no outer object, as the odd ones below.
 """
 
 import json
@@ -19,8 +19,7 @@ from hostbench.store import archive
 from tests.fakes.builders import copy_case, record, run
 from tests.stored import frame_of
 
-DATA = Path(__file__).parent.parent / "data" / "nvbandwidth"
-TWO, NEWER = DATA / "two_gpus.json", DATA / "newer.json"
+TWO = Path(__file__).parent.parent / "data" / "nvbandwidth" / "two_gpus.json"
 
 
 def on_cuda(nbytes: int, seconds: float) -> Any:
