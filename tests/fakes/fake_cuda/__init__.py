@@ -293,13 +293,13 @@ def _properties(machine: Machine, index: int) -> SimpleNamespace:
     return SimpleNamespace(
         name=machine.name,
         uuid=machine.gpus[index].uuid,
-        total_memory=machine.memory_bytes,
         major=9,
         minor=0,
-        multi_processor_count=132,
         pci_domain_id=0,
         pci_bus_id=0x18 + index,
         pci_device_id=0,
+        total_memory=machine.memory_bytes,
+        multi_processor_count=132,
     )
 
 
@@ -341,15 +341,6 @@ def _methods(machine: Machine, floor: Floor) -> dict[str, Callable[..., Any]]:
 
 # ---- the profiler, and nccl
 
-_COPIES = {
-    "H2D pinned": "Memcpy HtoD (Pinned -> Device)",
-    "H2D pageable": "Memcpy HtoD (Pageable -> Device)",
-    "D2H pinned": "Memcpy DtoH (Device -> Pinned)",
-    "D2H pageable": "Memcpy DtoH (Device -> Pageable)",
-    "D2D": "Memcpy DtoD (Device -> Device)",
-    "P2P": "Memcpy PtoP (Device -> Device)",
-}
-
 
 class _Profile:
     """Of `torch.profiler.profile` what hostbench uses: a Chrome trace of the machine's log."""
@@ -370,9 +361,7 @@ class _Profile:
     __enter__, __exit__ = start_trace, stop_trace
 
     def export_chrome_trace(self, path: str) -> None:
-        refusals = self._machine.refusals
-        left_out = "P2P" if refusals.peer_copies_unlisted else ""
-        seen = [] if refusals.profiler else [one for one in self._events if one.name != left_out]
+        seen = [] if self._machine.refusals.profiler else self._events
         Path(path).write_text(json.dumps({"traceEvents": [_chrome(event) for event in seen]}))
 
 
@@ -387,12 +376,12 @@ def _chrome(event: Event) -> dict[str, Any]:
     return {
         "ph": "X",
         "cat": event.category,
-        "name": _COPIES.get(event.name, event.name),
+        "name": event.name,
+        "args": args,
         "ts": start_ns / 1e3,
         "dur": (end_ns - start_ns) / 1e3,
         "pid": args.get("device", 1),
         "tid": args.get("stream", event.thread),
-        "args": args,
     }
 
 

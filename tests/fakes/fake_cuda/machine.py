@@ -21,7 +21,6 @@ from hostbench.core.units import GIB
 
 POOL = 32
 """Streams per GPU that torch hands out, one after the other, over and over."""
-COPIES = ("H2D", "D2H", "D2D", "P2P")
 
 Node = tuple[tuple[str, float, str, int], Callable[[], None]]
 """Of a graph: what `enqueue` was given, and what each replay does to memory."""
@@ -55,7 +54,6 @@ class Refusals:
     registered: bool = False
     peers: bool = False
     profiler: bool = False  # CUPTI is missing or not permitted
-    peer_copies_unlisted: bool = False  # by the profiler
 
 
 @dataclass(eq=False, slots=True)
@@ -75,7 +73,6 @@ class Event:
     category: str
     """`kernel`, `gpu_memcpy`, `cuda_runtime`, `cpu_op`, `user_annotation`."""
     name: str
-    """Of a copy `H2D pinned`, `D2H pageable`, `D2D`, `P2P`."""
     start_s: float
     end_s: float
     thread: int = 0
@@ -248,7 +245,7 @@ class Machine:
     ) -> None:
         """Work that takes `engine` for so long. Raises as CUDA does where another stream is used
         while a graph is captured."""
-        is_copy = name[:3] in COPIES
+        is_copy = name.startswith("Memcpy")
         if self.capture is not None and self.capture[0] is not queue:
             raise self.error("CUDA error: operation would make a stream depend on a capturing one")
         with self.span("cuda_runtime", "cudaMemcpyAsync" if is_copy else "cudaLaunchKernel"):
@@ -270,7 +267,7 @@ class Machine:
                 redo()
 
     def _place(self, queue: Queue, name: str, seconds: float, engine: str, nbytes: int) -> None:
-        gpu, is_copy = queue.gpu, name[:3] in COPIES
+        gpu, is_copy = queue.gpu, name.startswith("Memcpy")
         gpu.counts[name if is_copy else "launches"] += nbytes or 1
         start_s = max(self.now_s, queue.free_s, gpu.engines.get(engine, 0.0))
         queue.free_s = end_s = start_s + seconds

@@ -177,7 +177,8 @@ class Floor:
         self.tell_of_sync()
         if func.overloadpacket is not _aten._local_scalar_dense:
             self.kernel(gpu, _name(func))
-        self.machine.enqueue(gpu.queue, "D2H pageable", self.machine.costs.copy_s, "D2H", 8)
+        copy_s, name = self.machine.costs.copy_s, "Memcpy DtoH (Device -> Pageable)"
+        self.machine.enqueue(gpu.queue, name, copy_s, "DtoH", 8)
         self.machine.wait_queue(gpu.queue, "implicit")
 
     def tell_of_sync(self) -> None:
@@ -215,12 +216,12 @@ class Floor:
         if source.gpu is not target.gpu:
             machine.let_wait(queue, machine.record(other))
             seconds = costs.copy_s + nbytes / costs.peer_bytes_per_s
-            machine.enqueue(queue, "P2P", seconds, "peer", nbytes, move)
+            machine.enqueue(queue, "Memcpy PtoP (Device -> Device)", seconds, "peer", nbytes, move)
             machine.let_wait(other, machine.record(queue))
             return
         is_plain = target.dtype == source.dtype and target.is_contiguous() == source.is_contiguous()
         seconds = costs.kernel_s + (nbytes + source.nbytes) / costs.memory_bytes_per_s
-        what = "D2D" if is_plain else "copy"
+        what = "Memcpy DtoD (Device -> Device)" if is_plain else "copy"
         machine.enqueue(queue, what, seconds, "compute", nbytes if is_plain else 0, move)
 
     def _over_the_link(
@@ -249,8 +250,9 @@ class Floor:
         if not non_blocking:
             self.tell_of_sync()
         machine.moved(gpu.index, nbytes if into else 0, 0 if into else nbytes)
-        way, pinned = "H2D" if into else "D2H", machine.is_pinned(host) and not is_converted
-        what, queue = f"{way} {'pinned' if pinned else 'pageable'}", gpu.queue
+        pinned, queue = machine.is_pinned(host) and not is_converted, gpu.queue
+        memory, way = "Pinned" if pinned else "Pageable", "HtoD" if into else "DtoH"
+        what = f"Memcpy {way} ({f'{memory} -> Device' if into else f'Device -> {memory}'})"
         rate = costs.link_bytes_per_s if pinned else costs.pageable_bytes_per_s
         seconds = costs.copy_s + nbytes / rate
         if pinned or (into and nbytes <= STAGED_BYTES):
