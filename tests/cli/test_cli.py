@@ -6,7 +6,6 @@ import errno
 import io
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -545,17 +544,6 @@ def test_an_orphan_is_archived_by_the_next_run(
     assert len(runs_of(results)) == 2
 
 
-def test_what_asv_leaves_is_one_calm_line(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for number in range(4):
-        write_journal(results, run([record(copy_case())], run_id=f"asv{number}", by="asv"))
-    assert main([*SIMULATED, "--case", ONE]) == EXIT_OK
-    said = [line for line in capsys.readouterr().err.splitlines() if "archived" in line]
-    assert len(said) == 1 and said[0].endswith("journals: 4")
-    assert len(runs_of(results)) == 5
-
-
 @pytest.mark.parametrize(("conf", "scratch"), [(False, "outside a"), (True, "no git repo")])
 def test_without_git_a_run_is_scratch(
     conf: bool, scratch: str, stage: Path, results: Path, monkeypatch: pytest.MonkeyPatch
@@ -714,14 +702,6 @@ def test_dashboard_without_streamlit(
     assert main(["dashboard"]) == EXIT_USAGE
     err = capsys.readouterr().err
     assert "make bench" in err and "-e '.[dashboard]'" in err
-
-
-def test_nobody_is_told_to_install_what_no_index_has() -> None:
-    papers = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
-    code = [path for folder in ("hostbench", "dashboard") for path in (ROOT / folder).rglob("*.py")]
-    for path in (*papers, *code):
-        named = re.findall(r"pip install ['\"]?hostbench\b(?!\S* @ )", path.read_text())
-        assert not named, path  # `hostbench @ git+...` says where it is
 
 
 def test_facts_are_kept_before_during_and_after(results: Path) -> None:

@@ -87,6 +87,13 @@ def test_ties_on_one_side_do_not_hide_a_plain_shift() -> None:
     assert shift([1.0] * 5, [1.0] * 5).p_value == 1.0
 
 
+def test_large_samples_take_the_normal_approximation() -> None:
+    rng = random.Random(1)
+    many = [rng.gauss(0, 1) for _ in range(60)]
+    found = shift(many, [value + 2 for value in many])
+    assert found.p_value < 1e-12 and found.low < 2.0 < found.high
+
+
 def one(first: list[list[float]], second: list[list[float]]) -> Comparison:
     return compare({"series": (first, second)})["series"]
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from hostbench.cli import doctor as command
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.hardware import Hardware
-from hostbench.facts.record import Facts, known
+from hostbench.facts.record import Facts, known, unknown
 from hostbench.facts.torch_probe import TorchState
 from hostbench.families import load
 from hostbench.report.doctor import coverage, findings, is_broken
@@ -129,6 +129,26 @@ def test_driver_findings():
 )
 def test_torch_findings(torch, hardware, level, text):
     assert levels(findings(facts_of(), hardware, torch), text) == [level]
+
+
+def test_the_remedy_fits_the_cause():
+    def remedy(hardware: Hardware, torch: TorchState) -> str:
+        return findings(facts_of(), hardware, torch)[0].remedy
+
+    failing = TorchState(installed=True, importable=True, cuda_runtime="13.0", error="no driver")
+    assert "CUDA build" in remedy(H200, CPU_TORCH)
+    assert "--gpus all" in remedy(Hardware(num_gpus=1, seen_by="pci"), failing)
+    assert "supports CUDA 13.0" in remedy(H200, failing)
+    assert "CUDA_VISIBLE_DEVICES=''" in remedy(H200, failing)
+
+
+def test_tool_findings():
+    facts = facts_of()
+    facts["software"]["asv"] = known("0.7.0")
+    assert levels(findings(facts, NO_GPU, CPU_TORCH), "asv is 0.7.0") == ["warn"]
+    facts["software"]["asv"] = unknown("not installed")
+    found = findings(facts, NO_GPU, CPU_TORCH, has_git=False)
+    assert levels(found, "asv is not installed") == levels(found, "git is missing") == ["warn"]
 
 
 def test_coverage_counts_every_case_once():
