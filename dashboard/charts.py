@@ -50,7 +50,8 @@ def dots(runs: pd.DataFrame, moved: pd.DataFrame) -> Spec:
     look = {"filled": True, "size": 70, "opacity": 1}
     marks = vega.layer(rows, "point", look, x=x, y=y, color=color, shape=shape, tooltip=tip)
     marks["params"] = [_click("run_id", "machine")]
-    return vega.titled([marks], "", [], 28 * known["machine"].nunique() + 10)
+    spec = vega.titled([marks], "", [], 28 * known["machine"].nunique() + 10)
+    return vega.on_canvas(spec) if len(rows) > vega.MANY else spec
 
 
 def _click(*fields: str) -> Spec:

@@ -87,7 +87,7 @@ def history(store: Store) -> History:
     return History(store.folder or store.results)
 
 
-@st.cache_data(max_entries=4, show_spinner=False)
+@st.cache_resource(max_entries=4, show_spinner=False)
 def runs(store: Store) -> pd.DataFrame:
     """A row for each run, the newest first: hostbench.store.columns.RUN_COUNTS, and what a page
     calls it (`name`)."""
@@ -103,25 +103,25 @@ def runs(store: Store) -> pd.DataFrame:
     )
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
+@st.cache_resource(max_entries=64, show_spinner=False)
 def counts(store: Store, machine: str) -> pd.DataFrame:
     """A row for each run of a machine, family and device: hostbench.store.columns.COUNTS."""
     return history(store).counts(_stored(machine)).assign(machine=machine)
 
 
-@st.cache_data(max_entries=64, show_spinner=False)
+@st.cache_resource(max_entries=64, show_spinner=False)
 def rows(store: Store, machine: str, run_id: str) -> pd.DataFrame:
     """The tidy frame's rows of one run."""
     return history(store).of_runs([run_id], _stored(machine)).assign(machine=machine)
 
 
-@st.cache_data(max_entries=16, show_spinner=False)
+@st.cache_resource(max_entries=16, show_spinner=False)
 def series(store: Store, machine: str) -> pd.DataFrame:
     """A row for each series of a machine: workload, case, has_number."""
     return history(store).series(_stored(machine)).assign(machine=machine)
 
 
-@st.cache_data(max_entries=32, show_spinner=False)
+@st.cache_resource(max_entries=32, show_spinner=False)
 def trend(store: Store, machine: str, case: str) -> pd.DataFrame:
     """The rows of one series, the oldest first, with their `group`, as events name it; points with
     few launches are scratch."""
@@ -215,7 +215,7 @@ def _compared(
     return (verdict, *named, one.effect, one.low, one.high, *levels, why, name_of(key))
 
 
-@st.cache_data(max_entries=4, show_spinner=False)
+@st.cache_resource(max_entries=4, show_spinner=False)
 def setup_changes(store: Store) -> pd.DataFrame:
     """A row for each fact that changed on a machine, the newest first: `machine` and
     hostbench.report.setups.COLUMNS."""
