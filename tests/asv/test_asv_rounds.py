@@ -54,7 +54,7 @@ def test_hostbench_run_measures_once_and_asv_has_it(tmp_path: Path) -> None:
     assert len(read_tree(checkout.results).runs) == 4
 
 
-def test_the_recipe_of_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:
+def test_the_recipe_of_the_docs_works_in_a_fresh_clone(tmp_path: Path) -> None:
     """With an empty home, after the quick run that `make bench` is, beside another machine's
     results; one launch of two cases, for the time's sake. `continuous` measures each of its rounds
     anew."""
@@ -81,8 +81,7 @@ def test_the_recipe_of_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:
     bench = clone.hostbench("run", "--quick")
     named = re.search(r"^(\S+) · ", bench.stdout, re.M)
     assert bench.returncode == 0 and named, bench.stdout
-    readme = (scratch.TREE / "README.md").read_text()
-    lines = re.findall(r"^asv .*$", readme, re.M)
+    lines = re.findall(r"^asv .*$", (scratch.TREE / "docs/asv.md").read_text(), re.M)[:4]
     assert [line.split()[1] for line in lines] == ["run", "run", "compare", "continuous"]
     for line in lines:
         _, *words = shlex.split(line.replace("NAME", named[1]), comments=True)
