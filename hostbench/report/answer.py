@@ -87,7 +87,10 @@ class Ratio:
             return f"{units.format_factor(1 / factor)} slower than {self.to}"
         if self.conclusion.verdict == "same":
             return f"the same as {self.to}"
-        return f"undecided beside {self.to}: {difference(self.conclusion)}"
+        said = difference(self.conclusion)
+        if said.startswith("no difference"):
+            return f"{said} from {self.to}"
+        return f"undecided beside {self.to}: {said}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hostbench.core.case import as_typed
 from hostbench.core.units import format_change
 from hostbench.families import declared
 from hostbench.report.event_words import entry_in_words
@@ -176,7 +177,7 @@ def commands(row: EventRow, results: Path | str) -> str:
     name = f"^{re.escape(workload)}$"
     lines = []
     if case and is_local and ours:
-        lines.append(f"hostbench run --case {shlex.quote(case)}")
+        lines.append(f"hostbench run --case {shlex.quote(as_typed(case))}")
     elif case and is_local and two:
         lines.append(f"asv continuous {' '.join(sides)} --bench {shlex.quote(name)}")
         lines.append(f"asv find {'..'.join(sides)} {shlex.quote(name)}")
@@ -184,9 +185,10 @@ def commands(row: EventRow, results: Path | str) -> str:
         one = f" --machine {shlex.quote(str(row['machine']))}"
         lines.append(f"hostbench compare {' '.join(sides)}{one}{at}")
     if is_local:
-        lines += [f"hostbench bisect {shlex.quote(id)}{at}"] if case and ours else []
+        typed = shlex.quote(as_typed(id))
+        lines += [f"hostbench bisect {typed}{at}"] if case and ours else []
         way = " --direction faster" if row["direction"] == "faster" else ""
-        about = f"{shlex.quote(id)} {shlex.quote(commit)} investigating{way}"
+        about = f"{typed} {shlex.quote(commit)} investigating{way}"
         lines.append(f"hostbench triage set {about}{at}")
     return "\n".join(lines)
 

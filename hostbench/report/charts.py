@@ -22,9 +22,9 @@ SHAPES = ("circle", "diamond", "square", "triangle-up", "triangle-down", "cross"
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 SECONDS = "replace(format(datum.value, '.3~s'), '\u00b5', 'u') + 's'"
 BYTES = (
-    f"datum.value >= {GIB} ? format(datum.value / {GIB}, '.4~g') + ' GiB' : "
-    f"datum.value >= {MIB} ? format(datum.value / {MIB}, '.4~g') + ' MiB' : "
-    f"datum.value >= {KIB} ? format(datum.value / {KIB}, '.4~g') + ' KiB' : datum.value + ' B'"
+    f"datum.value >= {GIB} ? format(datum.value / {GIB}, '.4~g') + 'GiB' : "
+    f"datum.value >= {MIB} ? format(datum.value / {MIB}, '.4~g') + 'MiB' : "
+    f"datum.value >= {KIB} ? format(datum.value / {KIB}, '.4~g') + 'KiB' : datum.value + ' B'"
 )
 _LABELS = {"s": SECONDS, "bytes": BYTES}
 _PLAIN = "format(datum.value, '~g')"
