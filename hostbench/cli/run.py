@@ -42,7 +42,7 @@ def _answer(options: RunOptions, results: Path, run: WholeRun, end: End) -> int:
     rows = frame.of_run(results, run, warn)
     footer = _footer(options, results, run)
     if options.format == "text":
-        print(screen(run, rows, footer, terminal()))
+        print(screen(run, rows, footer, terminal(), program()))
     else:
         print(written(options.format, rows, run, None))
         print(*(f"{label}: {text}" for label, text in footer), sep="\n", file=sys.stderr)

@@ -29,10 +29,10 @@ def difference(conclusion: Conclusion, name: str = "") -> str:
     if conclusion.verdict == "same":
         return f"same within {_percent(conclusion.possible)}"
     if conclusion.is_few:
-        return "too few launches to tell"
+        return "undecided: too few launches"
     if conclusion.possible <= CLOSE:
         return f"no difference seen (<{_percent(conclusion.possible)})"
-    return f"launches differ by {_percent(conclusion.spread)}"
+    return f"undecided: launches vary {_percent(conclusion.spread)}"
 
 
 def interval(conclusion: Conclusion) -> str:
@@ -90,7 +90,7 @@ class Ratio:
         said = difference(self.conclusion)
         if said.startswith("no difference"):
             return f"{said} from {self.to}"
-        return f"undecided beside {self.to}: {said}"
+        return f"{said}, beside {self.to}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,13 +27,16 @@ MOST_LEARNT = 3
 """Effects named on each line of what was learnt."""
 NEEDS_GPU = "; it needs a GPU"
 """How the reason of a skip ends where only a GPU answers."""
-MOST_VERDICT = 26
+MOST_VERDICT = 30
 """Characters of a verdict that always have their place behind the figures."""
 BUSY = 0.4
 """Of the cores: a load above it before the run makes launches differ."""
 _LABEL = 15
 """Columns before the text of a last line."""
-_DEVICES = {"cpu": "no GPU: the cpu device", "simulated": "simulated: nothing here was measured"}
+_DEVICES = {
+    "cpu": "no GPU: CPU threads stand in, not CUDA",
+    "simulated": "simulated: nothing here was measured",
+}
 _COLOURS = {"faster": "green", "slower": "red", "undecided": "yellow"}
 
 
@@ -51,14 +54,19 @@ def screen(
     frame: pd.DataFrame,
     footer: Sequence[tuple[str, str]],
     terminal: TextIO | None = None,
+    program: str = "hostbench",
 ) -> str:
     """The page as text; in colour where it is for a terminal. `frame`: the run's rows of the tidy
-    frame; `footer`: (label, path or command) of the last lines, as long as they are."""
+    frame; `footer`: (label, path or command) of the last lines, as long as they are; `program`: how
+    this one is called."""
     rows = rows_of(frame)
     answers, left_out = asked_of(frame, run)
     facts = facts_of(run.facts)
     load = number_fact(facts, "host", "load_average_1min")
     busy = f", load {load:.1f}" if _calm(facts) == "busy" else ""
+    pairs = [*_rest(rows, answers, left_out, program)]
+    if busy:
+        pairs.append(("busy", "on a quiet machine launches agree more, and fewer are undecided"))
     lines = [
         *map(_ScreenRow, _header(run, facts)),
         _ScreenRow(""),
@@ -66,7 +74,7 @@ def screen(
         _ScreenRow(""),
         *_table(answers, busy),
         _ScreenRow(""),
-        *(line for pair in _rest(run, rows, answers, left_out) for line in _wrapped(*pair)),
+        *(line for pair in pairs for line in _wrapped(*pair)),
         *(_ScreenRow(f"{label:<{_LABEL}}{text}", "bold", end=len(label)) for label, text in footer),
     ]
     return _drawn(lines, terminal)
@@ -105,14 +113,14 @@ def _header(run: WholeRun, facts: Facts) -> Iterator[str]:
     hardware = where or (f"{cpu}, {number_of(int(cores), 'core')}" if cores else cpu)
     torch = text_of(facts, "software", "torch")
     device = _DEVICES.get(header.device, "")
-    named = [header.machine, hardware, device, f"torch {torch}" if torch else ""]
+    named = [header.machine, hardware, f"torch {torch}" if torch else "", device]
     yield " · ".join(filter(None, named))
     commit = f"commit {header.commit[:8]}" if header.commit else "no commit"
     ends = [epoch_s(record.started_at) for record in run.winners().values()]
     took = f", {max(ends) - epoch_s(header.started_at):.0f} s" if ends else ""
     launches = launches_in_words(header.launches, run.measured_launches, run.is_whole)
     quiet = "" if load is None else f"machine {_calm(facts)} (load {load:.1f})"
-    judged = f"{header.scratch}: shown, never judged" if header.scratch else ""
+    judged = f"{header.scratch}: not part of the history" if header.scratch else ""
     yield " · ".join(filter(None, [commit, f"{launches}{took}", quiet, judged]))
 
 
@@ -163,7 +171,7 @@ def _table(answers: Sequence[Answer], busy: str) -> Iterator[_ScreenRow]:
         for line in shown:
             known = line.conclusion.verdict if line.conclusion else ""
             verdict, more = line.verdict, ""
-            if line.conclusion and "launches differ" in verdict:
+            if line.conclusion and "launches vary" in verdict:
                 more = busy
             elif line.conclusion and (between := interval(line.conclusion)):
                 more = f" ({between})"
@@ -175,10 +183,10 @@ def _table(answers: Sequence[Answer], busy: str) -> Iterator[_ScreenRow]:
 
 
 def _rest(
-    run: WholeRun,
     rows: Sequence[Row],
     answers: Sequence[Answer],
     left_out: Mapping[str, list[str]],
+    program: str,
 ) -> Iterator[tuple[str, str]]:
     """What failed, what surprised, what cannot be seen here, and what a full run would answer."""
     failed = [row for row in rows if row.status == "failed"]
@@ -198,4 +206,4 @@ def _rest(
             yield label, f"{number_of(reasons.total(), 'question')}: {first}"
     questions = sum(map(len, left_out.values()))
     if questions:
-        yield "in a full run", f"{number_of(questions, 'question')} more: hostbench run"
+        yield "in a full run", f"{number_of(questions, 'question')} more: {program} run"

@@ -197,7 +197,10 @@ def test_a_story_is_judged_and_marked(declare: Any, capsys: pytest.CaptureFixtur
         declare(story(day, commit=(OLD, NEW)[day - 1], slowdown=slowdown))
         assert simulate("--machine", "shelf") == EXIT_OK
     said = capsys.readouterr()
-    assert "simulated-shelf · Simulated Toy · simulated: nothing here was measured" in said.out
+    assert (
+        "simulated-shelf · Simulated Toy · torch 2.12 · simulated: nothing here was measured"
+        in said.out
+    )
     assert "asv" not in said.err
     rows = read_tree(Path("results")).frame
     assert set(rows["device"]) == {"simulated"} and set(rows["hardware"]) == {"Simulated Toy"}

@@ -424,7 +424,9 @@ def test_a_share_without_an_established_gain_is_undecided() -> None:
             None,
             "undecided",
         )
-    assert found["a"].value == 0.5 and "undecided beside serial" in str(found["a"])
+    assert found["a"].value == 0.5 and "undecided: too few launches, beside serial" in str(
+        found["a"]
+    )
 
 
 @given(st.lists(st.lists(st.floats(20, 90), min_size=4, max_size=4), min_size=1, max_size=12))
@@ -513,7 +515,7 @@ def test_values_that_cannot_be_told_apart_are_named_together() -> None:
     assert (answer.state, says_no_factor(answer)) == ("undecided", True)
     saved = [one for one in answer.figures if "saved" in one.label]
     assert [(one.value, one.status) for one in saved] == [(None, "undecided")] * 2
-    assert all("undecided beside serial: " in str(one.reason) for one in saved)
+    assert all("undecided: too few launches, beside serial" in str(one.reason) for one in saved)
 
 
 # scaling
@@ -563,7 +565,7 @@ def test_launches_that_scatter_establish_no_share_of_a_rate() -> None:
     answer = only(BUS, *rows)
     assert (answer.state, verdicts(answer)) == ("undecided", {"4 ranks": "undecided"})
     assert str(figures(answer)["4 ranks"]) == (
-        "4 ranks 0.377 GB/s (undecided beside 2 ranks: too few launches to tell)"
+        "4 ranks 0.377 GB/s (undecided: too few launches, beside 2 ranks)"
     )
     assert answer.verdict == (
         "16MiB, bus bandwidth: 0.567 GB/s over 2 ranks, 0.377 GB/s over 4 ranks; whether they "

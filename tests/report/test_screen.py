@@ -60,8 +60,10 @@ def test_what_costs_and_what_pays_comes_first_with_its_figures_below(tmp_path: P
         direct: steady(4e-4),
     }
     lines = shown(tmp_path, timed(times), scratch="quick")
-    assert lines[0].startswith("shelf · A Toy CPU · no GPU: the cpu device · torch 2.13.0+cpu")
-    assert "8 launches" in lines[1] and lines[1].endswith("quick: shown, never judged")
+    assert lines[0].startswith(
+        "shelf · A Toy CPU · torch 2.13.0+cpu · no GPU: CPU threads stand in, not CUDA"
+    )
+    assert "8 launches" in lines[1] and lines[1].endswith("quick: not part of the history")
     assert line_of(lines, "Costs most:").endswith(".item() per 10 us step 2.5x")
     assert "zeros 1MiB direct 2.5x" in line_of(lines, "Pays most:").replace("1MiB", "1MiB")
     assert re.search(r"40\.\d -> 100 us +2\.5x slower \(2\.5-2\.5\)$", line_of(lines, ".item()"))
@@ -81,13 +83,13 @@ def test_what_is_not_established_says_how_large_it_may_be_or_why(tmp_path: Path)
     assert "machine busy (load 3.8)" in lines[1]
     assert "No difference between two habits is established by these launches." in lines
     assert re.search(r"(no difference seen \(<\d %\)|same within \d %)$", line_of(lines, ".item()"))
-    assert line_of(lines, "print(t)").endswith("launches differ by 70 %, load 3.8")
+    assert line_of(lines, "print(t)").endswith("undecided: launches vary 70 %, load 3.8")
 
 
 def test_few_launches_tell_nothing(tmp_path: Path) -> None:
     cases = {loop("none"): steady(40e-6, 1), loop("item"): steady(90e-6, 1)}
     lines = shown(tmp_path, timed(cases), launches=1)
-    assert line_of(lines, ".item()").endswith("too few launches to tell")
+    assert line_of(lines, ".item()").endswith("undecided: too few launches")
 
 
 def test_what_has_no_number_is_told_apart(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ QUESTIONS = (
         over="num_workers",
         beside={"way": "on_device"},
         note=_fed,
-        screen="DataLoader, {memory}",
+        screen="a batch, {memory}",
     ),
     Varied(
         text="Does pin_memory=True help, with {way}?",

@@ -43,7 +43,7 @@ WORDS: Mapping[str, Mapping[AxisValue, str]] = {
         **{num: f"every {num} steps" for num in (2, 5, 10, 50)},
     },
     "way": {
-        "device": "device",
+        "device": "sync",
         "stream": "stream",
         "event": "event",
         "event_query": "polling",

@@ -321,7 +321,7 @@ QUESTIONS = (
                 {"blocking": False, "memory": "pinned"},
                 {"blocking": True, "memory": "pageable"},
             ),
-            screen=f"{SHORT[way]}, {{sizes}}",
+            screen=f"{SHORT[way]} by size",
         )
         for way, name in DIRECTIONS.items()
     ),

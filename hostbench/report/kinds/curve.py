@@ -1,7 +1,7 @@
 """curve: a rate or a time over a size: latency and bandwidth, limits, where two lines cross."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from hostbench.core import units
@@ -29,13 +29,12 @@ from hostbench.report.kinds.question import (
     RATE,
     Question,
     beside_limit,
+    by_size,
     chart,
     choices,
     figure,
     rate_point,
-    side_by_side,
     sizes_axis,
-    sizes_in_short,
     time_point,
     unseen,
     varying,
@@ -90,7 +89,7 @@ class Curve(Question):
         )
 
     def lines(self, group: Rows, rows: Rows) -> Iterator[ScreenLine]:
-        """Up to four sizes of the first series that has numbers, and its fit."""
+        """Up to four sizes of the first series that has numbers, and where it gets fast."""
         size = size_axis(group) or ""
         series = next((some for axes in self.fits if (some := valid(where(group, **axes)))), [])
         series = sorted(series, key=lambda row: int(row.axes[size]))
@@ -98,19 +97,15 @@ class Curve(Question):
             return
         last = len(series) - 1
         shown = [series[i] for i in sorted({0, last // 3, 2 * last // 3, last})]
-        known = fit(times(series, size))
-        if known.refused is None:
-            half = f"half speed from {units.about_bytes(known.half_rate_bytes)} on"
-        else:  # no line fits, so what was measured says it
-            top = max(int(row.axes[size]) / row.time for row in series)
-            fast = (row for row in series if 2 * int(row.axes[size]) / row.time >= top)
-            half = f"half speed by {self.word(size, next(fast).axes[size])}"
+        rates = [int(row.axes[size]) / row.time for row in series]
+        fast = next(row for row, rate in zip(series, rates, strict=True) if 2 * rate >= max(rates))
         yield ScreenLine(
-            what=self.on_screen(shown[0], sizes=sizes_in_short(shown, size)),
-            figures=side_by_side(
-                replace(figure("", row, rate=self.show == "rate"), label="") for row in shown
+            what=self.on_screen(shown[0]),
+            figures=by_size(
+                (self.word(size, row.axes[size]), int(row.axes[size]) / row.time / GB)
+                for row in shown
             ),
-            verdict=half,
+            verdict=f"half speed by {self.word(size, fast.axes[size])}",
         )
 
     def _conclusion(self, group: Rows, size: str) -> tuple[State, str, list[Figure]]:

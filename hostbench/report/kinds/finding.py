@@ -102,7 +102,7 @@ class Finding(Question):
         figures = "" if much is None else f"{self._what} {much:.2f}"
         if self.share is None and row.call_s is not None:
             call, whole = units.format_seconds(row.call_s), units.format_seconds(row.time)
-            figures = f"the call takes {call} of {whole}"
+            figures = f"returns after {call} of {whole}"
         kinds = {_found(one, self.finding) for one in valid(group)}
         verdict = "not always" if len(kinds) > 1 else self.stretch[next(iter(kinds))]
         yield ScreenLine(what=self.on_screen(row), figures=figures, verdict=verdict)

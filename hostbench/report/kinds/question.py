@@ -269,10 +269,9 @@ def weight(conclusion: Conclusion) -> tuple[bool, float, float]:
     return conclusion.is_different, 0.0 if conclusion.is_different else conclusion.possible, factor
 
 
-def sizes_in_short(rows: Rows, size: str) -> str:
-    """`4KiB..64MiB`: the sizes of figures that stand side by side."""
-    sizes = [int(row.axes[size]) for row in rows]
-    return f"{units.typed_bytes(min(sizes))}..{units.typed_bytes(max(sizes))}"
+def by_size(rates: Iterable[tuple[str, float]]) -> str:
+    """`4KiB 0.09, 64KiB 1.4, 1MiB 16 GB/s`: (size, GB/s) in the two digits that a curve needs."""
+    return ", ".join(f"{size} {rate:.2g}" for size, rate in rates) + " GB/s"
 
 
 def side_by_side(figures: Iterable[Figure], between: str = ", ") -> str:
@@ -280,7 +279,7 @@ def side_by_side(figures: Iterable[Figure], between: str = ", ") -> str:
     named = [
         (
             f"{one.label}:" if one.label.isdigit() else one.label,
-            in_unit(one.value or 0.0, one.unit).partition(" "),
+            in_unit(one.value or 0.0, one.unit).replace(",", "").partition(" "),
         )
         for one in figures
     ]

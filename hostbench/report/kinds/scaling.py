@@ -22,6 +22,7 @@ from hostbench.report.kinds.question import (
     RATE,
     Question,
     axis_title,
+    by_size,
     chart,
     few_launches,
     figure,
@@ -94,10 +95,10 @@ class Scaling(Question):
         ratio = figures[-1].ratio
         verdict = ""
         if ratio is not None:
-            share = f"{100 * ratio.conclusion.factor:.0f} %"
+            share = f"{100 * ratio.conclusion.factor:.0f} % of {ratio.to}"
             verdict = share if ratio.conclusion.is_different else difference(ratio.conclusion)
-        if most.flags and "oversubscribed" in most.flags:
-            verdict = ", ".join(filter(None, (verdict, "oversubscribed")))
+        if not verdict and most.flags and "oversubscribed" in most.flags:
+            verdict = "oversubscribed"
         what = self.on_screen(most)
         yield ScreenLine(what=what, figures=side_by_side(figures), verdict=verdict)
         if not self.by_size or size is None:
@@ -108,10 +109,7 @@ class Scaling(Question):
         if len(known) > 1:
             yield ScreenLine(
                 what=self.by_size.format(ranks=self.word(self.over, fewest.axes[self.over])),
-                figures=side_by_side(
-                    Figure(label=self.word(size, row.axes[size]), value=rate, unit="GB/s")
-                    for row, rate in known
-                ),
+                figures=by_size((self.word(size, row.axes[size]), rate) for row, rate in known),
                 verdict="",
             )
 
