@@ -9,6 +9,7 @@ from hostbench.cli.output import warn
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup
 from hostbench.core.asv_config import without_plugin
+from hostbench.core.clock import now
 from hostbench.core.errors import HostbenchError, Interrupted
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.core.records import Run, RunHeader
@@ -53,7 +54,7 @@ def measure_and_keep(
             unchanged = setup.look() == setup.checkout
             scratch = None if unchanged else "the checkout changed during the run"
             status = "complete" if end == "complete" else "interrupted"
-            journal.finish(status, setup.now(), scratch)
+            journal.finish(status, now(), scratch)
             held = read(path)
             whole = WholeRun(parts=(*earlier, held))
             judged = end == "complete" and held.header.scratch is None

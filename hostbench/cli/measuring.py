@@ -15,6 +15,7 @@ from hostbench.cli.output import warn
 from hostbench.cli.results import check_writable
 from hostbench.cli.run_setup import Setup, header_of
 from hostbench.core.case import Case
+from hostbench.core.clock import now
 from hostbench.core.errors import DeviceLost, Interrupted
 from hostbench.core.records import CaseRecord
 from hostbench.runner import places, session
@@ -69,7 +70,7 @@ def walk(
             stack.enter_context(bar)
             stack.enter_context(facts.Watch(setup.watched(tell), setup.device, setup.facts))
             for index, record in _records(setup, plan, sides, bar, stack, most):
-                journals[index].case(setup.dated(record))
+                journals[index].case(record)
                 records[index].append(record)
                 if time.monotonic() > late_s and all(records):
                     end = "stopped"
@@ -164,7 +165,7 @@ def measure_pair(
             journals.append(stack.enter_context(JournalWriter(path, header)))
         end, (first, second) = walk(setup, plan, journals, sides, most)
         for journal in journals:
-            journal.finish("complete" if end == "complete" else "interrupted", setup.now())
+            journal.finish("complete" if end == "complete" else "interrupted", now())
     if not (first and second):
         for path in paths:
             path.unlink()

@@ -33,7 +33,7 @@ from hostbench.cli.run_setup import (
     set_up,
 )
 from hostbench.core.case import Case, as_typed
-from hostbench.core.clock import epoch_s
+from hostbench.core.clock import epoch_s, now
 from hostbench.core.errors import (
     EXIT_FAILED,
     HostbenchError,
@@ -158,7 +158,7 @@ def _measure_and_judge(tonight: _Tonight) -> None:
         machine=setup.machine,
         device=setup.device,
         commit=setup.checkout.commit,
-        began=setup.now(),
+        began=now(),
     )
     is_simulated = setup.device == MARK
     tonight.is_ours = False
@@ -193,7 +193,7 @@ def _measure(tonight: _Tonight, setup: Setup) -> Kept:
 
 def _is_tonights(partial: RunHeader, header: RunHeader, setup: Setup) -> bool:
     """Whether a run that was cut off is this night's: of the same cases, and not too old."""
-    age_s = epoch_s(setup.now()) - epoch_s(partial.started_at)
+    age_s = epoch_s(now()) - epoch_s(partial.started_at)
     return {*partial.planned} <= {*header.planned} and 0 <= age_s < RESUMED_FOR_S
 
 

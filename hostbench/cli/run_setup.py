@@ -18,7 +18,7 @@ from hostbench.cli.results import results_folder
 from hostbench.core.case import Case, parse_selector
 from hostbench.core.clock import now
 from hostbench.core.errors import BrokenError, UsageError
-from hostbench.core.records import CaseRecord, Run, RunHeader
+from hostbench.core.records import Run, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES, few_launches
 from hostbench.device.simulated_file import MARK, VARIABLE, Simulation, declared
 from hostbench.facts.machine import checked_name
@@ -81,15 +81,6 @@ class Setup:
     """As it was asked; None where nothing needs it."""
     simulation: Simulation | None = None
 
-    def now(self) -> str:
-        """The time now, or the simulation's."""
-        return (self.simulation and self.simulation.date) or now()
-
-    def dated(self, record: CaseRecord) -> CaseRecord:
-        """The record as measured now, or at the simulation's time."""
-        date = self.simulation and self.simulation.date
-        return structs.replace(record, started_at=date) if date else record
-
     def watched(self, write: Callable[[str, Mapping[str, Any]], None]) -> Callable[..., None]:
         """Where the facts go that are read meanwhile. A simulation tells its own: what this host
         did is none of them."""
@@ -109,7 +100,7 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
     simulation = _simulation_of(device, root, results)
     measured = {case.family for case in _cases(options, workloads, device)}
     here = root or repo.enclosing(Path.cwd())  # a commit is one without asv.conf.json, too
-    code = partial(look, here, results, simulation, {name: sources(name) for name in measured})
+    code = partial(look, here, results, {name: sources(name) for name in measured})
     collect: Callable[[], facts.Facts]
     torch_state: TorchState | None = None
     if simulation is None:
@@ -173,16 +164,13 @@ def _device(options: Measuring) -> str:
 def look(
     root: Path | None,
     results: Path,
-    simulation: Simulation | None,
     sources: Mapping[str, Sequence[Path]],
 ) -> Checkout:
-    """The checkout under the measurement, or what a simulation says instead."""
-    if simulation is None or simulation.commit is None:
-        found = checkout(root, results, sources)
-        if root is not None and found.commit is not None and found.scratch is None:
-            return replace(found, scratch=another_installed(root))
-        return found
-    return Checkout(commit=simulation.commit, committed_at=simulation.date, scratch=None)
+    """The checkout under the measurement."""
+    found = checkout(root, results, sources)
+    if root is not None and found.commit is not None and found.scratch is None:
+        return replace(found, scratch=another_installed(root))
+    return found
 
 
 def _simulation_of(device: str, root: Path | None, results: Path) -> Simulation | None:
@@ -265,7 +253,7 @@ def fresh(options: Measuring, setup: Setup) -> tuple[RunHeader, Plan, tuple[Run,
 def header_of(plan: Plan, setup: Setup, code: Checkout) -> RunHeader:
     """Of a run that begins now and measures this code."""
     return RunHeader(
-        run_id=places.run_id(code.commit, setup.now()),
+        run_id=places.run_id(code.commit, now()),
         machine=setup.machine,
         commit=code.commit,
         committed_at=code.committed_at,
@@ -274,7 +262,7 @@ def header_of(plan: Plan, setup: Setup, code: Checkout) -> RunHeader:
         launches=plan.profile.launches,
         device=setup.device,
         seed=plan.seed,
-        started_at=setup.now(),
+        started_at=now(),
         hostbench=__version__,
         planned=tuple(map(str, plan.cases)),
     )
@@ -330,8 +318,8 @@ def rest_of(
         seed=old.seed,
         done=run.done(),
     )
-    run_id = places.run_id(setup.checkout.commit, setup.now())
-    header = structs.replace(old, run_id=run_id, started_at=setup.now(), resumes=run.run_id)
+    run_id = places.run_id(setup.checkout.commit, now())
+    header = structs.replace(old, run_id=run_id, started_at=now(), resumes=run.run_id)
     return header, plan, run.parts
 
 

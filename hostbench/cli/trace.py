@@ -9,6 +9,7 @@ from hostbench import __version__
 from hostbench.cli.output import check_folder, show, warn, write_file
 from hostbench.cli.run_setup import Measuring, Setup, set_up
 from hostbench.core.case import Case, as_typed, parse_selector, typed_value
+from hostbench.core.clock import now
 from hostbench.core.errors import EXIT_FAILED, EXIT_OK, BrokenError, NothingMeasured, UsageError
 from hostbench.core.lanes import chrome_trace, extent
 from hostbench.core.processes import become_subreaper
@@ -44,7 +45,7 @@ def execute(options: TraceOptions) -> int:
         "case": str(case),
         "machine": setup.machine,
         "device": setup.device,
-        "started_at": setup.now(),
+        "started_at": now(),
         "hostbench": __version__,
         "num_steps": outcome.num_steps,
         "median_s": outcome.seconds,

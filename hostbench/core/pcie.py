@@ -3,16 +3,13 @@
 Sources are named at each figure; `docs/method.md` has the table.
 """
 
-from typing import Literal, get_args
-
 GT_PER_S = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}
 """PCIe generation -> transfers (bits) per second and lane; PCI Express Base Specification."""
 
 ENCODING = {1: 8 / 10, 2: 8 / 10, 3: 128 / 130, 4: 128 / 130, 5: 128 / 130, 6: 242 / 256}
 """Share of the bits that is not line code: 8b/10b, 128b/130b, and of a 256-byte flit 242 bytes."""
 
-Lanes = Literal[1, 2, 4, 8, 12, 16, 32]
-LANES: tuple[Lanes, ...] = get_args(Lanes)
+LANES = (1, 2, 4, 8, 12, 16, 32)
 
 PAYLOAD_BYTES = 256
 """Payload of one packet: what GPUs and root ports usually agree on (128 to 512 exist)."""

@@ -5,24 +5,14 @@ msgspec's own words, the remedy. The limits are the struct's: types and `msgspec
 """
 
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
-from msgspec import Meta
 
 from hostbench.core.errors import UsageError
 from hostbench.core.files import read_stored
 
 T = TypeVar("T")
-
-OneLine = Annotated[
-    str,
-    Meta(
-        max_length=200,
-        pattern=r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]*\Z",
-        description="a line of at most 200 printable characters",
-    ),
-]
 
 
 def decode_toml(path: Path, kind: type[T], remedy: str) -> T:

@@ -26,13 +26,10 @@ def open_device(name: str, index: int = 0, *, launch: int = 0) -> Device:
 
         return CpuDevice()
     if name == "simulated":
-        from hostbench.device import simulated_file
         from hostbench.device.simulated import SimulatedDevice
+        from hostbench.device.simulated_file import declared
 
-        simulation = simulated_file.declared()
-        if simulation is None:
-            return SimulatedDevice()
-        return SimulatedDevice(simulation.link, simulated_file.Pace(simulation, launch))
+        return SimulatedDevice(simulation=declared(), launch=launch)
     raise UsageError(f"unknown device {name!r}; there are: {', '.join(NAMES)}")
 
 

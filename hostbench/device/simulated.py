@@ -11,8 +11,8 @@ or gathers is pageable (pytorch, aten/src/ATen/native/cuda/Copy.cu).
 Data is simulated too: a buffer holds a token from the time at which its copy ends. Reading before
 the copy starts reads what was there before, reading while it runs reads neither.
 
-The figures are those of `simulated_file.Link`; a declared simulation has a pace that multiplies
-every time but that of a delay while a case is measured.
+The figures are those of `simulated_file.Link`; what a declared simulation says of a case multiplies
+every time but that of a delay while the case is measured.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ from hostbench.device.base import (
     lacking,
 )
 from hostbench.device.loading import Loading
-from hostbench.device.simulated_file import Link, Pace, Simulation
+from hostbench.device.simulated_file import Link, Simulation
 from hostbench.device.traps import Trap, learned
 
 __all__ = ["Link", "SimulatedBuffer", "SimulatedDevice"]
@@ -114,10 +114,13 @@ class SimulatedDevice(Device):
 
     name = "simulated"
 
-    def __init__(self, link: Link | None = None, pace: Pace | None = None) -> None:
-        self.link = link or Link()
+    def __init__(
+        self, link: Link | None = None, *, simulation: Simulation | None = None, launch: int = 0
+    ) -> None:
+        self._simulation, self._launch = simulation or Simulation(link=link or Link()), launch
+        self.link = self._simulation.link
         self.lacks = lacking(self.name, self.link.num_devices)
-        self.pace = pace or Pace(Simulation())
+        self.pace = 1.0
         self.host_s = 0.0
         self.current = self.default = SimulatedStream(self.wait_until)
         self._streams = [self.default]
@@ -131,7 +134,7 @@ class SimulatedDevice(Device):
         return self.host_s
 
     def enter(self, case: Case) -> None:
-        self.pace.enter(case)
+        self.pace = self._simulation.pace(case, self._launch)
 
     def host_buffer(self, nbytes: int, *, pinned: bool) -> SimulatedBuffer:
         self.spend(nbytes / self.link.host_bytes_per_s)
@@ -314,7 +317,6 @@ class SimulatedDevice(Device):
 
     def synchronize(self) -> None:
         self.wait_until(max(stream.free_s for stream in self._streams))
-        self.pace.next_sample()
 
     def observe(self, work: Step) -> list[Activity]:
         self.synchronize()
@@ -325,7 +327,7 @@ class SimulatedDevice(Device):
 
     def reset(self) -> None:
         self.synchronize()
-        self.pace.leave()
+        self.pace = 1.0
         self._streams = [self.default]
         self.current = self.default
         self._seen = []
@@ -339,7 +341,7 @@ class SimulatedDevice(Device):
 
     def spend(self, seconds: float) -> None:
         """The host is busy."""
-        self.host_s += seconds * self.pace.factor
+        self.host_s += seconds * self.pace
 
     def allocate(self, nbytes: int, *, on_host: bool, pinned: bool = False) -> None:
         """The host pays for an allocation; the caches of the device and of pinned memory answer a
@@ -362,7 +364,7 @@ class SimulatedDevice(Device):
         if not self._is_replaying:
             self.spend(self.link.launch_s)
         if engine != DELAY:
-            seconds *= self.pace.factor
+            seconds *= self.pace
         stream = self.current
         start_s = max(self.host_s, stream.free_s, self._engine_free_s.get(engine, 0.0))
         end_s = stream.free_s = self._engine_free_s[engine] = start_s + seconds
@@ -478,7 +480,7 @@ class SimulatedLoader:
         pinned_s = start_s
         batch = 0
         while batch != loading.num_batches:
-            worker, pace = batch % loading.num_workers, device.pace.factor
+            worker, pace = batch % loading.num_workers, device.pace
             begin_s = max(asked[batch % loading.ahead], free_s[worker])
             ready_s = free_s[worker] = begin_s + loading.seconds(batch) * pace
             if loading.pinned:

@@ -3,18 +3,15 @@
 import math
 import os
 import random
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
-from msgspec.structs import asdict, force_setattr
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from hostbench.core.case import Case, Selector, parse_selector
-from hostbench.core.clock import is_storable, iso
 from hostbench.core.errors import UsageError
-from hostbench.core.pcie import Lanes, packet_bytes_per_s
-from hostbench.core.toml import OneLine, decode_toml, refuse
+from hostbench.core.toml import decode_toml
 from hostbench.core.units import GB
 from hostbench.facts.record import Facts, known
 
@@ -28,31 +25,14 @@ Rate = Annotated[float, Meta(ge=1e3, le=1e15)]
 """Bytes per second."""
 Duration = Annotated[float, Meta(ge=0.0, le=1.0)]
 """Seconds."""
-Spread = Annotated[float, Meta(ge=0.0, le=0.5)]
-"""Standard deviation of the logarithm of seconds: 0.01 is 1 %."""
 OneOrTwo = Annotated[int, Meta(ge=1, le=2)]
-GroupName = Annotated[
-    str,
-    Meta(
-        pattern=r"^(host|software|nvml|gpu\d{1,2})\Z",
-        description="host, software, nvml and gpu0, gpu1, ...",
-    ),
-]
-FactName = Annotated[
-    str,
-    Meta(pattern=r"^[a-z][a-z0-9_]{0,59}\Z", description="names of small letters, digits and _"),
-]
 
 
 class Link(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """`[link]`: the simulated machine. The default is a round-numbered card with a peer."""
 
-    generation: Annotated[int, Meta(ge=1, le=6)] | None = None
-    """Of a PCIe link, which gives both directions their rate; 5 where only the width is given."""
-    width: Lanes | None = None
-    host_to_device_bytes_per_s: Rate = 0.0
-    """0 stands for the PCIe link's, or for 50 GB/s where no link is declared."""
-    device_to_host_bytes_per_s: Rate = 0.0
+    host_to_device_bytes_per_s: Rate = 50 * GB
+    device_to_host_bytes_per_s: Rate = 50 * GB
     pageable_bytes_per_s: Rate = 10 * GB
     latency_s: Duration = 5e-6
     launch_s: Duration = 2e-6
@@ -73,116 +53,45 @@ class Link(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     start_worker_s: Duration = 0.01
     """Of a DataLoader."""
 
-    def __post_init__(self) -> None:
-        rate = 50 * GB if self.pcie is None else packet_bytes_per_s(*self.pcie)
-        for name in ("host_to_device_bytes_per_s", "device_to_host_bytes_per_s"):
-            force_setattr(self, name, getattr(self, name) or rate)
-
-    @property
-    def pcie(self) -> tuple[int, int] | None:
-        """Generation and width; None where neither is given."""
-        if self.generation is None and self.width is None:
-            return None
-        return self.generation or 5, self.width or 16
-
-
-class Noise(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """`[noise]`: normal on the logarithm of seconds."""
-
-    launch: Spread = 0.0
-    """From launch to launch."""
-    sample: Spread = 0.0
-    """From one device-wide synchronize to the next."""
-    seed: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
-
 
 class Simulation(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """The whole file."""
 
     link: Link = Link()
-    facts: dict[GroupName, dict[FactName, bool | int | float | OneLine]] = {}
-    """All that a run knows of its machine: nothing of the real one is among them."""
-    dated: datetime | None = field(name="date", default=None)
-    commit: (
-        Annotated[str, Meta(pattern=r"^[0-9a-f]{40}\Z", description="40 hex digits in lower case")]
-        | None
-    ) = None
-    """The commit that the run is filed under, whatever is checked out."""
-    noise: Noise = Noise()
+    noise: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.0
+    """From launch to launch, the standard deviation of the logarithm of seconds: 0.01 is 1 %."""
+    seed: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
     slowdown: dict[str, Annotated[float, Meta(ge=0.01, le=100.0)]] = {}
+    """By selector of cases."""
 
     def __post_init__(self) -> None:
-        at = self.dated
-        if at and (at.tzinfo is None or at.year < 1970 or not is_storable(at.timestamp())):
-            limit = "a time with its zone from 1970 to 2261, as in 2026-03-01T02:00:00Z"
-            refuse("date", str(at), limit)
-        self.slower()
-
-    @property
-    def date(self) -> str | None:
-        """ISO 8601 in UTC."""
-        return iso(self.dated.timestamp()) if self.dated else None
-
-    def slower(self) -> tuple[tuple[Selector, float], ...]:
-        """Raises ValueError for what is no case."""
         try:
-            return tuple((parse_selector(text), by) for text, by in self.slowdown.items())
+            self.slower()
         except UsageError as error:
             raise ValueError(f"slowdown: {error}") from None
 
+    def slower(self) -> tuple[tuple[Selector, float], ...]:
+        """Which cases are slower, and how many times."""
+        return tuple((parse_selector(text), times) for text, times in self.slowdown.items())
+
+    def pace(self, case: Case, launch: int) -> float:
+        """What multiplies the times of a case; the same file, case and launch give the same."""
+        slower = math.prod(times for selector, times in self.slower() if selector.selects(case))
+        noise = random.Random(f"{self.seed}-{case}-{launch}").gauss(0.0, self.noise)
+        return slower * math.exp(noise)
+
     def all_facts(self) -> Facts:
-        """The declared facts, the hardware's names marked, and the link."""
-        facts: Facts = {
-            "host": {"cpu_model": known("CPU")},
+        """All that a run knows of its machine: nothing of the real one is among them."""
+        return {
+            "host": {"cpu_model": known("Simulated CPU")},
             "nvml": {"num_gpus": known(1)},
-            "gpu0": {"name": known("GPU")},
+            "gpu0": {"name": known("Simulated GPU")},
+            GROUP: {name: known(value) for name, value in asdict(self.link).items()},
         }
-        if self.link.pcie is not None:
-            generation, width = self.link.pcie
-            facts["gpu0"] |= {"pcie_generation": known(generation), "pcie_width": known(width)}
-        for group, values in self.facts.items():
-            facts.setdefault(group, {}).update({n: known(value) for n, value in values.items()})
-        for members in facts.values():
-            for name in members.keys() & {"name", "cpu_model"}:
-                if MARK not in str(members[name].value).lower():
-                    members[name] = known(f"{MARK.capitalize()} {members[name].value}")
-        link = asdict(self.link).items()
-        return {**facts, GROUP: {name: known(value) for name, value in link if value is not None}}
-
-
-class Pace:
-    """How much slower than its link the device is now; 1 until a case is entered, so that what is
-    built and calibrated is so at full speed. The same file, case and launch give the same noise."""
-
-    def __init__(self, simulation: Simulation, launch: int = 0) -> None:
-        self._simulation, self._launch = simulation, launch
-        self.leave()
-
-    def enter(self, case: Case) -> None:
-        simulation, noise = self._simulation, self._simulation.noise
-        about = (noise.seed, simulation.date, simulation.commit, case, self._launch)
-        self._random = random.Random("-".join(map(str, about)))
-        slower = math.prod(by for selector, by in simulation.slower() if selector.selects(case))
-        self._of_case = slower * math.exp(self._random.gauss(0.0, noise.launch))
-        self._sample = noise.sample
-        self.next_sample()
-
-    def next_sample(self) -> None:
-        noise = math.exp(self._random.gauss(0.0, self._sample)) if self._sample else 1.0
-        self.factor = self._of_case * noise
-
-    def leave(self) -> None:
-        self._random = random.Random(0)
-        self.factor = self._of_case = 1.0
-        self._sample = 0.0
 
 
 def declared() -> Simulation | None:
-    """What HOSTBENCH_SIMULATION names; None where it is not set. Raises UsageError."""
+    """What HOSTBENCH_SIMULATION names; None where it is not set. Raises UsageError that names the
+    file, the key, its value, the limit and the remedy."""
     name = os.environ.get(VARIABLE)
-    return read(Path(name)) if name else None
-
-
-def read(path: Path) -> Simulation:
-    """Raises UsageError that names the file, the key, its value, the limit and the remedy."""
-    return decode_toml(path, Simulation, "docs/simulation.md has every key")
+    return decode_toml(Path(name), Simulation, "docs/simulation.md has every key") if name else None

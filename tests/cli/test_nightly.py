@@ -26,6 +26,7 @@ from hostbench.core.errors import (
 from hostbench.core.records import Launch, Outcome
 from hostbench.device import simulated_file
 from hostbench.facts.hardware import Hardware
+from hostbench.facts.record import known
 from hostbench.runner.launcher import Launcher
 from hostbench.runner.lock import only_one
 from hostbench.store import nights
@@ -55,7 +56,7 @@ def copies(device, way):
     return step
 """
 CONFIG = {"version": 1, "project": "mine", "repo": ".", "results_dir": "measured"}
-NOISE = "noise = {launch = 0.004, sample = 0.001, seed = 7}"
+NOISE = "noise = 0.004"
 CASE = "steps.copies[device=cuda,way=to]"
 
 
@@ -66,6 +67,7 @@ class Story:
         self.root, self.folder, self._capsys = root, folder, capsys
         self.results = folder / "results"
         self.said = ""
+        self.facts: facts.Facts = {}
 
     def commit(self, message: str, times: int = 1) -> str:
         (self.root / "mine.py").write_text(f"TIMES = {times}  # {message}\n")
@@ -85,14 +87,12 @@ class Story:
         does: str = "nightly",
         device: str = "simulated",
     ) -> int:
-        lines = (
-            f"date = 2026-03-{day:02d}T02:00:00Z",
-            f'facts.software.torch = "{torch}"',
-            f'facts.gpu0.throttle_reasons = "{throttled}"',
-            NOISE,
-            f"slowdown.steps = {slower}",
-        )
+        lines = (f"seed = {day}", NOISE, f"slowdown.steps = {slower}")
         (self.folder / "night.toml").write_text("\n".join(lines))
+        self.facts = {
+            "software": {"torch": known(torch)},
+            "gpu0": {"name": known("Simulated GPU"), "throttle_reasons": known(throttled)},
+        }
         self._capsys.readouterr()
         asked = ("--device", device, "--machine", machine, "--results", str(self.results))
         code = main([does, *asked, *more])
@@ -141,7 +141,9 @@ def story(
     monkeypatch.setattr(measuring, "Launcher", launcher)
     monkeypatch.chdir(project)
     monkeypatch.syspath_prepend(str(project))
-    yield (made := Story(project, tmp_path, capsys))
+    made = Story(project, tmp_path, capsys)
+    monkeypatch.setattr(simulated_file.Simulation, "all_facts", lambda _: made.facts)
+    yield made
     sys.modules.pop("mine", None)
     assert not list((made.results / ".journals").glob("*.jsonl"))
 
@@ -167,12 +169,14 @@ def test_a_fortnight(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     assert night(5) == EXIT_REGRESSION
     assert story.answer.startswith("Slower: 1 series, steps.copies[device=cuda,way=to] +")
     assert "(code: " in story.answer and "Copy twice)" in story.answer
-    (change,) = story.stored()[-1].changes
+    night_of_change = story.stored()[-1]
+    (change,) = night_of_change.changes
+    changed_on = night_of_change.started_at[:10]
     assert (change.case, change.cause) == (CASE, "code") and 0.9 < change.effect < 1.1
 
     story.commit("day 6", times=2)
     quiet(6)
-    still = f"; known and still slower: 1 series, as {CASE} +{change.effect:.1%} since 2026-03-05"
+    still = f"; known and still slower: 1 series, as {CASE} +{change.effect:.1%} since {changed_on}"
     assert still in story.answer
 
     new_torch: dict[str, Any] = {"torch": "2.13", "slower": 1.1}

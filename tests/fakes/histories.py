@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
 import numpy as np
 
 from hostbench import __version__
@@ -33,8 +32,9 @@ from hostbench.core.clock import iso
 from hostbench.core.pcie import packet_bytes_per_s
 from hostbench.core.records import CaseRecord, Finish, Run, RunHeader, Status
 from hostbench.device.base import lacking
-from hostbench.device.simulated_file import MARK, Simulation
+from hostbench.device.simulated_file import MARK, Link, Simulation
 from hostbench.facts import to_json
+from hostbench.facts.record import known
 from hostbench.families import load as load_workloads
 from hostbench.measure.workload import Workload
 from hostbench.runner.places import run_id
@@ -77,15 +77,22 @@ class Machine:
 
     def facts_now(self, changed: Mapping[str, Any]) -> Any:
         """The stored facts; `changed` has the values of environment events by `group.name`."""
-        name = f"GPU, PCIe Gen{self.link['generation']} x{self.link['width']}"
-        groups: dict[str, Any] = {"gpu0": {"name": name}}
+        generation, width = self.link["generation"], self.link["width"]
+        rate = packet_bytes_per_s(generation, width)
+        link = Link(host_to_device_bytes_per_s=rate, device_to_host_bytes_per_s=rate)
+        groups = Simulation(link=link).all_facts()
+        groups["gpu0"] = {
+            "name": known(f"Simulated GPU, PCIe Gen{generation} x{width}"),
+            "pcie_generation": known(generation),
+            "pcie_width": known(width),
+        }
         for group, values in (*FACTS.items(), *self.facts.items()):
-            groups[group] = {**groups.get(group, {}), **values}
+            told = {name: known(value) for name, value in values.items()}
+            groups[group] = {**groups.get(group, {}), **told}
         for fact, value in changed.items():
             group, _, member = fact.partition(".")
-            groups[group][member] = value
-        table = {"link": dict(self.link), "facts": groups}
-        return to_json(msgspec.convert(table, Simulation).all_facts())
+            groups[group][member] = known(value)
+        return to_json(groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

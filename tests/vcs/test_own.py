@@ -165,7 +165,7 @@ def test_a_run_of_another_copy_belongs_to_no_commit(
     write(root, noxfile_py="here")
     write(site, noxfile_py="another's")
     monkeypatch.syspath_prepend(str(site))
-    code = partial(run_setup.look, root, root / "results", None, {})
+    code = partial(run_setup.look, root, root / "results", {})
     before = code()
     assert before.scratch == "uncommitted changes"
     git(root, "add", "-A")
