@@ -11,6 +11,9 @@ from hostbench.core.errors import DataError
 
 Value = str | int | float | bool | None
 
+MOST_FOREIGN = 0.1
+"""Share of the CPU that other programs may take on a quiet machine."""
+
 
 class Fact(Struct, frozen=True, kw_only=True):
     """`why` says why there is no value; it is None exactly when there is one."""
@@ -48,6 +51,16 @@ def number_of(facts: Facts, group: str, name: str) -> float | None:
     """The value where it is a number, else None."""
     value = value_of(facts, group, name)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def busy(before: Facts, during: Facts) -> str:
+    """`others took 35% CPU`, or where nothing was watched `load 3.8`; empty on a quiet machine."""
+    others = number_of(during, "host", "foreign_cpu_share")
+    if others is not None:
+        return f"others took {others:.0%} CPU" if others > MOST_FOREIGN else ""
+    load = number_of(before, "host", "load_average_1min")
+    cores = number_of(before, "host", "num_logical_cores")
+    return f"load {load:.1f}" if load and cores and load > cores else ""
 
 
 def text_of(facts: Facts, group: str, name: str) -> str | None:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from hostbench.core.clock import epoch_s
 from hostbench.core.units import number_of, one_line
-from hostbench.facts.record import Facts, text_of
+from hostbench.facts.record import Facts, busy, text_of
 from hostbench.facts.record import number_of as number_fact
 from hostbench.report.answer import Answer, ScreenLine, interval, times
 from hostbench.report.page import asked_of
@@ -29,8 +29,6 @@ NEEDS_GPU = "; it needs a GPU"
 """How the reason of a skip ends where only a GPU answers."""
 MOST_VERDICT = 30
 """Characters of a verdict that always have their place behind the figures."""
-BUSY = 0.4
-"""Of the cores: a load above it before the run makes launches differ."""
 _LABEL = 15
 """Columns before the text of a last line."""
 _DEVICES = {
@@ -62,17 +60,19 @@ def screen(
     rows = rows_of(frame)
     answers, left_out = asked_of(frame, run)
     facts = facts_of(run.facts)
-    load = number_fact(facts, "host", "load_average_1min")
-    busy = f", load {load:.1f}" if _calm(facts) == "busy" else ""
+    during = facts_of(run.parts[-1].facts.get("during", {}))
+    why = busy(facts, during)
     pairs = [*_rest(rows, answers, left_out, program)]
-    if busy:
-        pairs.append(("busy", "on a quiet machine launches agree more, and fewer are undecided"))
+    if why:
+        pairs.append(
+            ("busy", f"{why}: on a quiet machine launches agree more, fewer are undecided")
+        )
     lines = [
-        *map(_ScreenRow, _header(run, facts)),
+        *map(_ScreenRow, _header(run, facts, why)),
         _ScreenRow(""),
         *_learnt([line for answer in answers for line in answer.lines]),
         _ScreenRow(""),
-        *_table(answers, busy),
+        *_table(answers, why and f", {why}"),
         _ScreenRow(""),
         *(line for pair in pairs for line in _wrapped(*pair)),
         *(_ScreenRow(f"{label:<{_LABEL}}{text}", "bold", end=len(label)) for label, text in footer),
@@ -103,10 +103,9 @@ def _drawn(lines: Sequence[_ScreenRow], terminal: TextIO | None) -> str:
     return capture.get().rstrip("\n")
 
 
-def _header(run: WholeRun, facts: Facts) -> Iterator[str]:
+def _header(run: WholeRun, facts: Facts, why_busy: str) -> Iterator[str]:
     """What ran where, and how."""
     header = run.header
-    load = number_fact(facts, "host", "load_average_1min")
     cores = number_fact(facts, "host", "num_usable_cores")
     cpu = text_of(facts, "host", "cpu_model") or "unknown CPU"
     where = text_of(facts, "gpu0", "name") if header.device != "cpu" else None
@@ -119,15 +118,9 @@ def _header(run: WholeRun, facts: Facts) -> Iterator[str]:
     ends = [epoch_s(record.started_at) for record in run.winners().values()]
     took = f", {max(ends) - epoch_s(header.started_at):.0f} s" if ends else ""
     launches = launches_in_words(header.launches, run.measured_launches, run.is_whole)
-    quiet = "" if load is None else f"machine {_calm(facts)} (load {load:.1f})"
-    judged = f"{header.scratch}: not part of the history" if header.scratch else ""
-    yield " · ".join(filter(None, [commit, f"{launches}{took}", quiet, judged]))
-
-
-def _calm(facts: Facts) -> str:
-    load = number_fact(facts, "host", "load_average_1min") or 0.0
-    cores = number_fact(facts, "host", "num_usable_cores") or 1
-    return "busy" if load > BUSY * cores else "quiet"
+    machine = f"machine busy ({why_busy})" if why_busy else "machine quiet"
+    judged = f"{header.scratch}: not in the history" if header.scratch else ""
+    yield " · ".join(filter(None, [commit, f"{launches}{took}", machine, judged]))
 
 
 def _learnt(lines: Sequence[ScreenLine]) -> Iterator[_ScreenRow]:
@@ -156,7 +149,7 @@ def _learnt(lines: Sequence[ScreenLine]) -> Iterator[_ScreenRow]:
             yield _ScreenRow(f"{label} {' · '.join(named)}", "bold")
 
 
-def _table(answers: Sequence[Answer], busy: str) -> Iterator[_ScreenRow]:
+def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[_ScreenRow]:
     """A heading for each family, a row for each line. A verdict has its interval where it fits, and
     one that the launches do not tell what the machine was busy with."""
     lines = [line for answer in answers for line in answer.lines]
@@ -172,7 +165,7 @@ def _table(answers: Sequence[Answer], busy: str) -> Iterator[_ScreenRow]:
             known = line.conclusion.verdict if line.conclusion else ""
             verdict, more = line.verdict, ""
             if line.conclusion and "launches vary" in verdict:
-                more = busy
+                more = why_busy
             elif line.conclusion and (between := interval(line.conclusion)):
                 more = f" ({between})"
             if second + len(verdict + more) <= WIDTH:

@@ -24,8 +24,6 @@ LackingStatus = Literal["failed", "proof failed", "skipped", "not measured", "of
 _LESS_IS_BETTER = {"seconds": "seconds", "bytes": "value"}
 """Unit -> the column of its numbers. Of any other, as a track_ benchmark may have, nobody knows."""
 _FEW = 3
-MOST_FOREIGN = 0.1
-"""Share of the CPU that other programs may take on a quiet machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +104,7 @@ def _busy(history: History, *sides: SideRuns) -> str:
     busy = ""
     for run in (run for run in history.runs() if (run.machine, run.run_id) in newest):
         facts = history.facts(run)
-        others = record.number_of(facts.get("during", {}), "host", "foreign_cpu_share")
-        before = facts.get("before", {})
-        load = record.number_of(before, "host", "load_average_1min")
-        cores = record.number_of(before, "host", "num_logical_cores")
-        if load is not None and cores is not None and load > cores:
-            busy = f"load {load:.1f}"
-        elif others is not None and others > MOST_FOREIGN:
-            busy = f"others took {others:.0%} CPU"
+        busy = record.busy(facts.get("before", {}), facts.get("during", {})) or busy
     return busy
 
 

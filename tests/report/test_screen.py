@@ -18,7 +18,15 @@ from tests.stored import read_tree
 
 RESULTS = Path(__file__).parents[2] / "results"
 NEXT = [("next", "hostbench report")]
-BUSY = {**FACTS, "host": {**FACTS["host"], "load_average_1min": 3.8, "num_usable_cores": 2}}
+BUSY = {
+    **FACTS,
+    "host": {
+        **FACTS["host"],
+        "load_average_1min": 3.8,
+        "num_usable_cores": 2,
+        "num_logical_cores": 2,
+    },
+}
 HOSTILE = "[red]it[/red]\x1b]0;broke\x07\n<b>"
 
 
@@ -63,7 +71,7 @@ def test_what_costs_and_what_pays_comes_first_with_its_figures_below(tmp_path: P
     assert lines[0].startswith(
         "shelf · A Toy CPU · torch 2.13.0+cpu · no GPU: CPU threads stand in, not CUDA"
     )
-    assert "8 launches" in lines[1] and lines[1].endswith("quick: not part of the history")
+    assert "8 launches" in lines[1] and lines[1].endswith("quick: not in the history")
     assert line_of(lines, "Costs most:").endswith(".item() per 10 us step 2.5x")
     assert "zeros 1MiB direct 2.5x" in line_of(lines, "Pays most:").replace("1MiB", "1MiB")
     assert re.search(r"40\.\d -> 100 us +2\.5x slower \(2\.5-2\.5\)$", line_of(lines, ".item()"))
