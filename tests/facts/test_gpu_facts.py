@@ -64,7 +64,7 @@ def test_a_gpu_without_nvlink():
 
 
 def test_c2c_is_summed_over_its_links():
-    grace = FakeGpu(c2c_mb_per_s=(45_000,) * 10)
+    grace = FakeGpu(c2c_links=10)
     found = gpu(grace)
     assert found["c2c_enabled"] == known("on")
     assert found["c2c_max_mb_per_s"] == known(450_000)
@@ -84,7 +84,8 @@ def test_refusals_of_a_state_are_not_asked_twice():
 
 def test_pynvmls_own_word_for_an_old_driver():
     """Some calls raise what is no NVMLError where the driver lacks their newest version."""
-    older = {"nvmlDeviceGetComputeRunningProcesses": fake.FUNCTION_NOT_FOUND}
+    too_new = fake.NVMLLibraryMismatchError()
+    older = {"nvmlDeviceGetComputeRunningProcesses": too_new}
     assert value("num_other_processes", FakeGpu(errors=older, pids=(1, 2))) == 2
     oldest = {**older, "nvmlDeviceGetComputeRunningProcesses_v2": fake.FUNCTION_NOT_FOUND}
     assert "driver is too old" in (gpu(FakeGpu(errors=oldest))["num_other_processes"].why or "")

@@ -101,7 +101,7 @@ def test_every_fact_has_a_value_or_a_reason_in_words(machine: Machine) -> None:
             assert "NVML error" not in str(fact) and "own argument" not in str(fact)
     assert list(facts["gpu0"]) == list(healthy["gpu0"])
     assert list(facts["nvml"]) == list(healthy["nvml"])
-    assert not machine.nvml.is_open
+    assert not machine.nvml.opened
 
 
 def reasons(group: Group, *names: str) -> set[str | None]:

@@ -13,7 +13,7 @@ from hostbench.facts.spec import LINK_BYTES
 from hostbench.facts.words import throttle_words
 from tests.fakes import fake_nvml
 from tests.fakes import fake_nvml as fake
-from tests.fakes.fake_nvml import FakeGpu, FakeNvml
+from tests.fakes.fake_nvml import GPU_IS_LOST, FakeGpu, FakeNvml
 
 
 def why(fact: Fact) -> str:
@@ -42,7 +42,7 @@ def test_a_healthy_gpu():
         "num_other_processes": 0,
     }
     assert gpu | expected == gpu
-    assert not library.is_open
+    assert not library.opened
 
 
 def test_no_uuid_or_bus_id_is_stored():
@@ -112,7 +112,7 @@ def test_throttle_bits_in_words():
 
 
 def test_cuda_devices_are_matched_by_uuid():
-    gpus = (FakeGpu(uuid="GPU-a"), FakeGpu(lost=True), FakeGpu(uuid="GPU-b"))
+    gpus = (FakeGpu(uuid="GPU-a"), FakeGpu(broken=GPU_IS_LOST), FakeGpu(uuid="GPU-b"))
     nvml = open_nvml(FakeNvml(gpus=gpus))
     assert (nvml.index_of("b"), nvml.index_of("GPU-a")) == (2, 0)
 
@@ -137,10 +137,10 @@ def show(root, slot, vendor="0x10de", kind="0x030200"):
 
 
 def test_hardware_by_nvml(tmp_path):
-    found = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(), FakeGpu(lost=True))), {})
+    found = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(), FakeGpu(broken=GPU_IS_LOST))), {})
     assert (found.num_gpus, found.seen_by) == (1, "nvml")  # the other cannot be used
     assert found.names == ("NVIDIA H200",)
-    lost = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(lost=True),)), {})
+    lost = nvidia_hardware(tmp_path, FakeNvml(gpus=(FakeGpu(broken=GPU_IS_LOST),)), {})
     assert (lost.num_gpus, lost.names) == (1, ("NVIDIA GPU",))  # no run goes on without a word
     show(tmp_path, "0000:18:00.0")
     none = nvidia_hardware(tmp_path, FakeNvml(gpus=()), {})

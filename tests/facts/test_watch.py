@@ -59,7 +59,7 @@ def test_a_link_that_sleeps_is_read_under_load(kept, tmp_path):
         library.copy(64 * MIB)
         watch.sample()
         watch.sample()
-        library.rest()
+        library.loads[0].busy = False
         watch.sample()
     during = {name: fact.value for name, fact in kept.sets["during"]["gpu0"].items()}
     expected = {
@@ -70,7 +70,7 @@ def test_a_link_that_sleeps_is_read_under_load(kept, tmp_path):
         "throttle_reasons": "none",
     }
     assert during | expected == during
-    assert not library.is_open
+    assert not library.opened
 
 
 def test_an_idle_gpu_has_no_clock_under_load(kept, tmp_path):
@@ -129,7 +129,7 @@ def test_load_by_bytes_where_the_reasons_are_not_told(kept, tmp_path):
     silent = {f"nvmlDeviceGetCurrentClocks{word}Reasons": 3 for word in ("Event", "Throttle")}
     library = FakeNvml(gpus=(FakeGpu(errors=silent, counter_bits=32),))
     library.copy((1 << 32) - 100)
-    library.rest()
+    library.loads[0].busy = False
     with watching(kept, library, tmp_path) as watch:
         watch.sample()
         watch.sample()
@@ -183,11 +183,11 @@ def test_a_failing_thread_ends_no_run(kept, tmp_path):
 def test_a_call_that_hangs_holds_no_run_up(kept, tmp_path, monkeypatch):
     monkeypatch.setattr(nvml, "PATIENCE_S", 0.05)
     library = FakeNvml(gpus=(SLEEPY,), hangs="nvmlDeviceGetTemperatureV")
-    with library.hanging():
-        with Watch(kept.write, "cuda", GPU0, library, root=tmp_path):
-            assert library.hung.wait(60)
-        assert kept.sets["during"]["gpu0"]["pcie_width"] == unknown(nvml.STUCK)
-        assert library.is_open  # closing it would hang too
+    with Watch(kept.write, "cuda", GPU0, library, root=tmp_path):
+        assert library.hung.wait(60)
+    assert kept.sets["during"]["gpu0"]["pcie_width"] == unknown(nvml.STUCK)
+    assert library.opened  # closing it would hang too
+    library.released.set()
 
 
 def test_a_failure_of_writing_ends_no_run(tmp_path):
@@ -197,7 +197,7 @@ def test_a_failure_of_writing_ends_no_run(tmp_path):
     library = FakeNvml()
     with ByHand(refuse, "cuda", GPU0, library, root=tmp_path):
         pass
-    assert not library.is_open
+    assert not library.opened
 
 
 def test_an_interrupted_run_keeps_what_was_seen(kept, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from hostbench.facts.gpu import nvml_facts
 from hostbench.facts.record import Facts, known
 from hostbench.limits.verdict import link_verdicts
-from tests.fakes.fake_nvml import FakeGpu, FakeNvml
+from tests.fakes.fake_nvml import GPU_IS_LOST, FakeGpu, FakeNvml
 
 
 def facts(*gpus: FakeGpu) -> Facts:
@@ -32,7 +32,7 @@ def verdicts(gpu: FakeGpu, during: FakeGpu | None = None) -> dict[str, str]:
         (FakeGpu(throttle_bits=0x40), None, ["throttled"]),
         (FakeGpu(throttle_bits=0x40), FakeGpu(), ["fine"]),
         (FakeGpu(virtualization=2), None, ["virtualized"]),
-        (FakeGpu(lost=True), None, []),
+        (FakeGpu(broken=GPU_IS_LOST), None, []),
     ],
 )
 def test_kinds(gpu: FakeGpu, during: FakeGpu | None, kinds: list[str]) -> None:

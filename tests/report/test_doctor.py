@@ -15,7 +15,7 @@ from hostbench.report.doctor import coverage, findings, is_broken
 from hostbench.report.doctor import page as made
 from hostbench.report.table import text as in_text
 from tests.fakes import fake_nvml
-from tests.fakes.fake_nvml import FakeGpu, FakeNvml
+from tests.fakes.fake_nvml import GPU_IS_LOST, FakeGpu, FakeNvml
 
 NO_GPU = Hardware(num_gpus=0, why="no NVIDIA GPU on the PCI bus, and no NVIDIA driver")
 H200 = Hardware(num_gpus=1, seen_by="nvml", names=("NVIDIA H200",))
@@ -78,7 +78,7 @@ def test_a_healthy_gpu_is_fine():
         (FakeGpu(link=(4, 16), max_link=(4, 16)), "warn", "limits PCIe to generation 4 of 5"),
         (FakeGpu(throttle_bits=0x41), "warn", "throttled now (hardware-thermal)"),
         (FakeGpu(mig=True), "note", "MIG is on"),
-        (FakeGpu(lost=True), "broken", "gpu0 does not answer"),
+        (FakeGpu(broken=GPU_IS_LOST), "broken", "gpu0 does not answer"),
     ],
 )
 def test_gpu_findings(gpu, level, text):
