@@ -59,7 +59,17 @@ def asked(family: str) -> tuple[Question, ...]:
     for work in families.load((family,)).values():
         if work.name not in covered:
             own.append(Compare(text=_default(work), workload=work.name))
-    return tuple(replace(one, words={**words, **one.words}) for one in own)
+    if families.sources(family)[0].is_relative_to(families.__path__[0]):
+        return tuple(replace(one, words={**words, **one.words}) for one in own)
+    # Of a project's own every question has a line on the first screen.
+    return tuple(
+        replace(one, words={**words, **one.words}, screen=one.screen or _short(one.workload))
+        for one in own
+    )
+
+
+def _short(workload: str) -> str:
+    return workload.partition(".")[2].replace("_", " ")
 
 
 def _counted(found: Iterable[Answer], rows: Sequence[Row]) -> Iterator[Answer]:

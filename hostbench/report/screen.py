@@ -67,11 +67,11 @@ def screen(
         pairs.append(
             ("busy", f"{why}: on a quiet machine launches agree more, fewer are undecided")
         )
+    learnt = [*_learnt([line for answer in answers for line in answer.lines])]
     lines = [
         *map(_ScreenRow, _header(run, facts, why)),
         _ScreenRow(""),
-        *_learnt([line for answer in answers for line in answer.lines]),
-        _ScreenRow(""),
+        *(learnt and [*learnt, _ScreenRow("")]),
         *_table(answers, why and f", {why}"),
         _ScreenRow(""),
         *(line for pair in pairs for line in _wrapped(*pair)),
@@ -125,22 +125,17 @@ def _header(run: WholeRun, facts: Facts, why_busy: str) -> Iterator[str]:
 
 def _learnt(lines: Sequence[ScreenLine]) -> Iterator[_ScreenRow]:
     """The largest established effects: what costs, what pays."""
-    sure = {
-        line.learnt: line.conclusion
-        for line in lines
-        if line.learnt and line.conclusion is not None and line.conclusion.is_different
-    }
-    if not sure:
+    known = [(line.learnt, line.conclusion) for line in lines if line.conclusion is not None]
+    sure = [(name, one) for name, one in known if one.is_different and name]
+    if known and not sure:
         yield _ScreenRow(
             "No difference between two habits is established by these launches.", "bold"
         )
-        return
     for label, verdict in (("Costs most:", "slower"), ("Pays most: ", "faster")):
-        factors = {
-            name: max(one.factor, 1 / one.factor)
-            for name, one in sure.items()
-            if one.verdict == verdict
-        }
+        factors: dict[str, float] = {}
+        for name, one in sure:
+            if one.verdict == verdict:  # a habit once, where it shows most
+                factors[name] = max(one.factor, 1 / one.factor, factors.get(name, 1.0))
         largest = sorted(factors, key=lambda name: -round(factors[name], 1))[:MOST_LEARNT]
         named = [one_line(f"{name} {times(factors[name])}") for name in largest]
         while len(f"{label} {' · '.join(named)}") > WIDTH and len(named) > 1:
@@ -154,7 +149,7 @@ def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[_ScreenRow]:
     one that the launches do not tell what the machine was busy with."""
     lines = [line for answer in answers for line in answer.lines]
     first = max((len(line.what) for line in lines), default=0) + 4
-    figures = max((len(line.figures) for line in lines), default=0)
+    figures = max((len(line.figures) for line in lines if line.conclusion), default=0)
     verdicts = max((len(line.verdict) for line in lines), default=0)
     second = min(first + figures + 2, WIDTH - min(verdicts, MOST_VERDICT))
     for family, own in groupby(answers, key=attrgetter("family")):

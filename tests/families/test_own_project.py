@@ -48,6 +48,9 @@ def report(there: Scratch, project: Scratch) -> dict[str, Any]:
 
 def test_what_it_prints_is_true_where_there_is_no_checkout(project: Scratch, said: str) -> None:
     assert f"commit {project.git('rev-parse', 'HEAD')[:8]}" in said
+    assert re.search(r"^steps\n  train +\S", said, re.M) and re.search(
+        r"^  into place +", said, re.M
+    )
     (run,) = (project.results / "mine" / "runs").iterdir()
     name = f"run:{run.name.partition('.')[0]}"
     done = project.hostbench("compare", name, name)

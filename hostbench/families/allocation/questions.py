@@ -120,7 +120,10 @@ def _of(part: Launches, whole: Launches) -> Launches:
 
 
 def _percent(shares: Launches) -> str:
-    return f"{median([*shares.values()]):.0%}" if shares else "an unknown share"
+    if not shares:
+        return "an unknown share"
+    share = median([*shares.values()])
+    return f"{share:.0%}" if share <= 1 else "more alone than all of it"
 
 
 def _left(rest: Launches) -> str:
@@ -145,7 +148,9 @@ def _share(label: str, shares: Launches, note: str) -> Figure:
     if not 0 <= share <= 1:  # caches differ between a part alone and inside the whole
         why = f"alone {note.removesuffix(' alone')}, longer than the whole" if note else "none left"
         return Figure(label=label, value=None, unit="share", status="refused", reason=why)
-    low, high = launch_interval(values) if len(values) >= MIN_FOR_INTERVAL else (None, None)
+    if len(values) < MIN_FOR_INTERVAL:
+        return Figure(label=label, value=share, unit="share", note=note)
+    low, high = (min(max(end, 0.0), 1.0) for end in launch_interval(values))
     return Figure(label=label, value=share, unit="share", low=low, high=high, note=note)
 
 
@@ -281,7 +286,7 @@ QUESTIONS = (
         note=_peak,
         screen="{fill} {nbytes}, moved or direct",
         both_ends=True,
-        learnt="{fill} {nbytes} {choice}",
+        learnt="{fill} {choice}",
     ),
     Compare(
         text="What does an empty tensor cost, created on the CPU and moved, and on the device?",

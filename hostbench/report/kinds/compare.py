@@ -118,6 +118,12 @@ class Compare(Question):
                         conclusion=conclusion,
                         learnt=what,
                     )
+        elif not held and self.claim is None:
+            figures = [figure(self.name(row, axes, self.short), row) for row in measured[:3]]
+            if not axes:
+                figures = [replace(one, label="") for one in figures]
+            what = self.on_screen(measured[0])
+            yield ScreenLine(what=what, figures=side_by_side(figures), verdict="")
         elif held:
             row, reference, conclusion = max(held, key=lambda one: weight(one[2]))
             is_pair = len(measured) > 3 or self.beside is not None

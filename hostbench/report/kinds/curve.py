@@ -21,6 +21,7 @@ from hostbench.report.answer import (
     Rule,
     ScreenLine,
     State,
+    difference,
     joined,
 )
 from hostbench.report.kinds.finding import span
@@ -38,6 +39,7 @@ from hostbench.report.kinds.question import (
     time_point,
     unseen,
     varying,
+    weight,
     without_number,
 )
 from hostbench.report.rows import Row, Rows, grouped, size_axis, times, valid, where
@@ -212,7 +214,9 @@ def _crossed(
     """From which size on `name` is faster, or up to which one, by the sizes that are decided."""
     decided = {n: one for n, one in found.items() if one.verdict != "undecided"}
     if not any(one.is_different for one in decided.values()):
-        nowhere = f"no difference seen {span([*found])}" if found else "no size has both numbers"
+        nowhere = "no size has both numbers"
+        if found:
+            nowhere = f"{difference(max(found.values(), key=weight))} {span([*found])}"
         return "undecided", nowhere
     # Where both are the same, `name` does not count as faster, whatever its median is.
     held = {

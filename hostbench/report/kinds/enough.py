@@ -113,7 +113,8 @@ class Enough(Question):
         if len(known) > 1 and all(
             one.verdict == "undecided" for row, one in against_best if row is not best
         ):
-            return "undecided", "undecided: no difference seen"
+            least = max((one for row, one in against_best if row is not best), key=weight)
+            return "undecided", difference(least)
         slower = [
             f"{self._name(row)} {units.format_factor(1 / one.factor)}"
             for row, one in against_best

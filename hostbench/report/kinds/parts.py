@@ -319,8 +319,8 @@ def _pays_most(saved: Mapping[str, tuple[float, Conclusion]]) -> tuple[State, st
         more = ", more than at any other" if len(saved) > 1 else ""
         return "figure", f"at {best}, where overlap {what}{more}"
     if len(tied) == len(saved) - 1:
-        return "figure", f"no difference seen between them; at {best} overlap {what}"
-    return "figure", f"no difference seen between {joined([best, *tied])}; at {best} overlap {what}"
+        return "figure", f"their intervals overlap; at {best} overlap {what}"
+    return "figure", f"the intervals of {joined([best, *tied])} overlap; at {best} overlap {what}"
 
 
 def _apart(best: Conclusion, other: Conclusion) -> bool:
