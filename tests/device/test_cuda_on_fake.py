@@ -25,7 +25,7 @@ from hostbench.measure.measure import Prepared
 from hostbench.measure.trace import trace
 from hostbench.measure.workload import prepare
 from hostbench.runner.worker import walk
-from tests.fakes.fake_cuda import Costs, Machine, Refusals, cuda_machine
+from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 COSTS = Costs()
 
@@ -111,7 +111,7 @@ def test_the_order_of_the_cases_does_not_count_in_the_peaks(floor: Machine) -> N
 def test_refused_registration_is_a_skip_and_the_next_case_is_well() -> None:
     registered = case_of("transfer.host_to_device", memory="registered", nbytes=64 * KIB)
     pinned = case_of("transfer.host_to_device", memory="pinned", nbytes=64 * KIB)
-    with cuda_machine(refusals=Refusals(registered=True)):
+    with cuda_machine(refuses=("registered",)):
         first, second = launched(registered, pinned)
     assert first.status == "skipped"
     assert str(first.reason).startswith("cudaHostRegister refused 64KiB (CUDA error 801)")
@@ -137,7 +137,7 @@ def test_registered_memory_is_released_with_its_tensor(floor: Machine) -> None:
 )
 def test_pinned_memory_that_is_refused_is_a_skip(workload: str, axes: dict[str, object]) -> None:
     pageable = case_of("transfer.host_to_device", memory="pageable", nbytes=64 * KIB)
-    with cuda_machine(refusals=Refusals(pinned_bytes=2 * MIB)):
+    with cuda_machine(most_pinned_bytes=2 * MIB):
         outcomes = launched(case_of(workload, **axes))
         assert [each.status for each in outcomes] == ["skipped"], outcomes
         assert "CUDA pins no " in str(outcomes[0].reason)
@@ -158,7 +158,7 @@ def test_without_peer_access_the_route_through_the_host_is_left() -> None:
         case_of("transfer.between_devices", route=route, nbytes=MIB)
         for route in ("peer", "through_host")
     )
-    with cuda_machine(2, refusals=Refusals(peers=True)):
+    with cuda_machine(2, refuses=("peers",)):
         first, second = launched(peer, through)
     assert first.reason == "GPU 0 has no direct access to GPU 1: see nvidia-smi topo -p2p r"
     assert second.status == "ok"
@@ -173,7 +173,7 @@ def observed(workload: str, **axes: object) -> dict[str, str]:
 
 
 def test_a_profiler_that_sees_nothing_is_a_reason() -> None:
-    with cuda_machine(2, refusals=Refusals(profiler=True)):
+    with cuda_machine(2, refuses=("profiler",)):
         proofs = observed("transfer.between_devices", route="peer", nbytes=MIB)
         assert proofs["copies"].startswith("unavailable: the profiler saw no work of the GPU")
     with cuda_machine(2):
@@ -254,7 +254,7 @@ def test_it_settles_without_pinned_memory_too() -> None:
         case_of("transfer.host_to_device", memory=memory, nbytes=64 * KIB)
         for memory in ("pinned", "pageable")
     )
-    with cuda_machine(refusals=Refusals(pinned_bytes=0)):
+    with cuda_machine(most_pinned_bytes=0):
         outcomes = launched(pinned, pageable)
     assert [each.status for each in outcomes] == ["skipped", "ok"], outcomes
 
@@ -327,4 +327,4 @@ def test_a_trace_has_the_host_and_each_stream() -> None:
 
 def test_a_trace_that_cannot_be_seen_is_a_reason() -> None:
     with pytest.raises(Unavailable, match="CUPTI is missing or not permitted"):
-        traced(refusals=Refusals(profiler=True))
+        traced(refuses=("profiler",))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hostbench.core.units import KIB, MIB
-from tests.fakes.fake_cuda import Costs, Machine, Refusals, cuda_machine
+from tests.fakes.fake_cuda import Costs, Machine, cuda_machine
 
 _cuda: Any = torch.cuda
 COSTS = Costs()
@@ -144,7 +144,7 @@ def test_memory_is_counted_and_cached(machine: Machine) -> None:
 
 
 def test_what_is_refused() -> None:
-    with cuda_machine(2, refusals=Refusals(pinned_bytes=MIB, registered=True, peers=True)) as made:
+    with cuda_machine(2, most_pinned_bytes=MIB, refuses=("registered", "peers")) as made:
         assert not torch.cuda.can_device_access_peer(0, 1)
         with pytest.raises(made.error, match="out of memory"):
             torch.empty(2 * MIB, dtype=torch.uint8, pin_memory=True)

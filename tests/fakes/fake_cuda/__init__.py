@@ -24,11 +24,11 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from hostbench.core.units import MIB
 from hostbench.device import cuda as cuda_device
 from hostbench.device.cuda import CudaDevice
-from tests.fakes.fake_cuda.machine import Cache, Costs, Event, Machine, Node, Queue, Refusals
-from tests.fakes.fake_cuda.tensors import CudaTensor, Floor, Mode
+from tests.fakes.fake_cuda.hardware import Cache, Costs, Event, Node, Queue
+from tests.fakes.fake_cuda.tensors import CudaTensor, Machine, Mode
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
-__all__ = ["Costs", "CudaTensor", "Machine", "Refusals", "cuda_machine"]
+__all__ = ["Costs", "CudaTensor", "Machine", "cuda_machine"]
 
 _torch: Any = torch
 _CUDA_TYPE = 1
@@ -57,7 +57,6 @@ def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **of: Any) -> 
 @contextmanager
 def _installed(machine: Machine) -> Iterator[None]:
     """`torch.cuda` of this process and thread on that machine, until the block ends."""
-    floor = Floor(machine)
     machine.error = getattr(_torch, "AcceleratorError", RuntimeError)
     with ExitStack() as stack:
         # Sharing out many small operations among busy cores costs more than it saves.
@@ -74,7 +73,7 @@ def _installed(machine: Machine) -> Iterator[None]:
             (_GraphBase, _torch.cuda.CUDAGraph),
         ):
             stack.callback(setattr, theirs, "__bases__", theirs.__bases__)
-            theirs.__bases__ = (type(base.__name__, (base,), {"machine": machine, "floor": floor}),)
+            theirs.__bases__ = (type(base.__name__, (base,), {"machine": machine}),)
         core = _core(machine)
         put(
             _torch._C,
@@ -109,7 +108,7 @@ def _installed(machine: Machine) -> Iterator[None]:
         if hasattr(_torch.accelerator, "Graph"):  # that of CUDA is torch.cuda's own
             stack.callback(setattr, _torch.accelerator, "Graph", _torch.accelerator.Graph)
             del _torch.accelerator.Graph
-        put(_torch.Tensor, **_methods(machine, floor))
+        put(_torch.Tensor, **_methods(machine))
 
         def record_function(name: str, args: Any = None) -> Any:
             return machine.annotated(name)
@@ -117,8 +116,8 @@ def _installed(machine: Machine) -> Iterator[None]:
         put(_torch.autograd.profiler, record_function=record_function)
         put(_torch.profiler, record_function=record_function)
         put(_torch.profiler, profile=lambda **_: _Profile(machine))
-        put(dist, **_nccl(floor))
-        stack.enter_context(Mode(floor))
+        put(dist, **_nccl(machine))
+        stack.enter_context(Mode(machine))
         yield
 
 
@@ -126,7 +125,6 @@ class _StreamBase:
     """`torch._C._CudaStreamBase`: torch's own Stream class is built on it."""
 
     machine: Machine
-    floor: Floor
     queue: Queue
 
     def __new__(
@@ -143,10 +141,9 @@ class _StreamBase:
         return self
 
     def synchronize(self) -> None:
-        self.floor.tell_of_sync()
         with self.machine.span("cpu_op", "Stream.synchronize"):
             self.machine.wait_queue(self.queue)
-        self.floor.warn_of_waits()
+        self.machine.warn_of_wait()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _StreamBase) and other.queue is self.queue
@@ -181,11 +178,8 @@ class _EventBase:
             self.machine.wait_until(self.at_s, self.queue.gpu, "event", "cudaEventSynchronize")
 
     def elapsed_time(self, end: Any) -> float:
-        """Milliseconds. Raises as torch does."""
-        if not (self.enable_timing and end.enable_timing):
-            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-        if self.at_s is None or end.at_s is None or not (self.query() and end.query()):
-            raise ValueError("Both events must be completed before calculating elapsed time.")
+        """Milliseconds."""
+        assert self.enable_timing and end.enable_timing and self.query() and end.query()
         return float(end.at_s - self.at_s) * 1e3
 
 
@@ -202,20 +196,16 @@ class _GraphBase:
         return self
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
-        """Raises as torch does on the default stream."""
         self.queue = self.machine.gpus[self.machine.device].queue
-        if self.queue.number == 0:
-            raise RuntimeError("CUDA graphs must be captured on a non-default stream.")
-        self.machine.capture = self.queue, self.nodes
+        assert self.queue.number, "CUDA graphs must be captured on a non-default stream."
+        self.machine.capture = self.nodes
 
     def capture_end(self) -> None:
         self.machine.capture = None
 
     def replay(self) -> None:
-        """On the GPU that it was captured on, whichever is current. Raises as torch does before
-        there is a graph."""
-        if self.queue is None:
-            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        """On the GPU that it was captured on, whichever is current."""
+        assert self.queue is not None, "nothing was captured"
         self.machine.replay(self.queue.gpu.queue, self.nodes)
 
     def reset(self) -> None:
@@ -233,8 +223,6 @@ def _core(machine: Machine) -> dict[str, Callable[..., Any]]:
 
     def set_device(index: int) -> None:
         machine.call()
-        if not 0 <= index < len(gpus):
-            raise machine.error("CUDA error: invalid device ordinal")
         machine.device = index
 
     def exchange_device(index: int) -> int:
@@ -259,7 +247,7 @@ def _core(machine: Machine) -> dict[str, Callable[..., Any]]:
         "setDevice": set_device,
         "exchangeDevice": exchange_device,
         "maybeExchangeDevice": exchange_device,
-        "canDeviceAccessPeer": lambda here, there: not machine.refusals.peers,
+        "canDeviceAccessPeer": lambda here, there: "peers" not in machine.refuses,
         "synchronize": lambda: machine.wait_device(gpus[machine.device]),
         "getCurrentStream": lambda index: (gpus[index].current, index, _CUDA_TYPE),
         "getCurrentRawStream": lambda index: gpus[index].current,
@@ -303,7 +291,7 @@ def _properties(machine: Machine, index: int) -> SimpleNamespace:
     )
 
 
-def _methods(machine: Machine, floor: Floor) -> dict[str, Callable[..., Any]]:
+def _methods(machine: Machine) -> dict[str, Callable[..., Any]]:
     """Of `torch.Tensor`: those that ask the device of a tensor in C."""
     real_to, real_tolist = _torch.Tensor.to, _torch.Tensor.tolist
     real_pin: Callable[..., torch.Tensor] = _torch.Tensor.pin_memory
@@ -322,10 +310,6 @@ def _methods(machine: Machine, floor: Floor) -> dict[str, Callable[..., Any]]:
             self, dtype=dtype, device=device, non_blocking=non_blocking
         )
 
-    def cuda(self: torch.Tensor, device: Any = None, non_blocking: bool = False) -> torch.Tensor:
-        where = torch.device("cuda", machine.device if device is None else device)
-        return self.to(where, non_blocking=non_blocking)
-
     def tolist(self: torch.Tensor) -> Any:
         return real_tolist(self.cpu() if isinstance(self, CudaTensor) else self)
 
@@ -333,10 +317,10 @@ def _methods(machine: Machine, floor: Floor) -> dict[str, Callable[..., Any]]:
         """Also in a thread that has no mode of its own, as a DataLoader's."""
         if _get_current_dispatch_mode() is not None:
             return real_pin(self)
-        with Mode(floor):
+        with Mode(machine):
             return real_pin(self)
 
-    return {"to": to, "cuda": cuda, "tolist": tolist, "pin_memory": pin_memory}
+    return {"to": to, "tolist": tolist, "pin_memory": pin_memory}
 
 
 # ---- the profiler, and nccl
@@ -361,7 +345,7 @@ class _Profile:
     __enter__, __exit__ = start_trace, stop_trace
 
     def export_chrome_trace(self, path: str) -> None:
-        seen = [] if self._machine.refusals.profiler else self._events
+        seen = [] if "profiler" in self._machine.refuses else self._events
         Path(path).write_text(json.dumps({"traceEvents": [_chrome(event) for event in seen]}))
 
 
@@ -385,21 +369,17 @@ def _chrome(event: Event) -> dict[str, Any]:
     }
 
 
-def _nccl(floor: Floor) -> dict[str, Callable[..., Any]]:
+def _nccl(machine: Machine) -> dict[str, Callable[..., Any]]:
     """A collective runs on a stream of nccl's own, which the current stream waits for; the host
     does not. gloo carries the data."""
-    join, all_reduce, machine = dist.init_process_group, dist.all_reduce, floor.machine
+    join, all_reduce = dist.init_process_group, dist.all_reduce
 
     def init_process_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
         device = kwargs.pop("device_id", None)
-        if backend == "nccl" and device.type != "cuda":
-            raise ValueError(f"init_process_group device_id must be a cuda device, not {device}")
+        assert backend != "nccl" or device.type == "cuda"
         join("gloo" if backend == "nccl" else backend, *args, **kwargs)
 
-    def summed(tensor: Any, *args: Any) -> None:
-        if not isinstance(tensor, CudaTensor):
-            all_reduce(tensor, *args)
-            return
+    def summed(tensor: CudaTensor, *args: Any) -> None:
         comms, costs = tensor.gpu.queues[-1], machine.costs
         machine.let_wait(comms, machine.record(tensor.gpu.queue))
         seconds = costs.collective_s + 2 * tensor.nbytes / costs.peer_bytes_per_s

@@ -6,6 +6,7 @@ how often and how long the host waits, not whether a wait is missing.
 """
 
 import itertools
+import math
 import threading
 import weakref
 from collections import Counter
@@ -44,16 +45,6 @@ class Costs:
     flops: float = 40e12
     sm_hz: float = 1.5e9  # what `_sleep` counts
     collective_s: float = 20e-6
-
-
-@dataclass(slots=True, kw_only=True)
-class Refusals:
-    """What this machine does not give."""
-
-    pinned_bytes: int | None = None  # more than this
-    registered: bool = False
-    peers: bool = False
-    profiler: bool = False  # CUPTI is missing or not permitted
 
 
 @dataclass(eq=False, slots=True)
@@ -149,12 +140,14 @@ class Gpu:
 
 
 @dataclass(eq=False, slots=True)
-class Machine:
+class Hardware:
     """The host, its GPUs and the clock that they share."""
 
     num_gpus: int = 1
     costs: Costs = field(default_factory=Costs)
-    refusals: Refusals = field(default_factory=Refusals)
+    refuses: tuple[str, ...] = ()
+    """Of `registered` memory, `peers`, and the `profiler`, for which CUPTI is missing."""
+    most_pinned_bytes: float = math.inf
     name: str = "NVIDIA H200 (fake)"
     memory_bytes: int = 80 * GIB  # of each GPU
     now_s: float = 0.0
@@ -164,7 +157,7 @@ class Machine:
     gpus: list[Gpu] = field(init=False)
     latched: str | None = None  # CUDA's last error: the next launch raises it
     sticky: str | None = None  # every call raises it from now on
-    capture: tuple[Queue, list[Node]] | None = None
+    capture: list[Node] | None = None
     """The graph that is being captured now."""
     sync_mode: int = 0
     """torch's debug mode of synchronizations: 1 warns, 2 raises."""
@@ -243,11 +236,8 @@ class Machine:
         nbytes: int = 0,
         redo: Callable[[], None] = lambda: None,
     ) -> None:
-        """Work that takes `engine` for so long. Raises as CUDA does where another stream is used
-        while a graph is captured."""
+        """Work that takes `engine` for so long."""
         is_copy = name.startswith("Memcpy")
-        if self.capture is not None and self.capture[0] is not queue:
-            raise self.error("CUDA error: operation would make a stream depend on a capturing one")
         with self.span("cuda_runtime", "cudaMemcpyAsync" if is_copy else "cudaLaunchKernel"):
             self.call(self.costs.launch_s)
             if self.latched:
@@ -256,7 +246,7 @@ class Machine:
             if self.capture is None:
                 self._place(queue, name, seconds, engine, nbytes)
             else:
-                self.capture[1].append(((name, seconds, engine, nbytes), redo))
+                self.capture.append(((name, seconds, engine, nbytes), redo))
 
     def replay(self, queue: Queue, nodes: list[Node]) -> None:
         """All of a captured graph, for one launch of the host."""
@@ -312,9 +302,8 @@ class Machine:
         cannot lock them."""
         self.call()
         size = 1 << max(9, (nbytes - 1).bit_length())
-        most = self.refusals.pinned_bytes
         if not self.pinned.kept[size]:
-            if most is not None and self.pinned.reserved + size > most:
+            if self.pinned.reserved + size > self.most_pinned_bytes:
                 raise self.error("CUDA error: out of memory")
             self.call(self.costs.allocate_s + size * self.costs.pin_s_per_byte)
         self.pinned.take(size)
@@ -332,7 +321,7 @@ class Machine:
     def register(self, address: int, nbytes: int) -> int:
         """cudaHostRegister: 0, or CUDA's code, which stays behind as the last error too."""
         self.call(nbytes * self.costs.pin_s_per_byte)
-        if self.refusals.registered:
+        if "registered" in self.refuses:
             self.latched = "CUDA error: operation not supported"
             return 801
         self.pinned_sizes[address] = nbytes
