@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
@@ -24,7 +23,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from hostbench.core.units import MIB
 from hostbench.device import cuda as cuda_device
 from hostbench.device.cuda import CudaDevice
-from tests.fakes.fake_cuda.hardware import Cache, Costs, Event, Node, Queue
+from tests.fakes.fake_cuda.hardware import Cache, Costs, Event, Gpu, Node, Queue
 from tests.fakes.fake_cuda.tensors import CudaTensor, Machine, Mode
 from tests.fakes.fake_nvml import FakeGpu, FakeNvml
 
@@ -37,36 +36,16 @@ _CUDA_TYPE = 1
 
 @contextmanager
 def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **of: Any) -> Iterator[Machine]:
-    """`torch.cuda`, NVML and the device's clock of such a machine; `of` are fields of Machine."""
-    machine = Machine(num_gpus=num_gpus, **of)
-    uuids = [gpu.uuid for gpu in machine.gpus]
-    counting = nvml or FakeNvml(gpus=tuple(FakeGpu(uuid=f"GPU-{uuid}") for uuid in uuids))
+    """`torch.cuda` of this process and thread, NVML and the device's clock of such a machine, until
+    the block ends; `of` are fields of Machine."""
+    error = getattr(_torch, "AcceleratorError", RuntimeError)
+    machine = Machine(num_gpus=num_gpus, error=error, **of)
+    counting = nvml or FakeNvml(gpus=tuple(FakeGpu(uuid=f"GPU-{gpu.uuid}") for gpu in machine.gpus))
     machine.moved = lambda gpu, into, out_of: counting.copy(into, out_of, gpu)
-    with (
-        _installed(machine),
-        pytest.MonkeyPatch.context() as patch,
-        mock.patch.object(CudaDevice, "now", lambda self: machine.now_s),
-        mock.patch.object(cuda_device, "_SETTLE_BYTES", MIB),
-        mock.patch.object(cuda_device, "_SETTLE_LEAST_S", 0.02),
-    ):
-        # This one alone: mock.patch.dict would forget what is imported meanwhile.
-        patch.setitem(sys.modules, "pynvml", counting)
-        yield machine
-
-
-@contextmanager
-def _installed(machine: Machine) -> Iterator[None]:
-    """`torch.cuda` of this process and thread on that machine, until the block ends."""
-    machine.error = getattr(_torch, "AcceleratorError", RuntimeError)
-    with ExitStack() as stack:
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         # Sharing out many small operations among busy cores costs more than it saves.
         stack.callback(torch.set_num_threads, torch.get_num_threads())
         torch.set_num_threads(1)
-
-        def put(owner: Any, **values: Any) -> None:
-            for name, value in values.items():
-                stack.enter_context(mock.patch.object(owner, name, value, create=True))
-
         for base, theirs in (
             (_StreamBase, _torch.cuda.Stream),
             (_EventBase, _torch.cuda.Event),
@@ -74,6 +53,14 @@ def _installed(machine: Machine) -> Iterator[None]:
         ):
             stack.callback(setattr, theirs, "__bases__", theirs.__bases__)
             theirs.__bases__ = (type(base.__name__, (base,), {"machine": machine}),)
+
+        def put(owner: Any, **values: Any) -> None:
+            for name, value in values.items():
+                patch.setattr(owner, name, value, raising=False)
+
+        patch.setitem(sys.modules, "pynvml", counting)
+        put(CudaDevice, now=lambda self: machine.now_s)
+        put(cuda_device, _SETTLE_BYTES=MIB, _SETTLE_LEAST_S=0.02)
         core = _core(machine)
         put(
             _torch._C,
@@ -105,20 +92,14 @@ def _installed(machine: Machine) -> Iterator[None]:
             _get_device_properties=lambda index: _properties(machine, index),
         )
         put(_torch.version, cuda="12.8")
-        if hasattr(_torch.accelerator, "Graph"):  # that of CUDA is torch.cuda's own
-            stack.callback(setattr, _torch.accelerator, "Graph", _torch.accelerator.Graph)
-            del _torch.accelerator.Graph
+        patch.delattr(_torch.accelerator, "Graph", raising=False)  # CUDA's is torch.cuda's own
         put(_torch.Tensor, **_methods(machine))
-
-        def record_function(name: str, args: Any = None) -> Any:
-            return machine.annotated(name)
-
-        put(_torch.autograd.profiler, record_function=record_function)
-        put(_torch.profiler, record_function=record_function)
+        put(_torch.autograd.profiler, record_function=machine.annotated)
+        put(_torch.profiler, record_function=machine.annotated)
         put(_torch.profiler, profile=lambda **_: _Profile(machine))
         put(dist, **_nccl(machine))
-        stack.enter_context(Mode(machine))
-        yield
+        with Mode(machine):
+            yield machine
 
 
 class _StreamBase:
@@ -145,37 +126,34 @@ class _StreamBase:
             self.machine.wait_queue(self.queue)
         self.machine.warn_of_wait()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _StreamBase) and other.queue is self.queue
-
 
 class _EventBase:
     """`torch._C._CudaEventBase`."""
 
     machine: Machine
-    at_s: float | None
-    queue: Queue
     enable_timing: bool
+    at_s = 0.0
+    """Of an event that was never recorded: over."""
+    gpu: Gpu
 
     def __new__(cls, enable_timing: bool = False, **_: bool) -> Any:
         self: Any = object.__new__(cls)
-        self.enable_timing, self.at_s = enable_timing, None
+        self.enable_timing, self.gpu = enable_timing, cls.machine.gpus[cls.machine.device]
         return self
 
     def record(self, stream: Any) -> None:
-        self.queue, self.at_s = stream.queue, self.machine.record(stream.queue)
+        self.gpu, self.at_s = stream.queue.gpu, self.machine.record(stream.queue)
 
     def wait(self, stream: Any) -> None:
-        """Of an event that was never recorded: nothing."""
-        if self.at_s is not None:
-            self.machine.let_wait(stream.queue, self.at_s)
+        self.machine.let_wait(stream.queue, self.at_s)
 
     def query(self) -> bool:
-        return self.at_s is None or self.machine.ask(self.at_s)
+        self.machine.call()
+        return self.at_s <= self.machine.now_s
 
     def synchronize(self) -> None:
-        if self.at_s is not None:
-            self.machine.wait_until(self.at_s, self.queue.gpu, "event", "cudaEventSynchronize")
+        if self.at_s:
+            self.machine.wait_until(self.at_s, self.gpu, "event", "cudaEventSynchronize")
 
     def elapsed_time(self, end: Any) -> float:
         """Milliseconds."""

@@ -197,7 +197,7 @@ class Hardware:
             self.log.append(Event(category, name, start_s, self.now_s, thread, call=number))
 
     @contextmanager
-    def annotated(self, name: str) -> Iterator[None]:
+    def annotated(self, name: str, args: object = None) -> Iterator[None]:
         """What the program names by `record_function`."""
         start_s, thread = self.now_s, threading.get_native_id()
         yield
@@ -219,11 +219,6 @@ class Hardware:
 
     def wait_queue(self, queue: Queue, why: str = "stream") -> None:
         self.wait_until(queue.free_s, queue.gpu, why, "cudaStreamSynchronize")
-
-    def ask(self, moment_s: float) -> bool:
-        """Whether that moment has come."""
-        self.call()
-        return moment_s <= self.now_s
 
     # ---- streams
 
