@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,8 +72,6 @@ def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **of: Any) -> 
             _accelerator_getAccelerator=lambda: torch.device("cuda"),
             _accelerator_getDeviceIndex=core["getDevice"],
             _accelerator_setDeviceIndex=core["setDevice"],
-            _nccl_version=lambda: 2 << 32 | 29 << 16 | 7,
-            _nccl_version_suffix=lambda: b"",
         )
         put(
             _torch.cuda,
@@ -94,9 +93,9 @@ def cuda_machine(num_gpus: int = 1, nvml: FakeNvml | None = None, **of: Any) -> 
         put(_torch.version, cuda="12.8")
         patch.delattr(_torch.accelerator, "Graph", raising=False)  # CUDA's is torch.cuda's own
         put(_torch.Tensor, **_methods(machine))
-        put(_torch.autograd.profiler, record_function=machine.annotated)
-        put(_torch.profiler, record_function=machine.annotated)
-        put(_torch.profiler, profile=lambda **_: _Profile(machine))
+        annotated = partial(machine.span, "user_annotation")
+        put(_torch.autograd.profiler, record_function=annotated)
+        put(_torch.profiler, record_function=annotated, profile=lambda **_: _Profile(machine))
         put(dist, **_nccl(machine))
         with Mode(machine):
             yield machine
@@ -115,7 +114,7 @@ class _StreamBase:
         if device_type:
             self.queue = cls.machine.gpus[device_index].queues[stream_id]
         else:
-            self.queue = cls.machine.gpus[cls.machine.device].new_queue()
+            self.queue = cls.machine.gpus[cls.machine.device].next_queue()
         self.cuda_stream = self.stream_id = self.queue.number
         self.device_index, self.device_type = self.queue.gpu.index, _CUDA_TYPE
         self.device = torch.device("cuda", self.queue.gpu.index)
@@ -224,16 +223,12 @@ def _core(machine: Machine) -> dict[str, Callable[..., Any]]:
         "getDevice": lambda: machine.device,
         "setDevice": set_device,
         "exchangeDevice": exchange_device,
-        "maybeExchangeDevice": exchange_device,
         "canDeviceAccessPeer": lambda here, there: "peers" not in machine.refuses,
         "synchronize": lambda: machine.wait_device(gpus[machine.device]),
         "getCurrentStream": lambda index: (gpus[index].current, index, _CUDA_TYPE),
-        "getCurrentRawStream": lambda index: gpus[index].current,
-        "getDefaultStream": lambda index: (0, index, _CUDA_TYPE),
         "setStream": set_stream,
         "set_sync_debug_mode": set_sync_debug_mode,
         "get_sync_debug_mode": lambda: machine.sync_mode,
-        "isCurrentStreamCapturing": lambda: machine.capture is not None,
         "sleep": machine.sleep,
         "emptyCache": machine.empty_cache,
         "clearCublasWorkspaces": machine.call,
@@ -245,19 +240,17 @@ def _core(machine: Machine) -> dict[str, Callable[..., Any]]:
 
 
 def _memory_stats(memory: Cache) -> dict[str, Any]:
-    """Nothing is packed: what is requested is what is allocated, and no retry is ever made."""
-    used = {"current": memory.used, "peak": memory.peak_used}
+    """Nothing is packed, and no retry is ever made."""
     return {
-        **{f"{name}_bytes": {"all": used} for name in ("allocated", "active", "requested")},
+        "allocated_bytes": {"all": {"current": memory.used, "peak": memory.peak_used}},
         "reserved_bytes": {"all": {"current": memory.reserved, "peak": memory.peak_reserved}},
-        "inactive_split_bytes": {"all": {"current": 0, "peak": 0}},
-        **dict.fromkeys(("num_alloc_retries", "num_ooms", "num_device_alloc"), 0),
+        "num_alloc_retries": 0,
     }
 
 
 def _properties(machine: Machine, index: int) -> SimpleNamespace:
     return SimpleNamespace(
-        name=machine.name,
+        name="NVIDIA H200 (fake)",
         uuid=machine.gpus[index].uuid,
         major=9,
         minor=0,
@@ -265,7 +258,6 @@ def _properties(machine: Machine, index: int) -> SimpleNamespace:
         pci_bus_id=0x18 + index,
         pci_device_id=0,
         total_memory=machine.memory_bytes,
-        multi_processor_count=132,
     )
 
 
@@ -280,8 +272,7 @@ def _methods(machine: Machine) -> dict[str, Callable[..., Any]]:
             return real_to(self, *args, copy=copy, **kwargs)
         device, dtype = device or self.device, dtype or self.dtype
         if device.type == "cuda":
-            _torch.cuda._lazy_init()
-            device = torch.device("cuda", machine.device if device.index is None else device.index)
+            device = torch.device("cuda", machine.gpu_of(device).index)
         if (device, dtype) == (self.device, self.dtype) and not copy:
             return self
         return torch.ops.aten._to_copy.default(

@@ -20,8 +20,7 @@ import torch
 
 from hostbench.core.units import GIB
 
-POOL = 32
-"""Streams per GPU that torch hands out, one after the other, over and over."""
+POOL = 32  # streams per GPU that torch hands out, one after the other, over and over
 
 Node = tuple[tuple[str, float, str, int], Callable[[], None]]
 """Of a graph: what `enqueue` was given, and what each replay does to memory."""
@@ -119,19 +118,17 @@ class Gpu:
     """Of waits (`device`, `stream`, `event`, `implicit`), `launches`, and bytes by kind of copy."""
     engines: dict[str, float] = field(default_factory=dict)
     """When each is free."""
-    queues: list[Queue] = field(default_factory=list)
+    queues: list[Queue] = field(init=False)
     """The default stream, those that torch hands out, and nccl's own."""
     current: int = 0
     memory: Cache = field(default_factory=Cache)
     limit: float = 1.0
     """Of the memory, which this process may have."""
-    _handed_out: Iterator[int] = field(default_factory=lambda: itertools.cycle(range(1, POOL + 1)))
+    next_queue: Callable[[], Queue] = field(init=False)
 
     def __post_init__(self) -> None:
         self.queues = [Queue(self, number) for number in range(POOL + 2)]
-
-    def new_queue(self) -> Queue:
-        return self.queues[next(self._handed_out)]
+        self.next_queue = itertools.cycle(self.queues[1:-1]).__next__
 
     @property
     def queue(self) -> Queue:
@@ -148,7 +145,6 @@ class Hardware:
     refuses: tuple[str, ...] = ()
     """Of `registered` memory, `peers`, and the `profiler`, for which CUPTI is missing."""
     most_pinned_bytes: float = math.inf
-    name: str = "NVIDIA H200 (fake)"
     memory_bytes: int = 80 * GIB  # of each GPU
     now_s: float = 0.0
     device: int = 0  # the current one
@@ -160,7 +156,7 @@ class Hardware:
     capture: list[Node] | None = None
     """The graph that is being captured now."""
     sync_mode: int = 0
-    """torch's debug mode of synchronizations: 1 warns, 2 raises."""
+    """torch's debug mode of synchronizations: 1 warns."""
     error: type[Exception] = RuntimeError
     log: list[Event] = field(default_factory=list)
     pinned: Cache = field(default_factory=Cache)
@@ -183,7 +179,7 @@ class Hardware:
             raise self.error(self.sticky)
 
     @contextmanager
-    def span(self, category: str, name: str) -> Iterator[None]:
+    def span(self, category: str, name: str, _: object = None) -> Iterator[None]:
         """The host is in that function; one that it uses inside is part of it."""
         if category in self._inside:
             yield
@@ -195,13 +191,6 @@ class Hardware:
         finally:
             del self._inside[category]
             self.log.append(Event(category, name, start_s, self.now_s, thread, call=number))
-
-    @contextmanager
-    def annotated(self, name: str, args: object = None) -> Iterator[None]:
-        """What the program names by `record_function`."""
-        start_s, thread = self.now_s, threading.get_native_id()
-        yield
-        self.log.append(Event("user_annotation", name, start_s, self.now_s, thread))
 
     def wait_until(self, moment_s: float, gpu: Gpu, why: str, name: str) -> None:
         """Raises as CUDA does of a wait of the host while a graph is captured."""

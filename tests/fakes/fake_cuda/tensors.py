@@ -59,23 +59,23 @@ class CudaTensor(torch.Tensor):
 
     def __format__(self, spec: str) -> str:
         """One number as torch formats it, which asks for its own type."""
-        return format(self.item() if self.dim() == 0 else repr(self), spec)
+        return format(self.item(), spec)
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Where no mode sees it first, as in a thread of autograd's."""
-        machine = cuda_tensors(args, kwargs)[0].machine
-        return machine.dispatch(func, tuple(args), kwargs or {})
+        return cuda_tensors(args, kwargs)[0].machine.dispatch(func, args, kwargs)
 
 
 class Machine(Hardware):
     """A machine on which torch's operations run."""
 
-    def dispatch(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+    def dispatch(self, func: Any, args: Args, kwargs: Kwargs | None) -> Any:
         """One operation of ATen."""
-        with self.span("cpu_op", _name(func)):
+        kwargs = kwargs or {}
+        with self.span("cpu_op", func._schema.name):
             if func.overloadpacket is _aten.is_pinned:
                 return not isinstance(args[0], CudaTensor) and self.is_pinned(args[0])
             if func.overloadpacket is _aten._pin_memory:
@@ -90,8 +90,7 @@ class Machine(Hardware):
                 return self.copy(args[0], args[1], bool(non_blocking))
             if func.overloadpacket is _aten._to_copy:
                 return self.to_copy(args[0], **kwargs)
-            is_made_there = device is not None and device.type == "cuda"
-            gpu = self.gpu_of(device) if device and is_made_there else tensors[0].gpu
+            gpu = self.gpu_of(device) if device else tensors[0].gpu
             return self.compute(func, args, kwargs, tensors, gpu)
 
     def compute(
@@ -103,7 +102,7 @@ class Machine(Hardware):
         if kwargs.get("device") is not None:
             kwargs = {**kwargs, "device": "cpu", "pin_memory": False}
         host_args, host_kwargs = on_host((args, kwargs))
-        if _is_view(func) or _is_empty(func) or _needs_the_host(func):
+        if _writes_nothing(func) or _needs_the_host(func):
             return self.wrapped(func(*host_args, **host_kwargs), tensors, gpu)
         if self.capture is not None and func._schema.is_mutable:  # only its replays write
             result = host_kwargs.get("out", host_args[0])
@@ -118,15 +117,16 @@ class Machine(Hardware):
                     old.copy_(new)
 
         moved_bytes = sum(tensor.nbytes for tensor in tensors + cuda_tensors(made))
-        seconds = moved_bytes / self.costs.memory_bytes_per_s
-        self.kernel(gpu, _name(func), max(seconds, _flops(func, args) / self.costs.flops), redo)
+        moved_s = moved_bytes / self.costs.memory_bytes_per_s
+        computed_s = _flops(func, args) / self.costs.flops
+        self.kernel(gpu, func._schema.name, max(moved_s, computed_s), redo)
         return made
 
     def on_the_host(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         """An operation of the CPU, which may make pinned memory."""
         if not kwargs.get("pin_memory"):
             made = func(*args, **kwargs)
-            if isinstance(made, torch.Tensor) and not (_is_view(func) or _is_empty(func)):
+            if isinstance(made, torch.Tensor) and not _writes_nothing(func):
                 self.now_s += made.nbytes / self.costs.host_bytes_per_s
             return made
         made = func(*args, **{**kwargs, "pin_memory": False})
@@ -164,7 +164,7 @@ class Machine(Hardware):
     def answer(self, func: Any, gpu: Gpu) -> None:
         """A kernel, a copy of the answer, and a wait; `item` is the copy alone."""
         if func.overloadpacket is not _aten._local_scalar_dense:
-            self.kernel(gpu, _name(func))
+            self.kernel(gpu, func._schema.name)
         name = "Memcpy DtoH (Device -> Pageable)"
         self.enqueue(gpu.queue, name, self.costs.copy_s, "DtoH", 8)
         self.wait_queue(gpu.queue, "implicit")
@@ -278,12 +278,10 @@ class Mode(TorchDispatchMode):
         self.machine = machine
 
 
-def _dispatch(self: Mode, func: Any, types: Any, args: Args = (), kwargs: Any = None) -> Any:
-    return self.machine.dispatch(func, tuple(args), kwargs or {})
-
-
-_mode: Any = Mode
-_mode.__torch_dispatch__ = _dispatch  # a method in the class's own text imports torch._dynamo
+_mode: Any = Mode  # a method in the class's own text imports torch._dynamo
+_mode.__torch_dispatch__ = lambda mode, func, types, args=(), kwargs=None: mode.machine.dispatch(
+    func, args, kwargs
+)
 
 
 def on_host(values: Any) -> Any:
@@ -301,20 +299,12 @@ def _result(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return func(*args, **kwargs)
 
 
-def _name(func: Any) -> str:
-    return str(func._schema.name)
-
-
 @cache
-def _is_view(func: Any) -> bool:
-    """It returns other looks at what it was given."""
-    aliases = (each.alias_info for each in func._schema.returns)
-    return any(alias is not None and not alias.is_write for alias in aliases)
-
-
-@cache
-def _is_empty(func: Any) -> bool:
-    return _name(func).removeprefix("aten::").removeprefix("new_").startswith("empty")
+def _writes_nothing(func: Any) -> bool:
+    """It returns other looks at what it was given, or memory as it is."""
+    aliases = [each.alias_info for each in func._schema.returns]
+    is_view = any(alias is not None and not alias.is_write for alias in aliases)
+    return is_view or func._opname.removeprefix("new_").startswith("empty")
 
 
 @cache
