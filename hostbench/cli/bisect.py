@@ -30,8 +30,7 @@ from hostbench.vcs.side import known_commit, measured_paths
 
 _FIRST = re.compile(r"^# first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
 _POSSIBLE = re.compile(r"^# possible first bad commit: \[([0-9a-f]{40,64})\]", re.MULTILINE)
-_STEP = re.compile("(good|bad|skip) +[0-9a-f]{8}  ")
-_OPTIONS = ("device", "launches", "deadline", "seed", "machine", "results")
+_OPTIONS = ("device", "launches", "deadline", "machine", "results")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +63,12 @@ def execute(options: BisectOptions) -> int:
     command = [sys.executable, "-m", "hostbench", "ab", good]
     options_again = f"--threshold {threshold:.4g}{given(options, *_OPTIONS)}"
     step = f'{join(command)} "$commit" --bisect --case {quote(case)} {options_again}'
-    lines = {bad[:8]: last}
+    lines = {bad: last}
     with terminate_as_interrupt(), tempfile.TemporaryDirectory(prefix="hostbench-bisect-") as name:
-        clone = Path(name, "clone")
-        log = _bisected(root, clone, good, bad, step, lines)
+        log = _bisected(root, Path(name), good, bad, step, lines)
     if first := _FIRST.search(log):
         commit = first[1]
-        show(f"\n{commit} is the first bad commit\n{lines.get(commit[:8], '')}".rstrip())
+        show(f"\n{commit} is the first bad commit\n{lines.get(commit, '')}".rstrip())
         return EXIT_OK
     suspects = ", ".join(commit[:8] for commit in _POSSIBLE.findall(log))
     warn(f"the first bad commit is one of {suspects or 'those left'}: the others were skipped")
@@ -78,28 +76,26 @@ def execute(options: BisectOptions) -> int:
 
 
 def _bisected(
-    root: Path, clone: Path, good: str, bad: str, step: str, lines: dict[str, str]
+    root: Path, folder: Path, good: str, bad: str, step: str, lines: dict[str, str]
 ) -> str:
-    """git's log of it. Each step runs here, with the commit that is to be measured, and what it
-    prints is shown and added to `lines` by commit: in a clone git checks nothing out, so nothing of
-    the checkout moves. Raises GitError."""
+    """git's log of it. Each step runs here, with the commit that is to be measured, and prints into
+    a file named by that; it is shown and added to `lines`. In a clone git checks nothing out, so
+    nothing of the checkout moves. Raises GitError."""
+    clone, steps = folder / "clone", folder / "steps"
+    steps.mkdir()
     repo.git(root, "clone", "--quiet", "--shared", "--no-checkout", paths=[str(root), str(clone)])
     start = ("bisect", "start", "--no-checkout")
     repo.git(clone, *start, names=[bad, good], paths=measured_paths(root))
     if not _FIRST.search(repo.git(clone, "bisect", "log")):
         script = (
             f"commit=$(git rev-parse BISECT_HEAD) && cd {quote(str(Path.cwd()))} || exit 255\n"
-            f"exec {step}"
+            f"exec {step} > {quote(str(steps))}/$commit"
         )
-        commit = ""
-        for line in repo.follow_git(clone, "bisect", "run", "sh", "-c", script):
-            if _STEP.match(line):
-                commit = line.split()[1]
-                lines[commit] = line
-                show(line)
-            elif commit and "compare run:" in line:
-                lines[commit] += f"\n{line}"
-                commit = ""
+        for _ in repo.follow_git(clone, "bisect", "run", "sh", "-c", script):
+            for path in steps.iterdir():  # git says something after each step
+                if path.name not in lines and (text := path.read_text().rstrip()):
+                    lines[path.name] = text
+                    show(text)
     return repo.git(clone, "bisect", "log")
 
 

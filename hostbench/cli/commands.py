@@ -74,6 +74,7 @@ _command(
     options.budget("stop after so long"),
     click.option("--no-asv", is_flag=True, help="archive only; leave asv out"),
     formats(),
+    options.seed,
     options.measuring,
 )
 _command(
@@ -81,7 +82,7 @@ _command(
     "Measure unattended, and say what moved. The run is held against the nights before, what moved "
     "is measured once more, and a summary says what it was.",
     options.families,
-    options.selection,
+    options.only_cases,
     options.budget("time for all of it"),
     click.option("--no-asv", is_flag=True, help="archive only; leave asv out"),
     click.option(
@@ -91,6 +92,7 @@ _command(
         "--page", type=options.OUTPUT, metavar="FILE", help="write summary and report, as HTML"
     ),
     formats(),
+    options.seed,
     options.measuring,
 )
 _command(
@@ -137,7 +139,6 @@ _command(
     options.device,
     options.deadline,
     options.machine,
-    options.results,
 )
 _command(
     "compare",
@@ -181,6 +182,7 @@ _command(
         metavar="EFFECT",
         help="with --bisect: the change from which B is bad (0.05)",
     ),
+    options.seed,
     options.measuring,
     options.every,
     formats(),

@@ -12,7 +12,7 @@ import click
 
 from hostbench.cli.commands import COMMANDS
 from hostbench.cli.output import drop_output, replace_closed, show, warn
-from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_PIPE, EXIT_USAGE, HostbenchError
+from hostbench.core.errors import EXIT_FAILED, EXIT_OK, EXIT_USAGE, HostbenchError
 from hostbench.core.processes import terminate_as_interrupt
 
 _PROGRAM = "hostbench"
@@ -48,6 +48,9 @@ def _run(words: list[str]) -> int | None:
             work: Callable[[], int | None] = COMMANDS.invoke(context)
     except click.exceptions.Exit as done:  # --help and --version
         return done.exit_code
+    except BrokenPipeError:  # of what those print
+        drop_output()
+        return EXIT_OK
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else _PROGRAM
         warn(f"{error.format_message()} `{path} --help` lists what there is")
@@ -61,9 +64,6 @@ def _guarded(work: Callable[[], int | None]) -> int:
     except HostbenchError as error:
         warn(str(error))
         return error.exit_code
-    except BrokenPipeError:
-        drop_output()
-        return EXIT_PIPE
     except (KeyboardInterrupt, click.Abort):
         warn("interrupted")
         return EXIT_FAILED

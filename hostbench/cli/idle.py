@@ -1,7 +1,7 @@
 """`hostbench idle`: is the GPU idle, and why? From traces, or from a script that it records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import join
 
@@ -47,6 +47,11 @@ def execute(options: IdleOptions) -> int:
             "say what to look at: `hostbench idle -- python SCRIPT`, or --trace FILE, and not both"
         )
     if options.trace:
+        if replace(options, trace=(), format="text") != IdleOptions():
+            raise UsageError(
+                "--trace reads what was recorded: --warmup, --steps, --seconds, --stop and --keep "
+                "go with a COMMAND"
+            )
         return _show(options, options.trace)
     with recorded(
         options.command,

@@ -13,7 +13,7 @@ from typing import Any
 
 import hostbench
 from hostbench.cli import sync
-from hostbench.cli.output import warn
+from hostbench.cli.output import show, warn
 from hostbench.cli.program import program
 from hostbench.core import asv_config, own_package
 from hostbench.core.asv_config import CONFIG
@@ -52,18 +52,18 @@ def execute(options: InitOptions) -> int:
     for path in (*files, project.pyproject, asv_benchmarks(root) / "__init__.py"):
         _check_inside(root, path)
     if root != Path.cwd().resolve():
-        print(f"in {root}:")
+        show(f"in {root}:")
     if project.addition:  # first: a call that was interrupted goes on where it was
         with project.pyproject.open("a") as file:
             file.write(project.addition)
-        print(f"added to: {PYPROJECT}")
+        show(f"added to: {PYPROJECT}")
     for path, text in files.items():
         if path.exists() or path.is_symlink():
-            print(f"left as it is: {path.relative_to(root)}")
+            show(f"left as it is: {path.relative_to(root)}")
         else:
             _write(root, path, text)
     is_synced = _sync(root)
-    print("\n".join(_next_steps(project)))
+    show("\n".join(_next_steps(project)))
     return EXIT_OK if is_synced else EXIT_FAILED
 
 
@@ -220,7 +220,7 @@ def _check_inside(root: Path, path: Path) -> None:
 
 def _write(root: Path, path: Path, text: str) -> None:
     write_atomic(path, text.encode(), "make it writable, and try again")
-    print(f"wrote: {path.relative_to(root)}")
+    show(f"wrote: {path.relative_to(root)}")
 
 
 def _sync(root: Path) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hostbench.cli.output import warn
+from hostbench.cli.output import show, warn
 from hostbench.cli.page import show_page
 from hostbench.core.case import as_typed, typed_value
 from hostbench.core.errors import EXIT_OK
@@ -26,7 +26,7 @@ def execute(options: ListOptions) -> int:
         warn(why)
     if options.format == "text":
         cases = (as_typed(str(case)) for work in works for case in work.cases())
-        print("\n".join(cases if options.cases else map(_as_text, works)))
+        show("\n".join(cases if options.cases else map(_as_text, works)))
         return EXIT_OK
     table = _table_of_cases(works) if options.cases else _table(works)
     show_page(

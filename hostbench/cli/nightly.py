@@ -65,6 +65,7 @@ from hostbench.runner.plan import Plan, fitting
 from hostbench.store import frame, nights, triage
 from hostbench.store.columns import STATUSES
 from hostbench.store.damage import damage
+from hostbench.store.history import History
 from hostbench.store.nights import StoredNight
 from hostbench.store.runs import WholeRun, launches_in_words
 from hostbench.vcs.side import NothingDiffers
@@ -168,9 +169,15 @@ def _measure_and_judge(tonight: _Tonight) -> None:
         tonight.run = kept.run
         launches = _launches_of(kept.run.winners().values())
         _note_measured(tonight, kept, launches)
-        if not tonight.report.cut_off and kept.run.header.scratch is None:
+        if tonight.report.cut_off:
+            return
+        history = open_history(str(setup.results))
+        if kept.run.header.scratch is None:
             _say("judging")
-            _judge(tonight, setup, kept.run, launches)
+            _judge(tonight, setup, kept.run, launches, history)
+        if damaged := damage(setup.results, history):
+            more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
+            tonight.failed_beside(f"{damaged[0]}{more}")
 
 
 # ---- measuring ----------------------------------------------------------------------------------
@@ -249,9 +256,10 @@ def _launches_of(records: Iterable[CaseRecord]) -> LaunchesOf:
 # ---- judging ------------------------------------------------------------------------------------
 
 
-def _judge(tonight: _Tonight, setup: Setup, run: WholeRun, launches: LaunchesOf) -> None:
+def _judge(
+    tonight: _Tonight, setup: Setup, run: WholeRun, launches: LaunchesOf, history: History
+) -> None:
     """Hold the run against those before, and measure once more what moved."""
-    history = open_history(str(setup.results))
     known = nights.of_machine(setup.results, setup.machine, warn)
     earlier = night_history.runs_before(history, run.header, known)
     if earlier:
@@ -261,9 +269,6 @@ def _judge(tonight: _Tonight, setup: Setup, run: WholeRun, launches: LaunchesOf)
         still=night_history.still_slower(known, to_store(tonight.report), entries),
         events=night_history.new_events(history, Path.cwd(), setup.machine, known),
     )
-    if damaged := damage(setup.results, history):
-        more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
-        tonight.failed_beside(f"{damaged[0]}{more}")
 
 
 def _hold_against(

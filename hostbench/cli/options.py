@@ -121,14 +121,15 @@ def several(*options: Decorator) -> Decorator:
 
 one_series = click.argument("series", metavar="SERIES", shell_complete=complete_cases)
 
+only_cases = click.option(
+    "--case",
+    metavar="CASE",
+    multiple=True,
+    shell_complete=complete_cases,
+    help="only cases that match, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
+)
 selection = several(
-    click.option(
-        "--case",
-        metavar="CASE",
-        multiple=True,
-        shell_complete=complete_cases,
-        help="only cases that match, e.g. 'transfer.host_to_device[memory=pinned,nbytes=16MiB]'",
-    ),
+    only_cases,
     click.option(
         "--quick",
         is_flag=True,
@@ -152,13 +153,13 @@ device = click.option(
 deadline = click.option(
     "--deadline", type=Number(0, min_open=True), metavar="S", help="seconds per case (60)"
 )
+seed = click.option("--seed", type=int, metavar="N", help="of the random order of cases")
 measuring = several(
     device,
     click.option(
         "--launches", type=click.IntRange(1), metavar="N", help="fresh processes per family (10)"
     ),
     deadline,
-    click.option("--seed", type=int, metavar="N", help="of the random order of cases"),
     machine,
     results,
 )

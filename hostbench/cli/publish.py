@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hostbench.cli.output import show
 from hostbench.cli.results import stored_results
 from hostbench.core.errors import EXIT_OK, UsageError
 from hostbench.core.files import is_url
@@ -20,5 +21,5 @@ def execute(options: PublishOptions) -> int:
         raise UsageError(f"{options.url} is no URL; name one, as s3://bucket/path or file:///path")
     folder = stored_results(options.results)
     done = remote.publish(folder, open_table(folder), options.url)
-    print(f"{options.url}: {done.runs} runs, {done.files} other files, {done.rows} rows appended")
+    show(f"{options.url}: {done.runs} runs, {done.files} other files, {done.rows} rows appended")
     return EXIT_OK

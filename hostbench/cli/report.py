@@ -9,7 +9,7 @@ import pandas as pd
 
 from hostbench import facts
 from hostbench.cli.history import open_history
-from hostbench.cli.output import write_file
+from hostbench.cli.output import show, write_file
 from hostbench.cli.page import terminal
 from hostbench.cli.results import check_machines
 from hostbench.core.errors import EXIT_OK, NothingMeasured, UsageError
@@ -54,10 +54,10 @@ def execute(options: ReportOptions) -> int:
     history = open_history(options.results)
     answer = _asked(form, history, options)
     if options.output is None:
-        print(answer)
+        show(answer)
     else:
         write_file(options.output, f"{answer}\n".encode(errors="replace"))
-        print(f"wrote {options.output}")
+        show(f"wrote {options.output}")
     return EXIT_OK
 
 

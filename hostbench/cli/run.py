@@ -6,11 +6,18 @@ from pathlib import Path
 
 from hostbench.cli.keeping import measure_and_keep
 from hostbench.cli.measuring import End
-from hostbench.cli.output import warn
+from hostbench.cli.output import show, warn
 from hostbench.cli.page import terminal
 from hostbench.cli.program import given, program, short
 from hostbench.cli.report import written
-from hostbench.cli.run_setup import Measuring, adopt_left_over, fresh, resumed, set_up
+from hostbench.cli.run_setup import (
+    Measuring,
+    adopt_left_over,
+    families_of,
+    fresh,
+    resumed,
+    set_up,
+)
 from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK
 from hostbench.core.processes import become_subreaper
 from hostbench.report.screen import screen
@@ -42,13 +49,16 @@ def _answer(options: RunOptions, results: Path, run: WholeRun, end: End) -> int:
     rows = frame.of_run(results, run, warn)
     footer = _footer(options, results, run)
     if options.format == "text":
-        print(screen(run, rows, footer, terminal(), program()))
+        show(screen(run, rows, footer, terminal(), program()))
     else:
-        print(written(options.format, rows, run, None))
+        show(written(options.format, rows, run, None))
         print(*(f"{label}: {text}" for label, text in footer), sep="\n", file=sys.stderr)
     statuses = [result.status for result in run.results()]
     if end != "complete":
-        rest = f"{program()} run --resume{given(options, 'machine', 'results')}"
+        is_told = options.families or options.case
+        named = sorted(families_of(run.header)) if is_told else ()
+        rest = " ".join((program(), "run", *named, "--resume"))
+        rest += given(options, "machine", "results")
         warn(f"{end}; what was measured is kept, `{rest}` does the rest")
     if end in ("interrupted", "device lost") or "failed" in statuses:
         return EXIT_FAILED

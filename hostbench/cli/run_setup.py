@@ -87,17 +87,18 @@ class Setup:
         return write if self.simulation is None else lambda when, found: None
 
 
-def set_up(options: Measuring, *, measures: bool = True) -> Setup:
+def set_up(options: Measuring, *, measures: bool = True, keeps: bool = True) -> Setup:
     """Look at the machine and the checkout; without torch where nothing is measured by this setup,
-    or on the simulated device alone. Raises UsageError for what cannot be run, before torch is
-    asked, which takes seconds; BrokenError without torch, or where it cannot use the GPUs."""
+    or on the simulated device alone. `keeps`: a run, in the results folder. Raises UsageError for
+    what cannot be run, before torch is asked, which takes seconds; BrokenError without torch, or
+    where it cannot use the GPUs."""
     if options.resume:
         _check_alone(options)
     workloads = load(_families(options))
     results = results_folder(options.results)
     root = places.project_root(Path.cwd())
     device = _device(options)
-    simulation = _simulation_of(device, root, results)
+    simulation = _simulation_of(device, root if keeps else None, results)
     measured = {case.family for case in _cases(options, workloads, device)}
     here = root or repo.enclosing(Path.cwd())  # a commit is one without asv.conf.json, too
     code = partial(look, here, results, {name: sources(name) for name in measured})
@@ -134,8 +135,8 @@ def set_up(options: Measuring, *, measures: bool = True) -> Setup:
 def _families(options: Measuring) -> tuple[str, ...]:
     """Without a name those of the project at hand, where it has some; what it cannot import is an
     error, as if it were named."""
-    is_told = bool(options.case) or options.resume
-    return options.families or (() if is_told else (*of_project(), *broken_of_project())) or names()
+    own = () if options.case else (*of_project(), *broken_of_project())
+    return options.families or own or names()
 
 
 def _working(torch: facts.TorchState) -> facts.TorchState:
@@ -324,9 +325,8 @@ def rest_of(
 
 
 def _check_alone(options: Measuring) -> None:
-    if any((options.families, options.case, options.quick, options.device)) or (
-        options.launches or options.seed is not None
-    ):
+    others = (options.case, options.quick, options.device, options.launches)
+    if any(others) or options.seed is not None:
         raise UsageError("--resume takes the cases of the run it finishes: leave the others out")
 
 
@@ -336,10 +336,16 @@ def _own_names(setup: Setup) -> tuple[str, ...]:
     return (setup.machine,) if MARK in setup.machine else (setup.machine, simulated)
 
 
+def families_of(header: RunHeader) -> set[str]:
+    return {text.partition(".")[0] for text in header.planned}
+
+
 def can_resume(run: WholeRun, setup: Setup) -> bool:
     header = run.header
     same = header.machine in _own_names(setup) and header.commit == setup.checkout.commit
     if not same or run.is_complete or header.by != "hostbench run":
+        return False
+    if not families_of(header) <= {name.partition(".")[0] for name in setup.workloads}:
         return False
     if header.scratch is None and setup.checkout.scratch is not None:
         return False  # the code is no longer the commit's

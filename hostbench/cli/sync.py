@@ -5,6 +5,7 @@
 
 from pathlib import Path
 
+from hostbench.cli.output import show
 from hostbench.core.asv_names import class_name
 from hostbench.core.errors import UsageError
 from hostbench.core.files import write_atomic
@@ -51,7 +52,7 @@ def main() -> int:
         raise UsageError("no asv.conf.json here or above: run this inside the checkout")
     for path, text in outdated(root).items():
         write_atomic(path, text.encode())
-        print(f"wrote: {path.relative_to(root)}")
+        show(f"wrote: {path.relative_to(root)}")
     return 0
 
 

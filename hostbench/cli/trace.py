@@ -38,7 +38,7 @@ def execute(options: TraceOptions) -> int:
     selector = parse_selector(options.case[0])
     check_selects(selector, load(), "")
     become_subreaper()
-    setup = set_up(options)
+    setup = set_up(options, keeps=False)
     case = _only_case(selector.text, choose(setup.workloads, setup.device, selectors=[selector]))
     outcome = _run(case, setup, options.deadline or _DEADLINE_S)
     about = {

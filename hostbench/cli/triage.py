@@ -8,7 +8,7 @@ from typing import Literal
 
 from hostbench.cli.changes import SHORTEST_COMMIT
 from hostbench.cli.history import open_history
-from hostbench.cli.output import warn
+from hostbench.cli.output import show, warn
 from hostbench.cli.page import show_page
 from hostbench.cli.results import results_folder
 from hostbench.core.case import as_stored
@@ -69,7 +69,7 @@ def execute(options: TriageOptions) -> int:
         effect = max((event.effect for event in events), key=abs, default=None)
         paths = triage.put(folder, replace(entry, effect=effect))
     for path in paths:
-        print(f"{'deleted' if options.action == 'clear' else 'wrote'} {path}")
+        show(f"{'deleted' if options.action == 'clear' else 'wrote'} {path}")
     if options.action == "set":
         _tell(entry, events)
     _tell_others(folder, entry, events, paths)
@@ -94,9 +94,7 @@ def _tell(entry: Entry, events: Sequence[EventName]) -> None:
     if events:
         largest = max((event.effect for event in events), key=abs)
         num = f"{len(events)} events, the largest" if len(events) > 1 else "1 event,"
-        print(
-            f"it names {num} {largest:+.1%}; one that is clearly larger than that will fail again"
-        )
+        show(f"it names {num} {largest:+.1%}; one that is clearly larger than that will fail again")
     else:
         warn(
             f"nothing stored went {entry.direction} at {entry.since} in {entry.series}: the entry "

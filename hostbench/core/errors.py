@@ -9,8 +9,6 @@ EXIT_REGRESSION = 1
 EXIT_USAGE = 2
 EXIT_NOTHING_MEASURED = 3
 EXIT_FAILED = 4
-EXIT_PIPE = 141
-"""Nobody read our output any more before the command had ended: 128 + SIGPIPE, as shells say."""
 
 Warn = Callable[[str], None]
 """Takes a warning in words."""

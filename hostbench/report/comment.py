@@ -13,7 +13,7 @@ from hostbench.report.sides import Key, Sides
 from hostbench.report.table import code, markdown
 
 MARKER = "<!-- hostbench: ab -->"
-"""The first line, by which a comment is comparisons again and put in the place of the older one."""
+"""The first line, by which a comment is recognized, and put in the place of the older one."""
 _ROWS, _LINES, _WIDTH = 20, 10, 300
 """The most that is shown of series, of lines of one kind, and of one line: a host refuses long
 ones."""

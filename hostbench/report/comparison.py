@@ -112,7 +112,7 @@ def in_words(comparisons: Mapping[Key, Comparison], sides: Sides) -> Iterator[st
     few = len(undecided) - len(spreads)
     why = f"fewer than {MIN_LAUNCHES} launches a side"
     by_run = any(one.unit == "run" for one in undecided)
-    helps = "more runs" if by_run else "more launches (--launches 20)"
+    helps = "more runs" if by_run else "more launches (measured with --launches 20)"
     if spreads:
         apart = f"{'runs' if by_run else 'launches'} differ by {median(spreads):.0%}"
         why = f"{few} have {why}; of the others {apart}" if few else apart
@@ -213,7 +213,7 @@ def _cells(key: Key, one: Comparison, sides: Sides) -> tuple[Cell, ...]:
 
 def _in_words(seconds: float | None, nbytes: float | None) -> str:
     if nbytes is not None:
-        return format_bytes(round(nbytes)).replace(" ", "")
+        return format_bytes(round(nbytes))
     return "-" if seconds is None else format_seconds(seconds)
 
 

@@ -82,8 +82,8 @@ class Explainer:
         self._landed, self._today = cache(partial(landed, root)), today()
         self._facts: dict[str, dict[str, Facts] | None] = {}
 
-    def tell(self, found: DetectedEvent, own: Judged, known: Cause | None = None) -> ExplainedEvent:
-        """With its cause, unless that is known."""
+    def tell(self, found: DetectedEvent, own: Judged) -> ExplainedEvent:
+        """With its cause."""
         entry, lapsed = self._said(found)
         return ExplainedEvent(
             found=found,

@@ -28,7 +28,7 @@ _COLUMNS = (
 )
 
 
-class PeerTest(NamedTuple):
+class Testcase(NamedTuple):
     """One test of nvbandwidth."""
 
     name: str
@@ -40,7 +40,7 @@ class PeerTest(NamedTuple):
     """As nvbandwidth says it: passed, waived, error, ..."""
 
 
-def read(path: Path) -> list[PeerTest]:
+def read(path: Path) -> list[Testcase]:
     """Raises UsageError where the file cannot be read, DataError where nvbandwidth did not write
     it, or it ran no test."""
     try:
@@ -60,19 +60,19 @@ def read(path: Path) -> list[PeerTest]:
     return [_test(test) for test in ended.values()]
 
 
-def beside(tests: list[PeerTest], rows: pd.DataFrame) -> Table:
+def beside(tests: list[Testcase], rows: pd.DataFrame) -> Table:
     """A row for each test, with what the run has of the same copy at its largest size."""
     return Table(columns=_COLUMNS, rows=tuple(_row(test, rows) for test in tests))
 
 
-def _test(test: dict[str, Any]) -> PeerTest:
+def _test(test: dict[str, Any]) -> Testcase:
     matrix = test.get("bandwidth_matrix")
     matrix = matrix if isinstance(matrix, list) and all(isinstance(r, list) for r in matrix) else []
     width = max(map(len, matrix), default=0)
     if width > 1 and len(matrix) > width and len(matrix) % width == 0:
         matrix = matrix[-width:]
     values = [_number(cell) for cells in matrix for cell in cells]
-    return PeerTest(
+    return Testcase(
         name=test["name"],
         unit="ns" if "(ns)" in str(test.get("bandwidth_description")) else "GB/s",
         values=tuple(value for value in values if value is not None),
@@ -88,7 +88,7 @@ def _number(cell: Any) -> float | None:
     return number if 0 < number < math.inf and not isinstance(cell, bool) else None
 
 
-def _row(test: PeerTest, rows: pd.DataFrame) -> tuple[str | Cell, ...]:
+def _row(test: Testcase, rows: pd.DataFrame) -> tuple[str | Cell, ...]:
     low, high = min(test.values, default=None), max(test.values, default=None)
     text = test.status if low is None else f"{low:g}{f' to {high:g}' * (high != low)} {test.unit}"
     figure = Cell(text, (low, high, test.unit))

@@ -40,7 +40,7 @@ class Profile:
 
 
 SLOW_TO_START = ("cuda",)
-"""Devices that every process takes seconds to start: see tests/gpu/cost.py."""
+"""Devices that every process takes seconds to start."""
 STANDARD = Profile(name="standard", launches=10)
 QUICK = Profile(name="quick", launches=8, settings=Settings(budget_s=0.06), shares_workers=True)
 """Two minutes. With 3 launches a second run often said otherwise: see docs/decisions.md. Half of
@@ -133,7 +133,7 @@ class Plan:
         )
 
     def total(self) -> int:
-        """Case-launches to measure; the observing pass, a launch beyond the last, is not one."""
+        """Launches to measure, each once for each case; the observing pass is none of them."""
         done = sum(launch < self.profile.launches for _, launch in self.done)
         return len(self.cases) * self.profile.launches - done
 

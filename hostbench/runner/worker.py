@@ -73,12 +73,13 @@ def _one(
     outcome = partial(Outcome, case=case, position=position)
     try:
         work = workloads[case.workload]
-        measured = _evidence if place.launch.observe else _measured
         seen: dict[str, Any] = {}
         if place.launch.trace:
             found, seen = _traced(work, place, case, settings)
+        elif place.launch.observe:
+            found = _evidence(work, place, case)
         else:
-            found = measured(work, place, case, settings)
+            found = _measured(work, place, case, settings)
     except Unavailable as reason:
         return outcome(status="skipped", reason=str(reason))
     except DeviceLost:
@@ -124,7 +125,7 @@ class _Place:
                 device.close()
 
 
-def _evidence(work: Workload, place: _Place, case: Case, settings: measure.Settings) -> Measurement:
+def _evidence(work: Workload, place: _Place, case: Case) -> Measurement:
     """A pass that observes the case; its proofs are judged like those of the timed passes."""
     device = _open(place, case)
     return evidence.gather(device, prepare(work, device, case))

@@ -122,6 +122,15 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, "no trace of PyTorch's profiler" in err) == (EXIT_USAGE, True)
     code, _, err = run(capsys, "a.json")
     assert (code, "hostbench idle --trace a.json" in err) == (EXIT_USAGE, True)
+    for words in (
+        ("--keep", "d"),
+        ("--stop",),
+        ("--steps", "3"),
+        ("--warmup", "0"),
+        ("--seconds", "9"),
+    ):
+        code, _, err = run(capsys, "--trace", tmp_path, *words)
+        assert (code, "go with a COMMAND" in err) == (EXIT_USAGE, True)
     other = tmp_path / "other.json"
     other.write_text("{}")
     code, _, err = run(capsys, "--trace", other)

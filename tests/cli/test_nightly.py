@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +34,7 @@ from hostbench.runner.lock import only_one
 from hostbench.store import nights
 from tests import own_project
 from tests.fakes.builders import InProcess
+from tests.stored import runs_of
 from tests.turns import git
 
 MACHINE = "simulated-box"
@@ -357,6 +360,10 @@ def test_a_night_that_judges_nothing_says_so(story: Story, monkeypatch: pytest.M
     story.night(1)
     assert story.night(2, "--launches", "3") == EXIT_NOTHING_MEASURED
     assert story.answer.startswith("Not judged (3 launches, under 7): 2 series measured")
+    damaged = next(story.results.glob("*/nights/*"))
+    damaged.write_bytes(b"")
+    assert story.night(2, "--launches", "3") == EXIT_FAILED and f"{damaged} is" in story.said
+    damaged.unlink()
     monkeypatch.setattr(command, "FOR_THE_RUN", 0.0)
     assert story.night(3, "--budget", "60s") == EXIT_NOTHING_MEASURED
     assert story.answer.startswith("Not judged (no case has the 7 launches that it takes): ")
@@ -372,6 +379,21 @@ def test_a_case_that_fails_is_named_with_its_reason(story: Story) -> None:
     assert story.night(2) == EXIT_FAILED
     assert story.answer.startswith("2 cases failed (2 had a number before)")
     assert "NameError" in story.said and "report --run" in story.said
+
+
+@pytest.mark.parametrize("families", [(), ("transfer",)])
+def test_a_run_in_parts_is_finished_by_the_command_that_it_prints(
+    families: tuple[str, ...], story: Story, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the project's own families, and of one that is not in its commit."""
+    story.commit("begin")
+    story.night(1)
+    where = ("--machine", MACHINE, "--results", str(story.results))
+    words = ("run", *families, "--launches", "7", "--device", "simulated", *where)
+    assert main([*words, "--budget", "0.000001"]) == EXIT_OK
+    (rest,) = re.findall(r" (run [^`]*--resume[^`]*)`", capsys.readouterr().err)
+    assert main(shlex.split(rest)) == EXIT_OK
+    assert runs_of(story.results)[-1].is_complete
 
 
 def test_a_budget_that_fits_all_leaves_nothing_out(story: Story) -> None:

@@ -234,6 +234,19 @@ def test_measured_results_are_no_place_for_it(
     declare(STORY)
     assert simulate() == EXIT_USAGE
     assert "the folder of measured results" in capsys.readouterr().err
+    assert (
+        main(
+            [
+                "trace",
+                "transfer.host_to_device[memory=pinned,nbytes=4KiB,blocking=True]",
+                "--device",
+                "simulated",
+                "-o",
+                "a.json",
+            ]
+        )
+        == EXIT_OK
+    )
     assert simulate("--results", "elsewhere") == EXIT_OK
     (one,) = runs_of(stage / "elsewhere")
     assert one.header.scratch == "no git repository"

@@ -208,7 +208,10 @@ def test_what_does_not_fit_is_named(
     shown = capsys.readouterr().out
     assert f"1 case did not fit into 1:00:00 (7 launches a side): {as_typed(str(other))}\n" in shown
     assert "1 slower, 1 undecided\n" in shown and "7+7 " in shown
-    assert "1 undecided: fewer than 7 launches a side; more launches (--launches 20)" in shown
+    assert (
+        "1 undecided: fewer than 7 launches a side; more launches (measured with --launches 20)"
+        in shown
+    )
     assert main([*words, "0.000001"]) == EXIT_NOTHING_MEASURED
     shown = "".join(capsys.readouterr())
     assert "2 cases did not fit into 0:00" in shown and "stopped in launch 1: what was " in shown
@@ -226,8 +229,8 @@ def test_what_is_undecided_says_why_and_what_helps(
     assert why
     assert row.startswith("undecided") and f"{why[0]}: busy machine, load 3.8  transfer." in row
     assert lines[0] == (
-        f"1 undecided: launches differ by {why[1]}; more launches (--launches 20) or a "
-        "quieter machine (load 3.8) will help"
+        f"1 undecided: launches differ by {why[1]}; more launches (measured with --launches "
+        "20) or a quieter machine (load 3.8) will help"
     )
 
 

@@ -1,7 +1,7 @@
 """The Delta Lake tables: opened, appended to, replaced in, folded; in a folder or at a URL.
 
-`points` holds the frame's rows, partitioned by machine; `files` what was read, a row for each run,
-file of asv's or peer's file. A point counts while `files` names its reading. A writer appends the
+`points` holds the frame's rows, partitioned by machine; `files` what was read, a row for each run
+and each file of asv's. A point counts while `files` names its reading. A writer appends the
 points first: one that is killed leaves points that do not count, and the next deletes them.
 """
 
