@@ -15,6 +15,7 @@ The figures are those of `simulated_file.Link`; what a declared simulation says 
 every time but that of a delay while the case is measured.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -49,9 +50,13 @@ class Contents:
     """What a piece of memory holds. `writes` is (start in seconds, end, token), in order of time;
     views of one buffer share it."""
 
-    writes: list[tuple[float, float, object]] = field(default_factory=list)
+    writes: list[tuple[float, float, Any]] = field(default_factory=list)
 
-    def token(self, at_s: float) -> object:
+    def write(self, token: Any, start_s: float, end_s: float | None = None) -> None:
+        """At once, where no end is given."""
+        self.writes.append((start_s, start_s if end_s is None else end_s, token))
+
+    def token(self, at_s: float) -> Any:
         """What a reader sees at that time: while a copy runs, neither the old nor the new."""
         for start_s, end_s, token in reversed(self.writes):
             if end_s <= at_s:
@@ -59,6 +64,10 @@ class Contents:
             if start_s < at_s:
                 return ("torn", start_s)
         return None
+
+
+Marks = list[tuple[Contents, float]]
+"""Whose contents, and when: a copy may still be enqueued that ends before that."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,7 +134,7 @@ class SimulatedDevice(Device):
         self.current = self.default = SimulatedStream(self.wait_until)
         self._streams = [self.default]
         self._engine_free_s: dict[str, float] = {}
-        self._cached: set[tuple[str, int]] = set()
+        self._cached: set[tuple[bool, int]] = set()
         self._seen: list[Activity] = []
         self._num_waits = 0
         self._is_replaying = False
@@ -159,43 +168,36 @@ class SimulatedDevice(Device):
 
     def fill_pattern(self, buffer: SimulatedBuffer, seed: int) -> None:
         self.synchronize()
-        buffer.contents.writes.append((self.host_s, self.host_s, ("pattern", seed)))
+        buffer.contents.write(("pattern", seed), self.host_s)
 
     def same_values(self, left: SimulatedBuffer, right: SimulatedBuffer) -> bool:
-        return left.contents.token(self.host_s) == right.contents.token(self.host_s)
+        return bool(left.contents.token(self.host_s) == right.contents.token(self.host_s))
 
-    def marks(self, num: int) -> list[tuple[Contents, float]]:
-        """Whose contents, and when: a copy may still be enqueued that ends before that."""
+    def marks(self, num: int) -> Marks:
         return [(Contents(), 0.0)] * num
 
-    def mark(
-        self, marks: list[tuple[Contents, float]], place: int, buffer: SimulatedBuffer
-    ) -> None:
+    def mark(self, marks: Marks, place: int, buffer: SimulatedBuffer) -> None:
         marks[place] = buffer.contents, self.enqueue("compute", 0.0)[0]
 
-    def marked(
-        self, marks: list[tuple[Contents, float]], place: int, source: SimulatedBuffer
-    ) -> bool:
+    def marked(self, marks: Marks, place: int, source: SimulatedBuffer) -> bool:
         contents, read_s = marks[place]
-        return contents.token(read_s) == source.contents.token(self.host_s)
+        return bool(contents.token(read_s) == source.contents.token(self.host_s))
 
     def copy(self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool) -> None:
         if not source.is_dense:
             source = self._converted(source, source.dtype)
-        if source.dtype == target.dtype:
-            return self._copy_bytes(target, source, blocking=blocking)
         cast_on_host = blocking and (source.on_host or target.on_host)
-        if source.on_host == cast_on_host:
-            cast = self._converted(source, target.dtype)
-            return self._copy_bytes(target, cast, blocking=blocking)
-        between = _like(source, target, source.dtype)
-        self._copy_bytes(between, source, blocking=blocking)
-        return self._convert(target, between)
+        if source.dtype == target.dtype:
+            self._copy_bytes(target, source, blocking=blocking)
+        elif source.on_host == cast_on_host:  # the cast comes first
+            self._copy_bytes(target, self._converted(source, target.dtype), blocking=blocking)
+        else:
+            between = _like(source, target, source.dtype)
+            self._copy_bytes(between, source, blocking=blocking)
+            self._converted(between, target.dtype, target)
 
     def create(self, fill: Fill, nbytes: int, *, on_host: bool) -> SimulatedBuffer:
-        made = SimulatedBuffer(nbytes, on_host=on_host)
-        self.allocate(nbytes, on_host=on_host)
-        link = self.link
+        made, link = self.allocate(nbytes, on_host=on_host), self.link
         if on_host:
             self.fill(made, fill)
         elif fill != "empty":
@@ -210,9 +212,7 @@ class SimulatedDevice(Device):
         self.spend(buffer.nbytes / rate if fill != "empty" else 0.0)
 
     def new_memory(self, nbytes: int, memory: Memory) -> SimulatedBuffer:
-        on_host, pinned = memory != "device", memory == "pinned"
-        self.allocate(nbytes, on_host=on_host, pinned=pinned)
-        made = SimulatedBuffer(nbytes, on_host=on_host, pinned=pinned)
+        made = self.allocate(nbytes, on_host=memory != "device", pinned=memory == "pinned")
         if memory == "pageable":
             self.touch(made)
         return made
@@ -221,23 +221,18 @@ class SimulatedDevice(Device):
         self.spend(buffer.nbytes / self.link.host_bytes_per_s)
 
     def pin(self, source: SimulatedBuffer) -> SimulatedBuffer:
-        self.allocate(source.nbytes, on_host=True, pinned=True)
-        self.spend(source.nbytes / self.link.host_bytes_per_s)
-        made = SimulatedBuffer(source.nbytes, on_host=True, pinned=True)
-        token = source.contents.token(self.host_s)
-        made.contents.writes.append((self.host_s, self.host_s, token))
+        made = self.allocate(source.nbytes, on_host=True, pinned=True)
+        self.touch(made)
+        made.contents.write(source.contents.token(self.host_s), self.host_s)
         return made
 
     def move(self, source: SimulatedBuffer, *, blocking: bool = True) -> SimulatedBuffer:
-        self.allocate(source.nbytes, on_host=False)
-        moved = self.buffer(source.nbytes)
+        moved = self.allocate(source.nbytes, on_host=False)
         self.copy(moved, source, blocking=blocking)
         return moved
 
     def fetch(self, source: SimulatedBuffer, *, blocking: bool = True) -> SimulatedBuffer:
-        pinned = not blocking
-        self.allocate(source.nbytes, on_host=True, pinned=pinned)
-        fetched = SimulatedBuffer(source.nbytes, on_host=True, pinned=pinned)
+        fetched = self.allocate(source.nbytes, on_host=True, pinned=not blocking)
         self.copy(fetched, source, blocking=blocking)
         return fetched
 
@@ -249,7 +244,10 @@ class SimulatedDevice(Device):
         """Nothing here is ever freed."""
 
     def compute(self, seconds: float) -> Step:
-        return lambda: _ignore(self.enqueue("compute", seconds, what=COMPUTE))
+        def step() -> None:
+            self.enqueue("compute", seconds, what=COMPUTE)
+
+        return step
 
     def delay(self, seconds: float) -> None:
         self.enqueue(DELAY, seconds)
@@ -270,14 +268,12 @@ class SimulatedDevice(Device):
 
     def counter(self) -> SimulatedBuffer:
         made = self.buffer(_SIZES["float32"])
-        made.contents.writes.append((self.host_s, self.host_s, 0))
+        made.contents.write(0, self.host_s)
         return made
 
     def advance(self, counter: SimulatedBuffer) -> None:
-        start_s, end_s = self.enqueue("compute", 0.0)
         number = counter.contents.writes[-1][2]
-        assert isinstance(number, int)
-        counter.contents.writes.append((start_s, end_s, number + 1))
+        counter.contents.write(number + 1, *self.enqueue("compute", 0.0))
 
     def trap(self, how: Trap, counter: SimulatedBuffer) -> Callable[[], Any]:
         if how == "shape":
@@ -293,9 +289,7 @@ class SimulatedDevice(Device):
             self._copy_bytes(host, counter, blocking=True)
             for _ in range(after):
                 self.enqueue("compute", 0.0)
-            number = host.contents.token(self.host_s)
-            assert isinstance(number, int)
-            return learned(how, number)
+            return learned(how, host.contents.token(self.host_s))
 
         return run
 
@@ -326,12 +320,11 @@ class SimulatedDevice(Device):
         return self._seen
 
     def reset(self) -> None:
-        self.synchronize()
+        self.drop_caches()
         self.pace = 1.0
         self._streams = [self.default]
         self.current = self.default
         self._seen = []
-        self._cached.clear()
 
     def wait_until(self, end_s: float) -> None:
         """The host waits for `end_s`, then pays for having waited."""
@@ -343,16 +336,15 @@ class SimulatedDevice(Device):
         """The host is busy."""
         self.host_s += seconds * self.pace
 
-    def allocate(self, nbytes: int, *, on_host: bool, pinned: bool = False) -> None:
+    def allocate(self, nbytes: int, *, on_host: bool, pinned: bool = False) -> SimulatedBuffer:
         """The host pays for an allocation; the caches of the device and of pinned memory answer a
         size that they have seen."""
         self.spend(self.link.alloc_s)
-        place = "pinned" if pinned else "host" if on_host else "device"
-        if place == "host" or (place, nbytes) in self._cached:
-            return
-        self._cached.add((place, nbytes))
-        seconds = nbytes / self.link.pin_bytes_per_s if pinned else self.link.malloc_s
-        self.spend(seconds)
+        is_cacheable = pinned or not on_host
+        if is_cacheable and (pinned, nbytes) not in self._cached:
+            self._cached.add((pinned, nbytes))
+            self.spend(nbytes / self.link.pin_bytes_per_s if pinned else self.link.malloc_s)
+        return SimulatedBuffer(nbytes, on_host=on_host, pinned=pinned)
 
     def enqueue(
         self, engine: str, seconds: float, *, what: str | None = None, nbytes: int = 0
@@ -369,29 +361,18 @@ class SimulatedDevice(Device):
         start_s = max(self.host_s, stream.free_s, self._engine_free_s.get(engine, 0.0))
         end_s = stream.free_s = self._engine_free_s[engine] = start_s + seconds
         if what is not None:
-            seen = Activity(
-                what=what,
-                start_s=start_s,
-                end_s=end_s,
-                nbytes=nbytes,
-                stream=self._name_of(stream),
-            )
+            number = self._streams.index(stream)
+            name = f"stream {number}" if number else DEFAULT_STREAM
+            seen = Activity(what=what, start_s=start_s, end_s=end_s, nbytes=nbytes, stream=name)
             self._seen.append(seen)
         return start_s, end_s
 
-    def _name_of(self, stream: SimulatedStream) -> str:
-        number = self._streams.index(stream)
-        return f"stream {number}" if number else DEFAULT_STREAM
-
-    def _converted(self, source: SimulatedBuffer, dtype: str) -> SimulatedBuffer:
-        """The source gathered and cast, on the side it is on."""
-        made = _like(source, source, dtype)
-        self._convert(made, source)
-        return made
-
-    def _convert(self, target: SimulatedBuffer, source: SimulatedBuffer) -> None:
-        """Both on one side; the temporary was allocated by a cache."""
-        nbytes = max(source.nbytes, target.nbytes)
+    def _converted(
+        self, source: SimulatedBuffer, dtype: str, into: SimulatedBuffer | None = None
+    ) -> SimulatedBuffer:
+        """The source gathered and cast, on the side it is on; a cache had the memory for it."""
+        made = into or _like(source, source, dtype)
+        nbytes = max(source.nbytes, made.nbytes)
         self.spend(self.link.alloc_s)
         if source.on_host:
             start_s = self.host_s
@@ -400,46 +381,41 @@ class SimulatedDevice(Device):
         else:
             seconds = nbytes / self.link.device_bytes_per_s
             start_s, end_s = self.enqueue("compute", seconds, what=COMPUTE)
-        target.contents.writes.append((start_s, end_s, source.contents.token(start_s)))
+        made.contents.write(source.contents.token(start_s), start_s, end_s)
+        return made
 
     def _copy_bytes(
         self, target: SimulatedBuffer, source: SimulatedBuffer, *, blocking: bool
     ) -> None:
         """As they are, by an engine."""
-        engine, seconds, what = self._plan(target, source)
-        start_s, end_s = self.enqueue(engine, seconds, what=what, nbytes=source.nbytes)
-        target.contents.writes.append((start_s, end_s, source.contents.token(start_s)))
-        if blocking:
-            self.current.synchronize()
-        elif what.endswith("pageable"):
-            self._num_waits += 1
-            self.host_s = max(self.host_s, end_s)
-
-    def _plan(self, target: SimulatedBuffer, source: SimulatedBuffer) -> tuple[str, float, str]:
-        """(engine, seconds, what `observe` calls it)."""
-        link = self.link
+        link, nbytes, to_device = self.link, source.nbytes, source.on_host
+        pageable = False
         if not source.on_host and not target.on_host:
             if source.device == target.device:
-                return "compute", source.nbytes / link.device_bytes_per_s, "D2D"
-            return "peer", link.latency_s + source.nbytes / link.peer_bytes_per_s, "P2P"
-        to_device = source.on_host
-        pinned = (source if to_device else target).pinned
-        rate = link.host_to_device_bytes_per_s if to_device else link.device_to_host_bytes_per_s
-        if not pinned:
-            rate = min(rate, link.pageable_bytes_per_s)
-        engine = "copy" if link.num_copy_engines == 1 or to_device else "copy back"
-        what = f"{'H2D' if to_device else 'D2H'} {'pinned' if pinned else 'pageable'}"
-        return engine, link.latency_s + source.nbytes / rate, what
+                engine, seconds, what = "compute", nbytes / link.device_bytes_per_s, "D2D"
+            else:
+                seconds = link.latency_s + nbytes / link.peer_bytes_per_s
+                engine, what = "peer", "P2P"
+        else:
+            pageable = not (source if to_device else target).pinned
+            rate = link.host_to_device_bytes_per_s if to_device else link.device_to_host_bytes_per_s
+            rate = min(rate, link.pageable_bytes_per_s) if pageable else rate
+            engine = "copy" if link.num_copy_engines == 1 or to_device else "copy back"
+            what = f"{'H2D' if to_device else 'D2H'} {'pageable' if pageable else 'pinned'}"
+            seconds = link.latency_s + nbytes / rate
+        start_s, end_s = self.enqueue(engine, seconds, what=what, nbytes=nbytes)
+        target.contents.write(source.contents.token(start_s), start_s, end_s)
+        if blocking:
+            self.current.synchronize()
+        elif pageable:
+            self._num_waits += 1
+            self.host_s = max(self.host_s, end_s)
 
 
 def _like(source: SimulatedBuffer, place: SimulatedBuffer, dtype: str) -> SimulatedBuffer:
     """A new dense buffer for the source's elements as `dtype`, on the side of `place`."""
     nbytes = source.nbytes // _SIZES[source.dtype] * _SIZES[dtype]
     return SimulatedBuffer(nbytes, on_host=place.on_host, device=place.device, dtype=dtype)
-
-
-def _ignore(_: object) -> None:
-    """A step returns nothing."""
 
 
 class SimulatedLoader:
@@ -457,7 +433,7 @@ class SimulatedLoader:
         if loading.num_workers and not (self._has_workers and loading.persistent):
             device.spend(loading.num_workers * device.link.start_worker_s)
             self._has_workers = True
-        return self._in_line() if loading.num_workers == 0 else self._ahead(device.host_s)
+        return self._batches(device.host_s)
 
     def expected(self, batch: int) -> SimulatedBuffer:
         return self._batch(batch, pinned=False)
@@ -465,38 +441,23 @@ class SimulatedLoader:
     def close(self) -> None:
         self._has_workers = False
 
-    def _in_line(self) -> Iterator[SimulatedBuffer]:
-        """The loop loads each batch itself."""
+    def _batches(self, start_s: float) -> Iterator[SimulatedBuffer]:
         device, loading = self._device, self._loading
-        batch = 0
-        while batch != loading.num_batches:
-            device.spend(loading.seconds(batch) + self._pinning_s())
-            yield self._batch(batch, pinned=loading.pinned)
-            batch += 1
-
-    def _ahead(self, start_s: float) -> Iterator[SimulatedBuffer]:
-        device, loading = self._device, self._loading
-        asked, free_s = [start_s] * loading.ahead, [start_s] * loading.num_workers
+        asked_s, free_s = [start_s] * loading.ahead, [start_s] * loading.num_workers
         pinned_s = start_s
-        batch = 0
-        while batch != loading.num_batches:
-            worker, pace = batch % loading.num_workers, device.pace
-            begin_s = max(asked[batch % loading.ahead], free_s[worker])
-            ready_s = free_s[worker] = begin_s + loading.seconds(batch) * pace
-            if loading.pinned:
-                ready_s = pinned_s = max(ready_s, pinned_s) + self._pinning_s() * pace
-            device.host_s = max(device.host_s, ready_s)
-            asked[batch % loading.ahead] = device.host_s
+        pinning_s = loading.batch_bytes / device.link.host_bytes_per_s if loading.pinned else 0.0
+        for batch in itertools.islice(itertools.count(), loading.num_batches):
+            if loading.num_workers == 0:
+                device.spend(loading.seconds(batch) + pinning_s)
+            else:
+                worker, slot = batch % loading.num_workers, batch % loading.ahead
+                begin_s = max(asked_s[slot], free_s[worker])
+                free_s[worker] = begin_s + loading.seconds(batch) * device.pace
+                pinned_s = max(free_s[worker], pinned_s) + pinning_s * device.pace
+                asked_s[slot] = device.host_s = max(device.host_s, pinned_s)
             yield self._batch(batch, pinned=loading.pinned)
-            batch += 1
-
-    def _pinning_s(self) -> float:
-        """Of one batch; the memory comes from a cache."""
-        loading = self._loading
-        return loading.batch_bytes / self._device.link.host_bytes_per_s if loading.pinned else 0.0
 
     def _batch(self, batch: int, *, pinned: bool) -> SimulatedBuffer:
         made = SimulatedBuffer(self._loading.batch_bytes, on_host=True, pinned=pinned)
-        now_s = self._device.host_s
-        made.contents.writes.append((now_s, now_s, ("batch", batch)))
+        made.contents.write(("batch", batch), self._device.host_s)
         return made
