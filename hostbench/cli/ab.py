@@ -269,7 +269,7 @@ def _names(names: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _called(side: Side) -> str:
-    clean = ", without changes" if side.name == WORKING_TREE else ""
+    clean = ", tracked files unchanged" if side.name == WORKING_TREE else ""
     state = f", {side.code.scratch}" if side.code.scratch else clean
     return f"{side.name} ({str(side.code.commit)[:8]}{state})"
 

@@ -14,12 +14,7 @@ from hostbench.cli.output import show, warn
 from hostbench.cli.program import given
 from hostbench.cli.run_setup import Measuring, check_decides, set_up
 from hostbench.core.case import as_typed, parse_series
-from hostbench.core.errors import (
-    EXIT_NOTHING_MEASURED,
-    EXIT_OK,
-    NothingMeasured,
-    UsageError,
-)
+from hostbench.core.errors import EXIT_NOTHING_MEASURED, EXIT_OK, NothingMeasured, UsageError
 from hostbench.core.processes import terminate_as_interrupt
 from hostbench.families import check_selects, load
 from hostbench.judge.compare import half

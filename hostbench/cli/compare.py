@@ -9,12 +9,7 @@ from hostbench.cli.history import open_history
 from hostbench.cli.page import show_page
 from hostbench.cli.program import given
 from hostbench.cli.results import check_machines
-from hostbench.core.errors import (
-    EXIT_FAILED,
-    EXIT_NOTHING_MEASURED,
-    EXIT_OK,
-    EXIT_REGRESSION,
-)
+from hostbench.core.errors import EXIT_FAILED, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
 from hostbench.judge.compare import Comparison, compare
 from hostbench.report.comparison import as_json, page, table
 from hostbench.report.side_runs import chosen

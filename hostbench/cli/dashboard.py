@@ -45,7 +45,6 @@ def execute(options: DashboardOptions) -> int:
         "--logger.hideWelcomeMessage=true",
     ]
     show(f"http://{at}:{options.port} shows {shown}; Ctrl-C ends it")
-    sys.stdout.flush()
     # The working directory stays: its pyproject.toml names workloads, its git knows what landed.
     os.execv(sys.executable, [*command, *server, *quiet, "--", "--results", str(shown)])
 

@@ -3,7 +3,6 @@ before, measure once more what moved, say what it was."""
 
 import math
 import random
-import sys
 import time
 import traceback
 from collections import ChainMap, Counter
@@ -34,12 +33,7 @@ from hostbench.cli.run_setup import (
 )
 from hostbench.core.case import Case, as_typed
 from hostbench.core.clock import epoch_s, now
-from hostbench.core.errors import (
-    EXIT_FAILED,
-    HostbenchError,
-    Interrupted,
-    NothingMeasured,
-)
+from hostbench.core.errors import EXIT_FAILED, HostbenchError, Interrupted, NothingMeasured
 from hostbench.core.processes import become_subreaper
 from hostbench.core.records import CaseRecord, RunHeader
 from hostbench.core.samples import MIN_LAUNCHES
@@ -173,7 +167,7 @@ def _measure_and_judge(tonight: _Tonight) -> None:
             return
         history = open_history(str(setup.results))
         if kept.run.header.scratch is None:
-            _say("judging")
+            warn("judging")
             _judge(tonight, setup, kept.run, launches, history)
         if damaged := damage(setup.results, history):
             more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
@@ -189,8 +183,8 @@ def _measure(tonight: _Tonight, setup: Setup) -> Kept:
     adopt_left_over(setup)
     header, plan, earlier = fresh(options, setup)
     partial = partial_run(setup)
-    if partial is not None and _is_tonights(partial.header, header, setup):
-        _say(f"going on with run {partial.run_id}, which was cut off")
+    if partial is not None and _is_tonights(partial.header, header):
+        warn(f"going on with run {partial.run_id}, which was cut off")
         header, plan, earlier = rest_of(partial, options, setup)
     elif options.budget is not None:
         plan = _that_fits(tonight, setup, header, plan)
@@ -198,7 +192,7 @@ def _measure(tonight: _Tonight, setup: Setup) -> Kept:
     return measure_and_keep(setup, header, plan, earlier, tells_asv=not options.no_asv)
 
 
-def _is_tonights(partial: RunHeader, header: RunHeader, setup: Setup) -> bool:
+def _is_tonights(partial: RunHeader, header: RunHeader) -> bool:
     """Whether a run that was cut off is this night's: of the same cases, and not too old."""
     age_s = epoch_s(now()) - epoch_s(partial.started_at)
     return {*partial.planned} <= {*header.planned} and 0 <= age_s < RESUMED_FOR_S
@@ -361,7 +355,7 @@ def _measure_again(
         raise NothingMeasured("--budget is used up")
     options = tonight.options
     if not tonight.report.same_code:
-        _say(f"measuring {num} interleaved with {before[:8]}")
+        warn(f"measuring {num} interleaved with {before[:8]}")
         asked = ab.AbOptions(
             a=before,
             case=tuple(map(str, cases)),
@@ -381,7 +375,7 @@ def _measure_again(
             tonight.remark(*measured.notes)
             both = judge.sides(*map(_launches_of, measured.pair.records))
             return compare(both, interleaved=both), measured.pair.end
-    _say(f"measuring {num} a second time")
+    warn(f"measuring {num} a second time")
     seed = random.SystemRandom().getrandbits(32)  # an order of its own
     plan = replace(planned(options, setup), cases=tuple(cases), seed=seed)
     kept = measure_and_keep(
@@ -449,7 +443,3 @@ def _in_words(error: Exception) -> str:
         return str(error)
     traceback.print_exception(error)
     return f"{type(error).__name__}: {error}"
-
-
-def _say(text: str) -> None:
-    print(f"hostbench: {text}", file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,23 +65,16 @@ class Number(click.FloatRange):
         return number if math.isfinite(number) else self.fail(f"{value} is not finite.", param, ctx)
 
 
-class Amount(click.ParamType[float]):
-    """An amount above zero, written with its unit."""
+class _Time(click.ParamType[float]):
+    """A time above zero, written with its unit, as seconds."""
 
-    def __init__(self, name: str, read: Callable[[str], float], example: str) -> None:
-        self.name, self._read, self._example = name, read, example
+    name = "time"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        try:
-            amount = self._read(value)
-        except ValueError:
-            amount = 0
-        if amount <= 0:
-            self.fail(f"{value!r} is no {self.name} above zero: write {self._example}.", param, ctx)
-        return amount
-
-
-TIME = Amount("time", parse_seconds, "90, 90s, 9m or 1.5h")
+        with suppress(ValueError):
+            if (seconds := parse_seconds(value)) > 0:
+                return seconds
+        self.fail(f"{value!r} is no time above zero: write 90, 90s, 9m or 1.5h.", param, ctx)
 
 
 class _Output(click.Path):
@@ -142,7 +136,7 @@ selection = several(
 
 def budget(help: str) -> Decorator:
     """`--budget`: the time that a command may take, whatever it does with it."""
-    return click.option("--budget", type=TIME, metavar="TIME", help=f"{help} (90s, 9m, 1.5h)")
+    return click.option("--budget", type=_Time(), metavar="TIME", help=f"{help} (90s, 9m, 1.5h)")
 
 
 device = click.option(

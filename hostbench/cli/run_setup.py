@@ -27,13 +27,7 @@ from hostbench.families import broken_of_project, check_selects, load, names, of
 from hostbench.measure.workload import Workload
 from hostbench.report.doctor import without_cuda, without_torch
 from hostbench.runner import places
-from hostbench.runner.plan import (
-    QUICK,
-    STANDARD,
-    Plan,
-    choose,
-    default_device,
-)
+from hostbench.runner.plan import QUICK, STANDARD, Plan, choose, default_device
 from hostbench.store import adopt, runs
 from hostbench.store.runs import WholeRun
 from hostbench.vcs import repo
@@ -162,11 +156,7 @@ def _device(options: Measuring) -> str:
     return str(options.device or default_device(hardware))
 
 
-def look(
-    root: Path | None,
-    results: Path,
-    sources: Mapping[str, Sequence[Path]],
-) -> Checkout:
+def look(root: Path | None, results: Path, sources: Mapping[str, Sequence[Path]]) -> Checkout:
     """The checkout under the measurement."""
     found = checkout(root, results, sources)
     if root is not None and found.commit is not None and found.scratch is None:
@@ -204,7 +194,7 @@ def _named(name: str, device: str) -> str:
     """
     if device == MARK:
         return name if MARK in name else checked_name(f"{MARK}-{name}", "--machine")
-    if MARK in name and device != MARK:
+    if MARK in name:
         raise UsageError(
             f"machine {name!r} is named {MARK}, and this run measures {device}: name it otherwise"
         )

@@ -49,11 +49,6 @@ def shift(first: Sequence[float], second: Sequence[float], alpha: float = ALPHA)
     )
 
 
-def least_p_value(num_first: int, num_second: int) -> float:
-    """The smallest that the exact test can give for samples of these sizes."""
-    return 2 / math.comb(num_first + num_second, num_first)
-
-
 def share_up_to(num: int, other: int, statistic: int) -> float:
     """Of all orders of two samples of these sizes without ties, the share whose statistic, the
     pairs in which the second value lies above the first, is at most this."""

@@ -116,7 +116,7 @@ def test_the_working_tree_is_a_side_as_it_is_now(
     commit(root, "1.5")
     capsys.readouterr()
     assert main([*AB, "HEAD~1"]) == EXIT_REGRESSION
-    assert ", without changes): 1 slower" in capsys.readouterr().out
+    assert ", tracked files unchanged): 1 slower" in capsys.readouterr().out
 
 
 def test_a_case_that_fails_is_left_out_on_both_sides(
