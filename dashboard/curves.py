@@ -9,14 +9,11 @@ import pandas as pd
 import words
 
 from hostbench.core.units import format_rate, format_seconds
-from hostbench.families.overlap.loops import NUM_BATCHES
 from hostbench.report import charts as vega
 from hostbench.report.charts import Spec
 
 POINT = "point"
 """Name of the selection: the point that was clicked."""
-PARTS = ("copy_only", "compute_only")
-"""Schedules that are no way to run a loop, but what the others are held against."""
 SMALL = 200
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [3, 6], [1, 3], [10, 2, 2, 2])
 _SHARE = "format(datum.value, '.0%')"
@@ -28,8 +25,8 @@ class Unit(NamedTuple):
 
     title: str
     made: Callable[[pd.DataFrame], pd.Series]
-    power: int | None = -1
-    """Of the seconds that it goes with, so that their interval is its own; None: it has none."""
+    power: int = -1
+    """Of the seconds that it goes with, so that their interval is its own."""
     is_log: bool = True
     label: str = "format(datum.value, '.4~g')"
 
@@ -41,7 +38,7 @@ class Picture(NamedTuple):
     units: tuple[str, ...]
     usual: Mapping[str, tuple[str, ...]] = {}
     """Axis -> the values that are drawn unless others are chosen, those first that a small picture
-    shows alone."""
+    shows alone; but of schedules it shows all."""
 
 
 def _beside(rows: pd.DataFrame, axis: str, value: str) -> pd.Series:
@@ -50,14 +47,6 @@ def _beside(rows: pd.DataFrame, axis: str, value: str) -> pd.Series:
     base = rows[rows[axis] == value].drop_duplicates(keys).set_index(keys)["seconds"]
     at = pd.MultiIndex.from_frame(rows[keys])
     return pd.Series(base.reindex(at).to_numpy(), index=rows.index)
-
-
-def _hidden(rows: pd.DataFrame) -> pd.Series:
-    """Of the time that could be saved: core.efficiency.ideal_s, over rows."""
-    serial = _beside(rows, "schedule", "serial")
-    parts = pd.concat([_beside(rows, "schedule", part) for part in PARTS], axis=1) / NUM_BATCHES
-    ideal = parts.sum(axis=1, skipna=False) + (NUM_BATCHES - 1) * parts.max(axis=1, skipna=False)
-    return ((serial - rows["seconds"]) / (serial - ideal)).clip(lower=0, upper=1)
 
 
 def _bus(rows: pd.DataFrame) -> pd.Series:
@@ -73,11 +62,11 @@ def _efficiency(rows: pd.DataFrame) -> pd.Series:
 UNITS = {
     "GB/s": Unit("GB/s, higher is better", lambda rows: rows["gb_per_s"]),
     "time": Unit("time, lower is better", lambda rows: rows["seconds"], 1, label=vega.SECONDS),
-    "share hidden": Unit("hidden, higher is better", _hidden, None, False, _SHARE),
     "bus GB/s": Unit("bus bandwidth in GB/s, higher is better", _bus),
     "efficiency": Unit("bus bandwidth / that of 2 ranks", _efficiency, -1, False, _SHARE),
 }
 MEMORY = ("pinned", "pageable")
+LOOPS = ("serial", "default_stream", "copy_stream", "streams_2", "streams_4")
 QUESTIONS = {
     "Copy": Picture(
         "Copy: sync or async",
@@ -90,8 +79,8 @@ QUESTIONS = {
         "One stream or several",
         ("overlap.pipeline",),
         ("batch_bytes",),
-        ("share hidden", "time"),
-        {"memory": MEMORY},
+        ("GB/s", "time"),
+        {"memory": MEMORY, "schedule": LOOPS},
     ),
     "Create": Picture(
         "CPU then move, or direct",
@@ -133,8 +122,8 @@ def lines(rows: pd.DataFrame, x: str, unit: str) -> pd.DataFrame:
     """`prepared` rows, which have the name of their `run`, as points: `x`, `y`, `low` and `high`,
     the `way` whose line it is on, and `where`: the machine, and the run where it has several."""
     number = UNITS[unit]
-    y, power = number.made(rows), math.nan if number.power is None else number.power
-    low, high = (y * (rows[end] / rows["seconds"]) ** power for end in ("ci_low_s", "ci_high_s"))
+    y, ends = number.made(rows), ("ci_low_s", "ci_high_s")
+    low, high = (y * (rows[end] / rows["seconds"]) ** number.power for end in ends)
     names = [name for name in ("workload", *axes_of(rows)) if name != x]
     several = rows.groupby("machine")["run_id"].nunique().max() > 1
     where = rows["machine"] + (", " + rows["run"] if several else "")
@@ -152,8 +141,6 @@ def lines(rows: pd.DataFrame, x: str, unit: str) -> pd.DataFrame:
             for row in rows.to_dict("records")
         ],
     )
-    if unit == "share hidden":
-        points = points[~points["schedule"].isin(("serial", *PARTS))]
     is_drawn = points["y"].gt(0) if number.is_log else points["y"].notna()
     points = points[is_drawn & points["x"].notna()].sort_values("x", kind="stable")
     return points.assign(lane=(points["way"] + " " + points["lane"]).str.strip())

@@ -7,10 +7,10 @@ is older than they are. What a loader returns is shared between visits: only rea
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from shlex import quote
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -26,8 +26,9 @@ from hostbench.judge.grid import group_of, marked, settings
 from hostbench.report import side_runs
 from hostbench.report.answer import Answer
 from hostbench.report.causes import causes, with_causes
+from hostbench.report.comparison import counts as counts_of
 from hostbench.report.comparison import in_order, name_of, notes
-from hostbench.report.comparison import page as comparison_page
+from hostbench.report.comparison import table as table_of
 from hostbench.report.doctor import Diagnosis, of_stored
 from hostbench.report.judging import judged_tables, with_triage
 from hostbench.report.night_history import facts_moved
@@ -36,7 +37,7 @@ from hostbench.report.rows import rows_of as rows_to_ask
 from hostbench.report.setups import changes
 from hostbench.report.side_runs import SideRuns
 from hostbench.report.sides import Key, both
-from hostbench.report.table import markdown
+from hostbench.report.table import Heading, markdown
 from hostbench.store import triage
 from hostbench.store.history import History
 from hostbench.store.table import remote
@@ -47,6 +48,10 @@ UNNAMED = "(not named yet)"
 MOST_RUNS = 100
 """Of each side of a comparison: the newest."""
 COMPARED = "verdict workload series change low high before after why id".split()
+HELD = (
+    "Runs made one after the other differ by what drifts between them: what they alone say is "
+    "undecided, unless the history of the series has such a change; `hostbench ab` settles it."
+)
 
 
 class Store(NamedTuple):
@@ -167,9 +172,8 @@ class Compared(NamedTuple):
 
 @st.cache_resource(max_entries=8, show_spinner="Comparing ...")
 def comparison(store: Store, names: tuple[str, str], machines: tuple[str, ...]) -> Compared:
-    """As `hostbench compare`, of the newest runs of each side; but what only the launches of runs
-    made one after the other say, which also differ by what drifts between them, is told only where
-    the history of the series has a change between the two.
+    """As `hostbench compare`, of the newest runs of each side; but what is provisional there counts
+    here where the history of the series has such a change between the two, else it is undecided.
 
     Raises HostbenchError where two sides cannot be compared.
     """
@@ -178,12 +182,17 @@ def comparison(store: Store, names: tuple[str, str], machines: tuple[str, ...]) 
     asked = side_runs.chosen(every[every["machine"].isin(machines)], names, lambda _: None)
     first, second = (replace(side, rows=side.rows.tail(MOST_RUNS)) for side in asked)
     read = both(first, second, stored)
-    results = compare(read.series, read.interleaved, read.confounded)
     moved = _moved_between(store, first, second)
-    table = [_compared(key, one, key in read.in_bytes, moved) for key, one in in_order(results)]
-    again = f"hostbench compare {' '.join(map(quote, names))}"
-    page = comparison_page(results, read, (first.called, second.called), again)
-    return Compared(pd.DataFrame(table, columns=COMPARED), notes(results, read), markdown(page))
+    results = {
+        key: _held(key, one, read.confounded.get(key, []), moved)
+        for key, one in compare(read.series, read.interleaved, read.confounded).items()
+    }
+    rows = [_row(key, one, key in read.in_bytes) for key, one in in_order(results)]
+    title = Heading(f"{first.called} -> {second.called}: {counts_of(results)}")
+    told = table_of({key: one for key, one in results.items() if one.verdict != "same"}, read)
+    noted = [HELD, *notes(results, read)]
+    table = markdown([title, "", told, "", *noted])
+    return Compared(pd.DataFrame(rows, columns=COMPARED), noted, table)
 
 
 def _moved_between(store: Store, first: SideRuns, second: SideRuns) -> set[tuple[str, str]]:
@@ -199,20 +208,25 @@ def _moved_between(store: Store, first: SideRuns, second: SideRuns) -> set[tuple
     return set(zip(between["id"], slower.map({True: "slower", False: "faster"}), strict=True))
 
 
-def _compared(
-    key: Key, one: Comparison, in_bytes: bool, moved: set[tuple[str, str]]
-) -> tuple[Any, ...]:
+def _held(
+    key: Key, one: Comparison, differs: Sequence[str], moved: set[tuple[str, str]]
+) -> Comparison:
+    """A provisional change counts where it is one of those that `moved`, else it is undecided."""
+    names = (f"{start}{name}" for name in key[:-2] for start in (f"{key[-2]}@", "machine:"))
+    is_moved = any((name, one.verdict) in moved for name in names)
+    if is_moved or not one.is_provisional or one.verdict not in ("slower", "faster"):
+        return replace(one, is_provisional=False)
+    few = "few runs a side, and no change between them in its history"
+    why = f"the sides also differ in {'; '.join(differs)}" if differs else few
+    return replace(one, verdict="undecided", why=why)
+
+
+def _row(key: Key, one: Comparison, in_bytes: bool) -> tuple[Any, ...]:
     """Under COMPARED."""
-    case, machine = key[-2], key[:-2]
-    verdict, why = str(one.verdict), one.why
-    if one.is_provisional and verdict in ("slower", "faster"):
-        known = [f"{start}{name}" for name in machine for start in (f"{case}@", "machine:")]
-        if not any((name, verdict) in moved for name in known):
-            verdict, why = "undecided", "few runs a side, and no change between them in its history"
     shown = (lambda number: format_bytes(round(number))) if in_bytes else format_seconds
     levels = ("" if number is None else shown(number) for number in (one.before, one.after))
-    named = case.partition("[")[0], ", ".join([words.case(case), *machine])
-    return (verdict, *named, one.effect, one.low, one.high, *levels, why, name_of(key))
+    named = key[-2].partition("[")[0], ", ".join([words.case(key[-2]), *key[:-2]])
+    return (one.verdict, *named, one.effect, one.low, one.high, *levels, one.why, name_of(key))
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

@@ -90,9 +90,7 @@ else:
         st.rerun()
 st.caption(
     "Point: change of the time (of a workload the median of its series that moved); line: 99 % "
-    "interval (of a workload the range of its series). Click one to go on. Runs made one after the "
-    "other differ by what drifts between them: what they alone say is undecided, unless the "
-    "history of the series has a change between the two."
+    "interval (of a workload the range of its series). Click one to go on."
 )
 for note in made.notes:
     st.caption(plain(note.replace("`", "")))

@@ -6,7 +6,7 @@ import pandas as pd
 import parts
 import streamlit as st
 import words
-from curves import PARTS, QUESTIONS, UNITS, Picture
+from curves import QUESTIONS, UNITS, Picture
 
 OTHER = "Other"
 MOST_LINES = 16
@@ -58,10 +58,9 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     unit = parts.one("Unit", units, "unit")
     for axis in ("workload", *axes):
         values = sorted(rows[axis].dropna().unique(), key=words.order)
-        drawn = [value for value in values if value not in ("serial", *PARTS)]
-        if axis != x and len(drawn) > 1:
-            usual = [value for value in drawn if value in question.usual.get(axis, drawn[:5])]
-            some = [*parts.some(axis, drawn, usual or drawn[:1]), "serial", *PARTS]
+        if axis != x and len(values) > 1:
+            usual = [value for value in values if value in question.usual.get(axis, values[:5])]
+            some = parts.some(axis, values, usual or values[:1])
             rows = rows[rows[axis].isin(some) | rows[axis].isna()]
 
 points = curves.lines(rows, x, unit)
@@ -75,7 +74,7 @@ if point:
     parts.go("trend", case=str(point["case"]))
 st.caption(
     "Line on a point: 99 % interval. Click an entry of the legend to see it alone, a point for its "
-    "trend. Sizes are binary (1 MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes/s)."
+    "trend. Sizes are binary (1MiB = 2^20 bytes), rates decimal (1 GB/s = 10^9 bytes/s)."
 )
 with st.expander("Numbers"):
     columns = ["machine", "run", "case", "y", "seconds", "ci_low_s", "ci_high_s", "gb_per_s"]

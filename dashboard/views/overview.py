@@ -16,7 +16,7 @@ from hostbench.report.answer import Answer
 from hostbench.report.causes import FAILS, FASTER, IN_TRIAGE, OLD, PROVISIONAL, counted
 
 TOP = 6
-DECIDED = ("yes", "no", "partly", "figure")
+UNSURE = {"undecided": 1, "unavailable": 2}  # told where no question of the workload has better
 
 st.title("Overview", anchor=False)
 store = parts.opened()
@@ -55,20 +55,21 @@ def card(name: str) -> None:
         st.code(f"hostbench run {workload.partition('.')[0]}", language="bash")
         return
     told = [one for one in data.answers(store, *own[0]) if one.workload == workload]
-    answer = next((one for one in told if one.state in DECIDED), None)
-    verdict = answer.verdict.removeprefix("on the cpu device, ") if answer else "undecided"
-    st.markdown(plain(f"{answer.question} {verdict}" if answer else verdict))
+    answer = min(told, key=lambda one: UNSURE.get(one.state, 0), default=None)
+    says = f"{answer.question} {answer.verdict}" if answer else "too few of its cases to ask"
+    st.markdown(plain(says.replace(" on the cpu device,", "")))
     rows = curves.prepared(pd.concat([data.rows(store, *key) for key in own]), [workload])
     for axis, usual in question.usual.items():
         having = [value for value in usual if (rows[axis] == value).any()]
-        rows = rows[rows[axis].isin(having[:1])] if having else rows
+        shown = having if axis == "schedule" else having[:1]
+        rows = rows[rows[axis].isin(shown)] if shown else rows
     called = runs.set_index(["machine", "run_id"])["name"].to_dict()
     rows["run"] = [called[key] for key in zip(rows["machine"], rows["run_id"], strict=True)]
     unit = next((u for u in question.units if curves.UNITS[u].made(rows).notna().any()), "time")
     points = curves.lines(rows, question.x[0], unit)
     if len(points):
         spec = curves.drawn(points, question.x[0], unit, 190)
-        point = parts.chart(spec, f"card {name}", f"{question.title}: {verdict}", curves.POINT)
+        point = parts.chart(spec, f"card {name}", says, curves.POINT)
         if point:
             parts.go("curves", q=name)
     st.caption(plain("; ".join(f"{key[0]}, {called[key]}" for key in own)))

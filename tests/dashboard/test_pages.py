@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from hostbench.core.case import Case
+from hostbench.core.case import AxisValue, Case
 from hostbench.store import archive
 from tests import dashboard_page
 from tests.dashboard_page import PAGES, charts, said, tables
@@ -164,21 +164,34 @@ def test_the_four_questions_are_curves(open_page, quick: Path) -> None:
 
     store = data.Store(str(quick), data.signature(str(quick)))
     full = data.rows(store, "shelf", "20261121T120000Z-1a2b3c4d-0001").assign(run="full")
-    for name, ways in (("Copy", 12), ("Streams", 8), ("Create", 10), ("All-reduce", 3)):
+    for name, ways in (("Copy", 12), ("Streams", 12), ("Create", 10), ("All-reduce", 3)):
         question = curves.QUESTIONS[name]
         rows = curves.prepared(full, question.workloads)
         points = curves.lines(rows, question.x[0], question.units[0])
         assert points["way"].nunique() == ways, name
         spec = curves.drawn(points, question.x[0], question.units[0], 440)
         json.dumps(spec)
-        y = spec["layer"][-1]["encoding"]["y"]
-        is_log = y["scale"].get("type") == "log"
-        assert is_log is (name != "Streams")
+        assert spec["layer"][-1]["encoding"]["y"]["scale"]["type"] == "log"
         assert open_page("curves", quick, q=name, run="shelf, 2026-11-21 12:00, 1a2b3c4d")
-    hidden = curves.lines(
-        curves.prepared(full, ["overlap.pipeline"]), "batch_bytes", "share hidden"
-    )
-    assert hidden["y"].between(0, 1).all() and hidden["low"].isna().all()
+
+
+def test_what_is_undecided_says_why_and_is_drawn_as_measured(open_page, tmp_path: Path) -> None:
+    axes: dict[str, AxisValue] = {"device": "cuda", "batch_bytes": 1 << 20, "memory": "pinned"}
+    records = [
+        builders.record(
+            Case.of("overlap.pipeline", {**axes, "schedule": schedule}),
+            launch,
+            seconds,
+            nbytes=8 << 20,
+        )
+        for schedule, launches in (("serial", (4e-3, 4e-3)), ("copy_stream", (2e-3, 5e-3)))
+        for launch, seconds in enumerate(launches)
+    ]
+    archive.write(tmp_path, builders.run(records))
+    text = said(open_page("overview", tmp_path))
+    assert "behind compute? undecided: copy stream" in text and "be told from serial" in text
+    (points,) = tables(open_page("curves", tmp_path, q="Streams"), "GB/s")
+    assert len(points) == 2 and points["GB/s"].equals(points["gb_per_s"])
 
 
 def test_the_curve_of_a_quick_run_and_its_table(open_page, quick: Path) -> None:
@@ -253,7 +266,8 @@ def test_compare_counts_only_what_the_history_knows(open_page, history: Path) ->
     (table,) = tables(app, "verdict")
     slower = table[table["verdict"] == "slower"]["series"]
     assert len(slower) and slower.str.startswith("H2D ").all()
-    assert "slower" in app.code[-1].value
+    for verdict in ("slower", "faster", "undecided"):
+        assert app.code[-1].value.count(f"| {verdict} |") == (table["verdict"] == verdict).sum()
     import data
 
     runs = data.runs(data.Store(str(history), data.signature(str(history))))
@@ -261,6 +275,7 @@ def test_compare_counts_only_what_the_history_knows(open_page, history: Path) ->
     same = open_page("compare", history, first=commits[5][:8], second=commits[4][:8])
     (table,) = tables(same, "verdict")
     assert set(table["verdict"]) <= {"same", "undecided"}
+    assert not re.search(r"\| (slower|faster|same)", same.code[-1].value)
     assert "are the same" in said(
         open_page("compare", history, first=commits[4][:8], second=commits[4][:8])
     )
