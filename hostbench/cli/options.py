@@ -127,7 +127,7 @@ selection = several(
     click.option(
         "--quick",
         is_flag=True,
-        help="a few cases; `run` in 8 launches, an answer in two minutes that is never judged nor "
+        help="a few cases; `run` in 8 launches, an answer in a minute or two, never judged nor "
         "given to asv, `ab` in 10",
     ),
 )
