@@ -31,15 +31,15 @@ def drop_editable_finder() -> None:
 def import_pympler_late() -> None:
     """Each process of asv_runner imports it, and it numpy, a third of that process's time: only
     `mem_` benchmarks need it, and they call this one function."""
-    stand_in = ModuleType(_PYMPLER)
+    placeholder = ModuleType(_PYMPLER)
 
     def asizeof(*objects: object, **options: Any) -> Any:
-        if sys.modules[_PYMPLER] is stand_in:
+        if sys.modules[_PYMPLER] is placeholder:
             del sys.modules[_PYMPLER]
         return import_module(_PYMPLER).asizeof(*objects, **options)
 
-    stand_in.__dict__["asizeof"] = asizeof
-    sys.modules[_PYMPLER] = stand_in
+    placeholder.__dict__["asizeof"] = asizeof
+    sys.modules[_PYMPLER] = placeholder
 
 
 def import_the_commits_package() -> None:

@@ -78,7 +78,9 @@ class Scratch:
 
     def without_torch(self) -> None:
         """The cases of `cpu` run on the simulated device: what measures them imports no torch."""
-        self.edit("hostbench/runner/session.py", "device=plan.stand_in,", 'device="simulated",')
+        self.edit(
+            "hostbench/runner/session.py", "device=plan.device_override,", 'device="simulated",'
+        )
 
     def only_families(self, *names: str) -> None:
         """Leave these families, and write their asv classes."""

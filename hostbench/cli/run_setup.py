@@ -227,7 +227,9 @@ def planned(options: Measuring, setup: Setup) -> Plan:
     cases = _cases(options, setup.workloads, setup.device)
     seed = options.seed if options.seed is not None else random.SystemRandom().getrandbits(32)
     profile = (QUICK if options.quick else STANDARD).of(options.launches, options.deadline)
-    return Plan(profile=profile, cases=cases, stand_in=_stand_in(setup.device), seed=seed)
+    return Plan(
+        profile=profile, cases=cases, device_override=_device_override(setup.device), seed=seed
+    )
 
 
 def _cases(options: Measuring, workloads: Mapping[str, Workload], device: str) -> tuple[Case, ...]:
@@ -259,7 +261,7 @@ def header_of(plan: Plan, setup: Setup, code: Checkout) -> RunHeader:
     )
 
 
-def _stand_in(device: str) -> str | None:
+def _device_override(device: str) -> str | None:
     return device if device == MARK else None
 
 
@@ -305,7 +307,7 @@ def rest_of(
     plan = Plan(
         profile=base.of(old.launches, options.deadline),
         cases=tuple(known[text] for text in old.planned if text in known),
-        stand_in=_stand_in(old.device),
+        device_override=_device_override(old.device),
         seed=old.seed,
         done=run.done(),
     )

@@ -83,13 +83,13 @@ def _only_case(text: str, cases: Sequence[Case]) -> Case:
 
 def _run(case: Case, setup: Setup, deadline_s: float) -> Outcome:
     """The outcome with its lanes. Raises NothingMeasured or BrokenError where it has none."""
-    stand_in = MARK if setup.device == MARK else None
-    plan = Plan(profile=STANDARD, cases=(case,), stand_in=stand_in)
+    device_override = MARK if setup.device == MARK else None
+    plan = Plan(profile=STANDARD, cases=(case,), device_override=device_override)
     ((variables, _),) = plan.workers((case.family,), 0)
     launch = Launch(
         family=case.family,
         settings={},
-        device=stand_in,
+        device=device_override,
         variables=variables,
         deadline_s=deadline_s,
         trace=True,

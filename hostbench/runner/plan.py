@@ -58,7 +58,7 @@ class Plan:
 
     profile: Profile
     cases: tuple[Case, ...]
-    stand_in: str | None = None
+    device_override: str | None = None
     """`simulated` in place of the device that each case names; None otherwise."""
     seed: int = 0
     done: frozenset[tuple[Case, int]] = frozenset()
@@ -76,7 +76,7 @@ class Plan:
         return ((tuple(shared),) if shared else ()) + tuple(alone)
 
     def _is_shared(self, family: str) -> bool:
-        if not self.profile.shares_workers or self.stand_in is not None:
+        if not self.profile.shares_workers or self.device_override is not None:
             return False
         cases = [case for case in self.cases if case.family == family]
         return all(
@@ -90,7 +90,7 @@ class Plan:
         this process's own, and the cases in the order that a worker walks them."""
         found: dict[tuple[tuple[str, str], ...], list[Case]] = {}
         for case in (case for family in families for case in self.order(family, launch)):
-            variables = () if self.stand_in is not None else _variables(case)
+            variables = () if self.device_override is not None else _variables(case)
             found.setdefault(variables, []).append(case)
         for variables, cases in found.items():
             yield dict(variables), tuple(cases)

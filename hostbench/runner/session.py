@@ -150,7 +150,7 @@ def _launch(plan: Plan, launch: int, cases: tuple[Case, ...], **more: Any) -> La
         number=launch,
         cases=cases,
         settings=asdict(plan.profile.settings),
-        device=plan.stand_in,
+        device=plan.device_override,
         deadline_s=plan.profile.deadline_s,
         **more,
     )

@@ -89,14 +89,14 @@ def _rows_of_run(
 ) -> Iterator[FrameRow]:
     known = limits(run, figures)
     shared = _about_run(run, gpu_name(known.before))
-    stand_in = {"device": "simulated"} if run.header.device == "simulated" else {}
+    simulated = {"device": "simulated"} if run.header.device == "simulated" else {}
     for result in run.results():
-        row = {**shared, **_about_result(result), **stand_in}
+        row = {**shared, **_about_result(result), **simulated}
         yield row | known.columns(result.case, str(row.get("device")))
     for text in run.not_measured():
         yield {
             **shared,
-            **stand_in,
+            **simulated,
             "case": text,
             "workload": text.partition("[")[0],
             "family": text.partition(".")[0],

@@ -548,7 +548,7 @@ def test_without_git_a_run_is_scratch(
     if conf:
         (stage / "asv.conf.json").write_text('// a comment\n{"results_dir": "results"}')
     monkeypatch.setattr(run_setup, "MIN_LAUNCHES", 1)
-    monkeypatch.setattr(run_setup, "_stand_in", lambda device: "simulated")
+    monkeypatch.setattr(run_setup, "_device_override", lambda device: "simulated")
     case = "transfer[nbytes=64KiB,memory=pageable]"
     assert main(["run", "--launches", "1", "--case", case]) == EXIT_OK
     header = only(results).header

@@ -150,7 +150,7 @@ def test_on_gpus_the_families_of_a_quick_launch_share_a_worker() -> None:
 
 @pytest.mark.parametrize(
     "apart",
-    [plan(), quick_on_gpus(profile=STANDARD), quick_on_gpus(stand_in="simulated")],
+    [plan(), quick_on_gpus(profile=STANDARD), quick_on_gpus(device_override="simulated")],
     ids=["cpu", "standard", "simulated"],
 )
 def test_else_every_family_has_its_own(apart: Plan) -> None:
@@ -221,7 +221,7 @@ def enqueueing(whole: Plan) -> set[Case]:
 def test_the_parts_of_a_run_are_the_whole() -> None:
     """Measured in two parts on the simulated device: every case and launch just once."""
     whole = plan(
-        stand_in="simulated",
+        device_override="simulated",
         cases=chosen("transfer", "allocation.part", device="simulated", quick=True),
     )
     measured = session.records(whole, WORKLOADS, InProcess(), Bar())  # type: ignore[arg-type]
@@ -240,7 +240,7 @@ def test_a_case_that_was_skipped_is_not_tried_again(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(worker, "open_device", refuse)
     launcher = InProcess()
     cases = chosen("transfer[nbytes=64KiB]")
-    skipping = plan(cases=cases, stand_in="simulated")
+    skipping = plan(cases=cases, device_override="simulated")
     found = list(session.records(skipping, WORKLOADS, launcher, Bar()))  # type: ignore[arg-type]
     assert len(found) == len(cases)
     assert {(r.status, r.reason, r.launch) for r in found} == {("skipped", "no simulated", 0)}
@@ -260,7 +260,7 @@ class Breaking(InProcess):
 
 
 def test_observing_gives_up_but_says_so_of_every_case() -> None:
-    whole = plan(stand_in="simulated", cases=chosen(device="simulated", quick=True))
+    whole = plan(device_override="simulated", cases=chosen(device="simulated", quick=True))
     found = list(session.records(whole, WORKLOADS, Breaking(), Bar()))  # type: ignore[arg-type]
     observed = [record for record in found if record.launch == whole.profile.launches]
     assert {record.case for record in observed} == enqueueing(whole)
