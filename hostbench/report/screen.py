@@ -80,6 +80,12 @@ def screen(
     return _drawn(lines, terminal)
 
 
+def _clipped(text: str, width: int = WIDTH) -> str:
+    """Within the page; figures differ by machine, and some are longer than foreseen."""
+    text = one_line(text)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 def _wrapped(label: str, text: str) -> Iterator[_ScreenRow]:
     """A label and its text, two lines at most."""
     first, *more = textwrap.wrap(one_line(text), WIDTH - _LABEL, max_lines=2)
@@ -113,14 +119,14 @@ def _header(run: WholeRun, facts: Facts, why_busy: str) -> Iterator[str]:
     torch = text_of(facts, "software", "torch")
     device = _DEVICES.get(header.device, "")
     named = [header.machine, hardware, f"torch {torch}" if torch else "", device]
-    yield " · ".join(filter(None, named))
+    yield _clipped(" · ".join(filter(None, named)))
     commit = f"commit {header.commit[:8]}" if header.commit else "no commit"
     ends = [epoch_s(record.started_at) for record in run.winners().values()]
     took = f", {max(ends) - epoch_s(header.started_at):.0f} s" if ends else ""
     launches = launches_in_words(header.launches, run.measured_launches, run.is_whole)
-    machine = f"machine busy ({why_busy})" if why_busy else "machine quiet"
+    machine = "machine busy" if why_busy else "machine quiet"
     judged = f"{header.scratch}: not in the history" if header.scratch else ""
-    yield " · ".join(filter(None, [commit, f"{launches}{took}", machine, judged]))
+    yield _clipped(" · ".join(filter(None, [commit, f"{launches}{took}", machine, judged])))
 
 
 def _learnt(lines: Sequence[ScreenLine]) -> Iterator[_ScreenRow]:
@@ -141,7 +147,7 @@ def _learnt(lines: Sequence[ScreenLine]) -> Iterator[_ScreenRow]:
         while len(f"{label} {' · '.join(named)}") > WIDTH and len(named) > 1:
             named.pop()
         if named:
-            yield _ScreenRow(f"{label} {' · '.join(named)}", "bold")
+            yield _ScreenRow(_clipped(f"{label} {' · '.join(named)}"), "bold")
 
 
 def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[_ScreenRow]:
@@ -166,6 +172,8 @@ def _table(answers: Sequence[Answer], why_busy: str) -> Iterator[_ScreenRow]:
             if second + len(verdict + more) <= WIDTH:
                 verdict += more
             start = f"  {line.what}".ljust(first) + line.figures
+            verdict = _clipped(verdict, WIDTH // 2)
+            start = _clipped(start, WIDTH - len(verdict) - 2)
             start = f"{start}  ".ljust(second)
             yield _ScreenRow(start + verdict, _COLOURS.get(known, ""), len(start))
 

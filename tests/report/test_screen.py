@@ -86,7 +86,8 @@ def test_what_is_not_established_says_how_large_it_may_be_or_why(tmp_path: Path)
         loop("print"): [44e-6 * n for n in far],
     }
     lines = shown(tmp_path, timed(cases), facts=BUSY)
-    assert "machine busy (load 3.8)" in lines[1]
+    assert "machine busy" in lines[1]
+    assert line_of(lines, "busy").strip().startswith("busy           load 3.8: on a quiet machine")
     assert "No difference between two habits is established by these launches." in lines
     assert re.search(r"(no difference seen \(<\d %\)|same within \d %)$", line_of(lines, ".item()"))
     assert line_of(lines, "print(t)").endswith("undecided: launches vary 70 %, load 3.8")
@@ -111,6 +112,19 @@ def test_what_has_no_number_is_told_apart(tmp_path: Path) -> None:
     assert line_of(lines, "unexpected").endswith("1 case did not do what is documented")
     text = " ".join(" ".join(lines).split())
     assert "[red]it[/red] ]0;broke <b>" in text and text.isprintable()
+
+
+def test_the_longest_text_stays_on_the_page(tmp_path: Path) -> None:
+    facts = {
+        **BUSY,
+        "software": {**FACTS["software"], "torch": "2.13.0+" + "long" * 30},
+        "during": {"host": {"foreign_cpu_share": 1.0}},
+    }
+    far = [1.0, 14.0, 0.8, 120.0, 0.7, 1.1, 1.0, 0.9]
+    cases = {loop("none"): far, loop("item"): far, loop("print"): [n * 1e5 for n in far]}
+    lines = shown(tmp_path, timed(cases), facts=facts, scratch="quick, " + "dirty" * 30)
+    assert max(map(len, lines)) <= WIDTH
+    assert "100000x slower" in line_of(lines, "print(t)")
 
 
 def test_a_terminal_gets_colours_and_no_markup(tmp_path: Path) -> None:
